@@ -288,8 +288,12 @@ class Client:
         *,
         force: bool = False,
         subresource: str | None = None,
+        field_manager: str | None = None,
     ) -> Object:
-        """Server-side apply; a field another manager owns is a Conflict unless ``force`` takes it."""
+        """Server-side apply; a field another manager owns is a Conflict unless ``force`` takes it.
+
+        ``field_manager`` is that of the settings by default.
+        """
         namespace = namespace or _namespace_of(resource, body)
         path = resource.path(namespace, _name_of(body), subresource)
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
@@ -298,7 +302,7 @@ class Client:
             path,
             "apply",
             resource.qualified_name,
-            {"force": "true" if force else "false"},
+            {"force": "true" if force else "false"} | ({"fieldManager": field_manager} if field_manager else {}),
             body,
             APPLY_PATCH,
             idempotent=True,
@@ -331,7 +335,7 @@ class Client:
         return await self._write(Request("PATCH", path, "patch", name, body=body, content_type=content_type))
 
     async def _write(self, request: Request) -> Object:
-        query = {**request.query, "fieldManager": self._settings.field_manager}
+        query = {"fieldManager": self._settings.field_manager, **request.query}
         return (await self.send(replace(request, query=query))).json()
 
 

@@ -13,6 +13,7 @@ and while a gang starts both happen several times without a change of the JobSet
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -22,20 +23,24 @@ from typing import Final
 import structlog
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_NAME
 from gangctl.api.objects import Key
-from gangctl.api.scheduling import ApiState, Generation
+from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.reporter import GangReporter
+from gangctl.controllers.discovery import DiscoveryLoop
+from gangctl.controllers.reporter import GangMetrics, GangReporter, event_of
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError, is_transient
 from gangctl.gang.desired import Assessment, Desired, JobProgress, Lifecycle, assess, desire
-from gangctl.gang.diff import Change, Difference, Existing, diff, ending, retire
+from gangctl.gang.diff import Change, Difference, Existing, Kind, diff, ending, retire
 from gangctl.gang.plan import GangPlan
+from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
-from gangctl.runtime.controller import Action, await_change, computed, requeue
+from gangctl.runtime.controller import Action, await_change, computed, in_parts, requeue
+from gangctl.runtime.events import ObjectReference
+from gangctl.runtime.manager import Manager
 
 _Inputs = tuple[JobSet, ClusterRules, Lifecycle]
 
@@ -56,11 +61,12 @@ class Assessments:
     ) -> None:
         """``state`` is the last result of discovery.
 
-        ``suspended`` returns which objects a suspended JobSet keeps, which depends on what will resume it.
+        ``suspended`` returns which objects a suspended JobSet keeps, which depends on what will resume it: without
+        Kueue only the user.
         """
         self.state = state
         self._rules = rules
-        self._suspended = suspended
+        self.suspended = suspended
         self._kept: OrderedDict[Key, tuple[_Inputs, Assessment]] = OrderedDict()
 
     def rules(self) -> ClusterRules:
@@ -78,7 +84,7 @@ class Assessments:
         return self._known(inputs) or self._keep(inputs, await computed(jobset.jobs, assess, *inputs))
 
     def _inputs(self, jobset: JobSet) -> _Inputs:
-        return jobset, self.rules(), self._suspended(jobset) if jobset.suspend else Lifecycle.RETIRED
+        return jobset, self.rules(), self.suspended(jobset) if jobset.suspend else Lifecycle.RETIRED
 
     def _known(self, inputs: _Inputs) -> Assessment | None:
         known = self._kept.get(inputs[0].key)
@@ -258,3 +264,110 @@ class GangController:
         finally:
             self._reporter.applied(jobset, plan, changes, generation, interrupted=interrupted, prepared=bool(prepared))
         return True
+
+
+class ReplicaGangs:
+    """The gangs as this replica knows them: their caches, their controller, and the webhooks' view of them."""
+
+    def __init__(self, manager: Manager, *, schedulers: Sequence[str], workers: int, discovery_seconds: float) -> None:
+        """``schedulers`` honour groups."""
+        self._manager = manager
+        self._schedulers = frozenset(schedulers)
+        self._metrics = GangMetrics(manager.metrics.registry)
+        self._followed: tuple[Generation | None, bool] = (None, False)
+        self.followers: list[Callable[[Key], None]] = []
+        """Called with the key of each JobSet that changes, or whose gang's objects change."""
+        self.on_state: list[Callable[[ApiState], None]] = []
+        """Called with each state that discovery finds, the first included."""
+        self.discovery = DiscoveryLoop(
+            manager.reader, manager.own_namespace, self._on_generation, period_seconds=discovery_seconds
+        )
+        self.caches = GangCaches(
+            manager.reader,
+            self._enqueue,
+            asyncio.get_running_loop().time,
+            manager.metrics.informer_observer,
+            # An upgrade of the cluster changes what it serves, and this is the first sign of it.
+            on_lost=self.discovery.trigger,
+        )
+        self.assessments = Assessments(lambda: self.state, self.rules)
+        reconciler = GangController(
+            self.caches,
+            lambda generation: Writer(manager.writer, generation, self.caches.overlay),
+            PodReader(manager.reader),
+            GangReporter(self.record_event, self._metrics),
+            self.assessments,
+        )
+        self.controller = manager.controller("gangs", reconciler.reconcile, workers, admits=manager.share.admits)
+        manager.metrics.track_informers(*self.caches.informers.values())
+        manager.watching |= {"caches": self.caches.run, "discovery": self.discovery.run}
+        manager.leading["gangs"] = self._lead
+        manager.checks["caches"] = self._unready
+
+    @property
+    def state(self) -> ApiState:
+        """The last result of discovery."""
+        return self.discovery.state
+
+    def rules(self, generation: Generation) -> ClusterRules:
+        """Rules for decisions on this cluster."""
+        return ClusterRules(generation, self._schedulers, self.state.lacks, known=True)
+
+    def claimed(self, namespace: str, jobset: str) -> str | None:
+        """Name of another controller's Workload for this JobSet."""
+        return self.caches.claimed(namespace, jobset)
+
+    def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
+        """The Workload or PodGroup of this name, with any owner."""
+        return self.caches.scheduling(kind, namespace, name)
+
+    def record_event(self, jobset: JobSet, notice: Notice) -> None:
+        """Record an event on a JobSet; never waits."""
+        regarding = ObjectReference(JOBSET_API_VERSION, "JobSet", jobset.namespace, jobset.name, jobset.uid)
+        self._manager.recorder.record(event_of(regarding, notice))
+
+    def recheck(self, concerned: Callable[[JobSet], bool]) -> None:
+        """Reconcile these: something else that they depend on has changed."""
+        for jobset in self.caches.jobsets.store.values():
+            if concerned(jobset):
+                self.controller.enqueue(jobset.key)
+
+    async def synced(self) -> None:
+        """Wait until the webhooks can answer from memory."""
+        await self.discovery.settled.wait()
+
+    async def known(self) -> None:
+        """Wait until gangs can be reconciled.
+
+        A cluster may lack JobSets, and the set of informers may change: neither is waited for.
+        """
+        await self.synced()
+        await self.caches.informers["jobs"].synced.wait()
+
+    async def _lead(self) -> None:
+        await self.known()
+        await in_parts(self.caches.jobsets.store.keys(), self.controller.enqueue)
+        await self.controller.run()
+
+    def _unready(self) -> str | None:
+        if not self.discovery.settled.is_set():
+            return "discovery has not finished"
+        missing = self.caches.unsynced()
+        return f"waiting for {', '.join(missing)}" if missing else None
+
+    def _enqueue(self, key: Key, seconds: float | None) -> None:
+        if seconds is not None:
+            self.controller.enqueue(key, seconds)
+        for follow in self.followers:
+            follow(key)
+
+    async def _on_generation(self, state: ApiState) -> None:
+        self._metrics.found(state)
+        for call in self.on_state:
+            call(state)
+        # Whether policies are served does not change the objects.
+        if self.discovery.settled.is_set() and (state.generation, state.composite) == self._followed:
+            return
+        self._followed = state.generation, state.composite
+        await self.caches.follow(state.generation, composite=state.composite)
+        self._manager.metrics.track_informers(*self.caches.informers.values())

@@ -70,16 +70,16 @@ class PolicyKeeper:
         evaluator: Evaluator,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        on_swap: Callable[[], None] = lambda: None,
         on_status_change: Callable[[Key], None] = lambda _: None,
     ) -> None:
-        """``on_swap`` is called when another set is in force, ``on_status_change`` when a status may have changed."""
+        """``on_status_change`` is called when a status may have changed."""
         self._sources = sources
         self._parameters = parameters
         self._exported = exported
         self._evaluator = evaluator
         self._now = now
-        self._on_swap = on_swap
+        self.on_swap: list[Callable[[], None]] = []
+        """Called when another set is in force."""
         self._on_status_change = on_status_change
         self._dirty = asyncio.Event()
         self._policies: dict[str, tuple[Identity, Held]] = {}
@@ -150,7 +150,8 @@ class PolicyKeeper:
         counts = {name: len(getattr(policies, name)) for name in ("policies", "broken", "exported")}
         _log.info("policies in force", **counts, exceptions=len(policies.exceptions))
         self.synced.set()
-        self._on_swap()
+        for call in self.on_swap:
+            call()
 
     async def _load(self, documents: Mapping[str, Object]) -> bool:
         """Load new or changed policies, drop deleted ones; return whether there were any."""

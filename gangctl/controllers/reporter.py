@@ -18,9 +18,17 @@ from gangctl.gang.desired import Assessment, Desired
 from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts, is_routine
 from gangctl.gang.plan import GangPlan, Level, level_of
 from gangctl.gang.reasons import Notice, Reason
+from gangctl.runtime.events import Event, EventType, ObjectReference
 
 RecordEvent = Callable[[JobSet, Notice], None]
 """Records one event on a JobSet; never blocks."""
+
+
+def event_of(regarding: ObjectReference, notice: Notice) -> Event:
+    """The event of a reconcile with a notice about this object."""
+    kind: EventType = "Warning" if notice.is_warning else "Normal"
+    return Event(regarding, notice.reason.value, notice.message, "Reconcile", kind)
+
 
 _LISTED: Final = 8
 """Names spelled out in one event; the rest is counted."""

@@ -16,8 +16,8 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from typing import Final
 
 import structlog
@@ -28,17 +28,15 @@ from gangctl.client.client import Client, Settings
 from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport, TransportOptions
-from gangctl.controllers.checks.workloads import FIELD_MANAGER
 from gangctl.errors import ApiError, ConfigError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
-from gangctl.manager.gangs import Clients, Dependencies
-from gangctl.manager.parts import Parts, Work, compose
-from gangctl.manager.processmetrics import measure_lag, register_process_metrics
-from gangctl.manager.securemetrics import serving_metrics
+from gangctl.manager.metrics import measure_lag, register_process_metrics, serving_metrics
 from gangctl.manager.settings import ControllerSettings, split_address
-from gangctl.manager.webhooks import listening
-from gangctl.runtime.election import ElectionOptions, LeaseElection, ShardElection, unwrapped_leadership_loss
+from gangctl.manager.webhooks import Webhooks, listening
+from gangctl.manager.wiring import Wiring
+from gangctl.runtime.election import ElectionOptions, LeaseElection, ShardElection
 from gangctl.runtime.events import EventRecorder
+from gangctl.runtime.manager import Manager
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check, ProbeServer
 from gangctl.runtime.shards import Share, lease_names
@@ -88,7 +86,7 @@ async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
         _task(measure_lag(lag.observe), "loop-lag"),
         Transport(config, options, on_request=metrics.on_request) as transport,
     ):
-        yield Process(settings, config, transport, registry, metrics)
+        yield Process(settings, config, transport, metrics)
 
 
 def _check_reachable(settings: ControllerSettings, config: ClusterConfig) -> None:
@@ -104,41 +102,35 @@ def _check_reachable(settings: ControllerSettings, config: ClusterConfig) -> Non
 
 
 class Process:
-    """The parts of a process, and the order in which they start and stop."""
+    """A manager and what is wired to it, and the order in which everything starts and stops."""
 
     def __init__(
         self,
         settings: ControllerSettings,
         config: ClusterConfig,
         transport: Transport,
-        registry: CollectorRegistry,
         metrics: RuntimeMetrics,
     ) -> None:
-        """Make the outermost parts; the rest is made after the first requests to the API server."""
+        """Controllers and webhooks are made after the first requests to the API server."""
         self._settings = settings
         self._config = config
         self._transport = transport
-        self._registry = registry
         self._metrics = metrics
         self._client = Client(transport)
         self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
         self._stop = asyncio.Event()
         self._quick_stop = asyncio.Event()
         self._leading: asyncio.Task[None] | None = None
-        self._parts: Parts | None = None
+        self._manager: Manager | None = None
+        self._webhooks: Webhooks | None = None
 
     async def run(self) -> None:
         """Run everything, until :meth:`stop` is called."""
-        ready: dict[str, Check] = {
-            "webhooks": self._check(lambda parts: parts.webhooks.unready()),
-            "caches": self._check(lambda parts: parts.gangs.unready() or None),
-            "queues": self._check(lambda parts: parts.queues.unready() if parts.queues is not None else None),
-            "policies": self._check(lambda parts: parts.webhooks.policies_unready()),
-            "shutdown": lambda: "ending" if self._stop.is_set() else None,
-        }
+        ready: dict[str, Check] = {name: self._check(name) for name in ("webhooks", "caches", "queues", "policies")}
+        ready["shutdown"] = lambda: "ending" if self._stop.is_set() else None
         address = split_address(self._settings.metrics_bind_address)
         # A client that needs no token here gets only the probes.
-        registry = None if self._settings.metrics_secure else self._registry
+        registry = None if self._settings.metrics_secure else self._metrics.registry
         probes = ProbeServer(address, ready=ready, registry=registry)
         async with listening(probes, f"--metrics-bind-address {self._settings.metrics_bind_address}"):
             await self._until_stopped(self._work())
@@ -148,9 +140,9 @@ class Process:
         """Request the end; a second time, for a quick one."""
         (self._quick_stop if self._stop.is_set() else self._stop).set()
 
-    def _check(self, unready: Callable[[Parts], str | Awaitable[str | None] | None]) -> Check:
-        """A check of the parts, which fails until they are made."""
-        return lambda: "starting" if self._parts is None else unready(self._parts)
+    def _check(self, name: str) -> Check:
+        """A check of what is made, which fails until then; what is switched off has none."""
+        return lambda: "starting" if self._manager is None else self._manager.checks.get(name, lambda: None)()
 
     async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
         """Run ``work`` until it fails or the end is requested; await its end in either case."""
@@ -176,9 +168,9 @@ class Process:
 
         A second signal ends it; a process that never served requests does not wait.
         """
-        if self._parts is None or self._leading is None:
+        if self._webhooks is None or self._leading is None:
             return
-        self._parts.webhooks.begin_drain()
+        self._webhooks.begin_drain()
         self._leading.cancel()
         quick_stop = asyncio.create_task(self._quick_stop.wait(), name="quick-stop")
         # Cancelling all the rest before the Lease is released would interrupt the release.
@@ -200,34 +192,31 @@ class Process:
         share = Share(self._settings.shards)
         election = self._election(own_namespace, share)
         guard = election.ensure_leading if election is not None else None
-        writer = Client(self._transport, Settings(guard=guard))
-        parts = compose(
-            Dependencies(
-                Clients(self._client, writer),
-                self._settings,
-                own_namespace,
-                recorder,
-                self._metrics,
-                self._registry,
-                # During a rolling update two versions would undo each other's registration: only the leader registers.
-                may_register=(lambda: election.leads(0)) if election is not None else (lambda: True),
-                applier=Client(self._transport, Settings(field_manager=FIELD_MANAGER, guard=guard)),
-                share=share,
-            )
+        manager = Manager(
+            self._client,
+            Client(self._transport, Settings(guard=guard)),
+            metrics=self._metrics,
+            recorder=recorder,
+            share=share,
+            own_namespace=own_namespace,
+            # During a rolling update two versions would undo each other's registration: only the leader registers.
+            may_register=(lambda: election.leads(0)) if election is not None else (lambda: True),
         )
-        self._parts = parts
+        wiring = Wiring(manager, self._settings)
+        self._manager, self._webhooks = manager, wiring.webhooks
         async with (
             _task(recorder.run(), "events"),
             self._measured(own_namespace),
-            parts.evaluating(),
-            parts.webhooks.serving(),
+            # Policies are evaluated until the last request is answered: longer than the informers run.
+            aclosing(wiring.policies) if wiring.policies is not None else nullcontext(),
+            wiring.webhooks.serving(),
         ):
             try:
                 async with asyncio.TaskGroup() as group:
-                    for watch in parts.watching():
-                        group.create_task(watch())
-                    group.create_task(parts.webhooks.keep(parts.gangs.synced), name="webhooks")
-                    self._leading = group.create_task(_lead(election, parts.leading()), name="lead")
+                    for name, work in manager.watching.items():
+                        group.create_task(work(), name=name)
+                    group.create_task(wiring.webhooks.keep(wiring.gangs.synced), name="webhooks")
+                    self._leading = group.create_task(_lead(election, manager), name="lead")
             finally:
                 await _drain(recorder)
 
@@ -237,7 +226,7 @@ class Process:
             return nullcontext()
         # Reviews must not wait behind the writes of gangs, nor those behind them.
         reviews = Client(self._transport, Settings(throttled=False))
-        return serving_metrics(self._client, reviews, self._settings, own_namespace, self._registry)
+        return serving_metrics(self._client, reviews, self._settings, own_namespace, self._metrics.registry)
 
     def _election(self, own_namespace: str, share: Share) -> ShardElection | None:
         if not self._settings.leader_elect:
@@ -281,24 +270,16 @@ def election_options(seconds: float) -> ElectionOptions:
     return ElectionOptions(lease, lease * 0.75, seconds / 10, seconds / 5)
 
 
-async def _lead(election: ShardElection | None, parts: Sequence[Work]) -> None:
+async def _lead(election: ShardElection | None, manager: Manager) -> None:
     """Run the leader's work whenever this replica holds a Lease."""
     if election is None:
-        await _together(parts)
+        await manager.lead()
         return
     while True:
         try:
-            await election.run(lambda: _together(parts))
+            await election.run(manager.lead)
         except LeadershipLostError as lost:
             log.warning("leadership lost, standing by", error=str(lost))
-
-
-async def _together(parts: Iterable[Work]) -> None:
-    """Run all at once; when one reports lost leadership, all end with that."""
-    with unwrapped_leadership_loss():
-        async with asyncio.TaskGroup() as group:
-            for part in parts:
-                group.create_task(part())
 
 
 async def _drain(recorder: EventRecorder) -> None:

@@ -13,13 +13,12 @@ from itertools import chain
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
-from prometheus_client.registry import Collector
 
 from gangctl.controllers.readiness.controller import ReadinessObserver
 from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Lapse, Limits, Queue, queue_of
 from gangctl.readiness.changes import Disruptions, Span, Starts, transition
 from gangctl.readiness.result import Counts, GangPhase, Readiness
-from gangctl.runtime.metrics import Family
+from gangctl.runtime.metrics import Family, Scraped
 
 QUEUE: Final = ("namespace", "local_queue", "cluster_queue")
 JOBSET: Final = ("namespace", "jobset")
@@ -206,7 +205,7 @@ class ReadinessMetrics(ReadinessObserver):
         for family in _LIMITED:
             self._dropped.labels(family.name)
         self.forget()
-        registry.register(_Gauges(self))
+        Scraped(registry, SCRAPED, self._scraped)
 
     def forget(self) -> None:
         """End the series of existing gangs: this replica no longer follows them."""
@@ -243,10 +242,13 @@ class ReadinessMetrics(ReadinessObserver):
         if lag_seconds is not None:
             self._lag.observe(lag_seconds)
 
-    def seconds_degraded(self) -> Iterable[tuple[Queue, float]]:
-        """Seconds that gangs of each queue have been degraded; queues without gangs are forgotten."""
+    def _scraped(self) -> Iterable[Metric]:
+        yield from _by_queue(self.aggregates)
+        yield from _by_reason(self.aggregates)
+        yield from _by_jobset(self.aggregates)
+        # Queues without gangs are forgotten.
         self._degraded.keep(self.aggregates.has)
-        return self._degraded.seconds(self._monotonic())
+        yield DEGRADED.metric([*self._degraded.seconds(self._monotonic())])
 
     def _measure(self, stated: Readiness, now: Readiness | None) -> None:
         if self._starts is None:
@@ -284,35 +286,15 @@ class ReadinessMetrics(ReadinessObserver):
                 self._dropped.labels(family.name).inc(times)
 
 
-class _Gauges(Collector):
-    """The gauges, computed at each scrape."""
-
-    def __init__(self, metrics: ReadinessMetrics) -> None:
-        self._metrics = metrics
-
-    def describe(self) -> Iterable[Metric]:
-        """Every possible family."""
-        return [family.metric() for family in SCRAPED]
-
-    def collect(self) -> Iterable[Metric]:
-        """The current values."""
-        aggregates = self._metrics.aggregates
-        yield from _by_queue(aggregates)
-        yield from _by_reason(aggregates)
-        yield from _by_jobset(aggregates)
-        seconds = list(self._metrics.seconds_degraded())
-        yield DEGRADED.metric(lambda: seconds)
-
-
 # The data read from the aggregates must not change while a thread makes samples of it.
 
 
 def _by_queue(aggregates: Aggregates) -> Iterable[Metric]:
     rows = [(queue, tuple(row.phases.items()), row.pods) for queue, row in aggregates.rows()]
     return (
-        GANGS.metric(lambda: (((*queue, phase.label), count) for queue, phases, _ in rows for phase, count in phases)),
-        PODS.metric(lambda: (((*queue, state), count) for queue, _, pods in rows for state, count in _states(pods))),
-        STRANDED.metric(lambda: ((queue, pods.stranded) for queue, _, pods in rows)),
+        GANGS.metric(((*queue, phase.label), count) for queue, phases, _ in rows for phase, count in phases),
+        PODS.metric(((*queue, state), count) for queue, _, pods in rows for state, count in _states(pods)),
+        STRANDED.metric((queue, pods.stranded) for queue, _, pods in rows),
     )
 
 
@@ -324,20 +306,20 @@ def _states(pods: Counts) -> Iterable[tuple[str, int]]:
 def _by_reason(aggregates: Aggregates) -> Iterable[Metric]:
     blocked, lost = aggregates.blocked(), aggregates.lost()
     return (
-        BLOCKED.metric(lambda: (((*queue, reason.value), found.gangs) for (queue, reason), found in blocked.items())),
-        OLDEST.metric(lambda: (((*queue, reason.value), found.since) for (queue, reason), found in blocked.items())),
-        LOST.metric(lost.items),
+        BLOCKED.metric(((*queue, reason.value), found.gangs) for (queue, reason), found in blocked.items()),
+        OLDEST.metric(((*queue, reason.value), found.since) for (queue, reason), found in blocked.items()),
+        LOST.metric(lost.items()),
     )
 
 
 def _by_jobset(aggregates: Aggregates) -> Iterable[Metric]:
     gangs, without = aggregates.gangs(), aggregates.without_row
     return (
-        INFO.metric(lambda: ((_known_of(gang), 1) for gang in gangs)),
-        READY_PODS.metric(lambda: ((gang.key, gang.counts.ready) for gang in gangs)),
-        WANTED_PODS.metric(lambda: ((gang.key, gang.counts.wanted) for gang in gangs)),
-        PHASE_SINCE.metric(lambda: ((gang.key, gang.since) for gang in gangs)),
-        WITHOUT_SERIES.metric(lambda: [((), without)]),
+        INFO.metric((_known_of(gang), 1) for gang in gangs),
+        READY_PODS.metric((gang.key, gang.counts.ready) for gang in gangs),
+        WANTED_PODS.metric((gang.key, gang.counts.wanted) for gang in gangs),
+        PHASE_SINCE.metric((gang.key, gang.since) for gang in gangs),
+        WITHOUT_SERIES.metric([((), without)]),
     )
 
 

@@ -1,4 +1,4 @@
-"""The webhook part of the process: certificates, the listener, and the registration that makes API servers call it."""
+"""The webhooks of a process: certificates, the listener, and the registration that makes API servers call it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from gangctl.api.meta import MANAGER
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
+from gangctl.controllers.gangs import ReplicaGangs
 from gangctl.errors import ApiError, ConfigError
-from gangctl.manager.gangs import Dependencies, GangPart
-from gangctl.manager.policies import PolicyPart
+from gangctl.manager.policies import ReplicaPolicies
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.certs import Rotation
 from gangctl.runtime.certsource import (
@@ -30,6 +30,7 @@ from gangctl.runtime.certsource import (
     SecretCertificates,
     Serving,
 )
+from gangctl.runtime.manager import Manager
 from gangctl.runtime.probes import self_check
 from gangctl.runtime.server import Listener, Refusal, WebhookServer
 from gangctl.runtime.tls import ServerTls, expires
@@ -42,7 +43,7 @@ from gangctl.webhooks.configurations import (
 from gangctl.webhooks.gangpolicies import GangPolicyAdmission
 from gangctl.webhooks.gangs import GangAdmission, QueueView
 from gangctl.webhooks.jobpolicy import build_job_policy
-from gangctl.webhooks.policies import PolicyAdmission, unready
+from gangctl.webhooks.policies import PolicyAdmission, demand_of, unready
 from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
 from gangctl.webhooks.review import AdmissionResponse, build_endpoints
 
@@ -58,23 +59,19 @@ def own_certificates(
     observe: Callable[[bool], None] | None = None,
 ) -> SecretCertificates:
     """The certificate to serve as ``hosts``; the hosts of other listeners are covered by the same certificate."""
-    rotation = _rotation(settings)
+    certificate, authority = timedelta(seconds=settings.cert_lifetime), timedelta(seconds=settings.ca_lifetime)
+    # Each step of a rotation has ten minutes to reach all replicas, or less with shorter certificate lifetimes.
+    overlap = min(timedelta(minutes=10), certificate / 4, authority / 8)
     return SecretCertificates(
         client,
         SECRET,
         own_namespace,
         hosts,
-        rotation=rotation,
+        rotation=Rotation(authority, certificate, overlap),
         labels=LABELS,
-        poll_seconds=min(POLL_SECONDS, rotation.overlap.total_seconds() / 5),
+        poll_seconds=min(POLL_SECONDS, overlap.total_seconds() / 5),
         observe=observe,
     )
-
-
-def _rotation(settings: ControllerSettings) -> Rotation:
-    """Each step of a rotation has ten minutes to reach all replicas, or less with shorter certificate lifetimes."""
-    certificate, authority = timedelta(seconds=settings.cert_lifetime), timedelta(seconds=settings.ca_lifetime)
-    return Rotation(authority, certificate, min(timedelta(minutes=10), certificate / 4, authority / 8))
 
 
 RETRY_SECONDS: Final = 2.0
@@ -90,46 +87,35 @@ _FOR_POLICIES: Final = {
 log = structlog.get_logger(__name__)
 
 
-class WebhookPart:
+class Webhooks:
     """Serves the webhooks from the start, and registers them once the caches are synced."""
 
     def __init__(
         self,
-        dependencies: Dependencies,
-        gangs: GangPart,
-        policies: PolicyPart | None,
+        manager: Manager,
+        settings: ControllerSettings,
+        gangs: ReplicaGangs,
+        policies: ReplicaPolicies | None,
         queues: QueueView | None,
     ) -> None:
         """Make everything, start nothing."""
-        client, settings, own_namespace = dependencies.clients.reader, dependencies.settings, dependencies.own_namespace
-        may_write = dependencies.may_register
-        self._policies = policies
-        self._client = client
+        self._client = manager.reader
+        self._may_register = manager.may_register
         self._settings = settings
-        self._metrics = _WebhookMetrics(dependencies.registry)
-        self._source = self._certificates(own_namespace)
+        self._gangs = gangs
+        self._policies = policies
+        self._metrics = _WebhookMetrics(manager.metrics.registry)
+        self._source = self._certificates(manager.own_namespace)
         client_ca = settings.webhook_client_ca
         self._clients = ClientAuthorities(Path(client_ca)) if client_ca is not None else None
-        self._configuration = settings.webhooks(own_namespace)
+        self._configuration = settings.webhooks(manager.own_namespace)
         self._job_policy = build_job_policy(self._configuration)
-        self._gangs = gangs
-        self._registrar = Registrar(
-            client,
-            self._wanted,
-            mode=Registration(settings.webhook_registration),
-            refresh=self._refreshed,
-            may_write=may_write,
-        )
+        self._registrar = self._registrar_of(self._wanted, Registration(settings.webhook_registration))
         # An API server may begin to serve policies, or stop.
-        gangs.on_state(lambda _: self._registrar.wake())
-        self._policy_registrar = Registrar(
-            client,
-            self._wanted_for_policies,
-            mode=_FOR_POLICIES[settings.webhook_registration],
-            refresh=self._refreshed,
-            may_write=may_write,
+        gangs.on_state.append(lambda _: self._registrar.wake())
+        self._policy_registrar = self._registrar_of(
+            self._wanted_for_policies, _FOR_POLICIES[settings.webhook_registration]
         )
-        self._may_write = may_write
         self._policies_registered = False
         admission = GangAdmission(gangs, queues=queues, fail_open=settings.unavailable == "allow")
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
@@ -137,15 +123,20 @@ class WebhookPart:
         self._endpoints |= build_endpoints(GangPolicyAdmission().routes(), at_once, self._metrics.answered)
         if policies is not None:
             evaluating = PolicyAdmission(policies)
+            known = policies.keeper.synced.wait
             self._endpoints |= build_endpoints(
-                evaluating.routes(), policies.synced, self._metrics.answered, _unready, evaluating.refuse_oversized
+                evaluating.routes(), known, self._metrics.answered, _unready, evaluating.refuse_oversized
             )
-            policies.on_swap(self._policy_registrar.wake)
+            policies.keeper.on_swap.append(self._policy_registrar.wake)
         self._tls: ServerTls | None = None
         self._server: WebhookServer | None = None
         self._serving: Serving | None = None
+        manager.checks |= {"webhooks": self._unready, "policies": self._policies_unready}
 
-    async def unready(self) -> str | None:
+    def _registrar_of(self, wanted: Wanted, mode: Registration) -> Registrar:
+        return Registrar(self._client, wanted, mode=mode, refresh=self._refreshed, may_write=self._may_register)
+
+    async def _unready(self) -> str | None:
         """Why API servers do not get answers; None when they do."""
         if self._server is None or self._serving is None:
             return "not listening yet"
@@ -153,7 +144,7 @@ class WebhookPart:
             return "not listening any more"
         return self._registrar.problem() or await self_check(self._server.address, self._serving)
 
-    def policies_unready(self) -> str | None:
+    def _policies_unready(self) -> str | None:
         """Why policies are not registered at the start; None once they were. Or why they are not evaluated.
 
         Later problems of their registration are logged only: a replica that turned unready for them would take the
@@ -169,7 +160,7 @@ class WebhookPart:
         if (missing := self._policies.unready()) is not None:
             return missing
         problem = self._policy_registrar.problem()
-        if problem is not None and self._policy_registrar.checked and not self._may_write():
+        if problem is not None and self._policy_registrar.checked and not self._may_register():
             return None
         self._policies_registered = problem is None
         return problem
@@ -206,7 +197,9 @@ class WebhookPart:
             if self._policies is None:
                 group.create_task(self._withdraw_policies(), name="policy-registrations")
             else:
-                kept = self._register(self._policies.synced, self._policy_registrar, self._wanted_for_policies)
+                kept = self._register(
+                    self._policies.keeper.synced.wait, self._policy_registrar, self._wanted_for_policies
+                )
                 group.create_task(kept, name="policy-registrations")
             await self._register(ready, self._registrar, self._for_gangs)
 
@@ -263,7 +256,7 @@ class WebhookPart:
         return [*(self._job_policy if managed else ()), *self._for_gangs(authorities)]
 
     def _wanted_for_policies(self, authorities: bytes) -> list[dict[str, Any]]:
-        demand = Demand() if self._policies is None else self._policies.demand()
+        demand = Demand() if self._policies is None else demand_of(self._policies.in_force)
         return build_policy_configurations(self._configuration, demand, authorities)
 
     def _deliver(self, serving: Serving) -> None:

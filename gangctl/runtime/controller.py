@@ -63,10 +63,10 @@ class ControllerObserver:
     def made(self, queue: WorkQueue[Any]) -> None:
         """Receive the queue, before anything else."""
 
-    def added(self, depth: int) -> None:
-        """Record that a key was queued; the queue now has ``depth`` keys."""
+    def added(self) -> None:
+        """Record that a key was queued."""
 
-    def taken(self, depth: int, waited_seconds: float) -> None:
+    def taken(self, waited_seconds: float) -> None:
         """Record that a worker took a key that had waited so long."""
 
     def retried(self) -> None:
@@ -74,9 +74,6 @@ class ControllerObserver:
 
     def finished(self, worked_seconds: float) -> None:
         """Record that the processing of a key ended, after so long."""
-
-    def dropped(self) -> None:
-        """Record that the queue is empty: its keys were parked."""
 
     def reconciled(self, result: str, seconds: float) -> None:
         """Record one reconcile: ``result`` is done, requeued, retried or failed."""
@@ -141,7 +138,6 @@ class WorkQueue(Generic[K]):
         self._attended = False
         self._parked |= dict.fromkeys(self._queued)
         self._queued.clear()
-        self._observer.dropped()
 
     async def resume(self) -> None:
         """Workers take keys again: queue the parked ones. Those that are left when it is cancelled stay parked."""
@@ -163,7 +159,7 @@ class WorkQueue(Generic[K]):
             self._parked[key] = None
         elif key not in self._queued:
             self._queued[key] = self._clock.now()
-            self._observer.added(len(self._queued))
+            self._observer.added()
             self._wake()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -220,7 +216,7 @@ class WorkQueue(Generic[K]):
         key, since = self._queued.popitem(last=False)
         now = self._clock.now()
         self._processing[key] = now
-        self._observer.taken(len(self._queued), now - since)
+        self._observer.taken(now - since)
         return key
 
     def _due(self, key: K) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter as Total
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
+from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from gangctl.client.pacing import Clock
@@ -50,11 +50,8 @@ class Family:
             return f"{self.name}_bucket", f"{self.name}_sum", f"{self.name}_count"
         return (self.name,)
 
-    def metric(self, rows: Callable[[], Iterable[Row]] = tuple) -> Deferred:
-        """The family as a metric of its type, with a sample for each of ``rows``.
-
-        Label values in order, and the number.
-        """
+    def metric(self, rows: Iterable[Row] = ()) -> Deferred:
+        """The family as a metric of its type, with a sample for each of ``rows``: label values in order, the number."""
         return Deferred(self, rows)
 
     @property
@@ -69,8 +66,8 @@ class Deferred(Metric):
     A registry is collected in the event loop and formatted in a thread, which does not block the loop.
     """
 
-    def __init__(self, family: Family, rows: Callable[[], Iterable[Row]]) -> None:
-        """``rows`` is called once, in any thread: the data that it reads must not change any more."""
+    def __init__(self, family: Family, rows: Iterable[Row]) -> None:
+        """``rows`` is read once, in any thread: what an iterator reads must not change any more."""
         self.family = family
         self._samples: list[Sample] | None = None
         self._rows = rows
@@ -81,7 +78,7 @@ class Deferred(Metric):
         """One of each row."""
         if self._samples is None:
             labels, name = self.family.labels, self.family.name
-            self._samples = [Sample(name, dict(zip(labels, row, strict=True)), value) for row, value in self._rows()]
+            self._samples = [Sample(name, dict(zip(labels, row, strict=True)), value) for row, value in self._rows]
         return self._samples
 
     @samples.setter
@@ -90,12 +87,66 @@ class Deferred(Metric):
         self._samples = samples or None
 
 
+class Scraped(Collector):
+    """Families whose samples are computed at each scrape, from what the process holds anyway."""
+
+    def __init__(
+        self, registry: CollectorRegistry, families: Iterable[Family], collect: Callable[[], Iterable[Metric]]
+    ) -> None:
+        """``collect`` is called in the event loop, and returns these families with their rows."""
+        self._families = families
+        self._collect = collect
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        """Every possible family."""
+        return [family.metric() for family in self._families]
+
+    def collect(self) -> Iterable[Metric]:
+        """The current values."""
+        return self._collect()
+
+
 Labels = tuple[str, ...]
 
 OTHERS: Final = "(others)"
 
-_REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-_WORK_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_REQUEST_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_WORK_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+_LEADER: Final = Family("gangctl_leader", "gauge", "Whether this replica leads, with shards any of them: 1 or 0.")
+_SHARDS: Final = Family(
+    "gangctl_shard_leader",
+    "gauge",
+    "Whether this replica leads a shard: 1 or 0. There is shard 0 alone unless gangctl runs with --shards.",
+    ("shard",),
+)
+_DEPTH: Final = Family(
+    "gangctl_workqueue_depth", "gauge", "Keys in line. A replica that does not lead has none.", ("name",)
+)
+_UNFINISHED: Final = Family(
+    "gangctl_workqueue_unfinished_work_seconds",
+    "gauge",
+    "Seconds that keys which are processed now have taken so far, together.",
+    ("name",),
+)
+_LONGEST: Final = Family(
+    "gangctl_workqueue_longest_running_processor_seconds",
+    "gauge",
+    "Seconds that the key which is processed for longest has taken so far.",
+    ("name",),
+)
+_SYNCED: Final = Family(
+    "gangctl_informer_synced", "gauge", "Whether the cache holds a complete list: 1 or 0.", ("resource",)
+)
+_OBJECTS: Final = Family("gangctl_informer_objects", "gauge", "Objects in the cache.", ("resource",))
+_CONTACT: Final = Family(
+    "gangctl_informer_last_contact_timestamp_seconds",
+    "gauge",
+    "When the server last answered or sent an event (Unix time, 0: never).",
+    ("resource",),
+)
+_SCRAPED: Final = (_LEADER, _SHARDS, _DEPTH, _UNFINISHED, _LONGEST, _SYNCED, _OBJECTS, _CONTACT)
 
 
 class RuntimeMetrics:
@@ -103,7 +154,12 @@ class RuntimeMetrics:
 
     def __init__(self, registry: CollectorRegistry, *, clock: Clock | None = None) -> None:
         """Register every family at once, so that each is described before it has a value."""
+        self.registry = registry
         self._clock = clock or Clock()
+        self._queues: dict[str, WorkQueue[Any]] = {}
+        self._informers: dict[str, Informer[Any]] = {}
+        self._leads: Callable[[], list[bool]] = list
+        """Whether this replica leads, by shard."""
         self._requests = Counter(
             "gangctl_kube_requests",
             "Requests to the API server by verb, resource and HTTP status code (none: no answer).",
@@ -117,17 +173,6 @@ class RuntimeMetrics:
             buckets=_REQUEST_SECONDS,
             registry=registry,
         )
-        self._controllers = _ControllerFamilies(registry)
-        self._informers = _InformerFamilies(registry)
-        self._leader = Gauge(
-            "gangctl_leader", "Whether this replica leads, with shards any of them: 1 or 0.", registry=registry
-        )
-        self._shards = Gauge(
-            "gangctl_shard_leader",
-            "Whether this replica leads a shard: 1 or 0. There is shard 0 alone unless gangctl runs with --shards.",
-            ["shard"],
-            registry=registry,
-        )
         self._events = Counter(
             "gangctl_events",
             "Events by result: created, existing, dropped (queue full), refused, unwelcome (no namespace).",
@@ -137,58 +182,6 @@ class RuntimeMetrics:
         # Start at 0, so that the first loss is an increase, too.
         for result in EVENT_RESULTS:
             self._events.labels(result)
-
-    def on_request(self, verb: str, resource: str, status: int, seconds: float) -> None:
-        """Count one request: the hook of a transport."""
-        self._requests.labels(verb, resource, str(status) if status else "none").inc()
-        self._request_seconds.labels(verb, resource).observe(seconds)
-
-    def controller_observer(self, name: str) -> ControllerObserver:
-        """Return the observer of the controller called ``name``, and of its queue."""
-        return _ControllerMetrics(self._controllers, name)
-
-    def informer_observer(self, resource: Resource) -> InformerObserver:
-        """Return the observer of the informer of ``resource``."""
-        return _InformerMetrics(self._informers, resource.qualified_name)
-
-    def event_recorded(self, result: str) -> None:
-        """Count one event by its result: the hook of an event recorder."""
-        self._events.labels(result).inc()
-
-    def track_informer(self, informer: Informer[Any]) -> None:
-        """Export whether an informer is synced, its size and its last contact with the server.
-
-        A later informer of the same resource replaces an earlier one.
-        """
-        resource = informer.resource.qualified_name
-        self._informers.synced.labels(resource).set_function(lambda: float(informer.synced.is_set()))
-        self._informers.objects.labels(resource).set_function(lambda: float(len(informer.store)))
-        self._informers.contact.labels(resource).set_function(lambda: self._contact_timestamp(informer))
-
-    def _contact_timestamp(self, informer: Informer[Any]) -> float:
-        age = informer.contact_age()
-        return 0.0 if age is None else self._clock.wall().timestamp() - age
-
-    def track_election(self, election: ShardElection | None) -> None:
-        """Export whether this replica leads, and which shard: always, and all, without an election."""
-        self._leader.set_function(lambda: float(election is None or election.is_leader))
-        for number in range(election.total if election is not None else 1):
-            leads = partial(_leads, election, number)
-            self._shards.labels(str(number)).set_function(leads)
-
-
-def _leads(election: ShardElection | None, number: int) -> float:
-    return float(election is None or election.leads(number))
-
-
-class _ControllerFamilies:
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.depth = Gauge(
-            "gangctl_workqueue_depth",
-            "Keys in line. A replica that does not lead has none.",
-            ["name"],
-            registry=registry,
-        )
         self.adds = Counter("gangctl_workqueue_adds", "Keys that came into line.", ["name"], registry=registry)
         self.retries = Counter(
             "gangctl_workqueue_retries", "Keys that failed and come again.", ["name"], registry=registry
@@ -205,18 +198,6 @@ class _ControllerFamilies:
             "Seconds that processing a key took.",
             ["name"],
             buckets=_WORK_SECONDS,
-            registry=registry,
-        )
-        self.unfinished = Gauge(
-            "gangctl_workqueue_unfinished_work_seconds",
-            "Seconds that keys which are processed now have taken so far, together.",
-            ["name"],
-            registry=registry,
-        )
-        self.longest = Gauge(
-            "gangctl_workqueue_longest_running_processor_seconds",
-            "Seconds that the key which is processed for longest has taken so far.",
-            ["name"],
             registry=registry,
         )
         self.reconciles = Counter(
@@ -238,64 +219,6 @@ class _ControllerFamilies:
             ["controller", "error_class"],
             registry=registry,
         )
-
-
-class _ControllerMetrics(ControllerObserver):
-    def __init__(self, families: _ControllerFamilies, name: str) -> None:
-        self._depth = families.depth.labels(name)
-        self._adds = families.adds.labels(name)
-        self._retries = families.retries.labels(name)
-        self._waits = families.waits.labels(name)
-        self._work = families.work.labels(name)
-        self._unfinished = families.unfinished.labels(name)
-        self._longest = families.longest.labels(name)
-        self._reconciles = families.reconciles
-        self._seconds = families.reconcile_seconds.labels(name)
-        self._errors = families.errors
-        self._name = name
-
-    def made(self, queue: WorkQueue[Any]) -> None:
-        self._unfinished.set_function(lambda: sum(queue.working()))
-        self._longest.set_function(lambda: max(queue.working(), default=0))
-
-    def added(self, depth: int) -> None:
-        self._adds.inc()
-        self._depth.set(depth)
-
-    def taken(self, depth: int, waited_seconds: float) -> None:
-        self._depth.set(depth)
-        self._waits.observe(waited_seconds)
-
-    def retried(self) -> None:
-        self._retries.inc()
-
-    def finished(self, worked_seconds: float) -> None:
-        self._work.observe(worked_seconds)
-
-    def dropped(self) -> None:
-        self._depth.set(0)
-
-    def reconciled(self, result: str, seconds: float) -> None:
-        self._reconciles.labels(self._name, result).inc()
-        self._seconds.observe(seconds)
-
-    def failed(self, kind: str) -> None:
-        self._errors.labels(self._name, kind).inc()
-
-
-class _InformerFamilies:
-    def __init__(self, registry: CollectorRegistry) -> None:
-        labels = ["resource"]
-        self.synced = Gauge(
-            "gangctl_informer_synced", "Whether the cache holds a complete list: 1 or 0.", labels, registry=registry
-        )
-        self.objects = Gauge("gangctl_informer_objects", "Objects in the cache.", labels, registry=registry)
-        self.contact = Gauge(
-            "gangctl_informer_last_contact_timestamp_seconds",
-            "When the server last answered or sent an event (Unix time, 0: never).",
-            labels,
-            registry=registry,
-        )
         self.restarts = Counter(
             "gangctl_watch_restarts",
             "Watches opened anew by reason: ended, gone (version too old), absent (no such resource), class of error.",
@@ -308,55 +231,134 @@ class _InformerFamilies:
             ["resource", "place"],
             registry=registry,
         )
+        Scraped(registry, _SCRAPED, self._scraped)
+
+    def on_request(self, verb: str, resource: str, status: int, seconds: float) -> None:
+        """Count one request: the hook of a transport."""
+        self._requests.labels(verb, resource, str(status) if status else "none").inc()
+        self._request_seconds.labels(verb, resource).observe(seconds)
+
+    def controller_observer(self, name: str) -> ControllerObserver:
+        """Return the observer of the controller called ``name``, and of its queue."""
+        return _ControllerMetrics(self, name)
+
+    def informer_observer(self, resource: Resource) -> InformerObserver:
+        """Return the observer of the informer of ``resource``."""
+        return _InformerMetrics(self, resource.qualified_name)
+
+    def event_recorded(self, result: str) -> None:
+        """Count one event by its result: the hook of an event recorder."""
+        self._events.labels(result).inc()
+
+    def track_queue(self, name: str, queue: WorkQueue[Any]) -> None:
+        """Export how many keys wait, and how long those that are processed have taken."""
+        self._queues[name] = queue
+
+    def track_informers(self, *informers: Informer[Any]) -> None:
+        """Export whether an informer is synced, its size and its last contact with the server.
+
+        A later informer of the same resource replaces an earlier one.
+        """
+        self._informers |= {informer.resource.qualified_name: informer for informer in informers}
+
+    def track_election(self, election: ShardElection | None) -> None:
+        """Export whether this replica leads, and which shard: always, and all, without an election."""
+        if election is None:
+            self._leads = lambda: [True]
+        else:
+            self._leads = lambda: [election.leads(number) for number in range(election.total)]
+
+    def _scraped(self) -> Iterable[Metric]:
+        leads, wall = self._leads(), self._clock.wall().timestamp()
+        yield _LEADER.metric([((), any(leads))])
+        yield _SHARDS.metric([((str(number),), leading) for number, leading in enumerate(leads)])
+        queues = [((name,), queue, queue.working()) for name, queue in self._queues.items()]
+        yield _DEPTH.metric([(name, len(queue)) for name, queue, _ in queues])
+        yield _UNFINISHED.metric([(name, sum(seconds)) for name, _, seconds in queues])
+        yield _LONGEST.metric([(name, max(seconds, default=0)) for name, _, seconds in queues])
+        informers = [((resource,), informer) for resource, informer in self._informers.items()]
+        yield _SYNCED.metric([(resource, informer.synced.is_set()) for resource, informer in informers])
+        yield _OBJECTS.metric([(resource, len(informer.store)) for resource, informer in informers])
+        ages = [(resource, informer.contact_age()) for resource, informer in informers]
+        yield _CONTACT.metric([(resource, 0 if age is None else wall - age) for resource, age in ages])
+
+
+class _ControllerMetrics(ControllerObserver):
+    def __init__(self, metrics: RuntimeMetrics, name: str) -> None:
+        self._metrics = metrics
+        self._name = name
+        self._adds = metrics.adds.labels(name)
+        self._retries = metrics.retries.labels(name)
+        self._waits = metrics.waits.labels(name)
+        self._work = metrics.work.labels(name)
+        self._seconds = metrics.reconcile_seconds.labels(name)
+
+    def made(self, queue: WorkQueue[Any]) -> None:
+        self._metrics.track_queue(self._name, queue)
+
+    def added(self) -> None:
+        self._adds.inc()
+
+    def taken(self, waited_seconds: float) -> None:
+        self._waits.observe(waited_seconds)
+
+    def retried(self) -> None:
+        self._retries.inc()
+
+    def finished(self, worked_seconds: float) -> None:
+        self._work.observe(worked_seconds)
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        self._metrics.reconciles.labels(self._name, result).inc()
+        self._seconds.observe(seconds)
+
+    def failed(self, kind: str) -> None:
+        self._metrics.errors.labels(self._name, kind).inc()
 
 
 class _InformerMetrics(InformerObserver):
-    def __init__(self, families: _InformerFamilies, resource: str) -> None:
-        self._families = families
+    def __init__(self, metrics: RuntimeMetrics, resource: str) -> None:
+        self._metrics = metrics
         self._resource = resource
 
     def restarted(self, reason: str) -> None:
-        self._families.restarts.labels(self._resource, reason).inc()
+        self._metrics.restarts.labels(self._resource, reason).inc()
 
     def broken(self, what: str) -> None:
-        self._families.broken.labels(self._resource, what).inc()
+        self._metrics.broken.labels(self._resource, what).inc()
 
 
 class PlacedGauge:
     """Counts objects by place; there may be any number of places, such as queues or namespaces.
 
-    Beyond ``most`` places the rest is counted together, as :data:`OTHERS`; a place counted there stays there until it
-    is empty.
+    The first ``most`` places have labels of their own while they have objects; the rest is counted together, as
+    :data:`OTHERS`. A freed place goes to the one that has waited longest.
     """
 
-    def __init__(self, gauge: Gauge, most: int) -> None:
-        """The labels of ``gauge`` are a place, followed by the further labels."""
-        self._gauge = gauge
+    def __init__(self, registry: CollectorRegistry, family: Family, most: int) -> None:
+        """The labels of ``family`` are a place, followed by one more."""
+        self._family = family
         self._most = most
-        self._own: Total[Labels] = Total()
-        """Counts of the places with labels of their own."""
-        self._others: Total[Labels] = Total()
-        self._shown: Total[Labels] = Total()
+        self._counts: dict[Labels, Total[str]] = {}
+        Scraped(registry, [family], self._scraped)
 
-    def add(self, place: Labels, *more: str, step: int = 1) -> None:
+    def add(self, place: Labels, more: str, *, step: int = 1) -> None:
         """Count one object; one less with a ``step`` of -1."""
-        own = place in self._own or (place not in self._others and len(self._own) < self._most)
-        _count(self._own if own else self._others, place, step)
-        labels = (*(place if own else (OTHERS,) * len(place)), *more)
-        _count(self._shown, labels, step)
-        if labels in self._shown:
-            self._gauge.labels(*labels).set(self._shown[labels])
-        else:
-            self._gauge.remove(*labels)
+        counts = self._counts.setdefault(place, Total())
+        counts[more] += step
+        if not counts[more]:
+            del counts[more]
+        if not counts:
+            del self._counts[place]
 
     def clear(self) -> None:
         """End every series."""
-        self._gauge.clear()
-        for each in (self._own, self._others, self._shown):
-            each.clear()
+        self._counts.clear()
 
-
-def _count(total: Total[Labels], key: Labels, step: int) -> None:
-    total[key] += step
-    if not total[key]:
-        del total[key]
+    def _scraped(self) -> Iterable[Metric]:
+        shown: Total[Labels] = Total()
+        for number, (place, counts) in enumerate(self._counts.items()):
+            labels = place if number < self._most else (OTHERS,) * len(place)
+            for more, count in counts.items():
+                shown[*labels, more] += count
+        return [self._family.metric(shown.items())]

@@ -7,9 +7,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from gangctl.client.client import Client, Settings
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.errors import LeadershipLostError
+from gangctl.runtime.controller import ControllerObserver
+from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.sandbox.api import SYSTEM
 from gangctl.sandbox.server import SandboxOptions
 from tests.credentials import StaticCredentials
@@ -38,6 +42,17 @@ def while_leading(client: Client, leads: Callable[[], bool]) -> Client:
             raise LeadershipLostError("another one leads")
 
     return Client(client._transport, Settings(guard=guard))
+
+
+class Observed(RuntimeMetrics):
+    """Metrics whose controllers report to an observer of the test."""
+
+    def __init__(self, observer: ControllerObserver) -> None:
+        super().__init__(CollectorRegistry())
+        self._observer = observer
+
+    def controller_observer(self, name: str) -> ControllerObserver:  # noqa: ARG002 -- there is one
+        return self._observer
 
 
 @asynccontextmanager

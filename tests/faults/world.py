@@ -14,8 +14,8 @@ from typing import Any
 from unittest.mock import patch
 
 from gangctl.manager import process
+from gangctl.manager.metrics import measure_lag
 from gangctl.manager.process import Process, prepared
-from gangctl.manager.processmetrics import measure_lag
 from gangctl.manager.settings import load_settings
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.requests import Caller, DeleteOptions

@@ -29,7 +29,7 @@ def _slow(*arguments: Any, **further: Any) -> Any:
 if __name__ == "__main__":
     few = partial(ReadinessMetrics, limits=Limits(gangs=GANGS))
     with (
-        patch("gangctl.manager.readiness.evaluate", _slow),
-        patch("gangctl.manager.readiness.ReadinessMetrics", few),
+        patch("gangctl.manager.wiring.evaluate", _slow),
+        patch("gangctl.manager.wiring.ReadinessMetrics", few),
     ):
         cli.main()

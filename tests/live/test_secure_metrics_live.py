@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gangctl.manager.securemetrics import READER
+from gangctl.manager.metrics import READER
 from gangctl.manager.webhooks import SECRET
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane

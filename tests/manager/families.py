@@ -15,11 +15,10 @@ from prometheus_client.registry import Collector
 
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
-from gangctl.manager.gangs import Clients, Dependencies
-from gangctl.manager.parts import compose
-from gangctl.manager.processmetrics import register_process_metrics
+from gangctl.manager.metrics import register_process_metrics
 from gangctl.manager.settings import load_settings
-from gangctl.runtime.events import EventRecorder
+from gangctl.manager.wiring import Wiring
+from gangctl.runtime.manager import Manager
 from gangctl.runtime.metrics import Deferred, Family, RuntimeMetrics, Type
 from tests.credentials import StaticCredentials
 
@@ -74,17 +73,6 @@ async def composed_families() -> tuple[Family, ...]:
     settings = load_settings(EVERYTHING, None)
     register_process_metrics(catalogue, settings)
     client = Client(Transport(StaticCredentials(NOWHERE)))
-    compose(
-        Dependencies(
-            Clients(client, client),
-            settings,
-            own_namespace="gangctl-system",
-            recorder=EventRecorder(client, instance="none"),
-            metrics=RuntimeMetrics(catalogue),
-            registry=catalogue,
-            may_register=lambda: False,
-            applier=client,
-        )
-    )
+    Wiring(Manager(client, client, metrics=RuntimeMetrics(catalogue), own_namespace="gangctl-system"), settings)
     known = {family.name: family for family in catalogue.families()}
     return tuple(known[name] for name in sorted(known))

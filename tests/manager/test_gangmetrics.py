@@ -40,7 +40,7 @@ def samples(registry: CollectorRegistry) -> Iterator[Any]:
 
 def registry_of(here: World) -> CollectorRegistry:
     assert here._process is not None
-    return here._process._registry
+    return here._process._metrics.registry
 
 
 def test_created_and_repaired_objects_are_counted_once(tmp_path: Path) -> None:

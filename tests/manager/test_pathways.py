@@ -13,7 +13,7 @@ from gangctl.controllers.pathways.controller import MOST_NAMESPACES, PathwaysMet
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status import Condition, PathwaysFacts, Phase, Status
 from gangctl.runtime.metrics import OTHERS
-from tests.manager.test_parts import composed
+from tests.manager.test_wiring import wired
 
 
 def job(phase: Phase | None, namespace: str = "a", name: str = "pw") -> PathwaysFacts:
@@ -73,7 +73,7 @@ def test_namespaces_beyond_the_limit_are_counted_together(registry: CollectorReg
     ],
 )
 async def test_renderings_follow_the_capabilities_of_the_cluster(state: ApiState, setting: Setting) -> None:
-    part = composed(pathways=True).pathways
-    assert part is not None
-    part._gangs.discovery.state = state
-    assert part._setting() == setting
+    wiring = wired(pathways=True)
+    assert wiring.pathways is not None
+    wiring.gangs.discovery.state = state
+    assert wiring.pathways._setting() == setting

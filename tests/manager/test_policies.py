@@ -1,4 +1,4 @@
-"""The policy part: what is counted under which labels, and the answers before policies are loaded."""
+"""Policies of a process: what is counted under which labels, and the answers before policies are loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.manager.policies import _LazyEvaluator
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.settings import load_settings
-from gangctl.manager.webhooks import WebhookPart, _unready
+from gangctl.manager.webhooks import Webhooks, _unready
 from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
@@ -133,10 +133,10 @@ def test_the_defaults_of_the_policy_flags() -> None:
 
 def test_a_replica_whose_policy_workers_do_not_work_is_not_ready() -> None:
     policies = SimpleNamespace(problem="no policy-worker works")
-    part: Any = SimpleNamespace(_policies=policies, _policies_registered=True)
-    assert WebhookPart.policies_unready(part) == "no policy-worker works"
+    webhooks: Any = SimpleNamespace(_policies=policies, _policies_registered=True)
+    assert Webhooks._policies_unready(webhooks) == "no policy-worker works"
     policies.problem = ""
-    assert WebhookPart.policies_unready(part) is None
+    assert Webhooks._policies_unready(webhooks) is None
 
 
 def test_the_metric_and_the_statuses_follow_the_workers(registry: CollectorRegistry) -> None:

@@ -19,7 +19,7 @@ def test_promtool_accepts_the_metrics_of_a_process(promtool: Path, tmp_path: Pat
             await here.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
             await here.rest()
             assert here._process is not None
-            return generate_latest(here._process._registry)
+            return generate_latest(here._process._metrics.registry)
 
     text = virtual_time.run(story())
     assert b"gangctl_gang_time_to_ready_seconds_bucket" in text

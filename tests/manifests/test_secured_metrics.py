@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gangctl.cli.install.rendering import Choice, render
-from gangctl.manager.securemetrics import READER, metrics_hosts
+from gangctl.manager.metrics import READER, metrics_hosts
 from gangctl.manager.settings import load_settings, split_address
 from gangctl.manager.webhooks import SECRET
 from gangctl.runtime.certs import CA_CERTIFICATE

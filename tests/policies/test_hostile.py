@@ -18,8 +18,6 @@ from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.bundle import FileCatalogue
 from gangctl.cli.policy.requests import Fit, Setting, fit_of
 from gangctl.cli.queuefiles import read_stock
-from gangctl.controllers.policies import PolicyKeeper
-from gangctl.controllers.policy_sources import PolicySources
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.policies import ReplicaScanView
@@ -60,9 +58,6 @@ class Ground:
     @property
     def in_force(self) -> PolicySet:
         return PolicySet(1, (self.policy,))
-
-    current = in_force
-    """As the scan calls it."""
 
     @property
     def catalogue(self) -> ParamCatalogue:
@@ -122,16 +117,7 @@ def asked(raw: Object, old: Object | None, *, dry_run: bool) -> AdmissionRequest
 
 def scan_of(ground: Ground) -> ReplicaScanView:
     """A scan of what exists, by the policy."""
-    return ReplicaScanView(
-        cast("PolicyKeeper", ground),
-        cast("PolicySources", ground),
-        ground.catalogue,
-        evaluate=ground.evaluate,
-        rules=ground.cluster_rules,
-        fit=ground.fit,
-        webhooks=WebhookSettings(Endpoint(url="https://127.0.0.1:1")),
-        now=ground.now,
-    )
+    return ReplicaScanView(ground, list, WebhookSettings(Endpoint(url="https://127.0.0.1:1")))
 
 
 def allowed_in_files(document: Object, policy: Shipped, made: Sequence[Attempt], directory: Path) -> list[Attempt]:

@@ -14,8 +14,6 @@ import orjson
 
 from gangctl.api.objects import Object
 from gangctl.cli.policy.requests import as_admitted
-from gangctl.controllers.policies import PolicyKeeper
-from gangctl.controllers.policy_sources import PolicySources
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
@@ -145,8 +143,6 @@ class View:
     def in_force(self) -> PolicySet:
         return self.evaluator.policies
 
-    current = in_force
-
     @property
     def catalogue(self) -> Catalogue:
         return Catalogue(*PARAMETERS)
@@ -220,16 +216,7 @@ def given(raw: dict[str, Any], stored: dict[str, Any]) -> set[str]:
 
 async def scanned(view: View, stored: dict[str, Any]) -> list[dict[str, Any]]:
     """The verdict of the background scan."""
-    scan_view = ReplicaScanView(
-        cast("PolicyKeeper", view),
-        cast("PolicySources", view),
-        view.catalogue,
-        evaluate=view.evaluate,
-        rules=view.cluster_rules,
-        fit=view.fit,
-        webhooks=WebhookSettings(Endpoint(url="https://gangctl.example")),
-        now=view.now,
-    )
+    scan_view = ReplicaScanView(view, lambda: POLICIES, WebhookSettings(Endpoint(url="https://gangctl.example")))
     outcomes = await scan_view.evaluate(stored)
     assert outcomes is not None
     return [outcome_of(each) for each in merge(outcomes).outcomes]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gangctl.manager.processmetrics import measure_lag
+from gangctl.manager.metrics import measure_lag
 from tests.client.clock import VirtualClock, settle
 
 

@@ -135,7 +135,7 @@ async def test_metrics_of_an_informer(
     stream = Stream()
     server.on("GET", "/api/v1/pods", page(thing("a", phase="P"), thing("bad")), stream)
     informer = Informer(client, PODS, project, observer=metrics.informer_observer(PODS), clock=clock)
-    metrics.track_informer(informer)
+    metrics.track_informers(informer)
     labels = {"resource": "pods"}
     value = registry.get_sample_value
     assert value("gangctl_informer_synced", labels) == 0

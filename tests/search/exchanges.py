@@ -119,7 +119,7 @@ def every_update(hooks: Sequence[Any]) -> Sequence[Any]:
 
 
 def without_net(original: Callable[..., list[dict[str, Any]]]) -> Callable[..., list[dict[str, Any]]]:
-    def mutated(self: webhooks.WebhookPart, authorities: bytes) -> list[dict[str, Any]]:
+    def mutated(self: webhooks.Webhooks, authorities: bytes) -> list[dict[str, Any]]:
         wanted = original(self, authorities)
         return [one for one in wanted if not (self._gangs.state.policies and one["metadata"]["name"] == JOBS_NAME)]
 
@@ -127,7 +127,7 @@ def without_net(original: Callable[..., list[dict[str, Any]]]) -> Callable[..., 
 
 
 def unregisters_all(_original: object) -> Callable[..., Coroutine[Any, Any, None]]:
-    async def mutated(self: webhooks.WebhookPart) -> None:
+    async def mutated(self: webhooks.Webhooks) -> None:
         with suppress(ApiError):
             await self._registrar.unregister(self._wanted(b""))
 

@@ -143,7 +143,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "C3",
         "a policy that is deleted or edited tears new gangs",
         "simulation",
-        patches=(Patch(webhooks.WebhookPart, "_wanted", exchanges.without_net),),
+        patches=(Patch(webhooks.Webhooks, "_wanted", exchanges.without_net),),
         seed=11,
     ),
     Mutant(
@@ -187,7 +187,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "C9",
         "--unregister-on-exit deletes the policy for Jobs",
         "simulation",
-        patches=(Patch(webhooks.WebhookPart, "_unregister", exchanges.unregisters_all),),
+        patches=(Patch(webhooks.Webhooks, "_unregister", exchanges.unregisters_all),),
         seed=519,
     ),
     Mutant("C10", "a later webhook drops the reference, and the policy is not invoked again", "real"),

@@ -8,13 +8,13 @@ observed: if Kueue evicts in the same moment, the API server rejects the write, 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.objects import Key, Object
+from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Generation
 from gangctl.api.store import Store
 from gangctl.client.client import Client
@@ -23,6 +23,7 @@ from gangctl.cluster.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.reporter import RecordEvent
+from gangctl.controllers.scan import ScanView
 from gangctl.errors import ConflictError, NotFoundError, plural
 from gangctl.gang.desired import Desired, Lifecycle, assess, desire
 from gangctl.gang.diff import Create, Existing, diff
@@ -43,21 +44,10 @@ from gangctl.kueue.checks import (
     waiting_since,
 )
 from gangctl.kueue.objects import CheckState, QueuedWorkload
-from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.verdict import Outcome, merge, show
+from gangctl.policy.verdict import merge, show
 from gangctl.runtime.controller import Action, await_change, requeue
 
 _LISTED: Final = 4
-
-
-class Policies(Protocol):
-    """The policies in force, evaluated for existing JobSets: the part of a scan's view that is needed here."""
-
-    def scanned(self) -> Sequence[LoadedPolicy]:
-        """The policies that request evaluation of existing JobSets."""
-
-    async def evaluate(self, jobset: Object) -> tuple[Outcome, ...] | None:
-        """Outcomes for one JobSet; None where policies do not apply."""
 
 
 class Statuses:
@@ -67,7 +57,7 @@ class Statuses:
         self,
         reader: Client,
         caches: GangCaches,
-        policies: Policies | None,
+        policies: ScanView | None,
         *,
         state: Callable[[], ApiState],
         rules: Callable[[Generation], ClusterRules],
@@ -172,7 +162,7 @@ class WorkloadChecks:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """``writer`` writes as :data:`FIELD_MANAGER`; the store has the index ``owner``."""
+        """The store has the index ``owner``."""
         self._writer = writer
         self._workloads = workloads
         self._checks = checks
@@ -280,7 +270,7 @@ class WorkloadChecks:
         }
         written = [_entry(entry, decisions[entry.name], now) for entry in observed.entries]
         body = {"metadata": metadata, "status": {"admissionChecks": written}}
-        await self._writer.apply(QUEUED_WORKLOADS, body, force=True, subresource="status")
+        await self._writer.apply(QUEUED_WORKLOADS, body, force=True, subresource="status", field_manager=FIELD_MANAGER)
 
     def _report(self, observed: _Observed, decisions: dict[str, Decision], now: datetime) -> None:
         for entry in observed.entries:

@@ -14,9 +14,9 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from gangctl.api.objects import Key, controller_owner
-from gangctl.client.client import Client
 from gangctl.client.pacing import Clock
-from gangctl.client.resources import JOBSETS, LEASES, Resource
+from gangctl.client.resources import JOBSETS, LEASES
+from gangctl.controllers.gangs import ReplicaGangs
 from gangctl.controllers.pathways.plan import (
     PATHWAYS_JOBS,
     Create,
@@ -30,11 +30,12 @@ from gangctl.controllers.pathways.plan import (
     project_pathways_job,
 )
 from gangctl.controllers.pathways.upstream import HeadNodes, Upstream
+from gangctl.controllers.reporter import event_of
 from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.draft import Draft, check_head, draft
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.result import Setting
+from gangctl.pathways.result import Setting, setting_for
 from gangctl.pathways.status import (
     JobSetFacts,
     Obstacle,
@@ -45,21 +46,13 @@ from gangctl.pathways.status import (
     read_pathways_facts,
 )
 from gangctl.pathways.status import notices as transitions
-from gangctl.runtime.controller import (
-    Action,
-    Controller,
-    ControllerObserver,
-    ControllerOptions,
-    ErrorPolicy,
-    await_change,
-    default_error_policy,
-    requeue,
-    retry,
-)
+from gangctl.pathways.words import API_VERSION, KIND
+from gangctl.runtime.controller import Action, await_change, requeue, retry
 from gangctl.runtime.election import unwrapped_leadership_loss
-from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.metrics import PlacedGauge
-from gangctl.runtime.shards import Share
+from gangctl.runtime.events import ObjectReference
+from gangctl.runtime.informer import Informer
+from gangctl.runtime.manager import Manager
+from gangctl.runtime.metrics import Family, PlacedGauge
 
 MOST_NAMESPACES: Final = 200
 """Namespaces with labels of their own; the rest is counted together."""
@@ -72,23 +65,24 @@ class PathwaysMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register every family at once."""
-        jobs = Gauge(
+        jobs = Family(
             "gangctl_pathways_jobs",
+            "gauge",
             "PathwaysJobs by what their status says: pending, running, suspended, completed, failed, or new where it "
             "says nothing yet. The leader counts.",
-            ["namespace", "phase"],
-            registry=registry,
+            ("namespace", "phase"),
         )
         self._deferring = Gauge(
             "gangctl_pathways_standing_down",
             "Whether the upstream controller of PathwaysJobs holds its Lease, so that they are left to it, 1 or 0.",
             registry=registry,
         )
-        self._jobs = PlacedGauge(jobs, MOST_NAMESPACES)
+        self._jobs = PlacedGauge(registry, jobs, MOST_NAMESPACES)
 
     def on_status_change(self, before: PathwaysFacts | None, now: PathwaysFacts | None) -> None:
         """Count a PathwaysJob as it is stored: None before it was known, and after it is gone."""
-        for job, step in ((before, -1), (now, 1)):
+        # Added first: a namespace must not become empty in between, and lose its place.
+        for job, step in ((now, 1), (before, -1)):
             if job is not None:
                 phase = job.status.phase
                 self._jobs.add((job.namespace,), NEW if phase is None else phase.value.lower(), step=step)
@@ -120,30 +114,24 @@ class PathwaysController:
 
     def __init__(
         self,
-        reader: Client,
-        writer: Client,
+        manager: Manager,
         record: Callable[[PathwaysFacts, Notice], None],
         *,
         setting: Callable[[], Setting],
         options: PathwaysOptions,
         metrics: PathwaysMetrics | None = None,
-        error_policy: ErrorPolicy = default_error_policy,
-        informer_observer: Callable[[Resource], InformerObserver] = lambda _: InformerObserver(),
-        controller_observer: ControllerObserver | None = None,
-        share: Share | None = None,
     ) -> None:
         """Do nothing yet.
 
-        ``writer`` stops a replica that does not lead; ``setting`` holds the cluster facts that renderings depend on,
-        ``options`` are the defaults of PathwaysJobs. ``share`` are the namespaces of this replica, if not all.
+        ``setting`` holds the cluster facts that renderings depend on, ``options`` are the defaults of PathwaysJobs.
         """
-        share = share or Share()
+        reader, share, observer = manager.reader, manager.share, manager.metrics.informer_observer
         self._reader = reader
-        self._writer = writer
+        self._writer = manager.writer
         self._record_event = record
         self._setting = setting
         self._options = options
-        self._metrics = metrics or PathwaysMetrics(CollectorRegistry())
+        self._metrics = metrics or PathwaysMetrics(manager.metrics.registry)
         self._clock = Clock()
         self._nodes = HeadNodes(reader, clock=self._clock)
         self._own: dict[Key, PathwaysCopy] = {}
@@ -155,14 +143,14 @@ class PathwaysController:
         """The statuses that were last written."""
         self._conflicts: set[Key] = set()
         """PathwaysJobs whose name belongs to another JobSet."""
-        self.upstream = Upstream(reader, self._upstream_changed, clock=self._clock, observer=informer_observer(LEASES))
+        self.upstream = Upstream(reader, self._upstream_changed, clock=self._clock, observer=observer(LEASES))
         self.jobs: Informer[PathwaysCopy] = Informer(
             reader,
             PATHWAYS_JOBS,
             share.within(project_pathways_job),
             on_absent=self._absent,
             on_synced=self.recheck_all,
-            observer=informer_observer(PATHWAYS_JOBS),
+            observer=observer(PATHWAYS_JOBS),
             clock=self._clock,
         )
         self.jobs.subscribe(self._job_changed)
@@ -171,19 +159,11 @@ class PathwaysController:
             JOBSETS,
             share.within(project_jobset),
             on_synced=self.recheck_all,
-            observer=informer_observer(JOBSETS),
+            observer=observer(JOBSETS),
             clock=self._clock,
         )
         self.jobsets.subscribe(self._jobset_changed)
-        self._controller: Controller[Key] = Controller(
-            NAME,
-            self._reconcile,
-            admits=share.admits,
-            options=ControllerOptions(workers=WORKERS),
-            error_policy=error_policy,
-            observer=controller_observer,
-            clock=self._clock,
-        )
+        self._controller = manager.controller(NAME, self._reconcile, WORKERS, admits=share.admits)
 
     async def run(self) -> None:
         """Follow and write until cancelled, and then forget everything."""
@@ -393,3 +373,29 @@ class PathwaysController:
 
 def _same_but_status(old: PathwaysCopy, new: PathwaysCopy) -> bool:
     return (old.raw, old.facts.deleting) == (new.raw, new.facts.deleting)
+
+
+def setup(manager: Manager, gangs: ReplicaGangs, options: PathwaysOptions) -> PathwaysController:
+    """Have the leader follow PathwaysJobs."""
+
+    def record(job: PathwaysFacts, notice: Notice) -> None:
+        regarding = ObjectReference(API_VERSION, KIND, job.namespace, job.name, job.uid)
+        manager.recorder.record(event_of(regarding, notice))
+
+    def setting() -> Setting:
+        generation = gangs.state.generation
+        if generation is None:
+            return Setting(gangs=False, topology=False)
+        return setting_for(gangs.rules(generation))
+
+    async def lead() -> None:
+        # Rendering depends on whether there are gangs.
+        await gangs.synced()
+        await controller.run()
+
+    controller = PathwaysController(manager, record, setting=setting, options=options)
+    gangs.followers.append(controller.jobset_changed)
+    # The informer of all JobSets is exported, which every replica has.
+    manager.metrics.track_informers(controller.jobs, controller.upstream.informer)
+    manager.leading[NAME] = lead
+    return controller

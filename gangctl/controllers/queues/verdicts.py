@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object
@@ -28,7 +28,7 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.events import KEPT_SECONDS
 from gangctl.runtime.informer import Informer
-from gangctl.runtime.metrics import PlacedGauge
+from gangctl.runtime.metrics import Family, PlacedGauge
 
 DEBOUNCE_SECONDS: Final = 1.0
 """Changes come in bursts: the JobSets that they concern are checked once for all of them."""
@@ -61,18 +61,19 @@ class VerdictMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register the family."""
-        gauge = Gauge(
+        family = Family(
             "gangctl_fit_verdicts",
+            "gauge",
             "JobSets that ask for a gang and wait in a queue of Kueue, by verdict: never (it can never be admitted), "
             "blocked (the queue admits nothing now), waiting, unknown. The leader counts.",
-            ["namespace", "local_queue", "cluster_queue", "verdict"],
-            registry=registry,
+            ("namespace", "local_queue", "cluster_queue", "verdict"),
         )
-        self._waiting = PlacedGauge(gauge, MOST_QUEUES)
+        self._waiting = PlacedGauge(registry, family, MOST_QUEUES)
 
     def on_status_change(self, before: WaitStatus | None, now: WaitStatus | None) -> None:
         """Count one JobSet under its new status: None means that it does not wait."""
-        for each, step in ((before, -1), (now, 1)):
+        # Added first: a queue must not become empty in between, and lose its place.
+        for each, step in ((now, 1), (before, -1)):
             if each is not None:
                 place = each.namespace, each.local_queue, each.cluster_queue
                 self._waiting.add(place, each.verdict, step=step)

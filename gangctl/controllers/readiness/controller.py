@@ -26,11 +26,15 @@ from gangctl.api.objects import Key
 from gangctl.client.pacing import Clock, Timer
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gangs import Assessments
+from gangctl.controllers.queues.view import Affected, QueueView
 from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSources
 from gangctl.gang.desired import JobProgress
+from gangctl.kueue.checks import of_jobset
+from gangctl.kueue.objects import QueuedWorkload
 from gangctl.readiness.facts import Collections, NodeFacts, PodFacts, Refused, Snapshot, assemble, is_followed
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import in_parts
+from gangctl.runtime.informer import Informer
 from gangctl.runtime.shards import Share
 
 
@@ -226,6 +230,21 @@ class ReadinessController:
         for source in sources.refusals:
             source.informer.subscribe(self._on_refusal)
 
+    def follow(self, view: QueueView, workloads: Informer[QueuedWorkload]) -> None:
+        """Also check JobSets when their queues, or their Workloads of Kueue, change."""
+
+        def affect(affected: Affected) -> None:
+            for key in affected.jobsets:
+                self.mark(key)
+            self.mark_at(lambda queue_key: affected.concerns(queue_key, view.cluster_queue_of(queue_key)))
+
+        def change_head(cluster_queue: str) -> None:
+            self.mark_at(lambda queue_key: view.cluster_queue_of(queue_key) == cluster_queue)
+
+        view.subscribe(affect)
+        view.heads.subscribe(change_head)
+        workloads.subscribe(self._on_workload)
+
     def mark(self, key: Key) -> None:
         """Check a JobSet soon: something about it has changed."""
         if self._active and self._share.admits(key):
@@ -359,6 +378,11 @@ class ReadinessController:
         job = new or old
         if job is not None:
             self.mark((job.namespace, job.jobset))
+
+    def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
+        workload = new or old
+        if workload is not None and of_jobset(workload):
+            self.mark((workload.namespace, workload.owner_name))
 
     def _on_pod(self, old: PodFacts | None, new: PodFacts | None) -> None:
         pod = new or old

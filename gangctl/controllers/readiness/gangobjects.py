@@ -22,7 +22,6 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.objects import Key, condition_of
 from gangctl.api.scheduling import Owner, metadata
-from gangctl.client.client import Client
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
 from gangctl.controllers.readiness.controller import ReadinessObserver
@@ -37,11 +36,11 @@ from gangctl.errors import (
 )
 from gangctl.readiness.report import API_VERSION, KIND, GangStatus, gang_status
 from gangctl.readiness.result import Readiness
-from gangctl.runtime.controller import Action, Controller, ControllerObserver, ControllerOptions, await_change, requeue
+from gangctl.runtime.controller import Action, await_change, default_error_policy, requeue
 from gangctl.runtime.controller import retry as again
 from gangctl.runtime.election import unwrapped_leadership_loss
-from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.shards import Share
+from gangctl.runtime.informer import Informer
+from gangctl.runtime.manager import Manager
 
 PLURAL: Final = "gangs"
 _GROUP, _, _VERSION = API_VERSION.partition("/")
@@ -137,23 +136,13 @@ class GangObjects(ReadinessObserver):
     """Writes the readiness that it is notified of; :meth:`run` does, on the leader."""
 
     def __init__(
-        self,
-        reader: Client,
-        writer: Client,
-        *,
-        jobset: Callable[[Key], JobSet | None],
-        follows: Callable[[JobSet], bool],
-        informer_observer: InformerObserver | None = None,
-        controller_observer: ControllerObserver | None = None,
-        share: Share | None = None,
+        self, manager: Manager, *, jobset: Callable[[Key], JobSet | None], follows: Callable[[JobSet], bool]
     ) -> None:
         """Do nothing yet.
 
-        ``jobset`` finds an existing JobSet in the cache; ``follows`` returns whether it has a Gang. ``writer`` stops a
-        replica that does not lead. ``share`` are the namespaces of this replica, if not all.
+        ``jobset`` finds an existing JobSet in the cache; ``follows`` returns whether it has a Gang.
         """
-        share = share or Share()
-        self._writer = writer
+        self._writer = manager.writer
         self._jobset = jobset
         self._follows = follows
         self._clock = Clock()
@@ -166,22 +155,17 @@ class GangObjects(ReadinessObserver):
         """UIDs of objects of other owners that were reported."""
         self._refusal = ""
         self.informer: Informer[tuple[Key, GangCopy]] = Informer(
-            reader,
+            manager.reader,
             GANGS,
-            share.within(_project),
+            manager.share.within(_project),
             on_absent=self._absent,
             on_synced=self._check_all,
-            observer=informer_observer,
+            observer=manager.metrics.informer_observer(GANGS),
             clock=self._clock,
         )
         self.informer.subscribe(self._seen)
-        self._controller: Controller[Key] = Controller(
-            NAME,
-            self._reconcile,
-            admits=share.admits,
-            options=ControllerOptions(workers=WORKERS),
-            observer=controller_observer,
-            clock=self._clock,
+        self._controller = manager.controller(
+            NAME, self._reconcile, WORKERS, admits=manager.share.admits, error_policy=default_error_policy
         )
 
     def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:

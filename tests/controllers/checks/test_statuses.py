@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.controllers.checks.workloads import Statuses
 from gangctl.gang.diff import Kind
@@ -67,6 +68,9 @@ class Policies:
 
     def scanned(self) -> Sequence[LoadedPolicy]:
         return [None] if self.any else []  # type: ignore[list-item]  # only whether there are any is asked
+
+    def documents(self) -> Sequence[Object]:
+        return ()
 
     async def evaluate(self, raw: Mapping[str, Any]) -> tuple[Outcome, ...] | None:
         self.asked.append(raw["metadata"]["name"])

@@ -200,7 +200,7 @@ def clocked(world: World, seconds: float) -> WorkloadChecks:
     """A loop that began now, and whose clock stands still after so many seconds."""
     times = [datetime.now(UTC)]
     loop = WorkloadChecks(
-        world.applier,
+        world.client,
         world.workloads.store,
         world.activity,
         world.jobsets,

@@ -17,7 +17,7 @@ from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS,
 from gangctl.client.transport import Transport
 from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.controllers.checks.activity import GANG_ADMISSION_PARAMETERS, Checks, parameter_source
-from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
+from gangctl.controllers.checks.workloads import WorkloadChecks
 from gangctl.errors import NotFoundError
 from gangctl.gang.reasons import Notice
 from gangctl.kueue.checks import Progress, Status
@@ -97,13 +97,12 @@ class World:
         self.reported = 0
         self.parameters = parameter_source(self.client, self._parameters_changed, options=QUICK, confirm_seconds=0.2)
         self.activity = Checks(self.client, self.client, self.checks.store, self.parameters)
-        self.applier = Client(transport, Settings(field_manager=FIELD_MANAGER))
         self.loop = self.process()
 
     def process(self) -> WorkloadChecks:
         """A loop that remembers nothing, as after a restart."""
         loop = WorkloadChecks(
-            self.applier,
+            self.client,
             self.workloads.store,
             self.activity,
             self.jobsets,

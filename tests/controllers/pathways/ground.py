@@ -20,9 +20,10 @@ from gangctl.pathways.result import Setting
 from gangctl.pathways.status import PathwaysFacts
 from gangctl.pathways.words import GROUP, UPSTREAM_LEASE
 from gangctl.runtime.controller import ControllerObserver
+from gangctl.runtime.manager import Manager
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from tests.controllers.stage import NAMESPACE, USER, beside, stage, while_leading
+from tests.controllers.stage import NAMESPACE, USER, Observed, beside, stage, while_leading
 from tests.faults import virtual_time
 from tests.pathways.samples import pathways_job
 from tests.pathways.upstream_definition import upstream_definition
@@ -84,13 +85,11 @@ class Context:
 
     def _make(self) -> PathwaysController:
         return PathwaysController(
-            self.client,
-            while_leading(self.client, lambda: self.leads),
+            Manager(self.client, while_leading(self.client, lambda: self.leads), metrics=Observed(self.watcher)),
             self._say,
             setting=lambda: self.setting,
             options=self.options,
             metrics=self.watcher,
-            controller_observer=self.watcher,
         )
 
     @asynccontextmanager

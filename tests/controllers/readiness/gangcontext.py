@@ -15,9 +15,10 @@ from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 from gangctl.runtime.controller import ControllerObserver
+from gangctl.runtime.manager import Manager
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from tests.controllers.stage import NAMESPACE, USER, beside, stage, while_leading
+from tests.controllers.stage import NAMESPACE, USER, Observed, beside, stage, while_leading
 from tests.faults import virtual_time
 from tests.jobsets import jobset, rj
 from tests.manifests.definitions.gangs import definitions
@@ -56,11 +57,9 @@ class Context:
 
     def _make(self) -> GangObjects:
         return GangObjects(
-            self.client,
-            while_leading(self.client, lambda: self.leads),
+            Manager(self.client, while_leading(self.client, lambda: self.leads), metrics=Observed(self.errors)),
             jobset=self.cache.get,
             follows=lambda each: each.name not in self.unfollowed,
-            controller_observer=self.errors,
         )
 
     @asynccontextmanager

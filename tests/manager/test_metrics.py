@@ -1,4 +1,4 @@
-"""Secured metrics: refused settings, the hosts of the certificate, and errors of a process that cannot serve."""
+"""Metrics of a process, and secured ones: refused settings, the hosts of the certificate, and what cannot be served."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import socket
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from gangctl import __version__
 from gangctl.errors import ConfigError
-from gangctl.manager.securemetrics import metrics_hosts
+from gangctl.manager.metrics import metrics_hosts, register_process_metrics
 from gangctl.manager.settings import ControllerSettings, load_settings
 from tests.manager.test_process import controller, kubeconfig
 from tests.rows import each
@@ -63,3 +65,17 @@ def test_an_address_in_use_is_named(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"--metrics-secure-bind-address {address}: cannot listen" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_version_features_and_process_metrics_are_exported() -> None:
+    registry = CollectorRegistry()
+    lag = register_process_metrics(registry, load_settings({"policies": "off", "kueue_check": True}, None))
+    value = registry.get_sample_value
+    assert value("gangctl_build_info", {"version": __version__}) == 1
+    enabled = {"policies": 0, "kueue": 1, "kueue-check": 1, "pathways": 0, "readiness": 1, "gang-objects": 0}
+    assert {name: value("gangctl_feature_enabled", {"feature": name}) for name in enabled} == enabled
+    resident = value("process_resident_memory_bytes")
+    assert resident is not None
+    assert resident > 1_000_000
+    lag.observe(0.3)
+    assert value("gangctl_event_loop_lag_seconds_sum") == 0.3

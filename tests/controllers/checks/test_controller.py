@@ -6,19 +6,16 @@ from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.store import Entry, Store
 from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
+from gangctl.controllers.checks.controller import CheckController
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
-from gangctl.manager.checks import CheckPart
 from gangctl.runtime.informer import Informer
-from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.shards import Share
+from gangctl.runtime.manager import Manager
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 
@@ -40,7 +37,7 @@ WAITING = QueuedWorkload(
 
 
 class Context:
-    """A part whose informers are fed by hand; ``gangs`` are the JobSets whose gang was asked for."""
+    """A controller whose informers are fed by hand; ``gangs`` are the JobSets whose gang was asked for."""
 
     def __init__(self) -> None:
         self.asked: list[bool] = []
@@ -52,9 +49,8 @@ class Context:
             state=None,
             rules=ClusterRules,
             record_event=lambda _jobset, _notice: None,
-            follow=self.followers.append,
+            followers=self.followers,
             controller=SimpleNamespace(enqueue=self._ask),
-            share=Share(),
         )
         client: Any = None
         owners: Store[QueuedWorkload] = Store({"owner": lambda each: [each.owner_uid]})
@@ -64,21 +60,16 @@ class Context:
             workloads=SimpleNamespace(informer=self.workloads, store=owners),
             checks=SimpleNamespace(informer=self.checks),
         )
-        self.part = CheckPart(
-            SimpleNamespace(  # type: ignore[arg-type]  # nothing is read or written
-                clients=SimpleNamespace(reader=None, writer=None),
-                applier=client,
-                metrics=RuntimeMetrics(CollectorRegistry()),
-            ),
+        self.controller = CheckController(
+            Manager(client, client),
             gangs,  # type: ignore[arg-type]  # what is asked of it
             sources,  # type: ignore[arg-type]  # as above
-            None,
         )
 
     def _ask(self, key: tuple[str, str]) -> None:
         assert key == KEY
         found = self.jobsets.get(key)
-        self.asked.append(found is not None and self.part.awaits(found))
+        self.asked.append(found is not None and self.controller.awaits(found))
 
     def see(self, what: str) -> None:
         """Have one of the three be seen."""

@@ -1,53 +1,49 @@
-"""The controller of gangctl's AdmissionChecks as part of the process."""
+"""The two loops of the controller of gangctl's AdmissionChecks: for the checks, and for Kueue's Workloads."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, TypeVar
+from typing import Final
 
 from gangctl.api.objects import Key
 from gangctl.controllers.checks.activity import Checks, parameter_source
 from gangctl.controllers.checks.workloads import Statuses, WorkloadChecks
+from gangctl.controllers.gangs import ReplicaGangs
+from gangctl.controllers.policies import PolicyKeeper
 from gangctl.controllers.queues.sources import QueueSources
+from gangctl.controllers.scan import ScanView
 from gangctl.kueue.checks import is_ours, of_jobset, reserved
 from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
-from gangctl.manager.gangs import Dependencies, GangPart, error_policy
-from gangctl.manager.policies import PolicyPart
-from gangctl.runtime.controller import Action, Controller, ControllerOptions
-from gangctl.runtime.metrics import RuntimeMetrics
-
-K = TypeVar("K", bound=Hashable)
+from gangctl.runtime.controller import Controller
+from gangctl.runtime.manager import Manager
 
 ACTIVITY: Final = "admission-checks"
 WORKLOADS: Final = "queued-workloads"
 WORKERS: Final = 8
 
 
-class CheckPart:
-    """The two loops of an AdmissionCheck's controller, for the checks and for Kueue's Workloads, and their sources."""
+class CheckController:
+    """Follows checks, their parameters, Workloads and JobSets, and enqueues what they concern."""
 
     def __init__(
         self,
-        dependencies: Dependencies,
-        gangs: GangPart,
+        manager: Manager,
+        gangs: ReplicaGangs,
         sources: QueueSources,
-        policies: PolicyPart | None,
+        policies: ScanView | None = None,
+        keeper: PolicyKeeper | None = None,
     ) -> None:
-        """Make everything, start nothing."""
-        clients, metrics = dependencies.clients, dependencies.metrics
-        scan_view = None if policies is None else policies.scan_view
-        statuses = Statuses(clients.reader, gangs.caches, scan_view, state=lambda: gangs.state, rules=gangs.rules)
+        """``policies`` and ``keeper`` are None where no policies are evaluated."""
         self._gangs = gangs
         self._sources = sources
-        self._policies = policies
-        self._parameters = parameter_source(
-            clients.reader, self._parameters_changed, observer=metrics.informer_observer
+        self._keeper = keeper
+        parameters = parameter_source(
+            manager.reader, self._parameters_changed, observer=manager.metrics.informer_observer
         )
-        metrics.track_informer(self._parameters.informer)
-        self._checks = Checks(clients.reader, clients.writer, sources.checks.informer.store, self._parameters)
+        manager.metrics.track_informers(parameters.informer)
+        self._checks = Checks(manager.reader, manager.writer, sources.checks.informer.store, parameters)
+        statuses = Statuses(manager.reader, gangs.caches, policies, state=lambda: gangs.state, rules=gangs.rules)
         self._loop = WorkloadChecks(
-            dependencies.applier,
+            manager.writer,
             sources.workloads.store,
             self._checks,
             gangs.caches,
@@ -56,26 +52,16 @@ class CheckPart:
         )
         self.awaits = self._loop.awaits
         """Whether a JobSet is held back until its gang exists: then the gang is made while the JobSet is suspended."""
-        self._activity: Controller[str] = _controller(ACTIVITY, self._checks.reconcile, 1, metrics)
-        self._workloads: Controller[Key] = _controller(
-            WORKLOADS, self._loop.reconcile, WORKERS, metrics, gangs.share.admits
-        )
+        self._activity: Controller[str] = manager.controller(ACTIVITY, self._checks.reconcile, 1)
+        self._workloads = manager.controller(WORKLOADS, self._loop.reconcile, WORKERS, admits=manager.share.admits)
         sources.checks.informer.subscribe(self._check_changed)
         sources.workloads.informer.subscribe(self._workload_changed)
-        gangs.follow(self._jobset_changed)
-        if policies is not None:
-            policies.on_swap(self._recheck)
-
-    async def watch(self) -> None:
-        """Keep the parameters current until cancelled: on every replica."""
-        await self._parameters.informer.run()
-
-    async def lead(self) -> None:
-        """Set checks active, and evaluate waiting JobSets, until cancelled: on the leader."""
-        async with asyncio.TaskGroup() as group:
-            if self._gangs.share.first:
-                group.create_task(self._declare(), name=ACTIVITY)
-            group.create_task(self._evaluate(), name=WORKLOADS)
+        gangs.followers.append(self._jobset_changed)
+        if keeper is not None:
+            keeper.on_swap.append(self._recheck)
+        manager.watching["check-parameters"] = parameters.informer.run
+        manager.leading_first[ACTIVITY] = self._declare
+        manager.leading[WORKLOADS] = self._evaluate
 
     async def _declare(self) -> None:
         """Keep every check's condition Active current; without it a queue admits nothing, so this waits for nothing."""
@@ -89,8 +75,8 @@ class CheckPart:
         for name in ("jobsets", "jobs"):
             await self._gangs.caches.informers[name].synced.wait()
         await self._sources.workloads.informer.synced.wait()
-        if self._policies is not None:
-            await self._policies.synced()
+        if self._keeper is not None:
+            await self._keeper.synced.wait()
         await self._sources.checks.informer.synced.wait()
         self._loop.begin()
         self._recheck()
@@ -135,21 +121,4 @@ def _held(workload: QueuedWorkload | None) -> frozenset[str]:
     """Names of the checks that hold back a Workload with quota."""
     if workload is None or not reserved(workload):
         return frozenset()
-    return frozenset(each.name for each in workload.checks)
-
-
-def _controller(
-    name: str,
-    reconcile: Callable[[K], Awaitable[Action]],
-    workers: int,
-    metrics: RuntimeMetrics,
-    admits: Callable[[K], bool] = lambda _: True,
-) -> Controller[K]:
-    return Controller(
-        name,
-        reconcile,
-        admits=admits,
-        options=ControllerOptions(workers=workers),
-        error_policy=error_policy,
-        observer=metrics.controller_observer(name),
-    )
+    return frozenset(check.name for check in workload.checks)

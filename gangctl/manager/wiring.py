@@ -1,0 +1,177 @@
+"""Makes the controllers and webhooks of a process by its settings, and connects them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
+from gangctl.controllers.checks.controller import CheckController
+from gangctl.controllers.gangs import ReplicaGangs
+from gangctl.controllers.pathways import controller as pathways
+from gangctl.controllers.queues.sources import QueueSources
+from gangctl.controllers.queues.verdicts import VerdictMetrics, Verdicts, reader
+from gangctl.controllers.queues.view import ALL, QueueView
+from gangctl.controllers.readiness.controller import ReadinessController, ReadinessObserver
+from gangctl.controllers.readiness.events import ReadinessEvents
+from gangctl.controllers.readiness.gangobjects import GangObjects
+from gangctl.controllers.readiness.sources import ActiveNamespaces, QueueStatuses, ReadinessSources
+from gangctl.gang.desired import Lifecycle, while_suspended
+from gangctl.manager.policies import ReplicaPolicies, without_queues
+from gangctl.manager.readinessmetrics import ReadinessMetrics
+from gangctl.manager.settings import ControllerSettings
+from gangctl.manager.webhooks import Webhooks
+from gangctl.pathways.options import PathwaysOptions
+from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import is_followed
+from gangctl.runtime.manager import Manager
+
+VERDICTS: Final = "verdicts"
+VERDICT_WORKERS: Final = 2
+
+
+class Wiring:
+    """What the settings enable, made in the event loop that it will run in; nothing is started."""
+
+    def __init__(self, manager: Manager, settings: ControllerSettings) -> None:
+        """Set up each with the manager, after those that it asks."""
+        self.gangs = ReplicaGangs(
+            manager,
+            schedulers=settings.gang_scheduler,
+            workers=settings.workers,
+            discovery_seconds=settings.discovery_period,
+        )
+        self.queues = ReplicaQueues(manager, settings, self.gangs) if settings.kueue != "off" else None
+        view = self.queues.view if self.queues is not None else None
+        self.policies = None
+        if settings.policies != "off":
+            fit = view.fit if view is not None else without_queues
+            self.policies = ReplicaPolicies(manager, settings, self.gangs, fit=fit)
+        self.checks = None
+        if self.queues is not None and settings.kueue_check:
+            found = (self.policies.scan_view, self.policies.keeper) if self.policies is not None else (None, None)
+            self.checks = CheckController(manager, self.gangs, self.queues.sources, *found)
+            self.queues.early = self.checks.awaits
+        self.readiness = None
+        if settings.readiness != "off":
+            self.readiness = _readiness(manager, self.gangs, self.queues, gang_objects=settings.gang_objects)
+        self.pathways = None
+        if settings.pathways:
+            self.pathways = pathways.setup(manager, self.gangs, settings.pathways_options or PathwaysOptions())
+        self.webhooks = Webhooks(manager, settings, self.gangs, self.policies, view)
+
+
+class ReplicaQueues:
+    """The informers of Kueue, :attr:`view` that answers from them, and the verdicts on waiting JobSets."""
+
+    def __init__(self, manager: Manager, settings: ControllerSettings, gangs: ReplicaGangs) -> None:
+        """Decide from now on which objects a suspended JobSet keeps."""
+        self._gangs = gangs
+        self.on_presence: list[Callable[[], None]] = []
+        """Called when Kueue comes or goes."""
+        self.early: Callable[[JobSet], bool] = lambda _: False
+        """Whose groups are made before the first start: those that an enabled mode holds back."""
+        self.sources = QueueSources(
+            manager.reader,
+            self._presence_changed,
+            namespace=settings.kueue_namespace,
+            observer=manager.metrics.informer_observer,
+            period_seconds=settings.discovery_period,
+        )
+        manager.metrics.track_informers(*(source.informer for source in self.sources.all))
+        self.view = QueueView(self.sources)
+        gangs.assessments.suspended = self._suspended
+        self.verdicts = Verdicts(
+            gangs.caches.jobsets,
+            self.view,
+            reader(manager.reader),
+            gangs.record_event,
+            self._enqueue,
+            metrics=VerdictMetrics(manager.metrics.registry),
+        )
+        self._controller = manager.controller(
+            VERDICTS, self.verdicts.reconcile, VERDICT_WORKERS, admits=manager.share.admits
+        )
+        manager.watching["queues"] = self.sources.run
+        manager.leading[VERDICTS] = self._lead
+        manager.checks["queues"] = self._unready
+
+    def _suspended(self, jobset: JobSet) -> Lifecycle:
+        return while_suspended(jobset, queues=self.view.known, early=self.early(jobset))
+
+    def _unready(self) -> str | None:
+        """What may be known in a moment, so that the first evaluation does not lack it."""
+        missing = self.sources.unsettled()
+        return f"waiting for {', '.join(missing)}" if missing else None
+
+    async def _lead(self) -> None:
+        """Evaluate waiting JobSets, until cancelled."""
+        await self._gangs.caches.jobsets.synced.wait()
+        for key in self.verdicts.waiting():
+            self._controller.enqueue(key)
+        try:
+            await self._controller.run()
+        finally:
+            self.verdicts.forget()
+
+    def _enqueue(self, key: Key, seconds: float) -> None:
+        self._controller.enqueue(key, seconds)
+
+    def _presence_changed(self) -> None:
+        self._gangs.recheck(lambda jobset: bool(jobset.queue) and jobset.suspend)
+        self.verdicts.changed(ALL)
+        for call in self.on_presence:
+            call()
+
+
+def _readiness(
+    manager: Manager, gangs: ReplicaGangs, queues: ReplicaQueues | None, *, gang_objects: bool
+) -> ReadinessController:
+    """What the leader follows for readiness, and its observers."""
+    share = manager.share
+
+    def mark_all() -> None:
+        controller.mark_all()
+
+    sources = ReadinessSources(
+        manager.reader,
+        mark_all,
+        observer=manager.metrics.informer_observer,
+        namespaces=ActiveNamespaces(gangs.caches.jobsets, share) if share.divided else None,
+    )
+    # Only one informer of events is exported, under their common name: that of refused pods, which come first.
+    manager.metrics.track_informers(*(source.informer for source in reversed(sources.all)))
+    observers: list[ReadinessObserver] = [
+        ReadinessMetrics(manager.metrics.registry),
+        ReadinessEvents(gangs.record_event, gangs.caches.jobset),
+    ]
+    if gang_objects:
+        objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=is_followed)
+        manager.metrics.track_informers(objects.informer)
+        manager.leading["gangobjects"] = objects.run
+        gangs.followers.append(objects.jobset_changed)
+        observers.append(objects)
+    controller = ReadinessController(
+        gangs.caches,
+        gangs.assessments,
+        sources,
+        evaluate,
+        observers,
+        queues=QueueStatuses(queues.view, queues.verdicts.never) if queues is not None else None,
+        share=share,
+    )
+    gangs.followers.append(controller.mark)
+    if queues is not None:
+        controller.follow(queues.view, queues.sources.workloads.informer)
+        queues.verdicts.follow(controller.mark)
+        queues.on_presence.append(controller.mark_at)
+
+    async def known() -> None:
+        """Wait for the sources of others: JobSets and their gangs, and Kueue if present."""
+        await gangs.known()
+        if queues is not None:
+            await queues.sources.settled()
+
+    manager.leading["readiness"] = lambda: controller.run(known)
+    return controller

@@ -1,0 +1,123 @@
+"""What there is, by the flags, and how it is connected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.client.client import Client
+from gangctl.client.transport import Transport
+from gangctl.errors import ConfigError
+from gangctl.gang.desired import Lifecycle
+from gangctl.manager.settings import load_settings
+from gangctl.manager.wiring import Wiring
+from gangctl.runtime.manager import Manager, Work
+from gangctl.runtime.shards import Share, shard_of
+from tests.credentials import StaticCredentials
+from tests.jobsets import jobset, rj
+
+
+def wired(manager: Manager | None = None, **flags: Any) -> Wiring:
+    return Wiring(manager or managed(**flags), load_settings(flags, None))
+
+
+def managed(**flags: Any) -> Manager:
+    client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
+    return Manager(client, client, own_namespace="gangctl-system", share=Share(flags.get("shards", 1)))
+
+
+def suspended(*, queue: str) -> JobSet:
+    raw = jobset("js", rj("w", 1, 1, 1, mode="Gang"), suspend=True, uid="u")
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
+    return read_jobset(raw)[0]
+
+
+async def test_kueue_is_followed_by_default() -> None:
+    manager = managed()
+    queues = wired(manager).queues
+    assert queues is not None
+    assert manager.watching["queues"] == queues.sources.run
+    assert "verdicts" in manager.leading
+    assert manager.checks["queues"]() == "waiting for kueue"
+
+
+async def test_kueue_can_be_switched_off() -> None:
+    manager = managed()
+    wiring = wired(manager, kueue="off")
+    assert wiring.queues is None
+    assert "queues" not in manager.checks
+    assert set(manager.watching) == {"caches", "discovery", "policy-sources", "exported-policies", "policies"}
+    assert (set(manager.leading), set(manager.leading_first)) == ({"gangs", "readiness"}, {"policies"})
+    assert wiring.policies is not None
+    assert wiring.policies.fit(jobset("js", rj("w")), "t")["verdict"] == "unknown"
+
+
+async def test_a_suspended_jobset_keeps_its_groups_if_kueue_is_present() -> None:
+    wiring = wired()
+    queues, kept = wiring.queues, wiring.gangs.assessments.suspended
+    assert queues is not None
+    jobset = suspended(queue="q")
+    assert kept(jobset) is Lifecycle.KEPT
+    queues.sources.presence.present = False
+    assert kept(jobset) is Lifecycle.RETIRED
+    queues.sources.presence.present = True
+    assert kept(suspended(queue="")) is Lifecycle.RETIRED
+    queues.early = lambda _: True
+    assert kept(jobset) is Lifecycle.PRESENT
+
+
+async def test_readiness_is_followed_by_default() -> None:
+    manager = managed()
+    assert wired(manager).readiness is not None
+    assert "readiness" in manager.leading
+    assert wired(readiness="off").readiness is None
+
+
+async def test_pathwaysjobs_are_followed_by_the_leader_if_switched_on() -> None:
+    assert wired().pathways is None
+    manager = managed()
+    assert wired(manager, pathways=True).pathways is not None
+    assert "pathways" in manager.leading
+
+
+def test_gang_objects_need_readiness() -> None:
+    with pytest.raises(ConfigError, match=r"gang-objects has no effect with readiness off"):
+        load_settings({"readiness": "off", "gang_objects": True}, None)
+
+
+def test_settings_that_need_kueue_are_refused_without_it() -> None:
+    with pytest.raises(ConfigError, match=r"kueue-check has no effect with kueue off"):
+        load_settings({"kueue": "off", "kueue_check": True}, None)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+async def test_each_shard_has_its_keys_and_the_first_the_cluster_scoped_ones(number: int) -> None:
+    manager = managed(shards=2)
+    wiring = wired(manager, shards=2, kueue_check=True)
+    manager.share.take(number)
+    mine, others = (next(n for n in map(str, range(99)) if shard_of(n, 2) == each) for each in (number, 1 - number))
+    active: list[str] = []
+
+    def noting(name: str) -> Work:
+        async def work() -> None:
+            active.append(name)
+
+        return work
+
+    assert set(manager.leading_first) == {"policies", "admission-checks"}, "statuses and scans, activity of checks"
+    for works in (manager.leading, manager.leading_first):
+        works |= {name: noting(name) for name in works}
+    queue = wiring.gangs.controller.queue
+    await queue.resume()
+    for namespace in (mine, others):
+        wiring.gangs.controller.enqueue((namespace, "js"))
+    assert (len(queue), await queue.get()) == (1, (mine, "js"))
+    await manager.lead()
+    assert set(active) == set(manager.leading) | set(manager.leading_first if number == 0 else ())
+
+
+def test_shards_need_leases() -> None:
+    with pytest.raises(ConfigError, match=r"shards has no effect without leader-elect"):
+        load_settings({"shards": 2, "leader_elect": False}, None)
