@@ -7,9 +7,9 @@ ends this loop. The leader writes the status of policies and exceptions when it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 
@@ -36,6 +36,7 @@ from gangctl.runtime.controller import Action, await_change, requeue
 
 _log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
 Held = LoadedPolicy | PolicyError
 HeldException = LoadedException | ValidationError
 Key = tuple[str, str]
@@ -126,8 +127,8 @@ class PolicyKeeper:
         """Load what changed, and put it in force once its parameters are known."""
         policies = {each["metadata"]["name"]: each for each in self._sources.policies()}
         exceptions = {each["metadata"]["name"]: each for each in self._sources.exceptions()}
-        changed = await self._load(policies)
-        changed |= self._read(exceptions)
+        changed = await _update(self._policies, policies, self._load)
+        changed |= await _update(self._exceptions, exceptions, self._read)
         held = [held for _, (_, held) in sorted(self._policies.items())]
         loaded = tuple(each for each in held if isinstance(each, LoadedPolicy))
         wanted = (wanted_by(policy.spec) for policy in loaded)
@@ -153,21 +154,7 @@ class PolicyKeeper:
         for call in self.on_swap:
             call()
 
-    async def _load(self, documents: Mapping[str, Object]) -> bool:
-        """Load new or changed policies, drop deleted ones; return whether there were any."""
-        gone = self._policies.keys() - documents.keys()
-        for name in gone:
-            del self._policies[name]
-        changed = bool(gone)
-        for name, document in documents.items():
-            version = identity(document)
-            if name in self._policies and self._policies[name][0] == version:
-                continue
-            changed = True
-            self._policies[name] = version, await self._load_one(name, document)
-        return changed
-
-    async def _load_one(self, name: str, document: Object) -> Held:
+    async def _load(self, name: str, document: Object) -> Held:
         try:
             return await self._evaluator.load(document)
         except PolicyError as error:
@@ -179,23 +166,30 @@ class PolicyKeeper:
             _log.exception("policy not understood", policy=name)
             return _unreadable(name, document, error)
 
-    def _read(self, documents: Mapping[str, Object]) -> bool:
-        """The same for exceptions."""
-        gone = self._exceptions.keys() - documents.keys()
-        for name in gone:
-            del self._exceptions[name]
-        changed = bool(gone)
-        for name, document in documents.items():
-            version = identity(document)
-            if name in self._exceptions and self._exceptions[name][0] == version:
-                continue
+    async def _read(self, name: str, document: Object) -> HeldException:
+        try:
+            return load_exception(document)
+        except ValidationError as error:
+            _log.warning("exception broken", exception=name, problem=one_line(str(error.errors[0])))
+            return error
+
+
+async def _update(
+    kept: dict[str, tuple[Identity, T]],
+    documents: Mapping[str, Object],
+    load: Callable[[str, Object], Awaitable[T]],
+) -> bool:
+    """Load new or changed documents, drop deleted ones; return whether there were any."""
+    gone = kept.keys() - documents.keys()
+    for name in gone:
+        del kept[name]
+    changed = bool(gone)
+    for name, document in documents.items():
+        version = identity(document)
+        if name not in kept or kept[name][0] != version:
             changed = True
-            try:
-                self._exceptions[name] = version, load_exception(document)
-            except ValidationError as error:
-                _log.warning("exception broken", exception=name, problem=one_line(str(error.errors[0])))
-                self._exceptions[name] = version, error
-        return changed
+            kept[name] = version, await load(name, document)
+    return changed
 
 
 def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
@@ -315,7 +309,10 @@ class PolicyStatusWriter:
         now = self._now()
         wanted, until = self._plan(key, document, now)
         status = difference(document.get("status") or {}, wanted, now) if wanted is not None else None
-        written = await self._apply(document, status) if status is not None else await_change()
+        resource = GANG_POLICIES if key[0] == POLICY_KIND else GANG_POLICY_EXCEPTIONS
+        written = await_change()
+        if status is not None:
+            written = await write_status(self._client, resource, document["metadata"], status)
         if written != await_change() or until is None:
             return written
         return requeue(max(0.0, (until - now).total_seconds()) + 0.001)
@@ -345,7 +342,3 @@ class PolicyStatusWriter:
         wanted = None if isinstance(held, PolicyError) else wanted_by(held.spec)
         missing = "" if wanted is None else self._parameters.trouble(wanted)
         return ("ParametersUnavailable", missing) if missing else None
-
-    async def _apply(self, document: Object, status: Object) -> Action:
-        resource = GANG_POLICIES if document["kind"] == POLICY_KIND else GANG_POLICY_EXCEPTIONS
-        return await write_status(self._client, resource, document["metadata"], status)

@@ -17,7 +17,7 @@ from gangctl.client.pacing import Clock
 from gangctl.manager.settings import ControllerSettings, service_hosts, split_address
 from gangctl.manager.webhooks import listening, own_certificates
 from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, Serving
-from gangctl.runtime.metricsserver import PATH, AccessReviewer, MetricsServer, Registry
+from gangctl.runtime.metricsserver import PATH, AccessReviewer, MetricsServer
 from gangctl.runtime.tls import ServerTls
 
 PERIOD_SECONDS: Final = 0.25
@@ -73,7 +73,7 @@ def register_process_metrics(registry: CollectorRegistry, settings: ControllerSe
 
 @asynccontextmanager
 async def serving_metrics(
-    client: Client, reviews: Client, settings: ControllerSettings, own_namespace: str, registry: Registry
+    client: Client, reviews: Client, settings: ControllerSettings, own_namespace: str, registry: CollectorRegistry
 ) -> AsyncIterator[None]:
     """Listen for as long as the block runs; no client can connect before there is a certificate.
 

@@ -142,7 +142,7 @@ class Webhooks:
             return "not listening yet"
         if not self._server.listening:
             return "not listening any more"
-        return self._registrar.problem() or await self_check(self._server.address, self._serving)
+        return self._registrar.problem or await self_check(self._server.address, self._serving)
 
     def _policies_unready(self) -> str | None:
         """Why policies are not registered at the start; None once they were. Or why they are not evaluated.
@@ -159,7 +159,7 @@ class Webhooks:
             return None
         if (missing := self._policies.unready()) is not None:
             return missing
-        problem = self._policy_registrar.problem()
+        problem = self._policy_registrar.problem
         if problem is not None and self._policy_registrar.checked and not self._may_register():
             return None
         self._policies_registered = problem is None
@@ -222,7 +222,7 @@ class Webhooks:
                 if str(error) != trouble:
                     log.warning("registrations of policies not looked after", error=str(error))
                 trouble = str(error)
-            if self._policy_registrar.registered():
+            if self._policy_registrar.problem is None:
                 return
             await asyncio.sleep(pauses.next())
 

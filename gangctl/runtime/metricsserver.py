@@ -14,14 +14,15 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from aiohttp import hdrs, web
-from prometheus_client import Metric
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from gangctl.client.client import Client
 from gangctl.client.pacing import Clock, TokenBucket
 from gangctl.client.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from gangctl.errors import ApiError, ForbiddenError, one_line
@@ -32,15 +33,6 @@ _log = structlog.get_logger(__name__)
 _CHALLENGE: Final[Mapping[str, str]] = {"WWW-Authenticate": 'Bearer realm="gangctl"'}
 
 _LATER: Final[Mapping[str, str]] = {"Retry-After": "5"}
-
-
-class Reviews(Protocol):
-    """The part of a client that is needed here."""
-
-    async def create(
-        self, resource: Resource, body: Mapping[str, Any], *, timeout_seconds: float | None = None
-    ) -> dict[str, Any]:
-        """Create an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +62,7 @@ class AccessReviewer:
 
     def __init__(
         self,
-        client: Reviews,
+        client: Client,
         path: str,
         *,
         hint: str = "",
@@ -167,13 +159,6 @@ class AccessReviewer:
         self._trouble = words
 
 
-class Registry(Protocol):
-    """The source of metrics: a ``prometheus_client.CollectorRegistry``."""
-
-    def collect(self) -> Iterable[Metric]:
-        """All metric families as they are now."""
-
-
 class _Collected(Collector):
     """Families that were collected before."""
 
@@ -184,7 +169,7 @@ class _Collected(Collector):
         return self._families
 
 
-async def exposition(registry: Registry, request: web.BaseRequest) -> web.Response:
+async def exposition(registry: CollectorRegistry, request: web.BaseRequest) -> web.Response:
     """Write all metrics in the format that the request prefers."""
     encode, content_type = choose_encoder(",".join(request.headers.getall(hdrs.ACCEPT, [])))
     # Collected here, because collectors read data of this thread; formatted elsewhere, because thirty thousand lines
@@ -208,7 +193,7 @@ class MetricsServer(Listener):
         address: tuple[str, int],
         tls: ssl.SSLContext,
         reviewer: AccessReviewer,
-        registry: Registry,
+        registry: CollectorRegistry,
         *,
         options: ListenerOptions | None = None,
     ) -> None:

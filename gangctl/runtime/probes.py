@@ -17,10 +17,11 @@ from typing import Final
 
 import structlog
 from aiohttp import hdrs, web
+from prometheus_client import CollectorRegistry
 
 from gangctl.errors import ConfigError
 from gangctl.runtime.certsource import Serving
-from gangctl.runtime.metricsserver import Registry, exposition
+from gangctl.runtime.metricsserver import exposition
 from gangctl.runtime.server import HEALTH_PATH, Listener, ListenerOptions, Refusal, allow, text_response
 from gangctl.runtime.tls import client_context, covered
 
@@ -92,7 +93,7 @@ class ProbeServer(Listener):
         address: tuple[str, int],
         *,
         ready: Mapping[str, Check] | None = None,
-        registry: Registry | None = None,
+        registry: CollectorRegistry | None = None,
         options: ListenerOptions | None = None,
         check_seconds: float = _CHECK_SECONDS,
     ) -> None:

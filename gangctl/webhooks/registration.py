@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 import structlog
@@ -149,22 +149,6 @@ class RegistrarOptions:
     cap_delay_seconds: float = 30.0
 
 
-class Configurations(Protocol):
-    """The part of a client that is needed here."""
-
-    async def get(self, resource: Resource, name: str) -> Object:
-        """Read an object."""
-
-    async def create(self, resource: Resource, body: Mapping[str, Any]) -> Object:
-        """Create an object."""
-
-    async def update(self, resource: Resource, body: Mapping[str, Any]) -> Object:
-        """Replace an object."""
-
-    async def delete(self, resource: Resource, name: str) -> Object:
-        """Delete an object."""
-
-
 class Registrar:
     """Run :meth:`run` in a task, and call :meth:`trust` with the trusted authorities, at first and on every change.
 
@@ -174,7 +158,7 @@ class Registrar:
 
     def __init__(
         self,
-        client: Configurations,
+        client: Client,
         wanted: Wanted,
         *,
         mode: Registration = Registration.MANAGE,
@@ -192,18 +176,11 @@ class Registrar:
         self._options = options or RegistrarOptions()
         self._clock = clock or Clock()
         self._authorities: bytes | None = None
-        self._problem: str | None = None if mode is Registration.NONE else "not looked at yet"
+        self.problem: str | None = None if mode is Registration.NONE else "not looked at yet"
+        """Why API servers would not call gangctl, or not trust its answer, at the last check; None if they would."""
         self.checked = False
         """Whether the configurations could be read, at least once."""
         self._woken = asyncio.Event()
-
-    def registered(self) -> bool:
-        """Whether API servers would call us, and trust the answer, at the last check."""
-        return self._problem is None
-
-    def problem(self) -> str | None:
-        """What is wrong with the registration, None if nothing is: a readiness check."""
-        return self._problem
 
     def trust(self, authorities: bytes) -> None:
         """Register this PEM bundle from now on; empty when another component manages the caBundle."""
@@ -227,8 +204,8 @@ class Registrar:
                 if str(error) != trouble:
                     _log.warning("webhook configurations not looked after", error=str(error))
                 trouble = str(error)
-                if self._problem is not None:
-                    self._problem = trouble
+                if self.problem is not None:
+                    self.problem = trouble
                 await self._clock.sleep(backoff.next())
                 continue
             trouble = ""
@@ -247,7 +224,8 @@ class Registrar:
         if self._mode is Registration.NONE or self._authorities is None:
             return False
         for _ in range(_ATTEMPTS):
-            different = [each for each in await self._live() if each.difference]
+            found = [await self._check_one(wanted) for wanted in self._wanted(self._authorities)]
+            different = [each for each in found if each.difference]
             repairable = [each for each in different if each.body is not None] if self._may_write() else []
             if repairable and await self._rotated():
                 continue
@@ -276,9 +254,6 @@ class Registrar:
             return False
         before, self._authorities = self._authorities, await self._refresh()
         return before != self._authorities
-
-    async def _live(self) -> list[_Finding]:
-        return [await self._check_one(wanted) for wanted in self._wanted(self._authorities or b"")]
 
     async def _check_one(self, plain: Object) -> _Finding:
         manage, ours = self._mode is Registration.MANAGE, self._mode is not Registration.CA_ONLY
@@ -323,9 +298,9 @@ class Registrar:
         return ""
 
     def _set_problem(self, problem: str | None) -> None:
-        if problem != self._problem and problem is not None:
+        if problem != self.problem and problem is not None:
             _log.warning("webhooks not registered", problem=problem)
-        self._problem = problem
+        self.problem = problem
 
 
 class _Way(Enum):

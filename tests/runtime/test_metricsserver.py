@@ -62,7 +62,7 @@ def api() -> ApiServer:
 
 @pytest.fixture
 def reviewer(api: ApiServer, clock: VirtualClock) -> AccessReviewer:
-    return AccessReviewer(api, "/metrics", hint="bind ClusterRole reader to it", clock=clock)
+    return AccessReviewer(api, "/metrics", hint="bind ClusterRole reader to it", clock=clock)  # type: ignore[arg-type]  # creates reviews
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ class TestReviewer:
 
     async def test_the_number_of_cached_reviews_is_bounded(self, api: ApiServer, clock: VirtualClock) -> None:
         options = ReviewOptions(most_kept=3, qps=1e9, burst=100)
-        reviewer = AccessReviewer(api, "/metrics", options=options, clock=clock)
+        reviewer = AccessReviewer(api, "/metrics", options=options, clock=clock)  # type: ignore[arg-type]  # creates reviews
         for number in range(10):
             assert await self.refused(reviewer, f"guess-{number}") == 401
         assert len(reviewer._answers) == 3
@@ -232,7 +232,7 @@ class TestReviewer:
         self, api: ApiServer, clock: VirtualClock
     ) -> None:
         options = ReviewOptions(qps=2, burst=4, most_waiting=8)
-        reviewer = AccessReviewer(api, "/metrics", options=options, clock=clock)
+        reviewer = AccessReviewer(api, "/metrics", options=options, clock=clock)  # type: ignore[arg-type]  # creates reviews
         await reviewer.admit("Bearer good")
         clock.tick(40)
         callers = [asyncio.create_task(reviewer.admit(f"Bearer guess-{number}")) for number in range(100)]

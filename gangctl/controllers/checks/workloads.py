@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
@@ -126,13 +126,6 @@ _REASONS: Final = {
 }
 
 
-class JobSets(Protocol):
-    """The cached JobSets."""
-
-    def jobset(self, key: Key) -> JobSet | None:
-        """The JobSet of that namespace and name."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Observed:
     """The input of a reconcile; ``entries`` are those of gangctl's checks."""
@@ -155,7 +148,7 @@ class WorkloadChecks:
         writer: Client,
         workloads: Store[QueuedWorkload],
         checks: Checks,
-        jobsets: JobSets,
+        jobsets: GangCaches,
         *,
         statuses: Statuses,
         record: RecordEvent,

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -183,14 +183,6 @@ _GROUPS: Final = ("workloads", "podgroups")
 _log = structlog.get_logger(__name__)
 
 
-class Evaluate(Protocol):
-    """:func:`gangctl.readiness.evaluate.evaluate`."""
-
-    def __call__(self, snapshot: Snapshot, now: float, before: Readiness | None, /, *, kept: bool) -> Readiness:
-        """Evaluate the readiness of one JobSet."""
-        ...
-
-
 class ReadinessController:
     """Subscribes to changes when it is made, and computes while :meth:`run` runs."""
 
@@ -199,7 +191,7 @@ class ReadinessController:
         caches: GangCaches,
         assessments: Assessments,
         sources: ReadinessSources,
-        evaluate: Evaluate,
+        evaluate: Callable[..., Readiness],
         observers: Sequence[ReadinessObserver],
         *,
         queues: QueueStatuses | None = None,

@@ -203,7 +203,7 @@ def clocked(world: World, seconds: float) -> WorkloadChecks:
         world.client,
         world.workloads.store,
         world.activity,
-        world.jobsets,
+        world.jobsets,  # type: ignore[arg-type]  # finds one by its key
         statuses=world.statuses,  # type: ignore[arg-type]  # the one question that is asked
         record=lambda _jobset, _notice: None,
         now=lambda: times[-1],

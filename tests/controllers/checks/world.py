@@ -105,7 +105,7 @@ class World:
             self.client,
             self.workloads.store,
             self.activity,
-            self.jobsets,
+            self.jobsets,  # type: ignore[arg-type]  # finds one by its key
             statuses=self.statuses,  # type: ignore[arg-type]  # the one question that is asked
             record=self._say,
             jitter=lambda: 0.0,
