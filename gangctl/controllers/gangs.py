@@ -273,7 +273,6 @@ class ReplicaGangs:
         """``schedulers`` honour groups."""
         self._manager = manager
         self._schedulers = frozenset(schedulers)
-        self._metrics = GangMetrics(manager.metrics.registry)
         self._followed: tuple[Generation | None, bool] = (None, False)
         self.followers: list[Callable[[Key], None]] = []
         """Called with the key of each JobSet that changes, or whose gang's objects change."""
@@ -295,7 +294,7 @@ class ReplicaGangs:
             self.caches,
             lambda generation: Writer(manager.writer, generation, self.caches.overlay),
             PodReader(manager.reader),
-            GangReporter(self.record_event, self._metrics),
+            GangReporter(self.record_event, GangMetrics(manager.metrics.registry, lambda: self.state)),
             self.assessments,
         )
         self.controller = manager.controller("gangs", reconciler.reconcile, workers, admits=manager.share.admits)
@@ -362,7 +361,6 @@ class ReplicaGangs:
             follow(key)
 
     async def _on_generation(self, state: ApiState) -> None:
-        self._metrics.found(state)
         for call in self.on_state:
             call(state)
         # Whether policies are served does not change the objects.

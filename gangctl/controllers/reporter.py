@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
@@ -16,9 +16,10 @@ from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, OwnershipConflictError, plural
 from gangctl.gang.desired import Assessment, Desired
 from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts, is_routine
-from gangctl.gang.plan import GangPlan, Level, level_of
+from gangctl.gang.plan import GangPlan, level_of
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.events import Event, EventType, ObjectReference
+from gangctl.runtime.metrics import Family, Row, Scraped
 
 RecordEvent = Callable[[JobSet, Notice], None]
 """Records one event on a JobSet; never blocks."""
@@ -124,12 +125,22 @@ Result = Literal["unchanged", "created", "recreated", "prepared", "patched", "de
 FieldClass = Literal["existence", "min_count", "templates", "surplus"]
 
 
+_SUPPORT: Final = Family(
+    "gangctl_api_support_info",
+    "gauge",
+    "Resources of scheduling.k8s.io that gangs are made of, always 1, and the field of pods that names their group. "
+    "Nothing where no gang can be made.",
+    ("resource", "version", "link_field"),
+)
+
+
 class GangMetrics:
     """Counts of gangs by result and API generation, as Prometheus metrics."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        """Register every family at once."""
-        self._translations = Counter(
+    def __init__(self, registry: CollectorRegistry, state: Callable[[], ApiState] = lambda: ApiState(None)) -> None:
+        """Register every family at once; ``state`` is the last result of discovery."""
+        self._state = state
+        self.translations = Counter(
             "gangctl_translations",
             "Looks at what a JobSet should have, by level (JobSet, ReplicatedJob, Replica, Mixed) and result: "
             "unchanged, created, recreated (something had gone), prepared (groups of the next attempt), patched, "
@@ -137,7 +148,7 @@ class GangMetrics:
             ["level", "result"],
             registry=registry,
         )
-        self._repairs = Counter(
+        self.repairs = Counter(
             "gangctl_drift_repairs",
             "Objects that were not any more as they should be and were repaired, by kind (Workload, PodGroup) and by "
             "what was wrong: existence (it had gone), min_count (edited, or the JobSet was resized), templates, "
@@ -145,30 +156,14 @@ class GangMetrics:
             ["kind", "field_class"],
             registry=registry,
         )
-        self._support = Gauge(
-            "gangctl_api_support_info",
-            "Resources of scheduling.k8s.io that gangs are made of, always 1, and the field of pods that names their "
-            "group. Nothing where no gang can be made.",
-            ["resource", "version", "link_field"],
-            registry=registry,
-        )
+        Scraped(registry, [_SUPPORT], lambda: [_SUPPORT.metric([*self._support()])])
 
-    def translated(self, level: Level, result: Result) -> None:
-        """Count one reconcile."""
-        self._translations.labels(level, result).inc()
-
-    def repaired(self, kind: Kind, field_class: FieldClass) -> None:
-        """Count one object."""
-        self._repairs.labels(kind, field_class).inc()
-
-    def found(self, state: ApiState) -> None:
-        """Record which generation can be relied on."""
-        self._support.clear()
-        if state.generation is None:
-            return
-        field = ADAPTERS[state.generation].reference_field
-        for resource in scheduling_resources(state.generation, composite=state.composite).values():
-            self._support.labels(resource.plural, resource.version, field).set(1)
+    def _support(self) -> Iterator[Row]:
+        state = self._state()
+        if state.generation is not None:
+            field = ADAPTERS[state.generation].reference_field
+            for resource in scheduling_resources(state.generation, composite=state.composite).values():
+                yield (resource.plural, resource.version, field), 1
 
 
 class GangReporter:
@@ -237,7 +232,8 @@ class GangReporter:
         ``prepared`` is whether groups of the next attempt were created.
         """
         before = self._is_complete(jobset)
-        self._metrics.translated(level_of(plan), result_of(changes, before=before, prepared=prepared))
+        result = result_of(changes, before=before, prepared=prepared)
+        self._metrics.translations.labels(level_of(plan), result).inc()
         if not changes:
             return
         self._reported[jobset.key] = jobset.uid
@@ -248,14 +244,14 @@ class GangReporter:
 
     def rejected(self, jobset: JobSet, plan: GangPlan, conflict: OwnershipConflictError) -> None:
         """Another owner has one of the names."""
-        self._metrics.translated(level_of(plan), "rejected")
+        self._metrics.translations.labels(level_of(plan), "rejected").inc()
         self._record_event(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
 
     def failed(
         self, jobset: JobSet, plan: GangPlan, error: ApiError, done: Sequence[Change], generation: Generation
     ) -> None:
         """The API server refused a write, after those that were ``done``."""
-        self._metrics.translated(level_of(plan), "failed")
+        self._metrics.translations.labels(level_of(plan), "failed").inc()
         self._record_event(
             jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}")
         )
@@ -269,7 +265,7 @@ class GangReporter:
         routine = [change for change in difference.changes if is_routine(plan, change)]
         exceptional = [change for change in difference.changes if change not in routine]
         for kind, field_class in repairs(exceptional, before=self._is_complete(jobset)):
-            self._metrics.repaired(kind, field_class)
+            self._metrics.repairs.labels(kind, field_class).inc()
         # What was deleted for its templates or its minCount is created again, which is the same repair.
         if difference.conflicts or any(isinstance(change, Delete) for change in exceptional):
             self._complete.pop(jobset.key, None)

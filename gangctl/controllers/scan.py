@@ -49,13 +49,7 @@ _log = structlog.get_logger(__name__)
 class Reports:
     """Reports of every scan; none where the cluster lacks the kind, or the permission for it."""
 
-    def __init__(
-        self,
-        reader: Client,
-        writer: Client,
-        *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    def __init__(self, reader: Client, writer: Client, *, now: Callable[[], datetime]) -> None:
         """Read through one client and write through the other."""
         self._reader = reader
         self._writer = writer
@@ -233,7 +227,6 @@ class PolicyScan:
         reader: Client,
         writer: Client,
         view: ScanView,
-        reports: Reports,
         *,
         options: ScanOptions | None = None,
         metrics: ScanMetrics | None = None,
@@ -243,7 +236,7 @@ class PolicyScan:
         self._reader = reader
         self._writer = writer
         self._view = view
-        self._reports = reports
+        self._reports = Reports(reader, writer, now=now)
         self._options = options or ScanOptions()
         self._metrics = metrics or ScanMetrics(CollectorRegistry(), view.scanned)
         self._now = now

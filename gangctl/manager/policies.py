@@ -15,7 +15,7 @@ from gangctl.controllers.exported import ExportedPolicies
 from gangctl.controllers.gangs import ReplicaGangs
 from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
 from gangctl.controllers.policy_sources import Parameters, PolicySources
-from gangctl.controllers.scan import PolicyScan, Reports, ScanMetrics, ScanOptions
+from gangctl.controllers.scan import PolicyScan, ScanMetrics, ScanOptions
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.manager.policymetrics import PolicyMetrics
@@ -153,7 +153,6 @@ class ReplicaPolicies:
             reader,
             manager.writer,
             self.scan_view,
-            Reports(reader, manager.writer, now=self.now),
             options=ScanOptions(period_seconds=settings.policy_scan_period),
             metrics=ScanMetrics(registry, self.scan_view.scanned),
             now=self.now,

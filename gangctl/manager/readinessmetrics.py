@@ -243,11 +243,23 @@ class ReadinessMetrics(ReadinessObserver):
             self._lag.observe(lag_seconds)
 
     def _scraped(self) -> Iterable[Metric]:
-        yield from _by_queue(self.aggregates)
-        yield from _by_reason(self.aggregates)
-        yield from _by_jobset(self.aggregates)
+        # A thread makes samples of these later, so they are copies.
+        aggregates = self.aggregates
+        queues = [(queue, tuple(row.phases.items()), row.pods) for queue, row in aggregates.rows()]
+        blocked, gangs = aggregates.blocked().items(), aggregates.gangs()
+        yield GANGS.metric(((*queue, phase.label), count) for queue, phases, _ in queues for phase, count in phases)
+        yield PODS.metric(((*queue, state), count) for queue, _, pods in queues for state, count in _states(pods))
+        yield STRANDED.metric((queue, pods.stranded) for queue, _, pods in queues)
+        yield BLOCKED.metric(((*queue, reason.value), found.gangs) for (queue, reason), found in blocked)
+        yield OLDEST.metric(((*queue, reason.value), found.since) for (queue, reason), found in blocked)
+        yield LOST.metric(aggregates.lost().items())
+        yield INFO.metric((_known_of(gang), 1) for gang in gangs)
+        yield READY_PODS.metric((gang.key, gang.counts.ready) for gang in gangs)
+        yield WANTED_PODS.metric((gang.key, gang.counts.wanted) for gang in gangs)
+        yield PHASE_SINCE.metric((gang.key, gang.since) for gang in gangs)
+        yield WITHOUT_SERIES.metric([((), aggregates.without_row)])
         # Queues without gangs are forgotten.
-        self._degraded.keep(self.aggregates.has)
+        self._degraded.keep(aggregates.has)
         yield DEGRADED.metric([*self._degraded.seconds(self._monotonic())])
 
     def _measure(self, stated: Readiness, now: Readiness | None) -> None:
@@ -286,41 +298,9 @@ class ReadinessMetrics(ReadinessObserver):
                 self._dropped.labels(family.name).inc(times)
 
 
-# The data read from the aggregates must not change while a thread makes samples of it.
-
-
-def _by_queue(aggregates: Aggregates) -> Iterable[Metric]:
-    rows = [(queue, tuple(row.phases.items()), row.pods) for queue, row in aggregates.rows()]
-    return (
-        GANGS.metric(((*queue, phase.label), count) for queue, phases, _ in rows for phase, count in phases),
-        PODS.metric(((*queue, state), count) for queue, _, pods in rows for state, count in _states(pods)),
-        STRANDED.metric((queue, pods.stranded) for queue, _, pods in rows),
-    )
-
-
 def _states(pods: Counts) -> Iterable[tuple[str, int]]:
     counts = (pods.desired, pods.minimum, pods.wanted, pods.created, pods.placed, pods.ready, pods.finished)
     return zip(STATES, counts, strict=True)
-
-
-def _by_reason(aggregates: Aggregates) -> Iterable[Metric]:
-    blocked, lost = aggregates.blocked(), aggregates.lost()
-    return (
-        BLOCKED.metric(((*queue, reason.value), found.gangs) for (queue, reason), found in blocked.items()),
-        OLDEST.metric(((*queue, reason.value), found.since) for (queue, reason), found in blocked.items()),
-        LOST.metric(lost.items()),
-    )
-
-
-def _by_jobset(aggregates: Aggregates) -> Iterable[Metric]:
-    gangs, without = aggregates.gangs(), aggregates.without_row
-    return (
-        INFO.metric((_known_of(gang), 1) for gang in gangs),
-        READY_PODS.metric((gang.key, gang.counts.ready) for gang in gangs),
-        WANTED_PODS.metric((gang.key, gang.counts.wanted) for gang in gangs),
-        PHASE_SINCE.metric((gang.key, gang.since) for gang in gangs),
-        WITHOUT_SERIES.metric([((), without)]),
-    )
 
 
 def _known_of(gang: Readiness) -> tuple[str, ...]:

@@ -177,15 +177,11 @@ def review_of(
         old_object=request.old_object,
         namespace=namespace,
         gang=gang_of(raw, view.cluster_rules()) if raw is not None and reads & COMPUTED.keys() else None,
-        fit=_fit(request, view) if "fit" in reads else None,
+        fit=view.fit(raw, request.namespace, new=request.operation == "CREATE")
+        if raw is not None and "fit" in reads
+        else None,
     )
     return with_params(review, policies, view.catalogue)
-
-
-def _fit(request: AdmissionRequest, view: PolicyView) -> FitReport | None:
-    if request.object is None:
-        return None
-    return view.fit(request.object, request.namespace, new=request.operation == "CREATE")
 
 
 def unready(path: str, why: str = "gangctl has just started and does not know the policies yet") -> AdmissionResponse:

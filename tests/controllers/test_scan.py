@@ -15,7 +15,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
-from gangctl.controllers.scan import POLICY_REPORTS, PolicyScan, Reports, ScanMetrics, ScanOptions
+from gangctl.controllers.scan import POLICY_REPORTS, PolicyScan, ScanMetrics, ScanOptions
 from gangctl.errors import InvalidError
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
@@ -83,9 +83,7 @@ class Ground:
 
         registry = CollectorRegistry()
         options = ScanOptions(page=2, settle_seconds=0.01)
-        self.scan = PolicyScan(
-            client, client, self.view, Reports(client, client), options=options, metrics=Metrics(registry, list)
-        )
+        self.scan = PolicyScan(client, client, self.view, options=options, metrics=Metrics(registry, list))
 
     async def add(self, namespace: str, *names: str) -> None:
         for name in names:

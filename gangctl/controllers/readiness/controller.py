@@ -216,8 +216,8 @@ class ReadinessController:
         self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
         """Unfinished JobSets by LocalQueue."""
         self._broken: set[Key] = set()
-        caches.informers["jobs"].subscribe(self._on_job)
-        sources.pods.informer.subscribe(self._on_pod)
+        caches.informers["jobs"].subscribe(self._on_member)
+        sources.pods.informer.subscribe(self._on_member)
         sources.nodes.informer.subscribe(self._on_node)
         for source in sources.refusals:
             source.informer.subscribe(self._on_refusal)
@@ -366,20 +366,15 @@ class ReadinessController:
         if self._active and self._share.admits(key):
             self._requeue_timers.mark_later(key)
 
-    def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
-        job = new or old
-        if job is not None:
-            self.mark((job.namespace, job.jobset))
+    def _on_member(self, old: JobProgress | PodFacts | None, new: JobProgress | PodFacts | None) -> None:
+        member = new or old
+        if member is not None:
+            self.mark((member.namespace, member.jobset))
 
     def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         workload = new or old
         if workload is not None and of_jobset(workload):
             self.mark((workload.namespace, workload.owner_name))
-
-    def _on_pod(self, old: PodFacts | None, new: PodFacts | None) -> None:
-        pod = new or old
-        if pod is not None:
-            self.mark((pod.namespace, pod.jobset))
 
     def _on_node(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
         node = new or old
