@@ -36,7 +36,10 @@ def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) 
     ``returns`` are the types that it may have (a validation is BOOL, a message STRING, an audit annotation STRING or
     NULL); none means any. ``dyn`` does not count as a bool, as natively.
     """
-    node = parse(text, environment.minor)
+    return _checked(text, parse(text, environment.minor), environment, returns)
+
+
+def _checked(text: str, node: Node, environment: Environment, returns: Sequence[Type] = ()) -> Checked:
     inference = Inference(environment)
     type_ = inference.infer(node)
     check_literals(node, inference.types)
@@ -87,13 +90,13 @@ def for_jobsets(environment: Environment) -> Environment:
     return replace(environment, roots=roots)
 
 
-def typed_check(text: str, environment: Environment) -> Checked | CompileError:
+def typed_check(accepted: Checked, environment: Environment) -> Checked | CompileError:
     """The result of type checking an expression that :func:`check` has accepted, or its first fault.
 
     ``environment`` comes from :func:`for_jobsets`; its variables may have the types that this found for them.
     """
     try:
-        return check(text, environment)
+        return _checked(accepted.text, accepted.node, environment)
     except CompileError as fault:
         return fault
 

@@ -8,9 +8,8 @@ Checks and compiles all expressions, and reports all problems at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_GROUP
@@ -38,9 +37,7 @@ from gangctl.policy.reading import check_policy, read_model
 from gangctl.policy.variables import COMPUTED, TYPE_PREFIX
 from gangctl.policy.verdict import Action
 
-EnvironmentOf = Callable[[Mapping[str, Type]], Environment]
-"""The environment of an expression, from the types of the variables that it may read."""
-
+_OBJECTS: Final = frozenset({"object", "oldObject"})
 _STORED: Final = frozenset(
     {"bool", "int", "uint", "double", "string", "bytes", "null_type", DURATION.name, TIMESTAMP.name}
 )
@@ -63,31 +60,23 @@ def is_about_jobsets(constraints: MatchResources) -> bool:
     )
 
 
-def type_warnings(programs: Programs, environment: EnvironmentOf) -> Iterator[Problem]:
+def type_warnings(programs: Programs, environment: Environment) -> Iterator[Problem]:
     """The type errors in the expressions of a policy that matches only JobSets."""
-    for condition in programs.match_conditions:
-        yield from _warning(condition, environment({}))
+    typed = for_jobsets(environment)
+    names = {expression.path: name for name, expression in programs.variables.items()}
     variables: dict[str, Type] = {}
-    for name, expression in programs.variables.items():
-        typed = typed_check(expression.text, for_jobsets(environment(variables)))
-        if isinstance(typed, CompileError):
-            yield problem_of_expression(expression.path, expression.text, typed)
-            typed = expression.checked
-        # Types of parts of a JobSet are kept here, so that mistakes behind a variable are found.
-        variables[name] = typed.type
-    last = environment(variables)
-    for rule in programs.rules:
-        yield from _warning(rule.condition, last)
-        if rule.message_expression is not None:
-            yield from _warning(rule.message_expression, last)
-    for _, expression in programs.audit_annotations:
-        yield from _warning(expression, last)
-
-
-def _warning(expression: Expression, environment: Environment) -> Iterator[Problem]:
-    fault = typed_check(expression.text, for_jobsets(environment))
-    if isinstance(fault, CompileError):
-        yield problem_of_expression(expression.path, expression.text, fault)
+    for expression in programs.expressions():
+        checked = expression.checked
+        # Others read nothing that has another type here.
+        if checked.variables or checked.reads & _OBJECTS:
+            result = typed_check(checked, replace(typed, variables=variables))
+            if isinstance(result, CompileError):
+                yield problem_of_expression(expression.path, expression.text, result)
+            else:
+                checked = result
+        if expression.path in names:
+            # Types of parts of a JobSet are kept here, so that mistakes behind a variable are found.
+            variables[names[expression.path]] = checked.type
 
 
 _NOTHING: Final[Mapping[str, Type]] = {}
@@ -170,15 +159,15 @@ def warnings_of(
     return tuple(type_warnings(programs, _environment(spec, minor, computed)))
 
 
-def _environment(spec: GangPolicySpec, minor: str, computed: Mapping[str, Type]) -> EnvironmentOf:
-    return partial(admission, params=spec.param_kind is not None, computed=computed, minor=minor)
+def _environment(spec: GangPolicySpec, minor: str, computed: Mapping[str, Type]) -> Environment:
+    return admission(params=spec.param_kind is not None, computed=computed, minor=minor)
 
 
 @dataclass(slots=True)
 class _Compiler:
     """Compiles the expressions of one policy, in the order in which the API server does."""
 
-    environment: EnvironmentOf
+    environment: Environment
     problems: list[Problem]
     variables: dict[str, Type] = field(default_factory=dict)
 
@@ -223,7 +212,7 @@ class _Compiler:
         if not text.strip():
             return None  # its field reports it
         try:
-            checked = check(text, self.environment(self.variables), returns=returns)
+            checked = check(text, replace(self.environment, variables=self.variables), returns=returns)
             return Expression(path, checked, compile_expression(checked))
         except CompileError as error:
             self.problems.append(problem_of_expression(path, text, error))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gangctl.cel.environments import Checked, admission
 from gangctl.cel.faults import CompileError
-from gangctl.cel.program import for_jobsets, jobset_type, typed_check
+from gangctl.cel.program import check, for_jobsets, jobset_type, typed_check
 from tests.cel.jobset_types import PLACE, text
 from tests.rows import each
 
@@ -25,7 +25,7 @@ def test_the_committed_table_is_that_of_the_field_table() -> None:
     ],
 )
 def test_fields_of_jobsets_have_types(expression: str) -> None:
-    found = typed_check(expression, ENVIRONMENT)
+    found = typed_check(check(expression, admission()), ENVIRONMENT)
     assert isinstance(found, Checked)
 
 
@@ -55,7 +55,7 @@ FIELDS_OF_A_JOB = (
     ],
 )
 def test_unknown_fields_of_jobsets_are_reported(expression: str, message: str, hint: str | None) -> None:
-    found = typed_check(expression, ENVIRONMENT)
+    found = typed_check(check(expression, admission()), ENVIRONMENT)
     assert isinstance(found, CompileError)
     assert found.message == message
     if hint is not None:
