@@ -17,9 +17,8 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.source import RETRY_SECONDS, Source
-from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.export import EXPORTED_LABEL, difference, origin_of
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedException, LoadedPolicy
 from gangctl.policy.native import BINDING_KIND, GROUP, POLICY_KIND, Pair, pair
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 

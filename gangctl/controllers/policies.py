@@ -28,9 +28,8 @@ from gangctl.controllers.policy_sources import (
 )
 from gangctl.controllers.status import difference, write_status
 from gangctl.errors import ConfigError, ValidationError, one_line
-from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.load import fails_closed, refusal
-from gangctl.policy.loaded import LoadedPolicy, PolicyError, PolicySet, Problem
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError, PolicySet, Problem, load_exception
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
 from gangctl.runtime.controller import Action, await_change, requeue
 

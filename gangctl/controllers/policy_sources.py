@@ -24,11 +24,10 @@ from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, Source
 from gangctl.errors import ApiError
-from gangctl.policy.constraints import LabelSelector
-from gangctl.policy.match import labels_of
-from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
-from gangctl.policy.params import ParamsError, Scope
+from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND, GangPolicySpec, LabelSelector
 from gangctl.policy.reports import CATEGORY, SEVERITY
+from gangctl.policy.review import labels_of
+from gangctl.policy.variables import ParamsError, Scope
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 
 _GROUP, _VERSION = API_VERSION.split("/")
@@ -249,7 +248,7 @@ def written(selector: LabelSelector | None) -> str:
 
 
 class Parameters:
-    """The :class:`~gangctl.policy.params.ParamCatalogue` of a cluster."""
+    """The :class:`~gangctl.policy.variables.ParamCatalogue` of a cluster."""
 
     def __init__(
         self,

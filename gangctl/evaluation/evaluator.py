@@ -23,11 +23,9 @@ from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Size
 from gangctl.evaluation.pool import TOO_LATE, UNLOADABLE, EvaluationRequest, Pool
 from gangctl.evaluation.worker import meter_of
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
-from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import Entry, LoadedPolicy, PolicySet, snapshot_of
-from gangctl.policy.match import matches
-from gangctl.policy.review import Review
+from gangctl.policy.loaded import Entry, LoadedException, LoadedPolicy, PolicySet, snapshot_of
+from gangctl.policy.review import Review, matches
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.workers import WorkersBrokenError
 

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 from gangctl.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.evaluation.messages import LATE, MEMORY, READ, Evaluate, Evaluated, Load, plain_evaluated, read_request
 from gangctl.policy.evaluate import Evaluation
-from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy, Source
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, Source, load_exception
 from gangctl.policy.native import load_native
 from gangctl.policy.verdict import Outcome
 

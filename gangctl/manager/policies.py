@@ -21,9 +21,8 @@ from gangctl.fit.report import FitReport
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.settings import ControllerSettings
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
-from gangctl.policy.params import with_params
 from gangctl.policy.review import Review, review_of_existing
-from gangctl.policy.variables import COMPUTED, Fit, gang_of, unknown_fit
+from gangctl.policy.variables import COMPUTED, Fit, gang_of, unknown_fit, with_params
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.manager import Manager
 from gangctl.runtime.server import Refusal

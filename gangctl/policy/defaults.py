@@ -23,9 +23,8 @@ from gangctl.gang.config import GangMode
 from gangctl.gang.requests import pod_requests
 from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.match import labels_of, matches, selects_namespace, selects_object
 from gangctl.policy.model import Accelerator, Defaults, QueueChoice, QueueMatch
-from gangctl.policy.review import Review
+from gangctl.policy.review import Review, labels_of, matches, selects_namespace, selects_object
 from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result
 
 PLACE: Final = "spec.defaults.queues"

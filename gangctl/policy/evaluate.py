@@ -15,12 +15,10 @@ from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.meter import EXHAUSTED, StepMeter
 from gangctl.cel.program import Bindings
-from gangctl.policy.exemptions import LoadedException, covering
-from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Rule
-from gangctl.policy.match import matches
+from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedException, LoadedPolicy, Rule
 from gangctl.policy.model import MESSAGE_BYTES
-from gangctl.policy.params import NOT_FOUND, name_of, takes_params
-from gangctl.policy.review import Review
+from gangctl.policy.review import Review, covering, matches
+from gangctl.policy.variables import NOT_FOUND, name_of, takes_params
 from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result
 
 BROKEN: Final = "Broken"

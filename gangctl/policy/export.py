@@ -18,13 +18,11 @@ from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, object_at
 from gangctl.cel.ast import Name, Select, walk
-from gangctl.policy.constraints import LabelSelector, LabelSelectorRequirement, MatchResources
-from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import DEFAULT_MINOR
-from gangctl.policy.loaded import LoadedPolicy, PolicyError
-from gangctl.policy.match import JOBSET_RULES, NOT_DELETED_CONDITION
-from gangctl.policy.model import GangPolicySpec
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError
+from gangctl.policy.model import GangPolicySpec, LabelSelector, LabelSelectorRequirement, MatchResources
 from gangctl.policy.native import BINDING_KIND, GROUP, POLICY_KIND, Pair, load_native, read_pair
+from gangctl.policy.review import JOBSET_RULES, NOT_DELETED_CONDITION
 from gangctl.policy.variables import COMPUTED
 
 EXPORTED_FROM: Final = "gangctl.dev/exported-from"

@@ -19,7 +19,6 @@ from gangctl.cel.faults import CompileError
 from gangctl.cel.program import check, compile_expression, for_jobsets, typed_check
 from gangctl.cel.types import BOOL, DURATION, DYN, NULL, STRING, TIMESTAMP, Type
 from gangctl.errors import ValidationError
-from gangctl.policy.constraints import MatchResources
 from gangctl.policy.loaded import (
     BrokenPolicy,
     Expression,
@@ -31,9 +30,9 @@ from gangctl.policy.loaded import (
     problem_of_expression,
     problem_of_field,
 )
-from gangctl.policy.match import JOBSETS
-from gangctl.policy.model import GangPolicy, GangPolicySpec, Validation
+from gangctl.policy.model import GangPolicy, GangPolicySpec, MatchResources, Validation
 from gangctl.policy.reading import check_policy, read_model
+from gangctl.policy.review import JOBSETS
 from gangctl.policy.variables import COMPUTED, TYPE_PREFIX
 from gangctl.policy.verdict import Action
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -14,9 +15,8 @@ from gangctl.cel.environments import Checked
 from gangctl.cel.faults import CompileError
 from gangctl.cel.program import Program
 from gangctl.errors import FieldError, GangctlError
-from gangctl.policy.constraints import MatchResources
-from gangctl.policy.exemptions import LoadedException
-from gangctl.policy.model import GangPolicySpec
+from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec, MatchResources
+from gangctl.policy.reading import read_exception
 from gangctl.policy.verdict import Action, is_native_name
 
 
@@ -203,6 +203,31 @@ class LoadedPolicy:
     def reads(self) -> frozenset[str]:
         """The CEL variables that any expression reads: without ``gang``, no plan has to be made for it."""
         return frozenset[str]().union(*(each.checked.reads for each in self.programs.expressions()))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedException:
+    """An exception ready for evaluation; ``source`` is its document."""
+
+    name: str
+    spec: GangPolicyExceptionSpec
+    source: Object
+    generation: int = 0
+
+    @property
+    def expires_at(self) -> datetime:
+        """When it expires."""
+        return self.spec.expires_at
+
+    def expired(self, now: datetime) -> bool:
+        """Whether it has expired."""
+        return now >= self.spec.expires_at
+
+
+def load_exception(document: Mapping[str, Any]) -> LoadedException:
+    """Read an exception; :class:`~gangctl.errors.ValidationError` with everything that is wrong with it."""
+    read = read_exception(document)
+    return LoadedException(read.metadata.name, read.spec, document, read.metadata.generation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,18 @@ from pydantic import Field
 
 from gangctl.api.objects import Object, object_at
 from gangctl.errors import ErrorKind, FieldError, ValidationError
-from gangctl.policy.constraints import MatchResources, Name, Part
 from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal, warnings_of
 from gangctl.policy.loaded import LoadedPolicy, Problem, problem_of_field
 from gangctl.policy.model import (
     AuditAnnotation,
     GangPolicySpec,
     MatchCondition,
+    MatchResources,
     Metadata,
+    Name,
     ParamKind,
     ParamRef,
+    Part,
     StatusReason,
     Validation,
     ValidationAction,

@@ -17,21 +17,24 @@ from gangctl.api.labelselector import check_labels, check_term, is_dns_subdomain
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.modelerrors import field_errors
 from gangctl.errors import ErrorKind, FieldError, ValidationError, one_line
-from gangctl.policy.constraints import LABEL_VALUE_CHARACTERS, LabelSelector, MatchResources, ResourceRule
-from gangctl.policy.match import JOBSETS
 from gangctl.policy.model import (
+    LABEL_VALUE_CHARACTERS,
     POLICY_CHARACTERS,
     Accelerator,
     Defaults,
     GangPolicy,
     GangPolicyException,
     GangPolicySpec,
+    LabelSelector,
+    MatchResources,
     ParamKind,
     ParamRef,
     QueueChoice,
     QueueMatch,
+    ResourceRule,
     Validation,
 )
+from gangctl.policy.review import JOBSETS
 
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _RESERVED: Final = frozenset(

@@ -1,13 +1,24 @@
-"""One request as policies see it, and existing JobSets as requests to create them now."""
+"""One request as policies see it, and whether a policy or an exception applies to it, before any expression.
+
+The rules of ``MatchResources`` are those of the API server (``k8s.io/apiserver``,
+``pkg/admission/plugin/policy/matching``), for requests as they are made: the cluster's conversions between API versions
+are not known here, so ``Equivalent`` is ``Exact``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from gangctl.api.objects import Object
+from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.meta import JOBSET_GROUP
+from gangctl.api.objects import Object, object_at, within
+from gangctl.policy.model import GangPolicyExceptionSpec, LabelSelector, MatchResources, ResourceRule
+
+if TYPE_CHECKING:
+    from gangctl.policy.loaded import BrokenPolicy, LoadedException, LoadedPolicy
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -31,7 +42,7 @@ class Review:
     gang: Object | str | None = None
     fit: Object | None = None
     params: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
-    """Parameter objects by policy name, resolved by :mod:`gangctl.policy.params`; no entry: the policy takes none."""
+    """Parameter objects by policy name, of :mod:`gangctl.policy.variables`; no entry: the policy takes none."""
     param_errors: Mapping[str, str] = field(default_factory=dict)
     """Why the parameters of some policies are not available, by policy name: their failurePolicy decides."""
 
@@ -63,3 +74,171 @@ def review_of_existing(
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
     }
     return Review(operation="CREATE", now=now, request=request, object=jobset, namespace=namespace, gang=gang, fit=fit)
+
+
+JOBSETS: Final = "jobsets"
+
+JOBSET_RULES: Final = (
+    ResourceRule.model_validate(
+        {"apiGroups": [JOBSET_GROUP], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [JOBSETS]}
+    ),
+)
+"""The match of a GangPolicy without rules: no update, which may be Kueue's, JobSet's or the garbage collector's."""
+
+APPLIES: Final = ""
+
+
+def matches(policy: LoadedPolicy | BrokenPolicy, review: Review) -> str:
+    """:data:`APPLIES` (the empty string), or why the policy does not apply, by the names of its fields."""
+    constraints = policy.spec.match_constraints
+    if not policy.native and _is_being_deleted(review):
+        return "deletionTimestamp"
+    if reason := _misses(constraints, constraints.resource_rules or JOBSET_RULES, review):
+        return reason
+    narrowing = policy.narrowing
+    if narrowing is not None and (reason := _misses(narrowing, narrowing.resource_rules, review)):
+        return f"binding: {reason}"
+    return APPLIES
+
+
+NOT_DELETED_CONDITION: Final = {
+    # oldObject, because it is there for an UPDATE and for a DELETE. No request can set or remove the timestamp.
+    "name": "not-being-deleted",
+    "expression": "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)",
+}
+"""What :func:`matches` says of objects in deletion, as a matchCondition for API servers."""
+
+
+def _is_being_deleted(review: Review) -> bool:
+    """Whether the object was being deleted before the request, which can only finish that; no CREATE can say so."""
+    return review.operation != "CREATE" and bool(within(review.old_object or {}, "metadata").get("deletionTimestamp"))
+
+
+def _misses(constraints: MatchResources, rules: Iterable[ResourceRule], review: Review) -> str:
+    if not selects_namespace(constraints.namespace_selector, review):
+        return "namespaceSelector"
+    if not selects_object(constraints.object_selector, review):
+        return "objectSelector"
+    if not all(_uncovered(rule, review) for rule in constraints.exclude_resource_rules):
+        return "excludeResourceRules"
+    return _nearest([_uncovered(rule, review) for rule in rules])
+
+
+_ORDER: Final = ("resource", "scope", "operation", "resourceNames")
+"""Reasons why a rule does not cover a request, the furthest from a match first."""
+
+
+def _nearest(reasons: list[str]) -> str:
+    """Why no rule covers a request: the reason of the nearest one; no rules cover everything."""
+    if not reasons or APPLIES in reasons:
+        return APPLIES
+    return max(reasons, key=_ORDER.index)
+
+
+def _uncovered(rule: ResourceRule, review: Review) -> str:
+    resource = review.request.get("resource") or {}
+    if not (
+        _has(rule.api_groups, str(resource.get("group") or ""))
+        and _has(rule.api_versions, str(resource.get("version") or ""))
+        and any(_names(pattern, review) for pattern in rule.resources)
+    ):
+        return "resource"
+    if rule.scope != "*" and (rule.scope == "Namespaced") is not _is_namespaced(review):
+        return "scope"
+    if not _has(rule.operations, review.operation):
+        return "operation"
+    if rule.resource_names and review.request.get("name") not in rule.resource_names:
+        return "resourceNames"
+    return APPLIES
+
+
+def _has(values: Iterable[str], value: str) -> bool:
+    return any(each in {"*", value} for each in values)
+
+
+def _names(pattern: str, review: Review) -> bool:
+    """Whether ``pods``, ``pods/status``, ``pods/*``, ``*/status``, ``*`` or ``*/*`` names the requested resource."""
+    wanted, _, part = pattern.partition("/")
+    resource = review.request.get("resource") or {}
+    return wanted in {"*", resource.get("resource")} and part in {"*", review.request.get("subResource") or ""}
+
+
+def _is_of_namespaces(review: Review) -> bool:
+    resource = review.request.get("resource") or {}
+    return not resource.get("group") and resource.get("resource") == "namespaces"
+
+
+def _is_namespaced(review: Review) -> bool:
+    return bool(review.request.get("namespace")) and not _is_of_namespaces(review)
+
+
+def labels_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
+    """Labels of an object of any shape; invalid labels are left out."""
+    labels = within(obj or {}, "metadata", "labels")
+    return {key: value for key, value in labels.items() if isinstance(value, str)}
+
+
+def selects_namespace(selector: LabelSelector, review: Review) -> bool:
+    """Whether the selector matches the Namespace of the request; it does not limit cluster-scoped objects.
+
+    Of an unknown Namespace only the name is known, which is a label of every Namespace.
+    """
+    if selector.selects_everything:
+        return True
+    if _is_of_namespaces(review):
+        changed = review.operation in {"CREATE", "UPDATE"} and not review.request.get("subResource")
+        return selector.matches(labels_of(review.object if changed else review.namespace or review.old_object))
+    name = review.request.get("namespace")
+    if not name:
+        return True
+    return selector.matches({NAMESPACE_NAME: str(name), **labels_of(review.namespace)})
+
+
+def selects_object(selector: LabelSelector, review: Review) -> bool:
+    """Whether the selector matches the labels of the object, new or old."""
+    if selector.selects_everything:
+        return True
+    return any(selector.matches(labels_of(each)) for each in (review.object, review.old_object) if each is not None)
+
+
+def covers(exception: LoadedException, policy: str, rule: str, review: Review) -> bool:
+    """Whether the exception allows this request although the rule of the policy forbids it.
+
+    A ``rule`` that is not a rule's id stands for the policy as a whole (its parameters, say): only an exception without
+    ``rules`` covers that.
+    """
+    if exception.expired(review.now) or not _names_rule(exception.spec, policy, rule):
+        return False
+    match = exception.spec.match
+    namespace = str(review.request.get("namespace") or "")
+    if match.namespaces and namespace not in match.namespaces:
+        return False
+    if match.names and not any(_fits(pattern, review) for pattern in match.names):
+        return False
+    return selects_namespace(match.namespace_selector, review) and selects_object(match.object_selector, review)
+
+
+def covering(exceptions: Iterable[LoadedException], policy: str, rule: str, review: Review) -> str:
+    """Name of the first exception, by name, that covers it; empty when none does."""
+    return min((each.name for each in exceptions if covers(each, policy, rule, review)), default="")
+
+
+def _names_rule(spec: GangPolicyExceptionSpec, policy: str, rule: str) -> bool:
+    return any(each.name == policy and (not each.rules or rule in each.rules) for each in spec.policies)
+
+
+def _fits(pattern: str, review: Review) -> bool:
+    """Whether a name, or the prefix of a name before ``*``, is the object's.
+
+    An object without a name yet has its generateName: a pattern matches when every name with that prefix would.
+    """
+    prefix, star, _ = pattern.partition("*")
+    name = str(review.request.get("name") or _metadata(review).get("name") or "")
+    if name:
+        return name.startswith(prefix) if star else name == pattern
+    generate_name = str(_metadata(review).get("generateName") or "")
+    return bool(star) and bool(generate_name) and generate_name.startswith(prefix)
+
+
+def _metadata(review: Review) -> Mapping[str, Any]:
+    return object_at(review.object or review.old_object or {}, "metadata")

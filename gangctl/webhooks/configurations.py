@@ -37,8 +37,8 @@ from gangctl.api.meta import (
     SKIP_LABEL,
     WRITTEN,
 )
-from gangctl.policy.match import NOT_DELETED_CONDITION
 from gangctl.policy.model import API_VERSION
+from gangctl.policy.review import NOT_DELETED_CONDITION
 
 NAME: Final = "gangctl-gangs"
 JOBS_NAME: Final = "gangctl-jobs"

@@ -13,8 +13,7 @@ from typing import Final
 
 from gangctl.api.objects import Object
 from gangctl.errors import ValidationError, one_line
-from gangctl.policy.exemptions import load_exception
-from gangctl.policy.loaded import LoadedPolicy, PolicyError, Problem, problem_of_field
+from gangctl.policy.loaded import LoadedPolicy, PolicyError, Problem, load_exception, problem_of_field
 from gangctl.policy.model import EXCEPTION_KIND
 from gangctl.webhooks.configurations import VALIDATE_GANGPOLICIES
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Cause, Handler

@@ -22,14 +22,12 @@ from gangctl.cel.faults import EvalKind
 from gangctl.errors import one_line
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.defaults import defaults_of, without_answer
 from gangctl.policy.evaluate import refused_by_broken, unanswered
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet
-from gangctl.policy.match import JOBSET_RULES, matches
-from gangctl.policy.params import ParamCatalogue, with_params
-from gangctl.policy.review import Review
-from gangctl.policy.variables import COMPUTED, gang_of
+from gangctl.policy.model import LabelSelector
+from gangctl.policy.review import JOBSET_RULES, Review, matches
+from gangctl.policy.variables import COMPUTED, ParamCatalogue, gang_of, with_params
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
 from gangctl.webhooks.review import MAX_VALUES, AdmissionRequest, AdmissionResponse, Cause, Handler

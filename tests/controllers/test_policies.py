@@ -29,8 +29,8 @@ from gangctl.controllers.policy_sources import (
 from gangctl.errors import NotFoundError
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
-from gangctl.policy.params import ParamsError
 from gangctl.policy.reports import SEVERITY, severity_of
+from gangctl.policy.variables import ParamsError
 from gangctl.runtime.controller import Controller, ControllerOptions, WorkQueue
 from gangctl.runtime.informer import InformerOptions
 from gangctl.sandbox.server import SandboxOptions

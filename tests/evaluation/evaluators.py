@@ -12,9 +12,8 @@ from gangctl.cel.meter import StepMeter
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue
 from gangctl.policy.evaluate import Evaluation
-from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy, PolicySet
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicySet
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
 from tests.controlplane.wait import wait_for

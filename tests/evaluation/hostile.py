@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from gangctl.cel.meter import StepMeter
 from gangctl.evaluation.worker import Service as RealService
 from gangctl.policy.evaluate import Evaluation
-from gangctl.policy.exemptions import LoadedException
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedException, LoadedPolicy
 from gangctl.policy.verdict import Outcome
 from tests.evaluation.scripted import work_for
 

@@ -17,8 +17,7 @@ from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions, Queue
 from gangctl.evaluation.pool import TOO_MANY
 from gangctl.policy.evaluate import Evaluation
-from gangctl.policy.exemptions import load_exception
-from gangctl.policy.loaded import PolicyError, PolicySet
+from gangctl.policy.loaded import PolicyError, PolicySet, load_exception
 from gangctl.policy.native import load_native
 from gangctl.policy.verdict import Outcome, Result
 from tests.client.clock import ahead

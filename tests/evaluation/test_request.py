@@ -6,8 +6,7 @@ import asyncio
 
 from gangctl.cel.faults import EvalKind
 from gangctl.evaluation.pool import EvaluationRequest
-from gangctl.policy.exemptions import load_exception
-from gangctl.policy.loaded import PolicySet, snapshot_of
+from gangctl.policy.loaded import PolicySet, load_exception, snapshot_of
 from gangctl.policy.verdict import Action, Outcome, Result
 from tests.evaluation.scripted import NOW, policy, review, snapshot_with
 

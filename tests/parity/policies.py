@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from gangctl.policy.constraints import MatchResources
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicyError
-from gangctl.policy.model import API_VERSION, POLICY_KIND
+from gangctl.policy.model import API_VERSION, POLICY_KIND, MatchResources
 from gangctl.policy.native import BINDING_KIND
 from gangctl.policy.native import POLICY_KIND as NATIVE_KIND
 

@@ -12,8 +12,8 @@ import yaml
 
 from gangctl.cli.policy.bundle import FileCatalogue
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.params import with_params
 from gangctl.policy.review import Operation
+from gangctl.policy.variables import with_params
 from tests.controlplane.api import ApiClient, path_of
 from tests.controlplane.wait import NotYet, wait_for
 from tests.parity.evaluated import NAMESPACE, review_of, violations_of

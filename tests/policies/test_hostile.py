@@ -26,8 +26,8 @@ from gangctl.policy import variables
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
-from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Review
+from gangctl.policy.variables import ParamCatalogue
 from gangctl.policy.verdict import Outcome, merge
 from gangctl.sandbox.rules.jobsets import validate_update
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings

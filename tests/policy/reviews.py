@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from gangctl.cel.meter import StepMeter
-from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.evaluate import Evaluation
-from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.params import Scope
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, load_exception
+from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import Review
+from gangctl.policy.variables import Scope
 from gangctl.policy.verdict import Outcome
 from tests.policy.documents import Object, policy, review_of
 

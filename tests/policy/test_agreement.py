@@ -19,8 +19,7 @@ from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.policies import ReplicaScanView
-from gangctl.policy.exemptions import load_exception
-from gangctl.policy.loaded import PolicySet
+from gangctl.policy.loaded import PolicySet, load_exception
 from gangctl.policy.review import Review
 from gangctl.policy.variables import unknown_fit
 from gangctl.policy.verdict import Outcome, merge, show

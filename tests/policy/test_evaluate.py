@@ -10,9 +10,8 @@ import pytest
 from gangctl.cel.faults import EvalKind
 from gangctl.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken, unanswered
-from gangctl.policy.exemptions import load_exception
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import PolicyError
+from gangctl.policy.loaded import PolicyError, load_exception
 from gangctl.policy.verdict import Action, Result, merge
 from tests.policy.documents import Object, exception, review_of
 from tests.policy.reviews import created, evaluated, loaded, rules

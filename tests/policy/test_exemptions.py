@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.exemptions import LoadedException, covering, covers, load_exception
-from gangctl.policy.review import Review
+from gangctl.policy.loaded import LoadedException, load_exception
+from gangctl.policy.review import Review, covering, covers
 from tests.policy.documents import Object, exception, review_of
 from tests.policy.reviews import created
 from tests.rows import each

@@ -8,11 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.constraints import MatchResources
 from gangctl.policy.loaded import BrokenPolicy
-from gangctl.policy.match import matches
-from gangctl.policy.model import GangPolicySpec
-from gangctl.policy.review import Operation, Review
+from gangctl.policy.model import GangPolicySpec, MatchResources
+from gangctl.policy.review import Operation, Review, matches
 from tests.policy.documents import Object, review_of, rule
 from tests.rows import each
 from tests.strategies import PROPERTY

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from gangctl.cel.meter import StepMeter
-from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import PolicyError
+from gangctl.policy.model import LabelSelector
 from gangctl.policy.native import load_native
-from gangctl.policy.params import NOT_FOUND, Scope, with_params
+from gangctl.policy.variables import NOT_FOUND, Scope, with_params
 from gangctl.policy.verdict import merge
 from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.policy.params import ParamsError, name_of, resolve, with_params
+from gangctl.policy.variables import ParamsError, name_of, params_of, with_params
 from tests.policy.documents import Object, policy, review_of, rule
 from tests.policy.reviews import Catalogue, created, loaded
 from tests.rows import each
@@ -31,7 +31,7 @@ LIMIT = ("example.com/v1", "Limit")
 
 
 def names(taker: Any, catalogue: Catalogue) -> list[str]:
-    return [name_of(each) for each in resolve(taker, created(), catalogue)]
+    return [name_of(each) for each in params_of(taker, created(), catalogue)]
 
 
 def test_one_by_name_in_the_namespace_of_the_request() -> None:
@@ -68,7 +68,7 @@ def test_missing_params_follow_the_not_found_action(reference: Object) -> None:
 def test_namespaced_params_of_a_cluster_scoped_request_are_an_error() -> None:
     review = review_of({"metadata": {"name": "n"}})
     with pytest.raises(ParamsError, match="cluster-scoped resources"):
-        resolve(taking(name="a"), review, Catalogue(config("a")))
+        params_of(taking(name="a"), review, Catalogue(config("a")))
 
 
 def test_listed_params_get_their_kind_and_api_version() -> None:
@@ -76,7 +76,7 @@ def test_listed_params_get_their_kind_and_api_version() -> None:
         def find(self, *_: Any, **__: Any) -> list[Object]:
             return [{"metadata": {"name": "a"}}]
 
-    (found,) = resolve(taking(name="a"), created(), Untyped())
+    (found,) = params_of(taking(name="a"), created(), Untyped())
     assert (found["apiVersion"], found["kind"]) == ("v1", "ConfigMap")
 
 

@@ -14,9 +14,9 @@ from gangctl.cel.meter import StepMeter
 from gangctl.controllers.policies import exception_status, policy_status
 from gangctl.errors import ValidationError
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
-from gangctl.policy.exemptions import LoadedException, covers, load_exception
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy, PolicyError, PolicySet, snapshot_of
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError, PolicySet, load_exception, snapshot_of
+from gangctl.policy.review import covers
 from gangctl.policy.verdict import merge
 from gangctl.webhooks.policies import answer, demand_of
 from tests.manifests.definitions.policystatus import Condition

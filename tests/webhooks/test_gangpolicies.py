@@ -11,9 +11,8 @@ from typing import Any, Final
 import pytest
 
 from gangctl.errors import ValidationError
-from gangctl.policy.exemptions import load_exception
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import PolicyError
+from gangctl.policy.loaded import PolicyError, load_exception
 from gangctl.sandbox.api import Api, Caller
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind

@@ -15,14 +15,11 @@ from gangctl.cel.program import Program
 from gangctl.cel.types import BOOL
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.load import fails_closed
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, PolicySet, Programs, Rule
-from gangctl.policy.match import JOBSET_RULES
-from gangctl.policy.model import GangPolicy
-from gangctl.policy.params import Scope
-from gangctl.policy.review import Review
-from gangctl.policy.variables import unknown_fit
+from gangctl.policy.model import GangPolicy, LabelSelector
+from gangctl.policy.review import JOBSET_RULES, Review
+from gangctl.policy.variables import Scope, unknown_fit
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.webhooks.configurations import Demand
 from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of

@@ -19,7 +19,7 @@ from gangctl.cli.policy.requests import Sent, Setting, is_jobset, request_of, ti
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import AlreadyExistsError, ForbiddenError, InvalidError
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
-from gangctl.policy.params import ParamCatalogue
+from gangctl.policy.variables import ParamCatalogue
 from gangctl.policy.verdict import Action, Outcome
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from gangctl.api.objects import kind_of, object_at
 from gangctl.cli.inputs import count_kinds
 from gangctl.cli.messages import errors_in
 from gangctl.errors import InputError, one_line
-from gangctl.policy.constraints import LabelSelector
-from gangctl.policy.match import labels_of
-from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
-from gangctl.policy.params import Scope
+from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, LabelSelector
+from gangctl.policy.review import labels_of
+from gangctl.policy.variables import Scope
 
 GANGCTL_GROUP: Final = "gangctl.dev"
 NATIVE_GROUP: Final = "admissionregistration.k8s.io"
@@ -145,7 +144,7 @@ _CLUSTER_SCOPED: Final = frozenset(
 
 
 class FileCatalogue:
-    """Parameter objects from files, as :class:`~gangctl.policy.params.ParamCatalogue`.
+    """Parameter objects from files, as :class:`~gangctl.policy.variables.ParamCatalogue`.
 
     A file does not say whether a kind has namespaces. It has when one of its objects names
     one or, for a custom kind, when none says otherwise; ConfigMaps without one are in ``namespace``.

@@ -19,8 +19,8 @@ from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPT
 from gangctl.errors import ApiError, ClusterUnavailableError, NotFoundError
 from gangctl.gang.generation import pick_generation
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.match import labels_of
-from gangctl.policy.params import Scope
+from gangctl.policy.review import labels_of
+from gangctl.policy.variables import Scope
 
 LEFT_ALONE: Final = "kube-system"
 """Besides namespaces with the label gangctl.dev/skip."""

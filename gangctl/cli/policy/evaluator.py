@@ -23,9 +23,8 @@ from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.defaults import Source, defaults_of
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy
-from gangctl.policy.match import matches
-from gangctl.policy.params import ParamCatalogue
-from gangctl.policy.review import Operation, Review
+from gangctl.policy.review import Operation, Review, matches
+from gangctl.policy.variables import ParamCatalogue
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.runtime.workers import WorkersBrokenError
 from gangctl.sandbox.patches import json_patch

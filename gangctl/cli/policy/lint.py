@@ -24,10 +24,9 @@ from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, remarks_of, try_to_load
 from gangctl.cli.policy.writes import refused_writes
 from gangctl.errors import InputError
-from gangctl.policy.exemptions import LoadedException
-from gangctl.policy.loaded import Expression, LoadedPolicy
+from gangctl.policy.loaded import Expression, LoadedException, LoadedPolicy
 from gangctl.policy.model import API_VERSION
-from gangctl.policy.params import takes_params
+from gangctl.policy.variables import takes_params
 
 LONGEST: Final = timedelta(days=366)
 """An exception for longer is one that is forgotten."""

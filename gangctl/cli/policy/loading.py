@@ -14,10 +14,9 @@ from gangctl.cli.inputs import position
 from gangctl.cli.messages import InvalidInputError, plural, printable
 from gangctl.cli.policy.bundle import Bundle, check_names, check_unique, name_of, no_policies
 from gangctl.errors import InputError, ValidationError
-from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.export import is_exported
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy, PolicyError, Problem, problem_of_field
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError, Problem, load_exception, problem_of_field
 from gangctl.policy.native import load_pair, pair
 
 _WIDTH: Final = 110

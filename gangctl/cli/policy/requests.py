@@ -29,10 +29,8 @@ from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.reading import is_pathways_job
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.match import labels_of
-from gangctl.policy.params import ParamCatalogue, with_params
-from gangctl.policy.review import Operation, Review
-from gangctl.policy.variables import gang_of, unknown_fit
+from gangctl.policy.review import Operation, Review, labels_of
+from gangctl.policy.variables import ParamCatalogue, gang_of, unknown_fit, with_params
 from gangctl.sandbox.objects import copy
 from gangctl.sandbox.rules import jobsets, structural
 from gangctl.sandbox.rules.jobsets import jobset_schema

@@ -38,9 +38,8 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.model import API_VERSION
-from gangctl.policy.params import with_params
 from gangctl.policy.review import review_of_existing
-from gangctl.policy.variables import gang_of, unknown_fit
+from gangctl.policy.variables import gang_of, unknown_fit, with_params
 from gangctl.policy.verdict import Outcome, Result
 
 PAGE: Final = 100

@@ -18,11 +18,10 @@ from gangctl.api.meta import JOBSET_GROUP, QUEUE_NAME
 from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.requests import Setting, as_admitted, review_of
 from gangctl.kueue.names import KUEUE_NAMESPACE
-from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy, Rule
-from gangctl.policy.match import matches
-from gangctl.policy.review import Review
+from gangctl.policy.model import LabelSelector
+from gangctl.policy.review import Review, matches
 from gangctl.policy.verdict import Action, Outcome, Result
 
 Object = dict[str, Any]

@@ -12,18 +12,21 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from gangctl.api.meta import JOBSET_GROUP
-from gangctl.policy.constraints import LABEL_VALUE_CHARACTERS, LabelSelectorRequirement, MatchResources, ResourceRule
-from gangctl.policy.match import JOBSETS
 from gangctl.policy.model import (
+    LABEL_VALUE_CHARACTERS,
     Accelerator,
     Defaults,
     GangPolicyExceptionSpec,
     GangPolicySpec,
+    LabelSelectorRequirement,
+    MatchResources,
     ParamRef,
     QueueChoice,
     QueueMatch,
+    ResourceRule,
     Validation,
 )
+from gangctl.policy.review import JOBSETS
 from tests.manifests.definitions.policystatus import GangPolicy, GangPolicyException, PolicyStatus
 from tests.manifests.definitions.resource import Schema, column, definition_of
 

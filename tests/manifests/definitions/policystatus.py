@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictInt, StringConstraints
 
 from gangctl.policy import model
-from gangctl.policy.constraints import Part
+from gangctl.policy.model import Part
 from gangctl.policy.reports import MOST_NAMESPACES
 
 _Text = Annotated[str, StringConstraints(max_length=1024)]
