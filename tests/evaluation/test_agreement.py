@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cli.policy.evaluator import evaluator_of as evaluator_for
+from gangctl.cli.policy.session import evaluator_of as evaluator_for
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicySet

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from gangctl.cli.policy.bundle import FileCatalogue
+from gangctl.cli.policy.requests import FileCatalogue
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.review import Operation
 from gangctl.policy.variables import with_params

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gangctl.cel.meter import StepMeter
-from gangctl.cli.policy.bundle import FileCatalogue
-from gangctl.cli.policy.requests import Setting, request_of
+from gangctl.cli.policy.requests import FileCatalogue, Setting, request_of
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy

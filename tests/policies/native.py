@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from gangctl.cli.policy.agreement import warned
+from gangctl.cli.policy.export import warned
 from gangctl.client.responses import warnings_of
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy

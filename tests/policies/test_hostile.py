@@ -15,8 +15,7 @@ from typing import Any, Final, cast
 import pytest
 
 from gangctl.cel.meter import StepMeter
-from gangctl.cli.policy.bundle import FileCatalogue
-from gangctl.cli.policy.requests import Fit, Setting, fit_of
+from gangctl.cli.policy.requests import FileCatalogue, Fit, Setting, fit_of
 from gangctl.cli.queuefiles import read_stock
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules

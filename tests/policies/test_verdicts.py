@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from gangctl.cel.limits import profile_of
 from gangctl.cli.policy.suite import FILE_NAME, read_suite_file
-from gangctl.cli.policy.testing import Ground, run_tests
+from gangctl.cli.policy.test import run_tests
 from gangctl.policy.load import load_policy
 from gangctl.policy.verdict import Result
 from tests.policies.bare import ACCEPTED, REFUSED
@@ -12,12 +12,12 @@ from tests.policies.evaluated import evaluated_by
 from tests.policies.pack import Shipped, shipped
 from tests.rows import each
 
-GROUND = Ground(now=datetime(2026, 1, 1, tzinfo=UTC))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_policies_give_the_expected_verdicts_and_every_rule_is_covered() -> None:
     files = [read_suite_file(policy.home / FILE_NAME) for policy in shipped()]
-    tests = run_tests(files, GROUND)
+    tests = run_tests(files, NOW)
     assert [f"{each.name}: {each.failure}" for each in tests.failed] == []
     assert tests.coverage.missing() == []
     assert list(tests.notes) == []

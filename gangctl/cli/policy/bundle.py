@@ -1,19 +1,21 @@
-"""The documents of a command by purpose: policies, exceptions, Namespaces, parameters, subjects."""
+"""The documents of a command by purpose: policies, exceptions, Namespaces, parameters, subjects. And their flags."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import click
+
 from gangctl.api.documents import Document
-from gangctl.api.objects import kind_of, object_at
+from gangctl.api.objects import Object, kind_of, object_at
+from gangctl.cli import options
 from gangctl.cli.inputs import count_kinds
 from gangctl.cli.messages import errors_in
+from gangctl.cli.options import Decorator, F
 from gangctl.errors import InputError, one_line
-from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, LabelSelector
-from gangctl.policy.review import labels_of
-from gangctl.policy.variables import Scope
+from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
 
 GANGCTL_GROUP: Final = "gangctl.dev"
 NATIVE_GROUP: Final = "admissionregistration.k8s.io"
@@ -29,7 +31,7 @@ _PURPOSES: Final = {
     ("", "Namespace"): "namespaces",
 }
 """By group and kind; everything else is among the others."""
-_Evaluated: Final[Mapping[str, frozenset[str]]] = {
+_EVALUATED: Final[Mapping[str, frozenset[str]]] = {
     own: frozenset(kind for group, kind in _PURPOSES if group == own) for own in (GANGCTL_GROUP, NATIVE_GROUP)
 }
 _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -39,6 +41,28 @@ _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
 """Beginnings of the other kinds of these groups: tests, reports, and what is not evaluated by."""
 _VERSIONS: Final = {GANGCTL_GROUP: "gangctl.dev/v1alpha1", NATIVE_GROUP: "admissionregistration.k8s.io/v1"}
 _SHOWN: Final = 80
+
+
+def policy_files(*, required: bool = True) -> Decorator[Any]:
+    """``--policy``: where to read policies."""
+    return options.paths(
+        "-p",
+        "--policy",
+        "policy_files",
+        required=required,
+        about="Policies, and what belongs to them: bindings, exceptions, parameters, Namespaces. Can be repeated.",
+    )
+
+
+def kubernetes(command: F) -> F:
+    """``--kube``: whose gangs, and whose CEL in native policies."""
+    return click.option(
+        "--kube",
+        type=click.Choice(options.KUBERNETES),
+        default=options.RELEASED,
+        show_default=True,
+        help="Kubernetes minor whose gangs are planned and whose CEL native policies have; GangPolicies have 1.37's.",
+    )(command)
 
 
 def name_of(value: Mapping[str, Any]) -> str:
@@ -70,6 +94,11 @@ class Bundle:
         """All policies, of both kinds."""
         return self.policies + self.natives
 
+    @property
+    def namespaces_by_name(self) -> dict[str, Object]:
+        """The Namespace objects."""
+        return {name_of(document.value): document.value for document in self.namespaces}
+
 
 def _union(some: Iterable[Document], more: Iterable[Document]) -> tuple[Document, ...]:
     return tuple({document.where(): document for document in (*some, *more)}.values())
@@ -92,10 +121,10 @@ def _misspelt(document: Document) -> list[str]:
     group, kind = kind_of(document.value)
     if not kind:
         return []
-    if group in _Evaluated and not kind.startswith(_OTHERS[group]) and kind not in _Evaluated[group]:
-        shown, known = one_line(kind, _SHOWN), ", ".join(sorted(_Evaluated[group]))
+    if group in _EVALUATED and not kind.startswith(_OTHERS[group]) and kind not in _EVALUATED[group]:
+        shown, known = one_line(kind, _SHOWN), ", ".join(sorted(_EVALUATED[group]))
         return [f'{document.where("kind")}: kind: {group} has no kind "{shown}", expected {known}']
-    owner = next((each for each, kinds in _Evaluated.items() if kind in kinds and each != group), "")
+    owner = next((each for each, kinds in _EVALUATED.items() if kind in kinds and each != group), "")
     if owner:
         shown = one_line(str(document.value.get("apiVersion")), _SHOWN)
         return [f'{document.where("apiVersion")}: apiVersion: of {kind} it is {_VERSIONS[owner]}, not "{shown}"']
@@ -136,52 +165,3 @@ def no_policies(bundle: Bundle) -> InputError:
         f"no policy in the input: found {count_kinds(bundle.others) or 'none'}",
         hint=f"expected {POLICY_KIND} (gangctl.dev/v1alpha1) or {NATIVE_POLICY} (admissionregistration.k8s.io/v1)",
     )
-
-
-_CLUSTER_SCOPED: Final = frozenset(
-    {"Namespace", "Node", "ClusterRole", "ClusterQueue", "PriorityClass", "StorageClass", "ResourceFlavor", "Topology"}
-)
-
-
-class FileCatalogue:
-    """Parameter objects from files, as :class:`~gangctl.policy.variables.ParamCatalogue`.
-
-    A file does not say whether a kind has namespaces. It has when one of its objects names
-    one or, for a custom kind, when none says otherwise; ConfigMaps without one are in ``namespace``.
-    A cluster does say so: ``scopes``, by apiVersion and kind, are then all kinds that there are.
-    """
-
-    def __init__(
-        self,
-        objects: Iterable[Mapping[str, Any]],
-        namespace: str = "default",
-        scopes: Mapping[tuple[str, str], Scope] | None = None,
-    ) -> None:
-        """Keep the objects by kind."""
-        self._namespace = namespace
-        self._scopes = scopes
-        self._kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for each in objects:
-            self._kinds.setdefault((str(each.get("apiVersion")), str(each.get("kind"))), []).append(each)
-
-    def scope(self, api_version: str, kind: str) -> Scope | None:
-        """Whether objects of a kind have a namespace; a kind without objects is taken to be there, and namespaced."""
-        if self._scopes is not None:
-            return self._scopes.get((api_version, kind))
-        known = self._kinds.get((api_version, kind), [])
-        if kind in _CLUSTER_SCOPED:
-            return "Cluster"
-        named = any(object_at(each, "metadata").get("namespace") for each in known)
-        return "Namespaced" if "/" not in api_version or not known or named else "Cluster"
-
-    def find(
-        self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
-    ) -> Sequence[Mapping[str, Any]]:
-        """The object of that name, or those that the selector fits."""
-        return [
-            each
-            for each in self._kinds.get((api_version, kind), [])
-            if (not namespace or (object_at(each, "metadata").get("namespace") or self._namespace) == namespace)
-            and (not name or object_at(each, "metadata").get("name") == name)
-            and (selector is None or selector.matches(labels_of(each)))
-        ]

@@ -11,7 +11,8 @@ from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.messages import note
-from gangctl.cli.policy.bundle import Bundle, FileCatalogue, sort_documents
+from gangctl.cli.policy.bundle import Bundle, sort_documents
+from gangctl.cli.policy.requests import FileCatalogue
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.discovery import served_resources

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,41 +15,25 @@ from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import DEFAULT_NAMESPACE, read_documents
-from gangctl.cli.messages import note
-from gangctl.cli.output import answer_no, print_answer
-from gangctl.cli.policy import flags
-from gangctl.cli.policy.bundle import (
-    Bundle,
-    FileCatalogue,
-    check_names,
-    check_unique,
-    name_of,
-    sort_documents,
-)
-from gangctl.cli.policy.evaluator import evaluator_of, meet, now, variables_of
+from gangctl.cli.messages import note, plural
+from gangctl.cli.output import Section, Table, answer_no, print_answer
+from gangctl.cli.policy import bundle as bundles
+from gangctl.cli.policy.bundle import Bundle, check_names, name_of, sort_documents
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
-from gangctl.cli.policy.requests import (
-    GROUPS,
-    USER,
-    Sent,
-    Setting,
-    fit_of,
-    is_namespaced,
-    sent_for,
-    title_of,
-)
-from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_sections
+from gangctl.cli.policy.requests import GROUPS, USER, FileCatalogue, Setting, fit_of, is_namespaced, sent_for, title_of
+from gangctl.cli.policy.session import Met, Session, evaluator_of, finding_data, variables_of
 from gangctl.cli.queuefiles import read_stock
 from gangctl.errors import InputError
-from gangctl.policy.loaded import PolicySet
+from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import Operation
-from gangctl.policy.verdict import Action, merge
+from gangctl.policy.verdict import Action, Finding, Outcome, Result, Verdict, merge, show
 
+KIND: Final = "PolicyVerdict"
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
 
 
 @click.command("eval")
-@flags.policies()
+@bundles.policy_files()
 @options.files
 @options.namespace
 @options.output("table", "json", "yaml", "name")
@@ -79,14 +64,14 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
 )
 @click.option(
     "--action",
-    type=click.Choice([each.value for each in Action], case_sensitive=False),
+    type=click.Choice([action.value for action in Action], case_sensitive=False),
     help="Evaluate as if all policies had this validationAction. Default: what each policy or its binding says.",
 )
 @click.option("--user", default=USER, show_default=True, metavar="NAME", help="Who asks: request.userInfo.username.")
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME", help=f"Groups of who asks. Default: {', '.join(GROUPS)}."
 )
-@flags.kubernetes
+@bundles.kubernetes
 @options.gang_schedulers
 @click.option("--details", is_flag=True, help="Show what every rule said, and each variable's value.")
 @options.colour
@@ -139,34 +124,24 @@ def command(
     if namespace is not None:
         _check_namespace(inputs.subjects, namespace)
     setting = Setting(
-        now=now(),
         namespace=namespace or DEFAULT_NAMESPACE,
         user=user,
         groups=groups or GROUPS,
         generation=generation_of_minor(kube) or NEWEST,
         gang_schedulers=gang_schedulers,
-        namespaces={name_of(document.value): document.value for document in inputs.bundle.namespaces},
+        namespaces=inputs.bundle.namespaces_by_name,
     )
     if queue_files:
         setting = replace(setting, fit=fit_of(read_stock(queue_files), setting))
-    catalogue = FileCatalogue([document.value for document in inputs.params], setting.namespace)
-    work = _evaluate_all(
-        inputs,
-        sent_for(inputs.subjects, operation, setting.generation),
-        setting,
-        catalogue,
-        operation=operation,
-        details=details,
-        action=None if action is None else Action(action),
-    )
-    evaluated = asyncio.run(work)
+    forced = None if action is None else Action(action)
+    evaluated = asyncio.run(_evaluate_all(inputs, setting, operation, action=forced, details=details))
     print_answer(
         form,
-        [verdict_data(each) for each in evaluated],
+        [verdict_data(answer) for answer in evaluated],
         lambda: verdict_sections(evaluated, everything=details),
-        [_named(each.subject) for each in evaluated if not each.verdict.allowed],
+        [_named(answer.subject) for answer in evaluated if not answer.verdict.allowed],
     )
-    if not all(each.verdict.allowed for each in evaluated):
+    if not all(answer.verdict.allowed for answer in evaluated):
         answer_no()
 
 
@@ -203,7 +178,7 @@ def _read(
     rules, files = sort_documents(read_documents(policy_files)), sort_documents(read_documents(filenames))
     bundle = rules + files + _namespaces(namespace_files)
     check_names(bundle.namespaces)
-    check_unique(bundle.namespaces, "Namespace")
+    bundles.check_unique(bundle.namespaces, "Namespace")
     params = read_documents(param_files) if param_files else []
     old = read_documents(old_files) if old_files else []
     check_names([*params, *old])
@@ -211,16 +186,16 @@ def _read(
     subjects = [document for document in files.others if not is_parameter(document, loaded.policies)]
     if not subjects:
         raise InputError("nothing to evaluate: no object in the files of -f besides policies and what belongs to them")
-    found = [each for each in (*rules.others, *files.others) if is_parameter(each, loaded.policies)]
-    check_names([*subjects, *found])
-    return _Inputs(bundle, loaded, subjects, [*params, *found], old)
+    beside = [document for document in (*rules.others, *files.others) if is_parameter(document, loaded.policies)]
+    check_names([*subjects, *beside])
+    return _Inputs(bundle, loaded, subjects, [*params, *beside], old)
 
 
 def _namespaces(files: Sequence[str]) -> Bundle:
-    found = sort_documents(read_documents(files)) if files else Bundle()
-    if found.others or found.rules:
-        raise InputError(f"{(found.others or found.rules)[0].where()}: --namespace-object takes Namespaces only")
-    return found
+    bundle = sort_documents(read_documents(files)) if files else Bundle()
+    if others := bundle.others or bundle.rules:
+        raise InputError(f"{others[0].where()}: --namespace-object takes Namespaces only")
+    return bundle
 
 
 def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:
@@ -236,41 +211,44 @@ def _before(document: Document, old: Sequence[Document], setting: Setting) -> Ob
     if not old:
         return None
     title = title_of(document.value, setting)
-    same = [each for each in old if title_of(each.value, setting) == title]
+    same = [candidate for candidate in old if title_of(candidate.value, setting) == title]
     if len(same) != 1:
         raise InputError(f"{document.where()}: {len(same)} objects of --old are {title}, 1 is wanted")
     return same[0].value
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One object, the request for it, and what was said; ``values`` are variables by policy, where asked for."""
+
+    title: str
+    subject: Object
+    met: Met
+    verdict: Verdict
+    values: Mapping[str, Mapping[str, str]]
+    notes: tuple[str, ...]
+
+
 async def _evaluate_all(
-    inputs: _Inputs,
-    subjects: Sequence[Sent],
-    setting: Setting,
-    catalogue: FileCatalogue,
-    *,
-    operation: Operation,
-    details: bool,
-    action: Action | None,
+    inputs: _Inputs, setting: Setting, operation: Operation, *, action: Action | None, details: bool
 ) -> list[Evaluated]:
     """The results of all policies for each object; ``action`` is that of all policies, in place of their own."""
-    found, loaded = [], inputs.loaded
+    evaluated = []
+    catalogue = FileCatalogue([document.value for document in inputs.params], setting.namespace)
+    subjects = sent_for(inputs.subjects, operation, setting.generation)
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
-        await evaluator.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
+        session = await Session.start(evaluator, inputs.loaded, catalogue)
         for sent in subjects:
-            before = _before(sent.document, inputs.old, setting)
-            met = await meet(evaluator, loaded.policies, setting, catalogue, sent.obj, operation=operation, old=before)
-            review = met.review
-            outcomes = [met.refusal()] if met.conflicts else [*await evaluator.evaluate(review)]
+            met = await session.meet(sent.obj, setting, operation, _before(sent.document, inputs.old, setting))
+            outcomes = await session.outcomes(met)
             if action is not None:
-                outcomes = [replace(outcome, actions=frozenset({action})) for outcome in outcomes]
-            verdict = merge(outcomes)
-            if sent.only_if_matched and not any(outcome.matched for outcome in verdict.outcomes):
+                outcomes = tuple(replace(outcome, actions=frozenset({action})) for outcome in outcomes)
+            if sent.only_if_matched and not any(outcome.matched for outcome in outcomes):
                 continue
-            values = variables_of(loaded.policies, review) if details else {}
-            title = title_of(sent.obj, setting)
-            notes = (*sent.notes, *met.notes)
-            found.append(Evaluated(title, sent.obj, review, verdict, values, met.defaults, notes))
-    return found
+            values = variables_of(session.policies, met.review) if details else {}
+            title, notes = title_of(sent.obj, setting), (*sent.notes, *met.notes)
+            evaluated.append(Evaluated(title, sent.obj, met, merge(outcomes), values, notes))
+    return evaluated
 
 
 def _print_notes(inputs: _Inputs, action: str) -> None:
@@ -284,3 +262,85 @@ def _named(subject: Object) -> dict[str, Any]:
     """With the name in the input, also if the server generates one."""
     _, kind = kind_of(subject)
     return {"apiVersion": subject.get("apiVersion"), "kind": kind, "metadata": {"name": name_of(subject)}}
+
+
+def verdict_data(evaluated: Evaluated) -> dict[str, Any]:
+    """What ``-o json`` prints for one object."""
+    verdict, review, values = evaluated.verdict, evaluated.met.review, evaluated.values
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": str(review.request.get("name") or ""),
+            "namespace": str(review.request.get("namespace") or ""),
+        },
+        "object": {"apiVersion": evaluated.subject.get("apiVersion"), "kind": evaluated.subject.get("kind")},
+        "operation": review.operation,
+        "allowed": verdict.allowed,
+        "code": verdict.code,
+        "message": show(verdict.denials[0]) if verdict.denials else "",
+        "denials": [finding_data(finding) for finding in verdict.denials],
+        "warnings": list(verdict.warnings),
+        "auditAnnotations": dict(verdict.audit_annotations),
+        "policies": [
+            {
+                "policy": outcome.policy,
+                "matched": outcome.matched,
+                "skipped": outcome.skipped,
+                "actions": sorted(action.value for action in outcome.actions),
+                "steps": outcome.steps,
+                "rules": [finding_data(finding) for finding in outcome.findings],
+                **({"variables": values[outcome.policy]} if outcome.policy in values else {}),
+            }
+            for outcome in verdict.outcomes
+        ],
+        "defaults": [
+            {"field": path, "value": source.value, "policies": list(source.policies)}
+            for path, source in evaluated.met.defaults.items()
+        ],
+        "notes": list(evaluated.notes),
+    }
+
+
+def verdict_sections(evaluated: Sequence[Evaluated], *, everything: bool) -> list[Section]:
+    """What is wrong or, with ``everything``, what each rule said, in one table; then each object."""
+    rows = tuple(
+        (answer.title, *_row(outcome, finding))
+        for answer in evaluated
+        for outcome in answer.verdict.outcomes
+        for finding in outcome.findings
+        if everything or finding.result is not Result.PASS
+    )
+    table = Section(table=Table(("OBJECT", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), rows))
+    return [*([table] if rows else []), *map(_verdict_section, evaluated)]
+
+
+def _row(outcome: Outcome, finding: Finding) -> tuple[str, ...]:
+    message = finding.message
+    if finding.exception:
+        message = f"allowed by exception {finding.exception}: {message}"
+    if finding.params:
+        message = f"{message} (params {finding.params})" if message else f"params {finding.params}"
+    action = ", ".join(sorted(outcome.actions)) if finding in outcome.violations else "-"
+    return (finding.policy, finding.rule, finding.result.value, "Deny" if finding.always else action, message)
+
+
+def _verdict_section(evaluated: Evaluated) -> Section:
+    verdict, outcomes = evaluated.verdict, evaluated.verdict.outcomes
+    results = Counter(finding.result for outcome in outcomes for finding in outcome.findings)
+    counts = ", ".join(f"{results[result]} {result.value}" for result in Result if results[result]) or "no rule"
+    applied = sum(outcome.matched for outcome in outcomes)
+    policies, apply = plural(len(outcomes), "policy", "policies"), "applies" if applied == 1 else "apply"
+    lines = [f"{policies}, {applied} {apply}: {counts}"]
+    lines += [f"{path}: {source}" for path, source in evaluated.met.defaults.items()]
+    lines += [f"skipped {outcome.policy}: {outcome.skipped}" for outcome in outcomes if not outcome.matched]
+    for policy, values in evaluated.values.items():
+        lines += [f"{policy}: variables.{name} = {value}" for name, value in values.items()]
+    answer = "allowed" if verdict.allowed else f"denied ({verdict.code})"
+    if verdict.allowed and verdict.warnings:
+        answer = "allowed, with warnings"
+    return Section(
+        title=f"{evaluated.title}: {answer}",
+        lines=tuple(lines),
+        warnings=(*verdict.warnings, *evaluated.notes),
+    )

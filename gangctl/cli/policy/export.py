@@ -1,32 +1,68 @@
-"""``gangctl policy export``: GangPolicies as ValidatingAdmissionPolicies with their bindings."""
+"""``gangctl policy export``: GangPolicies as ValidatingAdmissionPolicies with their bindings.
+
+``--check`` is whether these give the verdicts of the policies that they were exported from. On files, gangctl evaluates
+both. On a cluster, API servers evaluate what was exported, by dry runs: they name every policy that warns, and of those
+that deny the first.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
+from gangctl.api.objects import object_at
+from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
-from gangctl.cli.policy import flags
-from gangctl.cli.policy.agreement import Agreement, by_dry_run, by_evaluation
-from gangctl.cli.policy.bundle import Bundle, name_of, no_policies, sort_documents
-from gangctl.cli.policy.evaluator import now
+from gangctl.cli.policy.bundle import Bundle, kubernetes, no_policies, sort_documents
 from gangctl.cli.policy.loading import Loaded, load
-from gangctl.cli.policy.requests import Sent, Setting, sent_for
+from gangctl.cli.policy.requests import FileCatalogue, Sent, Setting, is_jobset, sent_for, title_of
+from gangctl.cli.policy.session import Session, evaluator_of
+from gangctl.client.resources import JOBSETS
+from gangctl.errors import AlreadyExistsError, ForbiddenError, InvalidError
 from gangctl.policy.export import Exported
 from gangctl.policy.export import export as as_native
+from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.native import load_native
+from gangctl.policy.variables import ParamCatalogue
+from gangctl.policy.verdict import Action, Outcome
 
 if TYPE_CHECKING:
     from gangctl.client.client import Client
 
 _HEADERS: Final = ("NAME", "EXPORTED", "REASON")
+_DENIED: Final = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: ")
+_WARNED: Final = re.compile(
+    r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL
+)
+
+
+class Comparison(NamedTuple):
+    """What both make of one object and one policy; empty where they allow it."""
+
+    title: str
+    own: str
+    exported: str
+
+
+@dataclass(slots=True)
+class Agreement:
+    """All comparisons, and how many verdicts could not be compared."""
+
+    comparisons: list[Comparison] = field(default_factory=list)
+    unseen: int = 0
+
+    @property
+    def differences(self) -> list[Comparison]:
+        """Verdicts that are not the same."""
+        return [comparison for comparison in self.comparisons if comparison.own != comparison.exported]
 
 
 class Work(NamedTuple):
@@ -49,7 +85,7 @@ class Work(NamedTuple):
     help="Compare the verdicts on these objects, and fail where they differ. Of a cluster's policies: "
     "create them there as dry runs, where what is exported is in force.",
 )
-@flags.kubernetes
+@kubernetes
 @options.colour
 def command(
     *, files: tuple[str, ...], cluster: options.ClusterFlags, form: str, subjects: tuple[str, ...], kube: str
@@ -75,21 +111,21 @@ def command(
     if files and cluster.given:
         raise click.UsageError("give files, or a cluster")
     if files:
-        work = _of_files(sort_documents(read_documents(files)), subjects, kube)
+        work = asyncio.run(_of_files(sort_documents(read_documents(files)), subjects, kube))
     else:
         from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
 
         work = ask_cluster(cluster, lambda client, namespace: _of_cluster(client, namespace, subjects, kube))
-    objects = [native for one in work.exported for native in one.objects]
+    objects = [native for exported in work.exported for native in exported.objects]
     if form == "table":
         print_answer(form, objects, lambda: [Section(table=Table(_HEADERS, tuple(map(_row, work.exported))))])
     else:
-        for one in work.exported:
-            for reason in one.reasons:
-                note(f"{one.name} is not exported: {reason}")
-            for name, instead in one.instead.items():
+        for exported in work.exported:
+            for reason in exported.reasons:
+                note(f"{exported.name} is not exported: {reason}")
+            for name, instead in exported.instead.items():
                 if instead:
-                    note(f"{one.name}: CEL can compute {name}: {instead}")
+                    note(f"{exported.name}: CEL can compute {name}: {instead}")
         print_answer(form, objects)
     if work.agreement is not None:
         _report(work.agreement)
@@ -97,28 +133,68 @@ def command(
         answer_no()
 
 
+def _row(exported: Exported) -> tuple[str, str, str]:
+    return exported.name, "yes" if exported.objects else "no", "; ".join(exported.reasons)
+
+
+def _report(agreement: Agreement) -> None:
+    """Every difference, or how many verdicts were compared."""
+    for title, own, native in agreement.differences:
+        note(f"{title}: {own or 'allowed'}; exported: {native or 'allowed'}")
+    if not agreement.differences:
+        broken = sum(bool(comparison.own) for comparison in agreement.comparisons)
+        compared = plural(len(agreement.comparisons), "verdict")
+        unseen = f"; the API server does not show {agreement.unseen} more" if agreement.unseen else ""
+        note(f"{compared} compared, all the same; {plural(broken, 'violation')} among them{unseen}")
+
+
+async def _of_files(bundle: Bundle, subjects: Sequence[str], kube: str) -> Work:
+    """The policies of files; gangctl evaluates them, and what is exported from each, on these objects."""
+    loaded, exported = _exported(bundle, kube)
+    if not subjects:
+        return Work(exported)
+    setting = Setting(generation=generation_of_minor(kube) or NEWEST, namespaces=bundle.namespaces_by_name)
+    pairs = {policy.name: load_native(policy.objects, kube)[0] for policy in exported if policy.objects}
+    own_policies = [policy for policy in loaded.policies if policy.name in pairs]
+    catalogue = FileCatalogue([document.value for document in bundle.others], setting.namespace)
+    agreement = Agreement()
+    async for sent, outcomes in _evaluated([*own_policies, *pairs.values()], subjects, setting, catalogue):
+        for policy in own_policies:
+            own, native = outcomes[policy.name], outcomes[pairs[policy.name].name]
+            if own.matched or native.matched:
+                title = f"{title_of(sent.obj, setting)}, {policy.name}"
+                agreement.comparisons.append(Comparison(title, _text(own), _text(native)))
+    return Work(exported, agreement)
+
+
 async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], kube: str) -> Work:
+    """The policies of a cluster; there JobSets are created as dry runs, where what is exported is in force.
+
+    :class:`~gangctl.errors.ApiError` where the cluster does not answer.
+    """
     from gangctl.cli.policy.cluster import namespaces_of, parameters_of, rules_of  # noqa: PLC0415
 
-    bundle = await rules_of(client)
-    loaded, exported = _exported(bundle, kube)
+    loaded, exported = _exported(await rules_of(client), kube)
     if not subjects:
         return Work(exported)
-    policies = [policy for policy, one in zip(loaded.policies, exported, strict=True) if one.objects]
-    setting = Setting(now(), namespace, generation=_generation(kube), namespaces=await namespaces_of(client))
-    catalogue = await parameters_of(client, policies)
-    return Work(exported, await by_dry_run(client, policies, _sent(subjects, kube), setting, catalogue))
-
-
-def _of_files(bundle: Bundle, subjects: Sequence[str], kube: str) -> Work:
-    loaded, exported = _exported(bundle, kube)
-    if not subjects:
-        return Work(exported)
-    pairs = {one.name: load_native(one.objects, kube)[0] for one in exported if one.objects}
-    policies = [policy for policy in loaded.policies if policy.name in pairs]
-    namespaces = {name_of(document.value): document.value for document in bundle.namespaces}
-    setting = Setting(now(), generation=_generation(kube), namespaces=namespaces)
-    return Work(exported, asyncio.run(by_evaluation(policies, pairs, _sent(subjects, kube), setting, bundle.others)))
+    namespaces = await namespaces_of(client)
+    setting = Setting(namespace=namespace, generation=generation_of_minor(kube) or NEWEST, namespaces=namespaces)
+    policies = [policy for policy, native in zip(loaded.policies, exported, strict=True) if native.objects]
+    agreement = Agreement()
+    async for sent, outcomes in _evaluated(policies, subjects, setting, await parameters_of(client, policies)):
+        if not is_jobset(sent.obj):
+            continue
+        seen, denied = await _dry_run(client, sent, setting)
+        for policy in policies:
+            own = _strongest(outcomes[policy.name])
+            native = seen.get(policy.name, "")
+            # Audit is in the audit log alone; a second denial is not reported.
+            if own == Action.AUDIT or (own == Action.DENY and denied and not native):
+                agreement.unseen += 1
+            elif outcomes[policy.name].matched or native:
+                title = f"{title_of(sent.obj, setting)}, {policy.name}"
+                agreement.comparisons.append(Comparison(title, own, native))
+    return Work(exported, agreement)
 
 
 def _exported(bundle: Bundle, kube: str) -> tuple[Loaded, tuple[Exported, ...]]:
@@ -129,25 +205,46 @@ def _exported(bundle: Bundle, kube: str) -> tuple[Loaded, tuple[Exported, ...]]:
     return loaded, tuple(as_native(policy, loaded.exceptions, minor=kube) for policy in loaded.policies)
 
 
-def _row(exported: Exported) -> tuple[str, str, str]:
-    return exported.name, "yes" if exported.objects else "no", "; ".join(exported.reasons)
+async def _evaluated(
+    policies: Sequence[LoadedPolicy], files: Sequence[str], setting: Setting, catalogue: ParamCatalogue
+) -> AsyncIterator[tuple[Sent, dict[str, Outcome]]]:
+    """The requests that create the objects of files, with their outcomes by policy."""
+    subjects = sent_for(sort_documents(read_documents(files)).others, "CREATE", setting.generation)
+    async with evaluator_of(setting.generation.kubernetes) as evaluator:
+        session = await Session.start(evaluator, Loaded(tuple(policies)), catalogue)
+        for sent in subjects:
+            outcomes = await session.outcomes(await session.meet(sent.obj, setting))
+            yield sent, {outcome.policy: outcome for outcome in outcomes}
 
 
-def _sent(files: Sequence[str], kube: str) -> list[Sent]:
-    """The requests that create the objects of files."""
-    return sent_for(sort_documents(read_documents(files)).others, "CREATE", _generation(kube))
+def warned(warnings: Iterable[str]) -> list[tuple[str, str]]:
+    """Policy and message of each warning that is of a ValidatingAdmissionPolicy."""
+    return [(match[1], match[2]) for warning in warnings if (match := _WARNED.fullmatch(warning))]
 
 
-def _generation(kube: str) -> Generation:
-    return generation_of_minor(kube) or NEWEST
+async def _dry_run(client: Client, sent: Sent, setting: Setting) -> tuple[dict[str, str], bool]:
+    """The strongest action by native policy, and whether any denied: then others may have denied as well."""
+    namespace = str(object_at(sent.obj, "metadata").get("namespace") or setting.namespace)
+    denial = None
+    try:
+        warnings = await client.warnings(JOBSETS, sent.obj, namespace)
+    except (InvalidError, ForbiddenError, AlreadyExistsError) as error:
+        # JobSet's rules and webhooks refuse after all policies, and so does the object that has its name.
+        warnings, denial = error.warnings, _DENIED.search(error.message)
+        if denial is None and isinstance(error, ForbiddenError) and "denied the request" not in error.message:
+            raise
+    seen = dict.fromkeys((policy for policy, _ in warned(warnings)), str(Action.WARN))
+    return seen | ({} if denial is None else {denial[1]: str(Action.DENY)}), denial is not None
 
 
-def _report(agreement: Agreement) -> None:
-    """Every difference, or how many verdicts were compared."""
-    for title, own, native in agreement.differences:
-        note(f"{title}: {own or 'allowed'}; exported: {native or 'allowed'}")
-    if not agreement.differences:
-        broken = sum(bool(verdict.own) for verdict in agreement.verdicts)
-        compared = plural(len(agreement.verdicts), "verdict")
-        unseen = f"; the API server does not show {agreement.unseen} more" if agreement.unseen else ""
-        note(f"{compared} compared, all the same; {plural(broken, 'violation')} among them{unseen}")
+def _strongest(outcome: Outcome) -> str:
+    """The action that a violation has; empty where nothing is violated."""
+    if not outcome.violations:
+        return ""
+    return str(next(action for action in (Action.DENY, Action.WARN, Action.AUDIT) if action in outcome.actions))
+
+
+def _text(outcome: Outcome) -> str:
+    """Everything of a verdict but the names of rules; empty where nothing is violated."""
+    actions = ", ".join(sorted(outcome.actions))
+    return "; ".join(f"{actions} ({finding.reason}): {finding.message}" for finding in outcome.violations)

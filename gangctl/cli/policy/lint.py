@@ -18,10 +18,9 @@ from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import plural
 from gangctl.cli.output import answer_no, print_answer, wants_colour
-from gangctl.cli.policy import flags
-from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
-from gangctl.cli.policy.evaluator import now
+from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, sort_documents
 from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, remarks_of, try_to_load
+from gangctl.cli.policy.requests import now
 from gangctl.cli.policy.writes import refused_writes
 from gangctl.errors import InputError
 from gangctl.policy.loaded import Expression, LoadedException, LoadedPolicy
@@ -269,10 +268,10 @@ _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 
 @click.command("lint")
-@flags.files_of_policies
+@click.argument("files", nargs=-1, required=True, metavar="FILE|DIR|URL|-...", type=click.Path(allow_dash=True))
 @options.output("table", "json", "yaml")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
-@flags.kubernetes
+@kubernetes
 @options.colour
 def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> None:
     """Find mistakes in policies, with their places.

@@ -11,8 +11,7 @@ from gangctl.api.objects import Object, condition_of
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.output import Entry, Listing
-from gangctl.cli.policy import flags
-from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
+from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, sort_documents
 from gangctl.cli.policy.loading import try_to_load
 from gangctl.policy.model import API_VERSION
 
@@ -24,7 +23,7 @@ _KNOWN: Final = {"True": "yes", "False": "no"}
 @click.argument("files", nargs=-1, metavar="[FILE|DIR|URL|-]...", type=click.Path(allow_dash=True))
 @options.listing("table", "wide", "json", "yaml", "name")
 @options.cluster
-@flags.kubernetes
+@kubernetes
 @options.colour
 def command(
     *,

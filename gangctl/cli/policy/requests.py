@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from gangctl.api.documents import Document
@@ -29,8 +29,9 @@ from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.reading import is_pathways_job
 from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import Operation, Review, labels_of
-from gangctl.policy.variables import ParamCatalogue, gang_of, unknown_fit, with_params
+from gangctl.policy.variables import ParamCatalogue, Scope, gang_of, unknown_fit, with_params
 from gangctl.sandbox.objects import copy
 from gangctl.sandbox.rules import jobsets, structural
 from gangctl.sandbox.rules.jobsets import jobset_schema
@@ -131,11 +132,16 @@ Fit = Callable[[Object, str], FitReport]
 """Whether a JobSet in a namespace can be admitted by its queue."""
 
 
+def now() -> datetime:
+    """The time by which exceptions expire."""
+    return datetime.now(tz=UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What requests have in common: who asks, when, and what the cluster around them is."""
 
-    now: datetime
+    now: datetime = field(default_factory=now)
     namespace: str = DEFAULT_NAMESPACE
     user: str = USER
     groups: tuple[str, ...] = GROUPS
@@ -173,7 +179,11 @@ def request_of(
     )
     review = review_of(subject, operation, setting, old)
     namespace = review.request.get("namespace")
-    if namespace and namespace not in setting.namespaces and any(map(_asks_for_namespace, policies)):
+    if (
+        namespace
+        and namespace not in setting.namespaces
+        and any("namespaceObject" in policy.reads or policy.spec.selects_namespaces for policy in policies)
+    ):
         notes.append(f"no Namespace {namespace} among the files: taken to be one without labels of its own")
     return with_params(review, policies, catalogue), tuple(notes)
 
@@ -187,10 +197,6 @@ def title_of(obj: Object, setting: Setting) -> str:
 def is_namespaced(obj: Object) -> bool:
     """Whether objects of this kind have a namespace, as far as that is known."""
     return kind_of(obj) not in _CLUSTER_SCOPED
-
-
-def _asks_for_namespace(policy: LoadedPolicy) -> bool:
-    return "namespaceObject" in policy.reads or policy.spec.selects_namespaces
 
 
 def review_of(subject: Object, operation: Operation, setting: Setting, old: Object | None = None) -> Review:
@@ -237,7 +243,7 @@ def _request(subject: Object, operation: Operation, namespace: str, setting: Set
     version = api_version.rpartition("/")[2]
     metadata = object_at(subject, "metadata")
     group_version_kind = {"group": group, "version": version, "kind": kind}
-    resource = {"group": group, "version": version, "resource": plural(kind)}
+    resource = {"group": group, "version": version, "resource": resource_of(kind)}
     return {
         "uid": _NOBODY,
         "kind": group_version_kind,
@@ -253,7 +259,7 @@ def _request(subject: Object, operation: Operation, namespace: str, setting: Set
     }
 
 
-def plural(kind: str) -> str:
+def resource_of(kind: str) -> str:
     """The resource of a kind, by the rule that nearly all of them follow."""
     if kind in _PLURALS:
         return _PLURALS[kind]
@@ -272,3 +278,52 @@ def fit_of(stock: Stock, setting: Setting) -> Fit:
         return fit(request, stock.completed(stock.snapshot))
 
     return answer
+
+
+_PARAMS_WITHOUT_NAMESPACE: Final = frozenset(
+    {"Namespace", "Node", "ClusterRole", "ClusterQueue", "PriorityClass", "StorageClass", "ResourceFlavor", "Topology"}
+)
+
+
+class FileCatalogue:
+    """Parameter objects from files, as :class:`~gangctl.policy.variables.ParamCatalogue`.
+
+    A file does not say whether a kind has namespaces. It has when one of its objects names
+    one or, for a custom kind, when none says otherwise; ConfigMaps without one are in ``namespace``.
+    A cluster does say so: ``scopes``, by apiVersion and kind, are then all kinds that there are.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Mapping[str, Any]],
+        namespace: str = "default",
+        scopes: Mapping[tuple[str, str], Scope] | None = None,
+    ) -> None:
+        """Keep the objects by kind."""
+        self._namespace = namespace
+        self._scopes = scopes
+        self._kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for obj in objects:
+            self._kinds.setdefault((str(obj.get("apiVersion")), str(obj.get("kind"))), []).append(obj)
+
+    def scope(self, api_version: str, kind: str) -> Scope | None:
+        """Whether objects of a kind have a namespace; a kind without objects is taken to be there, and namespaced."""
+        if self._scopes is not None:
+            return self._scopes.get((api_version, kind))
+        known = self._kinds.get((api_version, kind), [])
+        if kind in _PARAMS_WITHOUT_NAMESPACE:
+            return "Cluster"
+        named = any(object_at(obj, "metadata").get("namespace") for obj in known)
+        return "Namespaced" if "/" not in api_version or not known or named else "Cluster"
+
+    def find(
+        self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """The object of that name, or those that the selector fits."""
+        return [
+            obj
+            for obj in self._kinds.get((api_version, kind), [])
+            if (not namespace or (object_at(obj, "metadata").get("namespace") or self._namespace) == namespace)
+            and (not name or object_at(obj, "metadata").get("name") == name)
+            and (selector is None or selector.matches(labels_of(obj)))
+        ]

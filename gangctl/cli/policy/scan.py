@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -17,26 +17,17 @@ from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuecluster import read_kueue
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
-from gangctl.cli.policy import flags
-from gangctl.cli.policy.bundle import Bundle, FileCatalogue, name_of, sort_documents
-from gangctl.cli.policy.cluster import (
-    generation_of,
-    is_left_alone,
-    namespaces_of,
-    parameters_of,
-    rules_of,
-    typed,
-)
-from gangctl.cli.policy.evaluator import evaluator_of, now
+from gangctl.cli.policy import cluster as clusters
+from gangctl.cli.policy.bundle import Bundle, policy_files, sort_documents
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
-from gangctl.cli.policy.requests import Fit
-from gangctl.cli.policy.verdicts import finding_data
+from gangctl.cli.policy.requests import FileCatalogue, Fit, now
+from gangctl.cli.policy.session import Session, evaluator_of, finding_data
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.names import KUEUE_NAMESPACE
-from gangctl.policy.loaded import LoadedPolicy, PolicySet
+from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import review_of_existing
 from gangctl.policy.variables import gang_of, unknown_fit, with_params
@@ -51,17 +42,17 @@ KIND: Final = "PolicyScanReport"
 class Report:
     """What was found."""
 
+    results: dict[str, Counter[Result]]
     jobsets: int = 0
     left_alone: int = 0
-    results: dict[str, Counter[Result]] = field(default_factory=dict)
     violations: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, jobset: Object, outcomes: tuple[Outcome, ...]) -> None:
+    def add(self, jobset: Object, outcomes: Sequence[Outcome]) -> None:
         """Count one JobSet."""
         self.jobsets += 1
         place = {key: str(jobset["metadata"].get(key, "")) for key in ("namespace", "name")}
         for outcome in outcomes:
-            self.results.setdefault(outcome.policy, Counter()).update(each.result for each in outcome.findings)
+            self.results.setdefault(outcome.policy, Counter()).update(finding.result for finding in outcome.findings)
             actions = ", ".join(sorted(outcome.actions))
             self.violations += [
                 {**place, "actions": actions, **finding_data(finding)}
@@ -69,9 +60,16 @@ class Report:
                 if finding.result in {Result.FAIL, Result.ERROR}
             ]
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How often each result was found, by policy."""
+        return {
+            policy: {result.value: results[result] for result in Result}
+            for policy, results in sorted(self.results.items())
+        }
+
 
 @click.command("scan")
-@flags.policies(required=False)
+@policy_files(required=False)
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace to scan. Default: that of the context.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Scan all namespaces.")
 @options.selector("JobSets")
@@ -110,7 +108,7 @@ def command(
         return await _scan(client, None if everywhere else namespace or own_namespace, selector, bundle)
 
     report = ask_cluster(cluster, ask)
-    names = dict.fromkeys(each["name"] for each in report.violations)
+    names = dict.fromkeys(violation["name"] for violation in report.violations)
     print_answer(
         form,
         [report_data(report)],
@@ -125,26 +123,27 @@ def command(
 async def _scan(client: Client, place: str | None, selector: str | None, files: Bundle | None) -> Report:
     """Evaluate the JobSets of a namespace, None for all, by the policies of files or else of the cluster."""
     moment = now()
-    generation = await generation_of(client)
+    generation = await clusters.generation_of(client)
     loaded = await _load(client, files, generation.kubernetes)
-    namespaces = dict(await namespaces_of(client))
-    for document in files.namespaces if files else ():
-        namespaces[name_of(document.value)] = document.value
-    catalogue = await _catalogue(client, files, loaded)
+    namespaces = await clusters.namespaces_of(client)
+    namespaces |= files.namespaces_by_name if files is not None else {}
+    others = files.others if files is not None else ()
+    params = [document.value for document in others if is_parameter(document, loaded.policies)]
+    catalogue = FileCatalogue(params) if params else await clusters.parameters_of(client, loaded.policies)
     rules = ClusterRules(generation)
     fit = await _fit(client, loaded.policies)
-    report = Report(results={policy.name: Counter() for policy in loaded.policies})
+    report = Report({policy.name: Counter() for policy in loaded.policies})
     async with evaluator_of(generation.kubernetes) as evaluator:
-        await evaluator.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
+        session = await Session.start(evaluator, loaded, catalogue)
         async with aclosing(_jobsets(client, place, selector)) as jobsets:
             async for jobset in jobsets:
                 home = str(jobset["metadata"].get("namespace", ""))
-                if is_left_alone(home, namespaces):
+                if clusters.is_left_alone(home, namespaces):
                     report.left_alone += 1
                     continue
                 plan, answer = gang_of(jobset, rules), fit(jobset, home)
                 review = review_of_existing(jobset, namespaces.get(home), plan, moment, answer)
-                report.add(jobset, await evaluator.evaluate(with_params(review, loaded.policies, catalogue)))
+                report.add(jobset, await session.evaluator.evaluate(with_params(review, loaded.policies, catalogue)))
     return report
 
 
@@ -165,7 +164,7 @@ async def _load(client: Client, files: Bundle | None, minor: str) -> Loaded:
     """The policies to evaluate by. A broken one of the cluster is reported and left out, one in a file is an error."""
     if files is not None:
         return load(files, minor)
-    bundle = await rules_of(client)
+    bundle = await clusters.rules_of(client)
     if not bundle.policies:
         raise InputError("there is no GangPolicy in the cluster", hint="--policy FILE evaluates by policies of files")
     loaded = try_to_load(bundle, minor)
@@ -178,22 +177,13 @@ async def _load(client: Client, files: Bundle | None, minor: str) -> Loaded:
     return replace(loaded, policies=kept, remarks=())
 
 
-async def _catalogue(client: Client, files: Bundle | None, loaded: Loaded) -> FileCatalogue:
-    """Parameters of the files, where there are any, else of the cluster."""
-    others = files.others if files is not None else ()
-    own = [document.value for document in others if is_parameter(document, loaded.policies)]
-    if own:
-        return FileCatalogue(own)
-    return await parameters_of(client, loaded.policies)
-
-
 async def _jobsets(client: Client, namespace: str | None, selector: str | None) -> AsyncGenerator[Object, None]:
     try:
         async with aclosing(client.pages(JOBSETS, namespace, selection=Selection(selector), limit=PAGE)) as pages:
             async for page in pages:
                 for item in page.items:
                     if not item["metadata"].get("deletionTimestamp"):
-                        yield typed(item, JOBSETS)
+                        yield clusters.typed(item, JOBSETS)
     except NotFoundError as error:
         raise ClusterUnavailableError("the cluster does not have JobSets", hint="install JobSet first") from error
 
@@ -205,24 +195,19 @@ def report_data(report: Report) -> dict[str, Any]:
         "kind": KIND,
         "jobsets": report.jobsets,
         "leftAlone": report.left_alone,
-        "policies": [{"policy": name, **_counts(found)} for name, found in sorted(report.results.items())],
+        "policies": [{"policy": policy, **counts} for policy, counts in report.counts().items()],
         "violations": report.violations,
     }
 
 
-def _counts(found: Mapping[Result, int]) -> dict[str, int]:
-    return {result.value: found.get(result, 0) for result in Result}
-
-
 def _sections(report: Report) -> list[Section]:
-    rows = tuple((name, *(str(n) for n in _counts(found).values())) for name, found in sorted(report.results.items()))
-    headers = ("POLICY", *(result.value.upper() for result in Result))
-    sections = [Section(table=Table(headers, rows))]
+    rows = tuple((policy, *map(str, counts.values())) for policy, counts in report.counts().items())
+    sections = [Section(table=Table(("POLICY", *(result.value.upper() for result in Result)), rows))]
     columns = ("namespace", "name", "policy", "rule", "result", "actions", "message")
-    broken = tuple(tuple(each[column] for column in columns) for each in report.violations)
-    if broken:
-        table = Table(("NAMESPACE", "JOBSET", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), broken)
+    violations = tuple(tuple(violation[column] for column in columns) for violation in report.violations)
+    if violations:
+        table = Table(("NAMESPACE", "JOBSET", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), violations)
         sections.append(Section(table=table))
     left = f", {report.left_alone} left alone" if report.left_alone else ""
-    summary = f"{plural(report.jobsets, 'JobSet')} evaluated{left}: {plural(len(broken), 'violation')}"
+    summary = f"{plural(report.jobsets, 'JobSet')} evaluated{left}: {plural(len(violations), 'violation')}"
     return [*sections, Section(lines=(summary,))]

@@ -1,9 +1,9 @@
-"""``gangctl-test.yaml``: what a policy should say of which objects (``docs/gangctl-test.schema.json``)."""
+"""``gangctl-test.yaml``: what a policy should say of which objects (``docs/gangctl-test.schema.json``); if it does."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -25,6 +25,7 @@ from gangctl.cli.queuefiles import stock_of
 from gangctl.cluster.stock import Stock
 from gangctl.errors import InputError
 from gangctl.policy.model import API_VERSION
+from gangctl.policy.verdict import Action, Finding, Outcome, Result
 
 FILE_NAME: Final = "gangctl-test.yaml"
 KIND: Final = "PolicyTest"
@@ -166,6 +167,65 @@ class Suite(_Strict):
     )
     now: AwareDatetime | None = Field(None, description="The time at which exceptions may have expired; default: now.")
     results: tuple[Row, ...] = Field(min_length=1, description="What is expected.")
+
+
+_SEVERITY: Final = (Expected.SKIP, Expected.PASS, Expected.WARN, Expected.FAIL, Expected.ERROR)
+"""Of several results the last one counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What was said: the result, and the messages of the findings that made it."""
+
+    result: Expected
+    messages: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    steps: int = 0
+
+
+def actual(outcome: Outcome, row: Row, rules: Collection[str]) -> Actual:
+    """What ``outcome`` says about the rule of ``row``, or about the whole policy; ``rules`` are all of its rules."""
+    if not outcome.matched and not outcome.findings:
+        return Actual(Expected.SKIP, (outcome.skipped,) if outcome.skipped else (), (), outcome.steps)
+    # What concerns no rule in particular (a match condition, missing parameters) concerns each of them.
+    findings = tuple(
+        finding
+        for finding in outcome.findings
+        if (row.rule is None or finding.rule == row.rule or finding.rule not in rules)
+        and (row.params is None or finding.params in {row.params, ""} or finding.params.endswith(f"/{row.params}"))
+    )
+    results = [_result(finding, outcome.actions) for finding in findings]
+    worst = max(results, key=_SEVERITY.index, default=Expected.SKIP)
+    messages = tuple(f.message for f, result in zip(findings, results, strict=True) if result is worst and f.message)
+    return Actual(worst, messages, findings, outcome.steps)
+
+
+def _result(finding: Finding, actions: Collection[Action]) -> Expected:
+    match finding.result:
+        case Result.PASS:
+            return Expected.PASS
+        case Result.EXEMPT:
+            return Expected.SKIP
+        case Result.ERROR:
+            return Expected.ERROR
+        case _:
+            return Expected.FAIL if finding.always or Action.DENY in actions else Expected.WARN
+
+
+def difference(row: Row, seen: Actual) -> str:
+    """What is not as expected, empty when everything is."""
+    if seen.result is not row.result:
+        said = f": {seen.messages[0]}" if seen.messages else ""
+        return f"expected {row.result}, got {seen.result}{said}"
+    if row.message is not None and row.message not in seen.messages:
+        return f"expected the message {row.message!r}, got {_quoted(seen.messages)}"
+    if row.message_regex is not None and not any(re.search(row.message_regex, message) for message in seen.messages):
+        return f"expected a message that matches {row.message_regex!r}, got {_quoted(seen.messages)}"
+    return ""
+
+
+def _quoted(messages: Sequence[str]) -> str:
+    return " and ".join(map(repr, messages)) or "none"
 
 
 @dataclass(frozen=True, slots=True)

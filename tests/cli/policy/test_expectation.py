@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.policy.suite import Expected, Row
-from gangctl.cli.policy.testing import Actual, Coverage, actual, difference
+from gangctl.cli.policy.suite import Actual, Expected, Row, actual, difference
+from gangctl.cli.policy.test import Coverage
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from tests.rows import each
 

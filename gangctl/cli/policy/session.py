@@ -1,0 +1,196 @@
+"""The policies of a command and the evaluator of admission: defaults before rules, as admission has them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.api.objects import Object, object_at
+from gangctl.cel.evaluation.conversions import plain
+from gangctl.cel.faults import EvalError
+from gangctl.cel.meter import POLICY_SECONDS, StepMeter
+from gangctl.cli.messages import log_to_stderr
+from gangctl.cli.policy.loading import Loaded
+from gangctl.cli.policy.requests import Setting, request_of
+from gangctl.errors import FieldError
+from gangctl.evaluation.evaluator import PolicyEvaluator
+from gangctl.evaluation.options import EvaluatorOptions
+from gangctl.policy.defaults import Source, defaults_of
+from gangctl.policy.evaluate import Evaluation
+from gangctl.policy.loaded import Expression, LoadedPolicy, PolicySet
+from gangctl.policy.review import Operation, Review, matches
+from gangctl.policy.variables import ParamCatalogue
+from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.runtime.workers import WorkersBrokenError
+from gangctl.sandbox.patches import json_patch
+
+DEFAULTS: Final = "defaults"
+CONFLICT: Final = "conflict"
+_SHOWN: Final = 400
+
+
+@asynccontextmanager
+async def evaluator_of(minor: str) -> AsyncIterator[PolicyEvaluator]:
+    """The evaluator of a command, which runs one review at a time: mostly in this process, workers may start slowly.
+
+    Native policies have the CEL libraries of this Kubernetes minor; the limits of a policy are those of admission.
+    WorkersBrokenError at the end where workers were needed and do not work: there is no result.
+    """
+    log_to_stderr()
+    options = EvaluatorOptions(
+        minor=minor,
+        ahead=False,
+        workers=1,
+        spares=0,
+        slice_seconds=0.25,
+        local_text=1 << 20,
+        local_values=1 << 20,
+        slow_seconds=POLICY_SECONDS,
+        load_seconds=30.0,
+        request_seconds=60.0,
+    )
+    async with PolicyEvaluator(options) as evaluator:
+        yield evaluator
+        if evaluator.problem:
+            raise WorkersBrokenError(evaluator.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A request as the validating phase meets it.
+
+    ``defaults`` says by field which value it was given, and by which policies; with ``conflicts`` the request
+    gets no further, because policies disagree.
+    """
+
+    review: Review
+    notes: tuple[str, ...] = ()
+    defaults: Mapping[str, Source] = field(default_factory=dict)
+    conflicts: tuple[FieldError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Policies in force, with the objects that can be their parameters."""
+
+    evaluator: PolicyEvaluator
+    policies: Sequence[LoadedPolicy]
+    catalogue: ParamCatalogue
+
+    @classmethod
+    async def start(
+        cls, evaluator: PolicyEvaluator, loaded: Loaded, catalogue: ParamCatalogue, generation: int = 1
+    ) -> Session:
+        """Put policies in force in place of those before, which had a lower ``generation``."""
+        await evaluator.install(PolicySet(generation, policies=loaded.policies, exceptions=loaded.exceptions))
+        return cls(evaluator, loaded.policies, catalogue)
+
+    async def meet(
+        self, subject: Object, setting: Setting, operation: Operation = "CREATE", old: Object | None = None
+    ) -> Met:
+        """The request that creates ``subject``, turns ``old`` into it or deletes it."""
+        review, notes = request_of(subject, operation, setting, self.policies, self.catalogue, old=old)
+        giving = [policy for policy in self.policies if policy.spec.defaults is not None]
+        if not giving or operation != "CREATE" or review.object is None:
+            return Met(review, notes)
+        asked = [policy.name for policy in giving if policy.spec.match_conditions]
+        outcomes = await self.evaluator.evaluate(review, asked) if asked else ()
+        applied = defaults_of(giving, review, outcomes)
+        if applied.conflicts or not applied.patch:
+            return Met(review, notes, conflicts=applied.conflicts)
+        given = json_patch(dict(review.object), list(applied.patch))
+        review, _ = request_of(given, operation, setting, self.policies, self.catalogue)
+        return Met(review, notes, applied.sources)
+
+    async def outcomes(self, met: Met, policy: str = "") -> tuple[Outcome, ...]:
+        """The outcomes of all policies, or of one; of conflicts the refusal, in the name of that policy."""
+        if not met.conflicts:
+            return await self.evaluator.evaluate(met.review, [policy] if policy else None)
+        name = policy or DEFAULTS
+        findings = tuple(Finding(name, CONFLICT, Result.FAIL, str(error), always=True) for error in met.conflicts)
+        actions = frozenset({Action.DENY})
+        return (Outcome(name, matched=True, actions=actions, findings=findings, violations=findings),)
+
+
+class Variables(dict[str, Any]):
+    """Variables computed when they are read, as at admission."""
+
+    def __init__(self, policy: LoadedPolicy, evaluation: Evaluation, params: Object | None) -> None:
+        """None of them yet; one parameter object, or none."""
+        super().__init__()
+        self._expressions = policy.programs.variables
+        self._bindings = evaluation.bindings if params is None else {**evaluation.bindings, "params": params}
+        self._meter = StepMeter.request(time.monotonic).policy()
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = self.value(self._expressions[name])
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._expressions
+
+    def value(self, expression: Expression) -> Any:
+        """The value of an expression that may read them; EvalError."""
+        return expression.program.evaluate(self._bindings, self, self._meter.expression())
+
+
+def variables_of(policies: Sequence[LoadedPolicy], review: Review) -> dict[str, dict[str, str]]:
+    """Values of all variables by policy and name, as text; of policies that the request is about."""
+    evaluation = Evaluation(review)
+    texts: dict[str, dict[str, str]] = {}
+    for policy in policies:
+        if matches(policy, review) or not policy.programs.variables:
+            continue
+        params = review.params.get(policy.name, ())
+        for obj in params or (None,):
+            suffix = f" (params {object_at(obj or {}, 'metadata').get('name') or ''})" if len(params) > 1 else ""
+            variables = Variables(policy, evaluation, obj)
+            for name in policy.programs.variables:
+                texts.setdefault(policy.name, {})[f"{name}{suffix}"] = _text(variables, name)
+    return texts
+
+
+def _text(variables: Variables, name: str) -> str:
+    try:
+        text = json.dumps(plain(variables[name]), ensure_ascii=False, default=str)
+    except EvalError as error:
+        return f"{error.kind}: {error.message}"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review) -> str:
+    """Why a rule's messageExpression has no result for a request, so that its message is used; empty if it has.
+
+    Admission does not report that, because the user of the request could not fix it.
+    """
+    expression = next((rule.message_expression for rule in policy.programs.rules if rule.id == rule_id), None)
+    if expression is None:
+        return ""
+    evaluation = Evaluation(review)
+    for params in review.params.get(policy.name, ()) or (None,):
+        try:
+            message = plain(Variables(policy, evaluation, params).value(expression))
+        except EvalError as error:
+            return f"{error.kind}: {error.message}"
+        text = message.strip() if isinstance(message, str) else ""
+        if not text or "\n" in text:
+            return "it has more than one line" if text else "it is empty"
+    return ""
+
+
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """One rule of a verdict, as ``-o json`` prints it."""
+    return {
+        "policy": finding.policy,
+        "rule": finding.rule,
+        "result": finding.result.value,
+        "message": finding.message,
+        "reason": finding.reason,
+        "params": finding.params,
+        "error": finding.error,
+        "exception": finding.exception,
+    }
