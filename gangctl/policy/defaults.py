@@ -23,80 +23,10 @@ from gangctl.gang.config import GangMode
 from gangctl.gang.requests import pod_requests
 from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.model import Accelerator, Defaults, QueueChoice, QueueMatch
+from gangctl.policy.model import Accelerator, Defaults, QueueMatch
 from gangctl.policy.review import Review, labels_of, matches, selects_namespace, selects_object
 from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result
 
-PLACE: Final = "spec.defaults.queues"
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The matching entry, and its place in the policy."""
-
-    choice: QueueChoice
-    path: str
-
-
-@dataclass(slots=True)
-class Candidate:
-    """A JobSet that is being created, as the queue maps of all policies see it."""
-
-    jobset: JobSet
-    raw: Object
-    review: Review
-    _requested: dict[str, frozenset[int]] = field(default_factory=dict)
-    """Indexes of the pod templates that request a resource, by its name."""
-
-    def choose(self, choices: Sequence[QueueChoice]) -> Chosen | None:
-        """The first entry that matches."""
-        for index, choice in enumerate(choices):
-            if self._fits(choice.match):
-                return Chosen(choice, f"{PLACE}[{index}]")
-        return None
-
-    def _fits(self, match: QueueMatch) -> bool:
-        return (
-            (match.namespace_selector is None or selects_namespace(match.namespace_selector, self.review))
-            and (match.object_selector is None or selects_object(match.object_selector, self.review))
-            and (not match.priority_classes or self.priority_class in match.priority_classes)
-            and (match.accelerator is None or self._is_after(match.accelerator))
-        )
-
-    @property
-    def priority_class(self) -> str:
-        """The class that Kueue orders it by: its label, else the first of its pods' classes, empty without any."""
-        own = labels_of(self.raw).get(QUEUE_PRIORITY)
-        if own is not None:
-            return own
-        return next((rj.priority_class for rj in self.jobset.replicated_jobs if rj.priority_class), "")
-
-    def _is_after(self, accelerator: Accelerator) -> bool:
-        """Whether the pods of one ReplicatedJob request all of it; whether it has any pods now does not matter."""
-        wanted = accelerator.node_labels.items()
-        requesting = self._requesting(accelerator.resource) if accelerator.resource else None
-        return any(
-            (requesting is None or index in requesting) and wanted <= pod.strings("nodeSelector").items()
-            for index, pod in enumerate(self._pods())
-        )
-
-    def _requesting(self, resource: str) -> frozenset[int]:
-        if resource not in self._requested:
-            found = (index for index, pod in enumerate(self._pods()) if _requests(pod.value, resource))
-            self._requested[resource] = frozenset(found)
-        return self._requested[resource]
-
-    def _pods(self) -> Iterator[Reader]:
-        """Pod specs, in the order of ReplicatedJobs."""
-        for entry in Reader(self.raw, "", []).child("spec").children("replicatedJobs", MAX_REPLICATED_JOBS):
-            yield entry.child("template").child("spec").child("template").child("spec")
-
-
-def _requests(pod_spec: Mapping[str, Any], resource: str) -> bool:
-    return pod_requests(pod_spec)[0].get(resource, 0) > 0
-
-
-_WITHOUT_ANSWER: Final = frozenset({WHOLE_POLICY, MATCH_CONDITIONS, PARAMS})
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -152,7 +82,11 @@ def _shown(value: Any) -> str:
 
 def without_answer(outcome: Outcome) -> tuple[Finding, ...]:
     """Why it is not known whether a policy applies; empty when it is."""
-    return tuple(each for each in outcome.findings if each.result is Result.ERROR and each.rule in _WITHOUT_ANSWER)
+    return tuple(
+        finding
+        for finding in outcome.findings
+        if finding.result is Result.ERROR and finding.rule in {WHOLE_POLICY, MATCH_CONDITIONS, PARAMS}
+    )
 
 
 def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> list[LoadedPolicy]:
@@ -161,16 +95,14 @@ def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterabl
     One with matchConditions gives defaults only where an outcome shows that it applies.
     """
     matched = {outcome.policy for outcome in outcomes if outcome.matched and not without_answer(outcome)}
-    return sorted(
-        (
-            each
-            for each in policies
-            if each.spec.defaults is not None
-            and not matches(each, review)
-            and (not each.spec.match_conditions or each.name in matched)
-        ),
-        key=lambda policy: policy.name,
-    )
+    chosen = [
+        policy
+        for policy in policies
+        if policy.spec.defaults is not None
+        and not matches(policy, review)
+        and (not policy.spec.match_conditions or policy.name in matched)
+    ]
+    return sorted(chosen, key=lambda policy: policy.name)
 
 
 def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> Applied:
@@ -186,35 +118,37 @@ def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iter
     jobset, malformed = read_jobset(review.object)
     if malformed or not isinstance(_metadata(review.object, "labels"), dict):
         return Applied()  # the JobSet will be refused for that
-    return _Draft(jobset, review.object, Candidate(jobset, review.object, review)).apply(
-        [(each.name, each.spec.defaults) for each in chosen if each.spec.defaults]
-    )
+    written = [(policy.name, policy.spec.defaults) for policy in chosen if policy.spec.defaults]
+    return _Draft(jobset, review.object, review, written).apply()
 
 
 @dataclass(slots=True)
 class _Draft:
-    """The defaults under construction."""
+    """The defaults under construction, of policies by name, for a JobSet that is being created."""
 
     jobset: JobSet
     raw: Object
-    candidate: Candidate
+    review: Review
+    policies: Sequence[tuple[str, Defaults]]
     conflicts: list[FieldError] = field(default_factory=list)
     sources: dict[str, Source] = field(default_factory=dict)
+    _requested: dict[str, frozenset[int]] = field(default_factory=dict)
+    """Indexes of the pod templates that request a resource, by its name."""
 
-    def apply(self, policies: Sequence[tuple[str, Defaults]]) -> Applied:
+    def apply(self) -> Applied:
         """Decide field by field, then write them all."""
         own = _metadata(self.raw, "labels")
-        proposals = self._queue_proposals(policies, own.get(QUEUE_NAME))
+        proposals = self._queue_proposals(own.get(QUEUE_NAME))
         labels = {
             key: value
             for key in (QUEUE_NAME, QUEUE_PRIORITY)
             if key not in own and (value := self._settled(f"metadata.labels[{key}]", proposals[key]))
         }
         annotations: dict[str, str] = {}
-        mode, each_mode = self._modes(policies)
+        mode, each_mode = self._modes()
         if mode is not None:
             annotations[GANG_MODE] = mode
-        if options := self._options(policies, gangs=_asks_for_gangs(self.jobset, mode, each_mode)):
+        if options := self._options(gangs=_asks_for_gangs(self.jobset, mode, each_mode)):
             annotations[GANG_OPTIONS] = options
         if self.conflicts:
             return Applied(conflicts=tuple(self.conflicts))
@@ -222,22 +156,59 @@ class _Draft:
         changed = _with_metadata(_with_metadata(changed, "labels", labels), "annotations", annotations)
         return Applied(tuple(additions(self.raw, changed)), sources=self.sources)
 
-    def _queue_proposals(self, policies: Sequence[tuple[str, Defaults]], own: str | None) -> dict[str, list[_Proposal]]:
+    def _queue_proposals(self, own: str | None) -> dict[str, list[_Proposal]]:
         """Values for the labels that Kueue reads, by key; ``own`` is the queue that the JobSet has.
 
         A priority class of the queue map applies only with the queue beside it: a JobSet in another queue does not get
         it.
         """
         proposals: dict[str, list[_Proposal]] = {QUEUE_NAME: [], QUEUE_PRIORITY: []}
-        for name, defaults in policies:
+        for name, defaults in self.policies:
             queue, priority = _Proposal(name, defaults.queue), _Proposal(name, defaults.priority_class)
-            if (chosen := self.candidate.choose(defaults.queues)) is not None:
-                queue = _Proposal(name, chosen.choice.queue, chosen.path)
-                if chosen.choice.priority_class is not None and own in {None, queue.value}:
-                    priority = _Proposal(name, chosen.choice.priority_class, chosen.path)
+            index = next((index for index, choice in enumerate(defaults.queues) if self._fits(choice.match)), None)
+            if index is not None:
+                choice, place = defaults.queues[index], f"spec.defaults.queues[{index}]"
+                queue = _Proposal(name, choice.queue, place)
+                if choice.priority_class is not None and own in {None, queue.value}:
+                    priority = _Proposal(name, choice.priority_class, place)
             proposals[QUEUE_NAME].append(queue)
             proposals[QUEUE_PRIORITY].append(priority)
-        return {key: [proposal for proposal in found if proposal.value is not None] for key, found in proposals.items()}
+        return {key: [proposal for proposal in known if proposal.value is not None] for key, known in proposals.items()}
+
+    def _fits(self, match: QueueMatch) -> bool:
+        return (
+            (match.namespace_selector is None or selects_namespace(match.namespace_selector, self.review))
+            and (match.object_selector is None or selects_object(match.object_selector, self.review))
+            and (not match.priority_classes or self._priority_class() in match.priority_classes)
+            and (match.accelerator is None or self._is_after(match.accelerator))
+        )
+
+    def _priority_class(self) -> str:
+        """The class that Kueue orders it by: its label, else the first of its pods' classes, empty without any."""
+        own = labels_of(self.raw).get(QUEUE_PRIORITY)
+        if own is not None:
+            return own
+        return next((rj.priority_class for rj in self.jobset.replicated_jobs if rj.priority_class), "")
+
+    def _is_after(self, accelerator: Accelerator) -> bool:
+        """Whether the pods of one ReplicatedJob request all of it; whether it has any pods now does not matter."""
+        wanted = accelerator.node_labels.items()
+        requesting = None
+        if resource := accelerator.resource:
+            if resource not in self._requested:
+                self._requested[resource] = frozenset(
+                    index for index, pod in enumerate(self._pods()) if pod_requests(pod.value)[0].get(resource, 0) > 0
+                )
+            requesting = self._requested[resource]
+        return any(
+            (requesting is None or index in requesting) and wanted <= pod.strings("nodeSelector").items()
+            for index, pod in enumerate(self._pods())
+        )
+
+    def _pods(self) -> Iterator[Reader]:
+        """Pod specs, in the order of ReplicatedJobs."""
+        for entry in Reader(self.raw, "", []).child("spec").children("replicatedJobs", MAX_REPLICATED_JOBS):
+            yield entry.child("template").child("spec").child("template").child("spec")
 
     def _settled(self, path: str, proposals: Sequence[_Proposal]) -> Any:
         """The common value of these policies for a field, None when none has one or they disagree."""
@@ -245,26 +216,28 @@ class _Draft:
         for proposal in proposals:
             votes.setdefault(proposal.value, []).append(proposal.author)
         if len(votes) > 1:
-            words = ", ".join(f"{author} sets {_shown(value)}" for value, each in votes.items() for author in each)
+            words = ", ".join(f"{author} sets {_shown(value)}" for value, names in votes.items() for author in names)
             self._disagree(path, f"{words}; write a value of your own")
             return None
-        for value in votes:
-            policies, places = (tuple(each.policy for each in proposals), tuple(each.place for each in proposals))
-            self.sources[path] = Source(value, policies, places)
-        return next(iter(votes), None)
+        if not proposals:
+            return None
+        policies = tuple(proposal.policy for proposal in proposals)
+        source = Source(proposals[0].value, policies, tuple(proposal.place for proposal in proposals))
+        self.sources[path] = source
+        return source.value
 
     def _disagree(self, path: str, words: str) -> None:
         detail = f"policies disagree on the default: {words}, or repair one of the policies"
         self.conflicts.append(FieldError(path, ErrorKind.INVALID, detail))
 
-    def _modes(self, policies: Sequence[tuple[str, Defaults]]) -> tuple[str | None, str | None]:
+    def _modes(self) -> tuple[str | None, str | None]:
         """The mode of the JobSet and that of each ReplicatedJob, None where it stays as it is."""
         if not _may_get_mode(self.jobset):
             return None, None
         path = f"metadata.annotations[{GANG_MODE}]"
         each_path = f"spec.replicatedJobs[*].template.{path}"
-        proposals = _proposals(policies, "gang_mode")
-        each_proposals = _proposals(policies, "replicated_job_gang_mode")
+        proposals = self._proposals("gang_mode")
+        each_proposals = self._proposals("replicated_job_gang_mode")
         mode, each_mode = self._settled(path, proposals), self._settled(each_path, each_proposals)
         if mode == GangMode.GANG and each_mode in {GangMode.GANG, GangMode.REPLICATED_GANG}:
             wanted = f"{each_proposals[0].author} sets {each_mode} on each replicated job"
@@ -272,13 +245,17 @@ class _Draft:
             self._disagree(path, f"{own}, {wanted}; write a mode of your own")
         return mode, each_mode
 
-    def _options(self, policies: Sequence[tuple[str, Defaults]], *, gangs: bool) -> str:
+    def _proposals(self, field_name: str) -> list[_Proposal]:
+        values = ((name, getattr(defaults, field_name)) for name, defaults in self.policies)
+        return [_Proposal(name, value) for name, value in values if value is not None]
+
+    def _options(self, *, gangs: bool) -> str:
         """The JSON of the options, own ones first; empty when nothing is to be written."""
         own = _own_options(self.raw)
         if not gangs or own is None:
             return ""
         proposals: dict[str, list[_Proposal]] = {}
-        for name, defaults in policies:
+        for name, defaults in self.policies:
             options = {} if defaults.options is None else defaults.options.model_dump(by_alias=True, exclude_unset=True)
             for key, value in options.items():
                 if key not in own and value is not None:
@@ -286,10 +263,6 @@ class _Draft:
         path = f"metadata.annotations[{GANG_OPTIONS}]"
         added = {key: self._settled(f"{path}.{key}", proposals[key]) for key in sorted(proposals)}
         return orjson.dumps({**own, **added}).decode() if added else ""
-
-
-def _proposals(policies: Sequence[tuple[str, Defaults]], field_name: str) -> list[_Proposal]:
-    return [_Proposal(name, value) for name, each in policies if (value := getattr(each, field_name)) is not None]
 
 
 def _metadata(raw: Object, key: str) -> Any:

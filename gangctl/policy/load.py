@@ -91,10 +91,10 @@ def load_policy(document: Mapping[str, Any]) -> LoadedPolicy:
     try:
         model = read_model(document, GangPolicy)
     except ValidationError as error:
-        problems = [problem_of_field(each) for each in error.errors]
+        problems = [problem_of_field(fault) for fault in error.errors]
         raise _refusal(document, None, problems) from error
-    problems = [problem_of_field(each) for each in check_policy(model)]
-    programs = compile_spec(model.spec, DEFAULT_MINOR, problems, COMPUTED)
+    problems = [problem_of_field(fault) for fault in check_policy(model)]
+    programs, warnings = compile_spec(model.spec, DEFAULT_MINOR, problems, COMPUTED)
     if problems:
         raise _refusal(document, model, problems)
     return LoadedPolicy(
@@ -103,7 +103,7 @@ def load_policy(document: Mapping[str, Any]) -> LoadedPolicy:
         source=document,
         native=False,
         programs=programs,
-        warnings=warnings_of(model.spec, programs, DEFAULT_MINOR, COMPUTED),
+        warnings=warnings,
         generation=model.metadata.generation,
     )
 
@@ -141,25 +141,17 @@ def refusal(
 
 def compile_spec(
     spec: GangPolicySpec, minor: str, problems: list[Problem], computed: Mapping[str, Type] = _NOTHING
-) -> Programs:
+) -> tuple[Programs, tuple[Problem, ...]]:
     """Compile every expression; problems are appended to ``problems``, and the programs are then incomplete.
 
-    ``computed`` are the types of gangctl's own variables.
+    The second value are probable mistakes in the expressions of a policy that matches only JobSets; none for other
+    policies. ``computed`` are the types of gangctl's own variables.
     """
-    return _Compiler(_environment(spec, minor, computed), problems).programs(spec)
-
-
-def warnings_of(
-    spec: GangPolicySpec, programs: Programs, minor: str, computed: Mapping[str, Type] = _NOTHING
-) -> tuple[Problem, ...]:
-    """Probable mistakes in the expressions of a policy that matches only JobSets; none for other policies."""
-    if not is_about_jobsets(spec.match_constraints):
-        return ()
-    return tuple(type_warnings(programs, _environment(spec, minor, computed)))
-
-
-def _environment(spec: GangPolicySpec, minor: str, computed: Mapping[str, Type]) -> Environment:
-    return admission(params=spec.param_kind is not None, computed=computed, minor=minor)
+    environment = admission(params=spec.param_kind is not None, computed=computed, minor=minor)
+    programs = _Compiler(environment, problems).programs(spec)
+    if problems or not is_about_jobsets(spec.match_constraints):
+        return programs, ()
+    return programs, tuple(type_warnings(programs, environment))
 
 
 @dataclass(slots=True)
@@ -173,8 +165,8 @@ class _Compiler:
     def programs(self, spec: GangPolicySpec) -> Programs:
         """Everything that can be compiled."""
         conditions = [
-            self._compile(each.expression, f"spec.matchConditions[{index}].expression", BOOL)
-            for index, each in enumerate(spec.match_conditions)
+            self._compile(condition.expression, f"spec.matchConditions[{index}].expression", BOOL)
+            for index, condition in enumerate(spec.match_conditions)
         ]
         variables: dict[str, Expression] = {}
         for index, variable in enumerate(spec.variables):
@@ -183,16 +175,17 @@ class _Compiler:
             self.variables[variable.name] = DYN if compiled is None else stored(compiled.checked.type)
             if compiled is not None:
                 variables[variable.name] = compiled
-        rules = [self._rule(each, index) for index, each in enumerate(spec.validations)]
+        rules = [self._rule(validation, index) for index, validation in enumerate(spec.validations)]
+        place = "spec.auditAnnotations"
         annotations = [
-            (each.key, self._compile(each.value_expression, _value_path(index), STRING, NULL))
-            for index, each in enumerate(spec.audit_annotations)
+            (note.key, self._compile(note.value_expression, f"{place}[{index}].valueExpression", STRING, NULL))
+            for index, note in enumerate(spec.audit_annotations)
         ]
         return Programs(
-            match_conditions=tuple(each for each in conditions if each is not None),
+            match_conditions=tuple(condition for condition in conditions if condition is not None),
             variables=variables,
-            rules=tuple(each for each in rules if each is not None),
-            audit_annotations=tuple((key, each) for key, each in annotations if each is not None),
+            rules=tuple(rule for rule in rules if rule is not None),
+            audit_annotations=tuple((key, value) for key, value in annotations if value is not None),
         )
 
     def _rule(self, validation: Validation, index: int) -> Rule | None:
@@ -216,7 +209,3 @@ class _Compiler:
         except CompileError as error:
             self.problems.append(problem_of_expression(path, text, error))
             return None
-
-
-def _value_path(index: int) -> str:
-    return f"spec.auditAnnotations[{index}].valueExpression"

@@ -7,14 +7,13 @@ narrower match. They may match any resource.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
 from gangctl.api.objects import Object, object_at
 from gangctl.errors import ErrorKind, FieldError, ValidationError
-from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal, warnings_of
+from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal
 from gangctl.policy.loaded import LoadedPolicy, Problem, problem_of_field
 from gangctl.policy.model import (
     AuditAnnotation,
@@ -87,8 +86,7 @@ class NativeBinding(Part):
     spec: BindingSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A policy and one of its bindings, as documents; ``binding`` is None where there is none."""
 
     policy: Object
@@ -159,7 +157,7 @@ def load_pair(pair: Pair, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
     problems += map(problem_of_field, _check_policy(policy, spec))
     if binding is not None:
         problems += [problem_of_field(error, binding.metadata.name) for error in _check_binding(binding.spec)]
-    programs = compile_spec(spec, minor, problems)
+    programs, warnings = compile_spec(spec, minor, problems)
     if problems:
         closed = spec.failure_policy == "Fail"
         raise refusal(pair.name, source_of(pair), spec, problems, fails_closed=closed, narrowing=narrowing)
@@ -169,7 +167,7 @@ def load_pair(pair: Pair, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
         source=source_of(pair),
         native=True,
         programs=programs,
-        warnings=warnings_of(spec, programs, minor),
+        warnings=warnings,
         narrowing=narrowing,
         generation=policy.metadata.generation,
     )
@@ -204,8 +202,8 @@ def _read(document: Object, model: type[Model], problems: list[Problem], binding
 def _without_nulls(value: Any) -> Any:
     """The API server reads null as absent in its own types."""
     if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_nulls(part) for key, part in value.items() if part is not None}
+    return [_without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 def _joined(policy: PolicySpec, binding: BindingSpec | None) -> GangPolicySpec:
@@ -216,22 +214,12 @@ def _joined(policy: PolicySpec, binding: BindingSpec | None) -> GangPolicySpec:
         param_kind=policy.param_kind,
         param_ref=None if binding is None else binding.param_ref,
         variables=policy.variables,
-        validations=tuple(_validation(each) for each in policy.validations),
+        validations=tuple(Validation.model_construct(name="", **dict(rule)) for rule in policy.validations),
         audit_annotations=policy.audit_annotations,
         validation_actions=("Deny",) if binding is None else binding.validation_actions,
         failure_policy=policy.failure_policy,
         defaults=None,
         background=True,
-    )
-
-
-def _validation(native: NativeValidation) -> Validation:
-    return Validation.model_construct(
-        name="",
-        expression=native.expression,
-        message=native.message,
-        message_expression=native.message_expression,
-        reason=native.reason,
     )
 
 

@@ -104,26 +104,26 @@ def check_spec(spec: GangPolicySpec, name: str) -> list[FieldError]:
         errors += _check_param_kind(spec.param_kind)
     if spec.param_ref is not None:
         errors += check_param_ref(spec.param_ref, "spec.paramRef")
-    total = sum(map(len, _texts(spec)))
+    texts = [
+        *(condition.expression for condition in spec.match_conditions),
+        *(variable.expression for variable in spec.variables),
+        *(rule.expression + rule.message_expression for rule in spec.validations),
+        *(annotation.value_expression for annotation in spec.audit_annotations),
+    ]
+    total = sum(map(len, texts))
     if total > POLICY_CHARACTERS:
         detail = f"all expressions together have {total} characters, at most {POLICY_CHARACTERS} are read"
         errors.append(FieldError("spec", ErrorKind.TOO_LONG, detail))
     return errors
 
 
-def _texts(spec: GangPolicySpec) -> Iterator[str]:
-    yield from (each.expression for each in spec.match_conditions)
-    yield from (each.expression for each in spec.variables)
-    for rule in spec.validations:
-        yield rule.expression
-        yield rule.message_expression
-    yield from (each.value_expression for each in spec.audit_annotations)
+def _is_no(value: str, what: str, path: str) -> FieldError:
+    return FieldError(path, ErrorKind.INVALID, f'"{one_line(value, _SHOWN)}" is no {what}')
 
 
 def _check_name(name: str) -> Iterator[FieldError]:
     if not is_dns_subdomain(name):
-        detail = f'"{one_line(name, _SHOWN)}" is no name: lower case letters, digits, "-" and "."'
-        yield FieldError("metadata.name", ErrorKind.INVALID, detail)
+        yield _is_no(name, 'name: lower case letters, digits, "-" and "."', "metadata.name")
 
 
 def _duplicates(values: Iterable[str], place: str, key: str = "") -> Iterator[FieldError]:
@@ -146,8 +146,7 @@ def _check_match_conditions(spec: GangPolicySpec) -> Iterator[FieldError]:
     for index, condition in enumerate(spec.match_conditions):
         yield from _blank(condition.expression, f"{place}[{index}].expression")
         if not is_qualified_name(condition.name):
-            detail = f'"{one_line(condition.name, _SHOWN)}" is no qualified name, such as only-gangs'
-            yield FieldError(f"{place}[{index}].name", ErrorKind.INVALID, detail)
+            yield _is_no(condition.name, "qualified name, such as only-gangs", f"{place}[{index}].name")
     yield from _duplicates((each.name for each in spec.match_conditions), place, "name")
 
 
@@ -156,8 +155,7 @@ def _check_variables(spec: GangPolicySpec) -> Iterator[FieldError]:
     for index, variable in enumerate(spec.variables):
         yield from _blank(variable.expression, f"{place}[{index}].expression")
         if not _IDENTIFIER.fullmatch(variable.name) or variable.name in _RESERVED:
-            detail = f'"{one_line(variable.name, _SHOWN)}" is no CEL identifier'
-            yield FieldError(f"{place}[{index}].name", ErrorKind.INVALID, detail)
+            yield _is_no(variable.name, "CEL identifier", f"{place}[{index}].name")
     yield from _duplicates((each.name for each in spec.variables), place, "name")
 
 
@@ -179,8 +177,8 @@ def _check_audit_annotations(spec: GangPolicySpec, name: str) -> Iterator[FieldE
     for index, annotation in enumerate(spec.audit_annotations):
         yield from _blank(annotation.value_expression, f"{place}[{index}].valueExpression")
         if not is_qualified_name(f"{name}/{annotation.key}"):
-            detail = f'"{one_line(annotation.key, _SHOWN)}" is no name for a note: letters, digits, "-", "_" and "."'
-            yield FieldError(f"{place}[{index}].key", ErrorKind.INVALID, detail)
+            what = 'name for a note: letters, digits, "-", "_" and "."'
+            yield _is_no(annotation.key, what, f"{place}[{index}].key")
     yield from _duplicates((each.key for each in spec.audit_annotations), place, "key")
 
 
@@ -210,11 +208,8 @@ def check_constraints(constraints: MatchResources, path: str) -> Iterator[FieldE
 
 
 def _check_rule(rule: ResourceRule, path: str) -> Iterator[FieldError]:
-    for values, field in (
-        (rule.operations, "operations"),
-        (rule.api_groups, "apiGroups"),
-        (rule.api_versions, "apiVersions"),
-    ):
+    lists = {"operations": rule.operations, "apiGroups": rule.api_groups, "apiVersions": rule.api_versions}
+    for field, values in lists.items():
         if len(values) > 1 and "*" in values:
             yield FieldError(f"{path}.{field}", ErrorKind.INVALID, 'if "*" is present, nothing else must be')
     yield from _check_resources(rule.resources, f"{path}.resources")
@@ -239,22 +234,18 @@ def _check_resources(resources: Sequence[str], path: str) -> Iterator[FieldError
 
 
 def _check_jobsets_only(rule: ResourceRule, path: str) -> Iterator[FieldError]:
-    if rule.api_groups != (JOBSET_GROUP,):
-        detail = f"a GangPolicy is about JobSets: write {JOBSET_GROUP} alone, or leave matchConstraints out"
-        yield FieldError(f"{path}.apiGroups", ErrorKind.NOT_SUPPORTED, detail)
-    if rule.resources != (JOBSETS,):
-        detail = f"a GangPolicy is about JobSets: write {JOBSETS} alone, or leave matchConstraints out"
-        yield FieldError(f"{path}.resources", ErrorKind.NOT_SUPPORTED, detail)
+    for field, values, only in (("apiGroups", rule.api_groups, JOBSET_GROUP), ("resources", rule.resources, JOBSETS)):
+        if values != (only,):
+            detail = f"a GangPolicy is about JobSets: write {only} alone, or leave matchConstraints out"
+            yield FieldError(f"{path}.{field}", ErrorKind.NOT_SUPPORTED, detail)
 
 
 def _check_param_kind(kind: ParamKind) -> Iterator[FieldError]:
     group, slash, version = kind.api_version.rpartition("/")
     if (slash and not is_dns_subdomain(group)) or not _LABEL.fullmatch(version):
-        detail = f'"{one_line(kind.api_version, _SHOWN)}" is no API version, such as v1 or example.com/v1'
-        yield FieldError("spec.paramKind.apiVersion", ErrorKind.INVALID, detail)
+        yield _is_no(kind.api_version, "API version, such as v1 or example.com/v1", "spec.paramKind.apiVersion")
     if not _LABEL.fullmatch(kind.kind.lower()):
-        detail = f'"{one_line(kind.kind, _SHOWN)}" is no kind, such as ConfigMap'
-        yield FieldError("spec.paramKind.kind", ErrorKind.INVALID, detail)
+        yield _is_no(kind.kind, "kind, such as ConfigMap", "spec.paramKind.kind")
 
 
 def check_param_ref(reference: ParamRef, path: str) -> Iterator[FieldError]:
@@ -285,7 +276,18 @@ def _check_defaults(defaults: Defaults) -> Iterator[FieldError]:
 
 def _check_choice(choice: QueueChoice, path: str) -> Iterator[FieldError]:
     match = choice.match
-    yield from _check_match(match, f"{path}.match")
+    if match == QueueMatch():
+        detail = "needs at least one condition; what all other JobSets get is spec.defaults.queue"
+        yield FieldError(f"{path}.match", ErrorKind.REQUIRED, detail)
+    selectors = {"namespaceSelector": match.namespace_selector, "objectSelector": match.object_selector}
+    for field, selector in selectors.items():
+        if selector is not None:
+            yield from check_selector(selector, f"{path}.match.{field}")
+    yield from _duplicates(match.priority_classes, f"{path}.match.priorityClasses")
+    for index, name in enumerate(match.priority_classes):
+        if not is_dns_subdomain(name):
+            what = 'name of a priority class: lower case letters, digits, "-" and "."'
+            yield _is_no(name, what, f"{path}.match.priorityClasses[{index}]")
     if match.accelerator is not None:
         yield from _check_accelerator(match.accelerator, f"{path}.match.accelerator")
     yield from _check_queue(choice.queue, f"{path}.queue")
@@ -293,31 +295,11 @@ def _check_choice(choice: QueueChoice, path: str) -> Iterator[FieldError]:
         yield from _check_priority_class(choice.priority_class, f"{path}.priorityClass")
 
 
-def _check_match(match: QueueMatch, path: str) -> Iterator[FieldError]:
-    if match == QueueMatch():
-        detail = "needs at least one condition; what all other JobSets get is spec.defaults.queue"
-        yield FieldError(path, ErrorKind.REQUIRED, detail)
-    for field, selector in (
-        ("namespaceSelector", match.namespace_selector),
-        ("objectSelector", match.object_selector),
-    ):
-        if selector is not None:
-            yield from check_selector(selector, f"{path}.{field}")
-    yield from _duplicates(match.priority_classes, f"{path}.priorityClasses")
-    for index, name in enumerate(match.priority_classes):
-        if not is_dns_subdomain(name):
-            detail = (
-                f'"{one_line(name, _SHOWN)}" is no name of a priority class: lower case letters, digits, "-" and "."'
-            )
-            yield FieldError(f"{path}.priorityClasses[{index}]", ErrorKind.INVALID, detail)
-
-
 def _check_accelerator(accelerator: Accelerator, path: str) -> Iterator[FieldError]:
     if not accelerator.resource and not accelerator.node_labels:
         yield FieldError(path, ErrorKind.REQUIRED, "needs resource, nodeLabels, or both")
     if accelerator.resource and not is_qualified_name(accelerator.resource):
-        detail = f'"{one_line(accelerator.resource, _SHOWN)}" is no name of a resource, such as nvidia.com/gpu'
-        yield FieldError(f"{path}.resource", ErrorKind.INVALID, detail)
+        yield _is_no(accelerator.resource, "name of a resource, such as nvidia.com/gpu", f"{path}.resource")
     yield from check_labels(accelerator.node_labels, f"{path}.nodeLabels")
 
 
@@ -329,8 +311,7 @@ def _check_queue(name: str, path: str) -> Iterator[FieldError]:
         )
         yield FieldError(path, ErrorKind.TOO_LONG, detail)
     elif not is_dns_subdomain(name):
-        detail = f'"{one_line(name, _SHOWN)}" is no name of a LocalQueue: lower case letters, digits, "-" and "."'
-        yield FieldError(path, ErrorKind.INVALID, detail)
+        yield _is_no(name, 'name of a LocalQueue: lower case letters, digits, "-" and "."', path)
 
 
 def _check_priority_class(name: str, path: str) -> Iterator[FieldError]:
@@ -348,7 +329,6 @@ def _check_exception(exception: GangPolicyException) -> Iterator[FieldError]:
             yield FieldError(f"spec.{field}", ErrorKind.REQUIRED, "says nothing")
     for index, pattern in enumerate(spec.match.names):
         if "*" in pattern[:-1]:
-            detail = "a * stands at the end only"
-            yield FieldError(f"spec.match.names[{index}]", ErrorKind.INVALID, detail)
+            yield FieldError(f"spec.match.names[{index}]", ErrorKind.INVALID, "a * stands at the end only")
     yield from check_selector(spec.match.namespace_selector, "spec.match.namespaceSelector")
     yield from check_selector(spec.match.object_selector, "spec.match.objectSelector")

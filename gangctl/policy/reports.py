@@ -152,19 +152,14 @@ def _entry(finding: Finding, result: str, jobset: Object, annotations: Mapping[s
         entry["properties"] = {"exception": finding.exception}
     if category := annotations.get(CATEGORY):
         entry["category"] = one_line(category, 256)
-    if severity := _severity(annotations):
-        entry["severity"] = severity
+    if annotations.get(SEVERITY) in SEVERITIES:
+        entry["severity"] = annotations[SEVERITY]
     return entry
 
 
 def severity_of(policy: Object) -> str:
     """The severity that a policy's author gave it: one of the schema's, or none."""
-    annotations = (policy.get("metadata") or {}).get("annotations")
-    return _severity(annotations if isinstance(annotations, Mapping) else {})
-
-
-def _severity(annotations: Mapping[str, Any]) -> str:
-    severity = annotations.get(SEVERITY)
+    severity = object_at(object_at(policy, "metadata"), "annotations").get(SEVERITY)
     return severity if severity in SEVERITIES else ""
 
 

@@ -7,7 +7,7 @@ are not known here, so ``Equivalent`` is ``Exact``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.objects import Object, object_at, within
-from gangctl.policy.model import GangPolicyExceptionSpec, LabelSelector, MatchResources, ResourceRule
+from gangctl.policy.model import LabelSelector, MatchResources, ResourceRule
 
 if TYPE_CHECKING:
     from gangctl.policy.loaded import BrokenPolicy, LoadedException, LoadedPolicy
@@ -91,7 +91,12 @@ APPLIES: Final = ""
 def matches(policy: LoadedPolicy | BrokenPolicy, review: Review) -> str:
     """:data:`APPLIES` (the empty string), or why the policy does not apply, by the names of its fields."""
     constraints = policy.spec.match_constraints
-    if not policy.native and _is_being_deleted(review):
+    # An object that was being deleted before the request, which can only finish that; no CREATE can say so.
+    if (
+        not policy.native
+        and review.operation != "CREATE"
+        and within(review.old_object or {}, "metadata").get("deletionTimestamp")
+    ):
         return "deletionTimestamp"
     if reason := _misses(constraints, constraints.resource_rules or JOBSET_RULES, review):
         return reason
@@ -109,11 +114,6 @@ NOT_DELETED_CONDITION: Final = {
 """What :func:`matches` says of objects in deletion, as a matchCondition for API servers."""
 
 
-def _is_being_deleted(review: Review) -> bool:
-    """Whether the object was being deleted before the request, which can only finish that; no CREATE can say so."""
-    return review.operation != "CREATE" and bool(within(review.old_object or {}, "metadata").get("deletionTimestamp"))
-
-
 def _misses(constraints: MatchResources, rules: Iterable[ResourceRule], review: Review) -> str:
     if not selects_namespace(constraints.namespace_selector, review):
         return "namespaceSelector"
@@ -121,39 +121,36 @@ def _misses(constraints: MatchResources, rules: Iterable[ResourceRule], review: 
         return "objectSelector"
     if not all(_uncovered(rule, review) for rule in constraints.exclude_resource_rules):
         return "excludeResourceRules"
-    return _nearest([_uncovered(rule, review) for rule in rules])
+    reasons = [_uncovered(rule, review) for rule in rules]
+    # The reason of the nearest rule; no rules cover everything.
+    return APPLIES if not reasons or APPLIES in reasons else max(reasons, key=_ORDER.index)
 
 
 _ORDER: Final = ("resource", "scope", "operation", "resourceNames")
 """Reasons why a rule does not cover a request, the furthest from a match first."""
 
 
-def _nearest(reasons: list[str]) -> str:
-    """Why no rule covers a request: the reason of the nearest one; no rules cover everything."""
-    if not reasons or APPLIES in reasons:
-        return APPLIES
-    return max(reasons, key=_ORDER.index)
-
-
 def _uncovered(rule: ResourceRule, review: Review) -> str:
-    resource = review.request.get("resource") or {}
+    request = review.request
+    resource = request.get("resource") or {}
     if not (
         _has(rule.api_groups, str(resource.get("group") or ""))
         and _has(rule.api_versions, str(resource.get("version") or ""))
         and any(_names(pattern, review) for pattern in rule.resources)
     ):
         return "resource"
-    if rule.scope != "*" and (rule.scope == "Namespaced") is not _is_namespaced(review):
+    is_namespaced = bool(request.get("namespace")) and not _is_of_namespaces(review)
+    if rule.scope != "*" and (rule.scope == "Namespaced") is not is_namespaced:
         return "scope"
     if not _has(rule.operations, review.operation):
         return "operation"
-    if rule.resource_names and review.request.get("name") not in rule.resource_names:
+    if rule.resource_names and request.get("name") not in rule.resource_names:
         return "resourceNames"
     return APPLIES
 
 
-def _has(values: Iterable[str], value: str) -> bool:
-    return any(each in {"*", value} for each in values)
+def _has(values: Sequence[str], value: str) -> bool:
+    return "*" in values or value in values
 
 
 def _names(pattern: str, review: Review) -> bool:
@@ -166,10 +163,6 @@ def _names(pattern: str, review: Review) -> bool:
 def _is_of_namespaces(review: Review) -> bool:
     resource = review.request.get("resource") or {}
     return not resource.get("group") and resource.get("resource") == "namespaces"
-
-
-def _is_namespaced(review: Review) -> bool:
-    return bool(review.request.get("namespace")) and not _is_of_namespaces(review)
 
 
 def labels_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
@@ -198,7 +191,7 @@ def selects_object(selector: LabelSelector, review: Review) -> bool:
     """Whether the selector matches the labels of the object, new or old."""
     if selector.selects_everything:
         return True
-    return any(selector.matches(labels_of(each)) for each in (review.object, review.old_object) if each is not None)
+    return any(selector.matches(labels_of(obj)) for obj in (review.object, review.old_object) if obj is not None)
 
 
 def covers(exception: LoadedException, policy: str, rule: str, review: Review) -> bool:
@@ -207,7 +200,9 @@ def covers(exception: LoadedException, policy: str, rule: str, review: Review) -
     A ``rule`` that is not a rule's id stands for the policy as a whole (its parameters, say): only an exception without
     ``rules`` covers that.
     """
-    if exception.expired(review.now) or not _names_rule(exception.spec, policy, rule):
+    if exception.expired(review.now) or not any(
+        named.name == policy and (not named.rules or rule in named.rules) for named in exception.spec.policies
+    ):
         return False
     match = exception.spec.match
     namespace = str(review.request.get("namespace") or "")
@@ -220,11 +215,7 @@ def covers(exception: LoadedException, policy: str, rule: str, review: Review) -
 
 def covering(exceptions: Iterable[LoadedException], policy: str, rule: str, review: Review) -> str:
     """Name of the first exception, by name, that covers it; empty when none does."""
-    return min((each.name for each in exceptions if covers(each, policy, rule, review)), default="")
-
-
-def _names_rule(spec: GangPolicyExceptionSpec, policy: str, rule: str) -> bool:
-    return any(each.name == policy and (not each.rules or rule in each.rules) for each in spec.policies)
+    return min((one.name for one in exceptions if covers(one, policy, rule, review)), default="")
 
 
 def _fits(pattern: str, review: Review) -> bool:
@@ -233,12 +224,9 @@ def _fits(pattern: str, review: Review) -> bool:
     An object without a name yet has its generateName: a pattern matches when every name with that prefix would.
     """
     prefix, star, _ = pattern.partition("*")
-    name = str(review.request.get("name") or _metadata(review).get("name") or "")
+    metadata = object_at(review.object or review.old_object or {}, "metadata")
+    name = str(review.request.get("name") or metadata.get("name") or "")
     if name:
         return name.startswith(prefix) if star else name == pattern
-    generate_name = str(_metadata(review).get("generateName") or "")
+    generate_name = str(metadata.get("generateName") or "")
     return bool(star) and bool(generate_name) and generate_name.startswith(prefix)
-
-
-def _metadata(review: Review) -> Mapping[str, Any]:
-    return object_at(review.object or review.old_object or {}, "metadata")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -119,13 +119,14 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
     warnings: list[str] = []
     annotations: dict[str, str] = {}
     for outcome in ordered:
-        denials += [each for each in outcome.violations if each.always or Action.DENY in outcome.actions]
+        denials += [finding for finding in outcome.violations if finding.always or Action.DENY in outcome.actions]
+        chosen = [finding.message for finding in outcome.violations if not finding.always]
         if Action.WARN in outcome.actions:
-            warnings += [_warning(finding) for finding in outcome.violations if not finding.always]
+            title = _titled(outcome.policy)
+            warnings += [f"Validation failed for {title}: {message}" for message in chosen]
         warnings += left_out(outcome)
-        audited = [finding for finding in outcome.violations if not finding.always]
-        if Action.AUDIT in outcome.actions and audited:
-            annotations[f"{outcome.policy}/validation_failure"] = _audited(audited)
+        if Action.AUDIT in outcome.actions and chosen:
+            annotations[f"{outcome.policy}/validation_failure"] = "; ".join(chosen)[:10240]
         annotations.update({f"{outcome.policy}/{key}": value for key, value in outcome.audit_annotations})
     return Verdict(tuple(ordered), tuple(denials), tuple(warnings), annotations)
 
@@ -139,14 +140,6 @@ def left_out(outcome: Outcome) -> list[str]:
     native = is_native_name(outcome.policy)
     messages = dict.fromkeys(error.message for error in errors if not native or error.rule == WHOLE_POLICY)
     return [f"{_titled(outcome.policy)} was left out: {message}" for message in messages]
-
-
-def _warning(finding: Finding) -> str:
-    return f"Validation failed for {_titled(finding.policy)}: {finding.message}"
-
-
-def _audited(findings: Sequence[Finding]) -> str:
-    return "; ".join(finding.message for finding in findings)[:10240]
 
 
 def cause(finding: Finding) -> dict[str, Any]:
