@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 
 import pytest
 
@@ -13,32 +14,43 @@ Cause = tuple[str, str]
 Causes = Sequence[Cause]
 
 
-async def refused(
-    call: Awaitable[object],
-    code: int,
-    reason: str,
-    message: str | None = None,
-    *,
-    saying: str | Sequence[str] = (),
-    causes: Causes | None = None,
-) -> ApiFailure:
-    """
-    Await a call that the server must refuse.
+@dataclass(frozen=True)
+class Refusal:
+    """A call that the server must refuse with this code and reason."""
 
-    `message` is the whole message, `saying` are parts of it, `causes` are all (reason, field) of details.causes.
-    """
-    with pytest.raises(ApiFailure) as caught:
-        await call
-    failure = caught.value
-    assert (failure.status, failure.reason) == (code, reason), failure
-    assert (failure.body["kind"], failure.body["status"], failure.body["code"]) == ("Status", "Failure", code)
-    if message is not None:
-        assert failure.message == message
-    for part in [saying] if isinstance(saying, str) else saying:
-        assert part in failure.message
-    if causes is not None:
-        assert causes_of(failure) == sorted(causes), failure.body
-    return failure
+    code: int
+    reason: str
+
+    async def __call__(
+        self,
+        call: Awaitable[object],
+        message: str | None = None,
+        *,
+        saying: str | Sequence[str] = (),
+        causes: Causes | None = None,
+    ) -> ApiFailure:
+        """`message` is the whole message, `saying` are parts of it, `causes` are all (reason, field) of its causes."""
+        with pytest.raises(ApiFailure) as caught:
+            await call
+        failure = caught.value
+        assert (failure.status, failure.reason) == (self.code, self.reason), failure
+        assert (failure.body["kind"], failure.body["status"], failure.body["code"]) == ("Status", "Failure", self.code)
+        if message is not None:
+            assert failure.message == message
+        for part in [saying] if isinstance(saying, str) else saying:
+            assert part in failure.message
+        if causes is not None:
+            assert causes_of(failure) == sorted(causes), failure.body
+        return failure
+
+
+bad_request = Refusal(400, "BadRequest")
+forbidden = Refusal(403, "Forbidden")
+not_found = Refusal(404, "NotFound")
+already_exists = Refusal(409, "AlreadyExists")
+conflict = Refusal(409, "Conflict")
+invalid = Refusal(422, "Invalid")
+internal_error = Refusal(500, "InternalError")
 
 
 def causes_of(failure: ApiFailure) -> list[Cause]:

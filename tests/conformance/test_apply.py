@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.answers import refused, send
+from tests.conformance.answers import bad_request, conflict, invalid, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, create_pod, pod, pods
 from tests.controlplane.api import Object
@@ -92,10 +92,8 @@ async def test_a_field_that_is_no_longer_applied_is_removed(apply: Applier) -> N
 async def test_applying_a_field_of_another_manager_is_a_conflict(apply: Applier, namespace: str) -> None:
     # Another value for anothers field is a conflict.
     await apply("one", {"k": "v"})
-    failure = await refused(
+    failure = await conflict(
         apply("two", {"k": "w"}),
-        409,
-        "Conflict",
         'Apply failed with 1 conflict: conflict with "one": .data.k',
         causes=[("FieldManagerConflict", ".data.k")],
     )
@@ -106,10 +104,8 @@ async def test_applying_a_field_of_another_manager_is_a_conflict(apply: Applier,
     apply = apply.to("b")
     await apply("one", {"k": "v"})
     await apply.api.patch(apply.path, {"data": {"j": "v"}}, fieldManager="two")
-    failure = await refused(
+    failure = await conflict(
         apply("three", {"k": "w", "j": "w"}),
-        409,
-        "Conflict",
         'Apply failed with 2 conflicts: conflicts with "one":\n- .data.k\nconflicts with "two" using v1:\n- .data.j',
         causes=[("FieldManagerConflict", ".data.j"), ("FieldManagerConflict", ".data.k")],
     )
@@ -121,23 +117,15 @@ async def test_applying_a_field_of_another_manager_is_a_conflict(apply: Applier,
     # Objects made otherwise belong to their maker.
     apply = apply.to("c")
     await apply.api.create(configmaps(namespace), configmap("c", {"k": "v"}), fieldManager="maker")
-    await refused(
-        apply("one", {"k": "w"}),
-        409,
-        "Conflict",
-        'Apply failed with 1 conflict: conflict with "maker" using v1: .data.k',
-    )
+    await conflict(apply("one", {"k": "w"}), 'Apply failed with 1 conflict: conflict with "maker" using v1: .data.k')
 
     # Apply from an old version is a conflict.
     apply = apply.to("e")
     created = await apply("m", {"k": "v"})
     await apply("m", {"k": "w"})
     old = configmap("e", {"k": "u"}, resourceVersion=created["metadata"]["resourceVersion"])
-    await refused(
-        apply.api.patch(apply.path, old, kind="apply", fieldManager="m"),
-        409,
-        "Conflict",
-        saying="the object has been modified",
+    await conflict(
+        apply.api.patch(apply.path, old, kind="apply", fieldManager="m"), saying="the object has been modified"
     )
 
 
@@ -159,20 +147,16 @@ async def test_a_forced_apply_takes_ownership(apply: Applier) -> None:
 
 async def test_options_of_apply_are_checked(server: Server, namespace: str) -> None:
     # Apply needs a manager.
-    await refused(
+    await invalid(
         server.api.patch(configmaps(namespace, "a"), configmap("a"), kind="apply"),
-        422,
-        "Invalid",
         'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
         causes=[("FieldValueRequired", "fieldManager")],
     )
 
     # Apply with a uid does not create.
     uid = "11111111-1111-1111-1111-111111111111"
-    await refused(
+    await conflict(
         server.api.patch(configmaps(namespace, "a"), configmap("a", uid=uid), kind="apply", fieldManager="m"),
-        409,
-        "Conflict",
         f'Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object specified uid {uid}, '
         "and no existing object was found",
     )
@@ -181,25 +165,17 @@ async def test_options_of_apply_are_checked(server: Server, namespace: str) -> N
 @each(
     ("body", "message"),
     [
-        pytest.param(
-            {**configmap("a"), "metadata": {"name": "a", "managedFields": []}},
-            "metadata.managedFields must be nil",
-            id="managed-fields",
-        ),
-        pytest.param(
-            {"kind": "ConfigMap", "metadata": DATA}, "invalid object type: /, Kind=ConfigMap", id="no-version"
-        ),
-        pytest.param({"metadata": DATA}, "invalid object type: /, Kind=", id="no-kind"),
-        pytest.param({**configmap("a"), "kind": "Secret"}, "invalid object type: /v1, Kind=Secret", id="other-kind"),
-        pytest.param(configmap("b"), "the name of the object (b) does not match the name on the URL (a)", id="name"),
+        ({**configmap("a"), "metadata": {"name": "a", "managedFields": []}}, "metadata.managedFields must be nil"),
+        ({"kind": "ConfigMap", "metadata": DATA}, "invalid object type: /, Kind=ConfigMap"),
+        ({"metadata": DATA}, "invalid object type: /, Kind="),
+        ({**configmap("a"), "kind": "Secret"}, "invalid object type: /v1, Kind=Secret"),
+        (configmap("b"), "the name of the object (b) does not match the name on the URL (a)"),
     ],
 )
 async def test_an_applied_object_needs_its_kind_and_no_managed_fields(
     server: Server, namespace: str, body: Object, message: str
 ) -> None:
-    await refused(
-        server.api.patch(configmaps(namespace, "a"), body, kind="apply", fieldManager="m"), 400, "BadRequest", message
-    )
+    await bad_request(server.api.patch(configmaps(namespace, "a"), body, kind="apply", fieldManager="m"), message)
 
 
 async def test_list_entries_are_owned_by_key(server: Server, namespace: str) -> None:
@@ -221,10 +197,8 @@ async def test_list_entries_are_owned_by_key(server: Server, namespace: str) -> 
     # Conflicts in lists name the entry.
     await create_pod(server, namespace, pod("b"), fieldManager="maker")
     image = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "j"}]}}
-    await refused(
+    await conflict(
         server.api.patch(pods(namespace, "b"), image, kind="apply", fieldManager="m"),
-        409,
-        "Conflict",
         'Apply failed with 1 conflict: conflict with "maker" using v1: .spec.containers[name="c"].image',
         causes=[("FieldManagerConflict", '.spec.containers[name="c"].image')],
     )

@@ -1,7 +1,5 @@
 """Discovery: the version of the server, groups, resources and schemas."""
 
-import pytest
-
 from tests.conformance.grounds import Server, only
 from tests.controlplane.api import Object
 from tests.controlplane.minors import MINORS
@@ -95,26 +93,16 @@ async def test_gangs_are_served_only_in_the_version_of_the_minor(server: Server,
 @each(
     ("path", "name", "expected"),
     [
-        pytest.param(
+        (
             "/api/v1",
             "pods",
             {"singularName": "pod", "kind": "Pod", "verbs": ALL, "shortNames": ["po"], "categories": ["all"]},
-            id="pods",
         ),
-        pytest.param(
-            "/api/v1", "configmaps", {"singularName": "configmap", "kind": "ConfigMap", "verbs": ALL}, id="configmaps"
-        ),
-        pytest.param("/apis/batch/v1", "jobs", {"singularName": "job", "kind": "Job", "verbs": ALL}, id="jobs"),
-        pytest.param(
-            "/apis/batch/v1", "jobs/status", {"singularName": "", "kind": "Job", "verbs": STATUS}, id="status"
-        ),
-        pytest.param(
-            "/api/v1",
-            "pods/eviction",
-            {"kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]},
-            id="eviction",
-        ),
-        pytest.param("/apis/coordination.k8s.io/v1", "leases", {"kind": "Lease", "verbs": ALL}, id="leases"),
+        ("/api/v1", "configmaps", {"singularName": "configmap", "kind": "ConfigMap", "verbs": ALL}),
+        ("/apis/batch/v1", "jobs", {"singularName": "job", "kind": "Job", "verbs": ALL}),
+        ("/apis/batch/v1", "jobs/status", {"singularName": "", "kind": "Job", "verbs": STATUS}),
+        ("/api/v1", "pods/eviction", {"kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]}),
+        ("/apis/coordination.k8s.io/v1", "leases", {"kind": "Lease", "verbs": ALL}),
     ],
 )
 async def test_discovery_lists_the_verbs_of_resources(server: Server, path: str, name: str, expected: Object) -> None:

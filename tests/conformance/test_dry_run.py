@@ -1,6 +1,6 @@
 """dryRun=All: the answer of the real thing, and nothing stored."""
 
-from tests.conformance.answers import refused, send
+from tests.conformance.answers import already_exists, invalid, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps
 
@@ -12,7 +12,7 @@ async def test_a_dry_run_of_a_create_stores_nothing(server: Server, namespace: s
     assert answer.body["data"] == {"k": "v"}
     assert answer.body["metadata"]["uid"]
     assert "resourceVersion" not in answer.body["metadata"]
-    await refused(server.api.get(configmaps(namespace, "a")), 404, "NotFound")
+    await not_found(server.api.get(configmaps(namespace, "a")))
 
     # A dry apply creates nothing.
     answer = await send(
@@ -25,14 +25,14 @@ async def test_a_dry_run_of_a_create_stores_nothing(server: Server, namespace: s
         dryRun="All",
     )
     assert answer.status == 201
-    await refused(server.api.get(configmaps(namespace, "a")), 404, "NotFound")
+    await not_found(server.api.get(configmaps(namespace, "a")))
 
     # A dry create of what is there is 409.
     await server.api.create(configmaps(namespace), configmap("a"))
-    await refused(server.api.create(configmaps(namespace), configmap("a"), dryRun="All"), 409, "AlreadyExists")
+    await already_exists(server.api.create(configmaps(namespace), configmap("a"), dryRun="All"))
 
     # A dry create is validated.
-    await refused(server.api.create(configmaps(namespace), configmap("Bad"), dryRun="All"), 422, "Invalid")
+    await invalid(server.api.create(configmaps(namespace), configmap("Bad"), dryRun="All"))
 
 
 async def test_a_dry_run_of_an_update_stores_nothing(server: Server, namespace: str) -> None:
@@ -67,4 +67,4 @@ async def test_a_dry_run_of_a_delete_deletes_nothing(server: Server, namespace: 
     await server.api.create(configmaps(namespace), configmap("c"))
     answer = await send(server.api, "DELETE", configmaps(namespace, "c"), {"kind": "DeleteOptions"}, dryRun="All")
     assert answer.status == 200
-    await refused(server.api.get(configmaps(namespace, "c")), 404, "NotFound")
+    await not_found(server.api.get(configmaps(namespace, "c")))

@@ -1,6 +1,6 @@
 """fieldValidation: unknown fields are refused, warned of or dropped."""
 
-from tests.conformance.answers import refused, send, warnings_of
+from tests.conformance.answers import Refusal, bad_request, send, warnings_of
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, job, jobs, jobset, jobsets
 
@@ -19,10 +19,8 @@ async def test_strict_validation_refuses_unknown_fields(server: Server, namespac
     # Unknown fields are named by their path in the order of the body.
     body = job("a", {"containers": [{"name": "c", "image": "i", "baz": {"x": 1}}], "restartPolicy": "Never", "bar": 1})
     body["spec"]["foo"] = 1
-    await refused(
+    await bad_request(
         server.api.create(jobs(namespace), body, fieldValidation="Strict"),
-        400,
-        "BadRequest",
         'Job in version "v1" cannot be handled as a Job: strict decoding error: '
         'unknown field "spec.template.spec.containers[0].baz", unknown field "spec.template.spec.bar", '
         'unknown field "spec.foo"',
@@ -30,10 +28,8 @@ async def test_strict_validation_refuses_unknown_fields(server: Server, namespac
 
     # A put is validated too.
     await server.api.create(configmaps(namespace), configmap("a"))
-    await refused(
+    await bad_request(
         server.api.update(configmaps(namespace, "a"), {**configmap("a"), "dat": {}}, fieldValidation="Strict"),
-        400,
-        "BadRequest",
         saying='strict decoding error: unknown field "dat"',
     )
 
@@ -63,20 +59,16 @@ async def test_unknown_fields_of_a_merge_patch_are_warned_of_and_of_apply_refuse
     assert warnings_of(answer) == ['unknown field "dat"']
 
     # Apply takes no unknown field at all.
-    await refused(
+    await Refusal(500, "")(
         server.api.patch(configmaps(namespace, "b"), {**configmap("b"), "dat": {}}, kind="apply", fieldManager="m"),
-        500,
-        "",
         saying=[".dat: field not declared in schema"],
     )
 
 
 async def test_unknown_fields_of_custom_resources_are_refused_if_strict(server: Server, namespace: str) -> None:
     # Custom resources are validated too.
-    await refused(
+    await bad_request(
         server.api.create(jobsets(namespace), jobset(bogus=1), fieldValidation="Strict"),
-        400,
-        "BadRequest",
         'JobSet in version "v1alpha2" cannot be handled as a JobSet: strict decoding error: unknown field "spec.bogus"',
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.answers import refused
+from tests.conformance.answers import bad_request
 from tests.conformance.grounds import Server
 from tests.conformance.objects import lease, leases, names_of, secret, secrets
 from tests.controlplane.api import Parameter, list_items
@@ -52,19 +52,19 @@ async def test_items_do_not_repeat_their_kind(server: Server, path: str) -> None
 @each(
     ("selector", "names"),
     [
-        pytest.param("app=x", "ad", id="equals"),
-        pytest.param("app==x", "ad", id="equals-twice"),
-        pytest.param("app!=x", "bc", id="not-equals"),
-        pytest.param("app in (x,y)", "abd", id="in"),
-        pytest.param("app notin (x)", "bc", id="notin"),
-        pytest.param("app", "abd", id="exists"),
-        pytest.param("!app", "c", id="does-not-exist"),
-        pytest.param("tier>1", "cd", id="greater"),
-        pytest.param("tier<2", "a", id="less"),
-        pytest.param("app=x,tier=2", "d", id="both"),
-        pytest.param("tier in (1), app", "a", id="set-and-exists"),
-        pytest.param("app=", "", id="empty-value"),
-        pytest.param("", "abcd", id="nothing"),
+        ("app=x", "ad"),
+        ("app==x", "ad"),
+        ("app!=x", "bc"),
+        ("app in (x,y)", "abd"),
+        ("app notin (x)", "bc"),
+        ("app", "abd"),
+        ("!app", "c"),
+        ("tier>1", "cd"),
+        ("tier<2", "a"),
+        ("app=x,tier=2", "d"),
+        ("tier in (1), app", "a"),
+        ("app=", ""),
+        ("", "abcd"),
     ],
 )
 async def test_label_selectors_select(server: Server, path: str, selector: str, names: str) -> None:
@@ -74,25 +74,25 @@ async def test_label_selectors_select(server: Server, path: str, selector: str, 
 @each(
     ("selector", "words"),
     [
-        pytest.param("app x", "found 'x', expected: in, notin, =, ==, !=, gt, lt", id="no-operator"),
-        pytest.param("app in x", "found 'x' expected: '('", id="no-set"),
-        pytest.param("app in (x", "found '', expected: ',' or ')'", id="open-set"),
-        pytest.param("=x", "found '=', expected: !, identifier, or 'end of string'", id="no-key"),
-        pytest.param("app=x!", "found '!', expected: ',' or 'end of string'", id="rest"),
+        ("app x", "found 'x', expected: in, notin, =, ==, !=, gt, lt"),
+        ("app in x", "found 'x' expected: '('"),
+        ("app in (x", "found '', expected: ',' or ')'"),
+        ("=x", "found '=', expected: !, identifier, or 'end of string'"),
+        ("app=x!", "found '!', expected: ',' or 'end of string'"),
     ],
 )
 async def test_label_selectors_are_parsed(server: Server, namespace: str, selector: str, words: str) -> None:
-    await refused(server.api.list(leases(namespace), labelSelector=selector), 400, "BadRequest", saying=words)
+    await bad_request(server.api.list(leases(namespace), labelSelector=selector), saying=words)
 
 
 @each(
     ("selector", "names"),
     [
-        pytest.param("metadata.name=a", "a", id="name"),
-        pytest.param("metadata.name==b", "b", id="equals-twice"),
-        pytest.param("metadata.name!=a", "bcd", id="not-equals"),
-        pytest.param("metadata.name!=a,metadata.name!=b", "cd", id="both"),
-        pytest.param("metadata.namespace=default", "", id="other-namespace"),
+        ("metadata.name=a", "a"),
+        ("metadata.name==b", "b"),
+        ("metadata.name!=a", "bcd"),
+        ("metadata.name!=a,metadata.name!=b", "cd"),
+        ("metadata.namespace=default", ""),
     ],
 )
 async def test_field_selectors_select(server: Server, path: str, selector: str, names: str) -> None:
@@ -101,18 +101,14 @@ async def test_field_selectors_select(server: Server, path: str, selector: str, 
 
 async def test_unsupported_field_selectors_are_refused(server: Server, namespace: str) -> None:
     # A field that is not selectable.
-    await refused(
+    await bad_request(
         server.api.list(leases(namespace), fieldSelector="spec.holder=x"),
-        400,
-        "BadRequest",
         '"spec.holder" is not a known field selector: only "metadata.name", "metadata.namespace"',
     )
 
     # Field selectors know no sets.
-    await refused(
+    await bad_request(
         server.api.list(leases(namespace), fieldSelector="metadata.name in (a)"),
-        400,
-        "BadRequest",
         "invalid selector: 'metadata.name in (a)'; can't understand 'metadata.name in (a)'",
     )
 
@@ -120,12 +116,7 @@ async def test_unsupported_field_selectors_are_refused(server: Server, namespace
     await server.api.create(secrets(namespace), secret("a"))
     await server.api.create(secrets(namespace), {**secret("b"), "type": "example.com/other"})
     assert names_of(await server.api.list(secrets(namespace), fieldSelector="type=Opaque")) == ["a"]
-    await refused(
-        server.api.list(secrets(namespace), fieldSelector="data=x"),
-        400,
-        "BadRequest",
-        "field label not supported: data",
-    )
+    await bad_request(server.api.list(secrets(namespace), fieldSelector="data=x"), "field label not supported: data")
 
 
 async def test_a_list_is_read_in_pages(server: Server, path: str) -> None:
@@ -168,13 +159,11 @@ async def test_a_list_is_read_in_pages(server: Server, path: str) -> None:
 
 async def test_options_of_a_list_are_checked(server: Server, path: str) -> None:
     # A limit is a number.
-    await refused(server.api.get(path, limit="x"), 400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax')
+    await bad_request(server.api.get(path, limit="x"), 'strconv.ParseInt: parsing "x": invalid syntax')
 
     # A continue token is the servers.
-    await refused(
+    await bad_request(
         server.api.get(path, limit=1, **{"continue": "garbage"}),
-        400,
-        "BadRequest",
         saying="invalid continue token: continue key is not valid",
     )
 

@@ -1,8 +1,6 @@
 """Names and the rest of metadata: what is generated, and what is refused with which words."""
 
-import pytest
-
-from tests.conformance.answers import refused
+from tests.conformance.answers import invalid
 from tests.conformance.grounds import Server, only
 from tests.conformance.objects import configmap, configmaps
 from tests.controlplane.api import Object
@@ -27,10 +25,8 @@ LABEL_VALUE = (
 
 @each("name", ["Bad_Name", "a/b", "-a", "a..b"], ids=["upper-case", "slash", "dash", "dots"])
 async def test_a_name_must_be_a_subdomain(server: Server, namespace: str, name: str) -> None:
-    await refused(
+    await invalid(
         server.api.create(configmaps(namespace), configmap(name)),
-        422,
-        "Invalid",
         f'ConfigMap "{name}" is invalid: metadata.name: Invalid value: "{name}": {SUBDOMAIN}',
         causes=[("FieldValueInvalid", "metadata.name")],
     )
@@ -38,19 +34,15 @@ async def test_a_name_must_be_a_subdomain(server: Server, namespace: str, name: 
 
 async def test_a_name_is_checked(server: Server, namespace: str) -> None:
     # A name has at most 253 characters.
-    await refused(
+    await invalid(
         server.api.create(configmaps(namespace), configmap("x" * 254)),
-        422,
-        "Invalid",
         saying=": must be no more than 253 characters",
         causes=[("FieldValueInvalid", "metadata.name")],
     )
 
     # A name is required.
-    await refused(
+    await invalid(
         server.api.create(configmaps(namespace), {"metadata": {}}),
-        422,
-        "Invalid",
         'ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required',
         causes=[("FieldValueRequired", "metadata.name")],
     )
@@ -80,37 +72,20 @@ async def test_names_are_generated(server: Server, namespace: str) -> None:
 @each(
     ("metadata", "field", "words"),
     [
-        pytest.param(
-            {"labels": {"bad key!": "v"}}, "labels", f'Invalid value: "bad key!": {QUALIFIED_NAME}', id="label-key"
-        ),
-        pytest.param(
-            {"labels": {"k": "bad value!"}}, "labels", f'Invalid value: "bad value!": {LABEL_VALUE}', id="label-value"
-        ),
-        pytest.param(
-            {"labels": {"k": "v" * 64}},
-            "labels",
-            f'Invalid value: "{"v" * 64}": must be no more than 63 bytes',
-            id="long-label-value",
-        ),
-        pytest.param(
-            {"annotations": {"bad key!": "v"}},
-            "annotations",
-            f'Invalid value: "bad key!": {QUALIFIED_NAME}',
-            id="annotation-key",
-        ),
-        pytest.param(
+        ({"labels": {"bad key!": "v"}}, "labels", f'Invalid value: "bad key!": {QUALIFIED_NAME}'),
+        ({"labels": {"k": "bad value!"}}, "labels", f'Invalid value: "bad value!": {LABEL_VALUE}'),
+        ({"labels": {"k": "v" * 64}}, "labels", f'Invalid value: "{"v" * 64}": must be no more than 63 bytes'),
+        ({"annotations": {"bad key!": "v"}}, "annotations", f'Invalid value: "bad key!": {QUALIFIED_NAME}'),
+        (
             {"finalizers": ["nodomain"]},
             "finalizers[0]",
             'Invalid value: "nodomain": name is neither a standard finalizer name nor is it fully qualified',
-            id="finalizer-without-domain",
         ),
     ],
 )
 async def test_metadata_is_validated(server: Server, namespace: str, metadata: Object, field: str, words: str) -> None:
-    await refused(
+    await invalid(
         server.api.create(configmaps(namespace), configmap("a", **metadata)),
-        422,
-        "Invalid",
         f'ConfigMap "a" is invalid: metadata.{field}: {words}',
         causes=[("FieldValueInvalid", f"metadata.{field}")],
     )
@@ -118,20 +93,16 @@ async def test_metadata_is_validated(server: Server, namespace: str, metadata: O
 
 async def test_metadata_has_a_limit_and_is_checked_in_patches(server: Server, namespace: str) -> None:
     # Annotations have a limit together.
-    await refused(
+    await invalid(
         server.api.create(configmaps(namespace), configmap("a", annotations={"k": "v" * 256 * 1024})),
-        422,
-        "Invalid",
         'ConfigMap "a" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes',
         causes=[("FieldValueTooLong", "metadata.annotations")],
     )
 
     # Metadata is validated in patches too.
     await server.api.create(configmaps(namespace), configmap("a"))
-    await refused(
+    await invalid(
         server.api.patch(configmaps(namespace, "a"), {"metadata": {"labels": {"bad key!": "1"}}}),
-        422,
-        "Invalid",
         saying='metadata.labels: Invalid value: "bad key!": ',
         causes=[("FieldValueInvalid", "metadata.labels")],
     )
@@ -143,10 +114,8 @@ async def test_metadata_has_a_limit_and_is_checked_in_patches(server: Server, na
 async def test_an_owner_reference_is_complete(server: Server, namespace: str, missing: str) -> None:
     path = f"metadata.ownerReferences[0].{missing}"
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u", missing: ""}
-    await refused(
+    await invalid(
         server.api.create(configmaps(namespace), configmap("a", ownerReferences=[owner])),
-        422,
-        "Invalid",
         f'ConfigMap "a" is invalid: {path}: Required value: must not be empty',
         causes=[("FieldValueRequired", path)],
     )
@@ -156,10 +125,8 @@ async def test_one_owner_controls(server: Server, namespace: str) -> None:
     owners = [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": True} for name in ("o", "p")
     ]
-    await refused(
+    await invalid(
         server.api.create(configmaps(namespace), configmap("a", ownerReferences=owners)),
-        422,
-        "Invalid",
         saying='Only one reference can have Controller set to true. Found "true" in references for '
         "ConfigMap/o and ConfigMap/p",
         causes=[("FieldValueInvalid", "metadata.ownerReferences")],

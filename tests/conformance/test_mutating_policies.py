@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pytest
 
-from tests.conformance.answers import refused
+from tests.conformance.answers import Refusal, invalid
 from tests.conformance.grounds import Server, grounds
 from tests.conformance.objects import configmap, configmaps, job, jobs
 from tests.conformance.webhooks import CONFIGMAPS, Hooks, allow, note, patch
@@ -138,19 +138,11 @@ async def policies(server: Server, namespace: str) -> AsyncIterator[Policies]:
 @each(
     ("mutation", "value"),
     [
-        pytest.param(added(), "1", id="patch"),
-        pytest.param(applied("Object{data: {'added': '1'}}"), "1", id="apply"),
-        pytest.param(added("object.data.k + variables.second"), "vab", id="variables"),
-        pytest.param(
-            added("request.operation + string(namespaceObject.metadata.name == request.namespace)"),
-            "CREATEtrue",
-            id="request",
-        ),
-        pytest.param(
-            patched("object.data.k == 'v' ? [JSONPatch{op: 'add', path: '/data/added', value: 'c'}] : []"),
-            "c",
-            id="choice",
-        ),
+        (added(), "1"),
+        (applied("Object{data: {'added': '1'}}"), "1"),
+        (added("object.data.k + variables.second"), "vab"),
+        (added("request.operation + string(namespaceObject.metadata.name == request.namespace)"), "CREATEtrue"),
+        (patched("object.data.k == 'v' ? [JSONPatch{op: 'add', path: '/data/added', value: 'c'}] : []"), "c"),
     ],
 )
 async def test_a_policy_changes_an_object(hooks: Hooks, mutation: Object, value: str) -> None:
@@ -220,10 +212,8 @@ async def test_an_error_refuses_an_object_unless_it_is_ignored(policies: Policie
     await policies.store(added("object.data.none"))
     await policies.bind()
     await policies.until(lambda data: "refused" in data, "the policy to refuse")
-    failure = await refused(
+    failure = await Refusal(403, "Invalid")(
         policies.server.api.create(configmaps(policies.namespace), configmap("b", {"k": "v"})),
-        403,
-        "Invalid",
         saying=f"policy '{name}' with binding '{name}' denied request: {MISSING}",
     )
     assert failure.body["details"]["kind"] == "configmaps"
@@ -233,18 +223,12 @@ async def test_an_error_refuses_an_object_unless_it_is_ignored(policies: Policie
 @each(
     ("conditions", "mutation", "words"),
     [
-        pytest.param(
+        (
             [{"name": "c", "expression": "object.data.none == 'x'"}],
             added(),
             "expression 'object.data.none == 'x'' resulted in error: no such key: none",
-            id="condition",
         ),
-        pytest.param(
-            [],
-            patched("[JSONPatch{op: 'remove', path: '/data/none'}]"),
-            "JSON Patch: ",
-            id="patch",
-        ),
+        ([], patched("[JSONPatch{op: 'remove', path: '/data/none'}]"), "JSON Patch: "),
     ],
 )
 async def test_the_error_of_a_policy_names_what_failed(
@@ -318,7 +302,7 @@ async def test_policies_come_before_webhooks(policies: Policies, hooks: Hooks) -
 
 @each(
     ("reinvocation", "count"),
-    [pytest.param("Never", "1", id="never"), pytest.param("IfNeeded", "2", id="if-needed")],
+    [("Never", "1"), ("IfNeeded", "2")],
 )
 async def test_a_policy_is_applied_again_if_it_asks_for_it(hooks: Hooks, reinvocation: str, count: str) -> None:
     counted = added("'count' in object.data ? string(int(object.data.count) + 1) : '1'", "count")
@@ -347,44 +331,32 @@ async def test_a_webhook_is_called_again_after_a_later_one_has_changed_an_object
 @each(
     ("change", "words"),
     [
-        pytest.param({"matchConstraints": {}}, "spec.matchConstraints.resourceRules: Required value", id="rules"),
-        pytest.param(
-            {"mutations": []},
-            "spec.mutations: Required value: mutations must contain at least one item",
-            id="mutations",
-        ),
-        pytest.param(
+        ({"matchConstraints": {}}, "spec.matchConstraints.resourceRules: Required value"),
+        ({"mutations": []}, "spec.mutations: Required value: mutations must contain at least one item"),
+        (
             {"mutations": [{"patchType": "JSONPatch"}]},
             "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
-            id="expression",
         ),
-        pytest.param(
+        (
             {"mutations": [{"patchType": "Odd"}]},
-            'spec.mutations[0].patchType: Unsupported value: "Odd": supported values: "ApplyConfiguration", '
-            '"JSONPatch"',
-            id="type",
+            (
+                'spec.mutations[0].patchType: Unsupported value: "Odd": supported values: "ApplyConfiguration", '
+                '"JSONPatch"'
+            ),
         ),
-        pytest.param(
-            {"mutations": [added("nothing")]},
-            "spec.mutations[0].jsonPatch.expression: Invalid value: ",
-            id="undeclared",
-        ),
-        pytest.param(
-            {"variables": [{"name": "a", "expression": "variables.b"}]},
-            "spec.variables[0].expression: Invalid value: ",
-            id="variable",
-        ),
-        pytest.param(
+        ({"mutations": [added("nothing")]}, "spec.mutations[0].jsonPatch.expression: Invalid value: "),
+        ({"variables": [{"name": "a", "expression": "variables.b"}]}, "spec.variables[0].expression: Invalid value: "),
+        (
             {"matchConditions": [{"name": "a", "expression": "1"}]},
             "spec.matchConditions[0].expression: Invalid value: ",
-            id="condition",
         ),
-        pytest.param({"reinvocationPolicy": ""}, "spec.reinvocationPolicy: Required value", id="reinvocation"),
-        pytest.param(
+        ({"reinvocationPolicy": ""}, "spec.reinvocationPolicy: Required value"),
+        (
             {"matchConstraints": {"resourceRules": [{**CONFIGMAPS, "operations": ["DELETE"]}]}},
-            'spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", '
-            '"CONNECT", "CREATE", "UPDATE"',
-            id="operation",
+            (
+                'spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", '
+                '"CONNECT", "CREATE", "UPDATE"'
+            ),
         ),
     ],
 )
@@ -392,7 +364,7 @@ async def test_an_invalid_policy_is_refused(server: Server, change: Object, word
     body = policy("invalid", added())
     body["spec"] |= change
     message = f'MutatingAdmissionPolicy.admissionregistration.k8s.io "invalid" is invalid: {words}'
-    await refused(server.api.create(POLICIES, body, dryRun="All"), 422, "Invalid", saying=message)
+    await invalid(server.api.create(POLICIES, body, dryRun="All"), saying=message)
 
 
 async def test_a_policy_and_its_binding_are_defaulted(server: Server) -> None:

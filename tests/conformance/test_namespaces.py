@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.answers import details_of, refused, send
+from tests.conformance.answers import already_exists, details_of, forbidden, invalid, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import NAMESPACES, configmap, configmaps, gone, job, jobs
 from tests.rows import each
@@ -45,29 +45,25 @@ async def test_a_new_namespace_is_active_and_has_its_name_as_a_label(server: Ser
 
 async def test_invalid_requests_for_namespaces_are_refused(server: Server) -> None:
     # A namespace is named like a host.
-    await refused(
+    await invalid(
         server.api.create(NAMESPACES, {"metadata": {"name": "a.b"}}),
-        422,
-        "Invalid",
         'Namespace "a.b" is invalid: metadata.name: Invalid value: "a.b": must not contain dots',
     )
 
     # Some namespaces stay.
-    await refused(
+    await forbidden(
         server.api.delete(f"{NAMESPACES}/default"),
-        403,
-        "Forbidden",
         'namespaces "default" is forbidden: this namespace may not be deleted',
     )
 
     # Nothing is found where no namespace is.
-    await refused(server.api.get(configmaps("nowhere", "a")), 404, "NotFound", 'configmaps "a" not found')
+    await not_found(server.api.get(configmaps("nowhere", "a")), 'configmaps "a" not found')
 
 
 @each("kind", ["configmaps", "jobs"])
 async def test_a_create_in_an_absent_namespace_is_refused(server: Server, kind: str) -> None:
     path, body = {"configmaps": (configmaps("nowhere"), configmap()), "jobs": (jobs("nowhere"), job())}[kind]
-    failure = await refused(server.api.create(path, body), 404, "NotFound", 'namespaces "nowhere" not found')
+    failure = await not_found(server.api.create(path, body), 'namespaces "nowhere" not found')
     assert details_of(failure) == {"name": "nowhere", "kind": "namespaces"}
 
 
@@ -84,10 +80,8 @@ async def test_deleting_a_namespace_returns_it_terminating(server: Server) -> No
 async def test_a_create_in_a_terminating_namespace_is_refused(
     server: Server, leaving: str, dry: dict[str, str]
 ) -> None:
-    failure = await refused(
+    failure = await forbidden(
         server.api.create(configmaps(leaving), configmap("late"), **dry),
-        403,
-        "Forbidden",
         f'configmaps "late" is forbidden: unable to create new content in namespace {leaving} because it is being '
         "terminated",
         causes=[("NamespaceTerminating", "metadata.namespace")],
@@ -102,14 +96,12 @@ async def test_a_terminating_namespace_is_deleted_with_its_objects(server: Serve
     assert patched["data"] == {"k": "w"}
 
     # A namespace that is leaving holds its name.
-    await refused(
+    await already_exists(
         server.api.create(NAMESPACES, {"metadata": {"name": leaving}}),
-        409,
-        "AlreadyExists",
         f'object is being deleted: namespaces "{leaving}" already exists',
     )
 
     # A namespace takes everything in it along.
     await server.api.patch(configmaps(leaving, "hold"), {"metadata": {"finalizers": None}})
     await gone(server.api, f"{NAMESPACES}/{leaving}")
-    await refused(server.api.get(configmaps(leaving, "hold")), 404, "NotFound")
+    await not_found(server.api.get(configmaps(leaving, "hold")))

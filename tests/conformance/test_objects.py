@@ -2,7 +2,7 @@
 
 import re
 
-from tests.conformance.answers import details_of, refused, send
+from tests.conformance.answers import already_exists, conflict, details_of, invalid, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, job, jobs, lease, leases
 from tests.controlplane.api import path_of
@@ -46,34 +46,28 @@ async def test_a_create_returns_the_object_with_its_metadata(server: Server, nam
     }
 
     # Create of what is there is 409.
-    failure = await refused(
-        server.api.create(configmaps(namespace), configmap("b")), 409, "AlreadyExists", 'configmaps "b" already exists'
+    failure = await already_exists(
+        server.api.create(configmaps(namespace), configmap("b")), 'configmaps "b" already exists'
     )
     assert details_of(failure) == {"name": "b", "kind": "configmaps"}
 
 
 async def test_an_absent_object_is_404(server: Server, namespace: str) -> None:
     # Get of what is not there is 404.
-    failure = await refused(
-        server.api.get(configmaps(namespace, "a")), 404, "NotFound", 'configmaps "a" not found', causes=[]
-    )
+    failure = await not_found(server.api.get(configmaps(namespace, "a")), 'configmaps "a" not found', causes=[])
     assert details_of(failure) == {"name": "a", "kind": "configmaps"}
 
     # Put of what is not there is 404.
-    await refused(
-        server.api.update(configmaps(namespace, "a"), configmap("a")), 404, "NotFound", 'configmaps "a" not found'
-    )
+    await not_found(server.api.update(configmaps(namespace, "a"), configmap("a")), 'configmaps "a" not found')
 
     # Patch of what is not there is 404.
-    await refused(
-        server.api.patch(configmaps(namespace, "a"), {"data": {}}), 404, "NotFound", 'configmaps "a" not found'
-    )
+    await not_found(server.api.patch(configmaps(namespace, "a"), {"data": {}}), 'configmaps "a" not found')
 
     # Delete of what is not there is 404.
-    await refused(server.api.delete(configmaps(namespace, "a")), 404, "NotFound", 'configmaps "a" not found')
+    await not_found(server.api.delete(configmaps(namespace, "a")), 'configmaps "a" not found')
 
     # Details name the group of a resource.
-    failure = await refused(server.api.get(jobs(namespace, "a")), 404, "NotFound", 'jobs.batch "a" not found')
+    failure = await not_found(server.api.get(jobs(namespace, "a")), 'jobs.batch "a" not found')
     assert details_of(failure) == {"name": "a", "group": "batch", "kind": "jobs"}
 
 
@@ -142,18 +136,14 @@ async def test_uid_and_timestamps_are_set_by_the_server(server: Server, namespac
 
     # The uid of a patch must be the objects.
     await server.api.create(configmaps(namespace), configmap("c"))
-    await refused(
+    await invalid(
         server.api.patch(configmaps(namespace, "c"), {"metadata": {"uid": ANOTHER_UID}}),
-        422,
-        "Invalid",
         f'ConfigMap "c" is invalid: metadata.uid: Invalid value: "{ANOTHER_UID}": field is immutable',
     )
 
     # The uid of a put must be the objects.
-    await refused(
+    await conflict(
         server.api.update(configmaps(namespace, "c"), configmap("c", uid=ANOTHER_UID)),
-        409,
-        "Conflict",
         saying=[
             'Operation cannot be fulfilled on configmaps "c": ',
             f"Precondition failed: UID in precondition: {ANOTHER_UID}, UID in object meta: ",
@@ -165,7 +155,7 @@ async def test_an_object_is_in_one_namespace(server: Server, namespace: str) -> 
     # An object may be in one namespace only.
     await server.api.create(configmaps(namespace), configmap("a"))
     other = path_of("v1", "configmaps", namespace="default", name="a")
-    await refused(server.api.get(other), 404, "NotFound")
+    await not_found(server.api.get(other))
 
     # Lists over all namespaces hold the objects of each.
     await server.api.create(configmaps(namespace), configmap("b", labels={"in": namespace}))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.answers import refused, send
+from tests.conformance.answers import forbidden, invalid, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import create_pod, names_of, pod, pod_spec, pods
 from tests.controlplane.api import path_of
@@ -61,10 +61,8 @@ async def test_a_pod_is_defaulted(server: Server, namespace: str) -> None:
 async def test_only_mutable_fields_of_a_pod_are_changed(server: Server, namespace: str) -> None:
     # The spec of a pod stays.
     await create_pod(server, namespace, pod())
-    await refused(
+    await invalid(
         server.api.patch(pods(namespace, "a"), {"spec": {"schedulerName": "other"}}),
-        422,
-        "Invalid",
         saying="spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,",
         causes=[("FieldValueForbidden", "spec")],
     )
@@ -76,10 +74,8 @@ async def test_only_mutable_fields_of_a_pod_are_changed(server: Server, namespac
     assert patched["metadata"]["generation"] == 2
 
     # A priority class must be there.
-    await refused(
+    await forbidden(
         create_pod(server, namespace, pod("b", pod_spec(priorityClassName="nowhere"))),
-        403,
-        "Forbidden",
         'pods "b" is forbidden: no PriorityClass with name nowhere was found',
     )
 
@@ -97,7 +93,7 @@ async def test_a_pod_without_a_node_is_deleted_at_once(server: Server, namespace
     answer = await server.api.delete(pods(namespace, "a"))
     assert answer["kind"] == "Pod"
     assert answer["metadata"]["deletionGracePeriodSeconds"] == 0
-    await refused(server.api.get(pods(namespace, "a")), 404, "NotFound")
+    await not_found(server.api.get(pods(namespace, "a")))
 
 
 async def test_a_pod_on_a_node_is_deleted_after_its_grace_period(server: Server, bound: str) -> None:
@@ -121,13 +117,13 @@ async def test_a_pod_on_a_node_is_deleted_after_its_grace_period(server: Server,
     # Without grace it is gone.
     await server.api.delete(bound)
     await server.api.delete(bound, grace=0)
-    await refused(server.api.get(bound), 404, "NotFound")
+    await not_found(server.api.get(bound))
 
 
 async def test_a_finished_pod_is_deleted_at_once(server: Server, bound: str) -> None:
     await server.api.patch(f"{bound}/status", {"status": {"phase": "Succeeded"}})
     await server.api.delete(bound)
-    await refused(server.api.get(bound), 404, "NotFound")
+    await not_found(server.api.get(bound))
 
 
 async def test_a_pod_is_evicted(server: Server, bound: str) -> None:

@@ -1,6 +1,6 @@
 """ResourceQuotas on numbers of objects: what is counted, what is refused, and what a deletion frees."""
 
-from tests.conformance.answers import refused
+from tests.conformance.answers import forbidden
 from tests.conformance.gangs import group
 from tests.conformance.grounds import Server, only
 from tests.conformance.objects import create_pod, job, jobs, lease, leases, pod, podgroups, pods, secret, secrets
@@ -36,13 +36,13 @@ async def test_a_quota_limits_the_number_of_objects(server: Server, namespace: s
     await server.api.create(leases(namespace), lease())
     exceeded = f"exceeded quota: q, requested: {LEASES}=1, used: {LEASES}=1, limited: {LEASES}=1"
     message = f'leases.coordination.k8s.io "b" is forbidden: {exceeded}'
-    await refused(server.api.create(leases(namespace), lease("b")), 403, "Forbidden", message)
-    await refused(server.api.create(leases(namespace), lease("b"), dryRun="All"), 403, "Forbidden", message)
+    await forbidden(server.api.create(leases(namespace), lease("b")), message)
+    await forbidden(server.api.create(leases(namespace), lease("b"), dryRun="All"), message)
 
     # Two entries may count the same objects; those that are exceeded are named.
     await server.api.create(secrets(namespace), secret())
     message = 'secrets "b" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=1, limited: secrets=1'
-    await refused(server.api.create(secrets(namespace), secret("b")), 403, "Forbidden", message)
+    await forbidden(server.api.create(secrets(namespace), secret("b")), message)
     await until_used(server, namespace, **{LEASES: "1", "secrets": "1", "count/secrets": "1"})
 
     # A change of an object needs nothing.
@@ -64,7 +64,7 @@ async def test_a_quota_for_pods_counts_those_that_have_not_ended(server: Server,
     await create_pod(server, namespace, pod())
     exceeded = "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
     message = f'pods "b" is forbidden: {exceeded}'
-    await refused(server.api.create(pods(namespace), pod("b")), 403, "Forbidden", message)
+    await forbidden(server.api.create(pods(namespace), pod("b")), message)
     await server.api.patch(f"{pods(namespace, 'a')}/status", {"status": {"phase": "Succeeded"}})
     await until_used(server, namespace, **{"pods": "0", "count/pods": "1"})
     await server.api.create(pods(namespace), pod("b"))
@@ -76,7 +76,7 @@ async def test_an_object_has_to_fit_into_each_quota(server: Server, namespace: s
     counted = "count/jobs.batch"
     exceeded = f"exceeded quota: narrow, requested: {counted}=1, used: {counted}=0, limited: {counted}=0"
     message = f'jobs.batch "a" is forbidden: {exceeded}'
-    await refused(server.api.create(jobs(namespace), job()), 403, "Forbidden", message)
+    await forbidden(server.api.create(jobs(namespace), job()), message)
 
 
 @only("1.36", "1.37")
@@ -86,7 +86,7 @@ async def test_a_quota_limits_pod_groups(server: Server, namespace: str) -> None
     await server.api.create(podgroups(server, namespace), group())
     exceeded = f"exceeded quota: q, requested: {counted}=1, used: {counted}=1, limited: {counted}=1"
     message = f'podgroups.scheduling.k8s.io "h" is forbidden: {exceeded}'
-    await refused(server.api.create(podgroups(server, namespace), group("h")), 403, "Forbidden", message)
+    await forbidden(server.api.create(podgroups(server, namespace), group("h")), message)
     await server.api.delete(podgroups(server, namespace, "g"))
     await until_used(server, namespace, **{counted: "0"})
     await server.api.create(podgroups(server, namespace), group("h"))

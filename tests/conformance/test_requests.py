@@ -1,8 +1,6 @@
 """Invalid requests: credentials, paths, methods and bodies."""
 
-import pytest
-
-from tests.conformance.answers import refused, send
+from tests.conformance.answers import Refusal, bad_request, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, jobs
 from tests.controlplane.api import path_of
@@ -13,7 +11,7 @@ NO_METHOD = "the server does not allow this method on the requested resource"
 
 
 async def test_an_unknown_token_is_401(server: Server, namespace: str) -> None:
-    await refused(server.stranger("nobody").get(configmaps(namespace)), 401, "Unauthorized", "Unauthorized")
+    await Refusal(401, "Unauthorized")(server.stranger("nobody").get(configmaps(namespace)), "Unauthorized")
 
 
 @each("path", ["/healthz", "/livez", "/readyz"])
@@ -26,16 +24,16 @@ async def test_unauthenticated_clients_get_the_health(server: Server, path: str)
 @each(
     "path",
     [
-        pytest.param("/api/v2", id="version-of-the-core"),
-        pytest.param("/apis/batch/v9", id="version-of-a-group"),
-        pytest.param("/api/v1/nothings", id="resource-of-the-core"),
-        pytest.param("/apis/batch/v1/namespaces/default/nothings", id="resource-of-a-group"),
-        pytest.param("/apis/batch/v1/namespaces/default/jobs/a/nothing", id="subresource"),
-        pytest.param("/api/v1/namespaces/default/namespaces", id="cluster-resource-in-a-namespace"),
+        "/api/v2",
+        "/apis/batch/v9",
+        "/api/v1/nothings",
+        "/apis/batch/v1/namespaces/default/nothings",
+        "/apis/batch/v1/namespaces/default/jobs/a/nothing",
+        "/api/v1/namespaces/default/namespaces",
     ],
 )
 async def test_an_unserved_resource_is_404_with_a_status(server: Server, path: str) -> None:
-    await refused(server.api.get(path), 404, "NotFound", NO_RESOURCE)
+    await not_found(server.api.get(path), NO_RESOURCE)
 
 
 @each("path", ["/nope", "/apis/nope.example.com", "/apis/nope.example.com/v1"])
@@ -48,17 +46,15 @@ async def test_an_unknown_path_is_404_in_plain_text(server: Server, path: str) -
 @each(
     ("method", "path"),
     [
-        pytest.param("POST", configmaps("default", "a"), id="post-to-an-object"),
-        pytest.param("PUT", configmaps("default"), id="put-to-a-collection"),
-        pytest.param("PATCH", configmaps("default"), id="patch-of-a-collection"),
-        pytest.param("POST", path_of("v1", "configmaps"), id="post-without-namespace"),
-        pytest.param("DELETE", path_of("v1", "namespaces"), id="delete-of-all-namespaces"),
-        pytest.param("DELETE", jobs("default", "a") + "/status", id="delete-of-a-status"),
-        pytest.param(
-            "GET", path_of("v1", "pods", namespace="default", name="a") + "/eviction", id="get-of-an-eviction"
-        ),
-        pytest.param("GET", path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews"), id="get-of-reviews"),
-        pytest.param("POST", "/version", id="post-to-version"),
+        ("POST", configmaps("default", "a")),
+        ("PUT", configmaps("default")),
+        ("PATCH", configmaps("default")),
+        ("POST", path_of("v1", "configmaps")),
+        ("DELETE", path_of("v1", "namespaces")),
+        ("DELETE", jobs("default", "a") + "/status"),
+        ("GET", path_of("v1", "pods", namespace="default", name="a") + "/eviction"),
+        ("GET", path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews")),
+        ("POST", "/version"),
     ],
 )
 async def test_a_method_that_a_path_does_not_have_is_405(server: Server, method: str, path: str) -> None:
@@ -93,20 +89,17 @@ async def test_a_body_that_is_no_object_is_400(server: Server, namespace: str, b
 @each(
     ("body", "words"),
     [
-        pytest.param(
+        (
             {"metadata": {"name": 5}},
             "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string",
-            id="number-for-text",
         ),
-        pytest.param(
+        (
             {"metadata": {"name": "a"}, "data": []},
             "json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string",
-            id="list-for-map",
         ),
-        pytest.param(
+        (
             {"metadata": {"name": "a"}, "data": {"k": 1}},
             "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
-            id="number-in-map",
         ),
     ],
 )
@@ -118,35 +111,27 @@ async def test_a_body_of_wrong_types_is_400(server: Server, namespace: str, body
 
 async def test_a_body_with_another_name_or_kind_than_its_path_is_refused(server: Server, namespace: str) -> None:
     # A body of another version is 400.
-    await refused(
+    await bad_request(
         server.api.create(configmaps(namespace), {**configmap(), "apiVersion": "v2"}),
-        400,
-        "BadRequest",
         saying='ConfigMap in version "v2" cannot be handled as a ConfigMap',
     )
 
     # A body of another kind is 400.
-    await refused(
+    await bad_request(
         server.api.create(configmaps(namespace), {**configmap(), "kind": "Secret"}),
-        400,
-        "BadRequest",
         saying='Secret in version "v1" cannot be handled as a ConfigMap',
     )
 
     # A put under another name is 400.
     await server.api.create(configmaps(namespace), configmap("a"))
-    await refused(
+    await bad_request(
         server.api.update(configmaps(namespace, "a"), configmap("b")),
-        400,
-        "BadRequest",
         "the name of the object (b) does not match the name on the URL (a)",
     )
 
     # A put has a name.
-    await refused(
+    await bad_request(
         server.api.update(configmaps(namespace, "a"), {"metadata": {}}),
-        400,
-        "BadRequest",
         "the name of the object (a based on URL) was undeterminable: name must be provided",
     )
 

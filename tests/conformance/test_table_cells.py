@@ -34,24 +34,17 @@ def ended(code: int, reason: str) -> Object:
 @each(
     ("status", "row"),
     [
-        pytest.param({}, ["0/1", "Pending", "0"], id="pending"),
-        pytest.param(
-            {"phase": "Running", "conditions": READY, "containerStatuses": [RUNNING]},
-            ["1/1", "Running", "0"],
-            id="runs",
-        ),
-        pytest.param(
-            {"phase": "Succeeded", "containerStatuses": [ended(0, "Completed")]}, ["0/1", "Completed", "0"], id="ended"
-        ),
-        pytest.param({"phase": "Failed", "containerStatuses": [ended(1, "Error")]}, ["0/1", "Error", "0"], id="failed"),
-        pytest.param({"phase": "Failed", "reason": "Evicted"}, ["0/1", "Evicted", "0"], id="reason-of-the-pod"),
-        pytest.param(
+        ({}, ["0/1", "Pending", "0"]),
+        ({"phase": "Running", "conditions": READY, "containerStatuses": [RUNNING]}, ["1/1", "Running", "0"]),
+        ({"phase": "Succeeded", "containerStatuses": [ended(0, "Completed")]}, ["0/1", "Completed", "0"]),
+        ({"phase": "Failed", "containerStatuses": [ended(1, "Error")]}, ["0/1", "Error", "0"]),
+        ({"phase": "Failed", "reason": "Evicted"}, ["0/1", "Evicted", "0"]),
+        (
             {
                 "phase": "Pending",
                 "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}],
             },
             ["0/1", "SchedulingGated", "0"],
-            id="gated",
         ),
     ],
 )
@@ -73,12 +66,8 @@ async def test_the_status_of_a_pod_is_that_of_its_containers(
 @each(
     ("inits", "row"),
     [
-        pytest.param([], ["0/2", "Pending", "0"], id="not-begun"),
-        pytest.param(
-            [{**ended(0, "Completed"), "name": "one"}, {**RUNNING, "name": "side"}],
-            ["1/2", "Pending", "0"],
-            id="sidecar",
-        ),
+        ([], ["0/2", "Pending", "0"]),
+        ([{**ended(0, "Completed"), "name": "one"}, {**RUNNING, "name": "side"}], ["1/2", "Pending", "0"]),
     ],
 )
 async def test_the_status_of_a_pod_before_its_containers(

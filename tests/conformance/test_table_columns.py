@@ -91,16 +91,14 @@ async def test_columns_of_config_maps_secrets_and_leases(server: Server, namespa
 @each(
     ("spec", "row"),
     [
-        pytest.param(
+        (
             {"ports": [{"port": 80}, {"name": "b", "port": 1, "protocol": "UDP"}], "selector": {"b": "2", "a": "1"}},
             ["ClusterIP", "IP", "<none>", "80/TCP,1/UDP", "AGE", "a=1,b=2"],
-            id="cluster-ip",
         ),
-        pytest.param({"clusterIP": "None"}, ["ClusterIP", "None", "<none>", "<none>", "AGE", "<none>"], id="headless"),
-        pytest.param(
+        ({"clusterIP": "None"}, ["ClusterIP", "None", "<none>", "<none>", "AGE", "<none>"]),
+        (
             {"type": "ExternalName", "externalName": "example.com"},
             ["ExternalName", "<none>", "example.com", "<none>", "AGE", "<none>"],
-            id="external-name",
         ),
     ],
 )

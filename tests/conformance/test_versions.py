@@ -1,6 +1,6 @@
 """resourceVersions: conflicts of writes, and deletes with preconditions."""
 
-from tests.conformance.answers import refused, send
+from tests.conformance.answers import Refusal, conflict, invalid, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, jobset, jobsets, lease, leases
 from tests.controlplane.api import Object
@@ -36,10 +36,8 @@ async def test_a_put_with_an_old_version_is_a_conflict(server: Server, namespace
     # A put from an old version is a conflict.
     created = await server.api.create(configmaps(namespace), configmap("b"))
     await server.api.patch(configmaps(namespace, "b"), {"data": {"k": "v"}})
-    await refused(
+    await conflict(
         server.api.update(configmaps(namespace, "b"), created),
-        409,
-        "Conflict",
         f'Operation cannot be fulfilled on configmaps "b": {MODIFIED}',
     )
 
@@ -49,28 +47,24 @@ async def test_a_put_with_an_old_version_is_a_conflict(server: Server, namespace
     assert replaced["data"] == {"k": "2"}
 
     # A version is a number.
-    await refused(
-        server.api.update(configmaps(namespace, "a"), configmap("a", resourceVersion="abc")), 500, "", saying="abc"
+    await Refusal(500, "")(
+        server.api.update(configmaps(namespace, "a"), configmap("a", resourceVersion="abc")), saying="abc"
     )
 
 
 async def test_some_kinds_require_the_version_in_a_put(server: Server, namespace: str) -> None:
     # Some kinds want the version in a put.
     await server.api.create(leases(namespace), lease("a"))
-    await refused(
+    await invalid(
         server.api.update(leases(namespace, "a"), lease("a")),
-        422,
-        "Invalid",
         saying="metadata.resourceVersion: Invalid value: 0: must be specified for an update",
         causes=[("FieldValueInvalid", "metadata.resourceVersion")],
     )
 
     # Custom resources want the version in a put.
     await server.api.create(jobsets(namespace), jobset())
-    await refused(
+    await invalid(
         server.api.update(jobsets(namespace, "a"), jobset()),
-        422,
-        "Invalid",
         saying="metadata.resourceVersion: Invalid value: 0: must be specified for an update",
     )
 
@@ -79,21 +73,17 @@ async def test_versions_in_a_patch_and_a_create_are_checked(server: Server, name
     # A patch from an old version is a conflict.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     await server.api.patch(configmaps(namespace, "a"), {"data": {"k": "v"}})
-    await refused(
+    await conflict(
         server.api.patch(
             configmaps(namespace, "a"),
             {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}, "data": {"k": "w"}},
         ),
-        409,
-        "Conflict",
         f'Operation cannot be fulfilled on configmaps "a": {MODIFIED}',
     )
 
     # What is created has no version yet.
-    failure = await refused(
+    failure = await Refusal(500, "")(
         server.api.create(configmaps(namespace), configmap("b", resourceVersion="1")),
-        500,
-        "",
         "resourceVersion should not be set on objects to be created",
     )
     assert "reason" not in failure.body
@@ -115,4 +105,4 @@ async def test_a_delete_with_a_failed_precondition_is_a_conflict(server: Server,
     preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     answer = await send(server.api, "DELETE", configmaps(namespace, "c"), {"preconditions": preconditions})
     assert answer.status == 200
-    await refused(server.api.get(configmaps(namespace, "c")), 404, "NotFound")
+    await not_found(server.api.get(configmaps(namespace, "c")))

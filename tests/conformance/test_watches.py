@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.conformance.answers import refused
+from tests.conformance.answers import Refusal, bad_request
 from tests.conformance.grounds import Server
 from tests.conformance.objects import jobsets, lease, leases
 from tests.controlplane.api import ApiFailure, Parameter, WatchEvent
@@ -162,17 +162,17 @@ async def test_initial_events_end_with_a_bookmark(history: History) -> None:
 
 async def test_options_of_a_watch_are_checked(history: History) -> None:
     # The version of a watch is a number.
-    await refused(history.watched(1, resourceVersion="abc"), 500, "", saying='Invalid value: "abc"')
+    await Refusal(500, "")(history.watched(1, resourceVersion="abc"), saying='Invalid value: "abc"')
 
     # A watch parses its selectors.
-    await refused(history.watched(1, labelSelector="a in x"), 400, "BadRequest")
-    await refused(history.watched(1, fieldSelector="spec.x=1"), 400, "BadRequest")
+    await bad_request(history.watched(1, labelSelector="a in x"))
+    await bad_request(history.watched(1, fieldSelector="spec.x=1"))
 
 
 async def test_a_watch_from_a_compacted_version_is_expired(server: Server, namespace: str) -> None:
     """JobSets came after the server's first versions, so nothing is remembered of those."""
     events = server.api.watch(jobsets(namespace), resourceVersion="1", timeoutSeconds=5)
-    await refused(first(1, events), 410, "Expired", saying="too old resource version: 1 (")
+    await Refusal(410, "Expired")(first(1, events), saying="too old resource version: 1 (")
 
 
 async def test_a_watch_from_a_future_version_waits_for_it(history: History) -> None:
