@@ -30,10 +30,25 @@ async def test_a_job_is_defaulted(server: Server, namespace: str) -> None:
         "podReplacementPolicy": "TerminatingOrFailed",
         "suspend": True,
     }
-    assert {key: spec.get(key) for key in expected} == expected
-    (container,) = spec["template"]["spec"]["containers"]
-    assert (container["imagePullPolicy"], container["terminationMessagePolicy"]) == ("Always", "File")
-    assert spec["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+    assert spec.keys() == {*expected, "selector", "template"}
+    assert {key: spec[key] for key in expected} == expected
+    assert spec["template"]["spec"] == {
+        "containers": [
+            {
+                "name": "c",
+                "image": "i",
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "imagePullPolicy": "Always",
+            }
+        ],
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "nobody",
+    }
 
     # A jobs selector is its uid and its pods are labelled.
     created = await server.api.create(jobs(namespace), job("b"))

@@ -42,6 +42,11 @@ async def test_a_pod_is_defaulted(server: Server, namespace: str) -> None:
         "terminationGracePeriodSeconds": 30,
         "enableServiceLinks": True,
         "securityContext": {},
+        "serviceAccountName": "default",
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            for key in ("not-ready", "unreachable")
+        ],
         "priority": 0,
         "preemptionPolicy": "PreemptLowerPriority",
     }

@@ -15,22 +15,35 @@ from tests.rows import each
 PHASES: list[Phase] = ["mutating", "validating"]
 
 
-async def test_webhook_configurations_are_defaulted(hooks: Hooks) -> None:
+@each("phase", PHASES)
+async def test_webhook_configurations_are_defaulted(hooks: Hooks, phase: Phase) -> None:
     entry = hooks.entry("hook")
-    del entry["timeoutSeconds"]
-    body = hooks.configuration("mutating", entry)
-    created = await hooks.server.api.create(CONFIGURATIONS["mutating"], body, dryRun="All")
-    (entry,) = created["webhooks"]
-    expected = {
-        "failurePolicy": "Fail",
-        "matchPolicy": "Equivalent",
-        "objectSelector": {},
-        "timeoutSeconds": 10,
-        "reinvocationPolicy": "Never",
-    }
-    assert {key: entry.get(key) for key in expected} == expected
-    assert entry["rules"] == [{**CONFIGMAPS, "scope": "*"}]
+    del entry["timeoutSeconds"], entry["namespaceSelector"]
+    created = await hooks.server.api.create(CONFIGURATIONS[phase], hooks.configuration(phase, entry), dryRun="All")
+    assert created["webhooks"] == [
+        {
+            **entry,
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "timeoutSeconds": 10,
+            "rules": [{**CONFIGMAPS, "scope": "*"}],
+            **({"reinvocationPolicy": "Never"} if phase == "mutating" else {}),
+        }
+    ]
     assert created["metadata"]["generation"] == 1
+
+
+async def test_a_put_of_a_webhook_configuration_has_a_version(hooks: Hooks) -> None:
+    body = hooks.configuration("mutating")
+    path = f"{CONFIGURATIONS['mutating']}/{body['metadata']['name']}"
+    await hooks.server.api.create(CONFIGURATIONS["mutating"], body)
+    await invalid(
+        hooks.server.api.update(path, body),
+        saying="metadata.resourceVersion: Invalid value: 0: must be specified for an update",
+    )
+    await hooks.server.api.delete(path)
 
 
 @each("phase", PHASES)

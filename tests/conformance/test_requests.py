@@ -94,6 +94,10 @@ async def test_a_body_that_is_no_object_is_400(server: Server, namespace: str, b
             "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string",
         ),
         (
+            {"metadata": {"name": "a", "labels": {"k": 1}}},
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        (
             {"metadata": {"name": "a"}, "data": []},
             "json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gangctl.api.meta import GANG_MODE, GANG_REF
-from gangctl.sandbox.admission.hooks import ConditionError, Conditions, check
+from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.sandbox.objects import Object
 from gangctl.webhooks.configurations import JOBSET_CONDITION
 from tests.rows import each
@@ -41,19 +41,3 @@ def hold(condition: dict[str, str], new: Object | None, old: Object | None = Non
 )
 def test_the_jobset_condition_matches_gangs_only(new: Object, old: Object | None, asked: bool) -> None:
     assert hold(JOBSET_CONDITION, new, old) is asked
-
-
-BROKEN = {"name": "broken", "expression": "object.data.nothing == 'x'"}
-
-
-def test_an_absent_field_is_an_error_unless_another_condition_is_false() -> None:
-    values: Object = {"object": {"data": {}}, "oldObject": None, "request": {}}
-    with pytest.raises(ConditionError, match="no such key: nothing"):
-        Conditions([BROKEN]).hold(values)
-    assert not Conditions([BROKEN, {"name": "no", "expression": "false"}]).hold(values)
-    assert Conditions([]).hold(values)
-
-
-@each(("expression", "good"), [("1 +", False), ("has(object.a) || true", True)])
-def test_an_expression_is_compiled_before_it_is_used(expression: str, good: bool) -> None:
-    assert (check(expression) == "") is good

@@ -14,7 +14,6 @@ from tests.sandbox.definitions import (
     ME,
     OPEN,
     WIDGETS,
-    conditions,
     create,
     definition,
     established,
@@ -28,22 +27,6 @@ from tests.sandbox.definitions import (
 @pytest.fixture
 def api(sandbox: Sandbox) -> Api:
     return sandbox.api
-
-
-async def test_a_definition_is_defaulted_and_established(api: Api) -> None:
-    created = await create(api, definition())
-    names = {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"}
-    nothing = {"plural": "", "kind": ""}
-    assert created["spec"]["names"] == names
-    assert created["spec"]["conversion"] == {"strategy": "None"}
-    assert created["status"] == {"conditions": None, "acceptedNames": nothing, "storedVersions": ["v1"]}
-    found = await established(api)
-    assert conditions(found) == [
-        ("NamesAccepted", "True", "NoConflicts"),
-        ("Established", "True", "InitialNamesAccepted"),
-    ]
-    assert found["status"]["acceptedNames"] == names
-    assert found["metadata"]["generation"] == 1
 
 
 async def _served(api: Api, schema: Object | None = None, **fields: Any) -> None:
@@ -84,22 +67,6 @@ async def test_custom_objects_are_pruned_and_defaulted(api: Api) -> None:
     assert warnings == ['unknown field "extra"', 'unknown field "spec.inner.odd"', 'unknown field "spec.odd"']
     with pytest.raises(StatusError, match=r'strict decoding error: unknown field "spec.odd"'):
         await api.create(kind, "default", widget({"odd": 1}), ME, WriteOptions(field_validation="Strict"))
-
-
-async def test_the_status_is_written_separately_if_it_is_a_subresource(api: Api) -> None:
-    ready = {"type": "object", "properties": {"ready": {"type": "boolean"}}}
-    await _served(api, {"type": "object", "properties": {"spec": OPEN, "status": ready}}, subresources={"status": {}})
-    kind = api.kind(WIDGETS)
-    made = await api.create(kind, "default", widget({"a": 1}, status={"ready": True}), ME)
-    assert "status" not in made
-    both = {"spec": {"a": 2}, "status": {"ready": True}}
-    read = await api.patch(kind, "default", "w", both, "merge", ME, subresource="status")
-    assert (read["spec"], read["status"], read["metadata"]["generation"]) == ({"a": 1}, {"ready": True}, 1)
-    with pytest.raises(StatusError) as caught:
-        await api.patch(kind, "default", "w", {"status": {"ready": "x"}}, "merge", ME, subresource="status")
-    assert caught.value.message.endswith(
-        'status.ready: Invalid value: "string": ready in body must be of type boolean: "string"'
-    )
 
 
 async def test_each_served_version_shows_the_stored_object(api: Api) -> None:

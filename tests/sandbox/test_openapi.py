@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.sandbox.kinds import MINORS
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import NotYet, wait_for
@@ -54,23 +53,6 @@ async def test_every_reference_in_a_schema_exists(wire: Wire) -> None:
         assert {each.removeprefix("#/components/schemas/") for each in references} <= set(schemas), path
 
 
-async def test_the_schema_of_a_kind_has_its_group_version_and_kind(wire: Wire) -> None:
-    schemas = (await _document(wire, "apis/batch/v1"))["components"]["schemas"]
-    kind = [{"group": "batch", "version": "v1", "kind": "Job"}]
-    assert schemas["io.k8s.api.batch.v1.Job"]["x-kubernetes-group-version-kind"] == kind
-    parallelism = schemas["io.k8s.api.batch.v1.JobSpec"]["properties"]["parallelism"]
-    assert parallelism == {"type": "integer", "format": "int32"}
-
-
-@each("minor", MINORS)
-async def test_pods_name_their_group_as_their_minor_does(minor: str) -> None:
-    async with Sandbox(SandboxOptions(minor=minor, tls=False)) as sandbox, Wire(sandbox.url, sandbox.token()) as wire:
-        properties = (await _document(wire, "api/v1"))["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"][
-            "properties"
-        ]
-    assert ("workloadRef" in properties, "schedulingGroup" in properties) == (minor == "1.35", minor != "1.35")
-
-
 async def test_custom_resources_have_the_schema_of_their_definition(wire: Wire) -> None:
     await wire.send("POST", DEFINITIONS, WIDGETS)
 
@@ -102,11 +84,6 @@ async def test_the_schema_of_a_jobset_has_its_fields(wire: Wire) -> None:
     assert "gangConfig" not in spec["properties"]
     job = spec["properties"]["replicatedJobs"]["items"]["properties"]["template"]["properties"]["spec"]
     assert "schedulingGroup" in job["properties"]["template"]["properties"]["spec"]["properties"]
-
-
-async def test_an_unserved_group_version_has_no_document(wire: Wire) -> None:
-    assert (await wire.get("/openapi/v3/apis/apps/v1")).status == 404
-    assert (await wire.get("/openapi/v4")).status == 404
 
 
 @pytest.fixture

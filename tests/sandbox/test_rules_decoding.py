@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.quantity import parse_quantity
-from gangctl.sandbox.api import Api, Caller, WriteOptions
-from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.api import Api
 from gangctl.sandbox.kinds import MINORS
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules.fields import canonical, fields_of, parse
@@ -21,28 +19,6 @@ JOBS = "jobs.batch"
 def job(pod: Object | None = None, **spec: object) -> Object:
     containers = [{"name": "c", "image": "i"}]
     return {"template": {"spec": {"restartPolicy": "Never", "containers": containers, **(pod or {})}}, **spec}
-
-
-async def _create(validation: str, spec: Object) -> list[str]:
-    api, warnings = Api(), list[str]()
-    body = {"metadata": {"name": "x"}, "spec": spec}
-    options = WriteOptions(field_validation=validation)
-    await api.create(api.kind(JOBS), "default", body, Caller("me"), options, warnings=warnings)
-    return warnings
-
-
-UNKNOWN = job({"bar": 1, "containers": [{"name": "c", "image": "i", "baz": 1}]}, foo=1)
-PATHS = ["spec.template.spec.containers[0].baz", "spec.template.spec.bar", "spec.foo"]
-
-
-async def test_unknown_fields_are_warned_of_or_refused() -> None:
-    assert await _create("Warn", UNKNOWN) == [f'unknown field "{path}"' for path in PATHS]
-    assert await _create("Ignore", UNKNOWN) == []
-    with pytest.raises(StatusError) as caught:
-        await _create("Strict", UNKNOWN)
-    listed = ", ".join(f'unknown field "{path}"' for path in PATHS)
-    subject = 'Job in version "v1" cannot be handled as a Job'
-    assert (caught.value.code, caught.value.message) == (400, f"{subject}: strict decoding error: {listed}")
 
 
 async def test_empty_fields_are_dropped() -> None:

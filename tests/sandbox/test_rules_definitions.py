@@ -14,7 +14,6 @@ from tests.sandbox.definitions import (
     definition,
     established,
     of_field,
-    renamed,
     version,
     widget,
 )
@@ -33,16 +32,8 @@ def api(sandbox: Sandbox) -> Api:
 @each(
     ("body", "words"),
     [
-        (
-            renamed(definition(), name="foo"),
-            'metadata.name: Invalid value: "foo": must be spec.names.plural+"."+spec.group',
-        ),
         (definition(scope=""), "spec.scope: Required value"),
         (definition(version("")), "spec.versions[0].name: Required value"),
-        (
-            definition({"name": "v1", "served": True, "storage": True}),
-            "spec.versions[0].schema.openAPIV3Schema: Required value",
-        ),
     ],
 )
 async def test_an_invalid_definition_is_refused(api: Api, body: Object, words: str) -> None:
@@ -64,21 +55,14 @@ async def test_conversion_by_webhook_is_refused(api: Api) -> None:
         await create(api, definition(conversion={"strategy": "Webhook"}))
 
 
-SIZE: Object = {"type": "integer", "minimum": 1, "maximum": 10}
-
-
 @each(
     ("schema", "value", "words"),
     [
-        (SIZE, 0, "spec.a: Invalid value: 0: spec.a in body should be greater than or equal to 1"),
-        (SIZE, 11, "spec.a: Invalid value: 11: spec.a in body should be less than or equal to 10"),
-        (SIZE, "x", 'spec.a: Invalid value: "string": spec.a in body must be of type integer: "string"'),
         (
             {"type": "integer", "format": "int32"},
             3000000000,
             '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.a',
         ),
-        ({"type": "string", "maxLength": 3}, "abcd", "spec.a: Too long: may not be more than 3 bytes"),
         (
             {"type": "string", "minLength": 2},
             "a",
@@ -90,7 +74,6 @@ SIZE: Object = {"type": "integer", "minimum": 1, "maximum": 10}
             "nope",
             'spec.a: Invalid value: "nope": spec.a in body must be of type date-time: "nope"',
         ),
-        ({"type": "string", "enum": ["A", "B"]}, "C", 'spec.a: Unsupported value: "C": supported values: "A", "B"'),
         (
             {"x-kubernetes-int-or-string": True},
             1.5,
@@ -110,11 +93,6 @@ SIZE: Object = {"type": "integer", "minimum": 1, "maximum": 10}
             },
             [{"k": "a"}, {"k": "a"}],
             'spec.a[1]: Duplicate value: {"k":"a"}',
-        ),
-        (
-            {"type": "array", "items": {"type": "string"}, "maxItems": 1},
-            ["a", "b"],
-            "spec.a: Too many: 2: must have at most 1 item",
         ),
         (
             {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 3", "message": "too small"}]},

@@ -20,37 +20,6 @@ def pod(**spec: object) -> Object:
     return {"containers": [copy(CONTAINER)], **spec}
 
 
-async def test_a_new_pod_is_defaulted() -> None:
-    created = await create(Api(), PODS, spec=pod())
-    lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
-    assert created["spec"] == {
-        "containers": [
-            {
-                **CONTAINER,
-                "resources": {},
-                "terminationMessagePath": "/dev/termination-log",
-                "terminationMessagePolicy": "File",
-                "imagePullPolicy": "Always",
-            }
-        ],
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
-        "dnsPolicy": "ClusterFirst",
-        "serviceAccountName": "default",
-        "serviceAccount": "default",
-        "securityContext": {},
-        "schedulerName": "default-scheduler",
-        "tolerations": [
-            {"key": "node.kubernetes.io/not-ready", **lost},
-            {"key": "node.kubernetes.io/unreachable", **lost},
-        ],
-        "priority": 0,
-        "enableServiceLinks": True,
-        "preemptionPolicy": "PreemptLowerPriority",
-    }
-
-
 @each(
     ("image", "policy"),
     [
@@ -104,18 +73,9 @@ async def test_the_global_default_priority_class_is_applied() -> None:
     assert (created["spec"]["priorityClassName"], created["spec"]["priority"]) == ("usual", 5)
 
 
-@each(
-    ("spec", "words"),
-    [
-        ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
-        (
-            {"serviceAccountName": "nope"},
-            'error looking up service account default/nope: serviceaccount "nope" not found',
-        ),
-    ],
-)
-async def test_a_pod_with_an_absent_class_or_account_is_forbidden(spec: Object, words: str) -> None:
-    error = await refused(Api(), PODS, spec=pod(**spec))
+async def test_a_pod_with_an_absent_account_is_forbidden() -> None:
+    error = await refused(Api(), PODS, spec=pod(serviceAccountName="nope"))
+    words = 'error looking up service account default/nope: serviceaccount "nope" not found'
     assert (error.code, error.message) == (403, f'pods "x" is forbidden: {words}')
 
 
@@ -135,15 +95,10 @@ async def test_a_gated_pod_has_a_condition() -> None:
     [
         ("1.37", "schedulingGroup", {"podGroupName": "g"}),
         ("1.36", "schedulingGroup", {"podGroupName": "g"}),
-        ("1.35", "workloadRef", {"name": "w", "podGroup": "g", "podGroupReplicaKey": "0"}),
+        ("1.35", "workloadRef", {"name": "w", "podGroup": "g"}),
     ],
 )
-async def test_the_reference_is_kept_with_its_gate_and_is_immutable(minor: str, field: str, reference: Object) -> None:
-    api = Api(minor)
-    created = await create(api, PODS, spec=pod(**{field: reference}))
-    assert created["spec"][field] == reference
-    (words,) = messages(await patch_refused(api, PODS, {"spec": {field: None}}))
-    assert words == FIXED
+async def test_the_reference_is_dropped_without_its_gate(minor: str, field: str, reference: Object) -> None:
     off = Api(minor, gates={"GenericWorkload": False})
     assert field not in (await create(off, PODS, spec=pod(**{field: reference})))["spec"]
 

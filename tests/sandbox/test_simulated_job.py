@@ -138,21 +138,6 @@ async def test_a_work_queue_is_done_when_one_pod_succeeded_and_the_others_ended(
     assert done["status"]["succeeded"] == 2
 
 
-async def test_a_work_queue_gets_no_new_pods_after_a_success() -> None:
-    async with stage() as on:
-        await add_nodes(on.api, 1)
-        await on.create(JOBS, job(parallelism=3))
-        first, second, third = await on.until_phase("Running", 3)
-        await on.simulated.kubelet.finish(first)
-        await on.idle()
-        await on.simulated.kubelet.fail(second)
-        await on.idle()
-        assert len(await on.pods()) == 3
-        await on.simulated.kubelet.fail(third)
-        done = await ending(on, "j", "Complete")
-    assert (done["status"]["succeeded"], done["status"]["failed"]) == (1, 2)
-
-
 def by_index(pods: list[Object], index: int) -> Object:
     """The running pod of an index."""
     (pod,) = (pod for pod in pods if pod["metadata"]["labels"][INDEX] == str(index))
@@ -198,19 +183,6 @@ async def test_an_index_fails_after_its_own_backoff_limit() -> None:
     assert (failed["status"]["completedIndexes"], failed["status"]["failedIndexes"]) == ("0,2", "1")
 
 
-async def test_a_job_fails_with_too_many_failed_indexes() -> None:
-    async with stage() as on:
-        await add_nodes(on.api, 1)
-        await on.create(JOBS, per_index(backoffLimitPerIndex=0, maxFailedIndexes=1))
-        await on.until_phase("Running", 3)
-        await fail(on, 0)
-        await on.until_phase("Running", 2)
-        await fail(on, 2)
-        failed = await ending(on, "j", "Failed")
-    assert reason_of(failed) == "MaxFailedIndexesExceeded"
-    assert failed["status"]["failedIndexes"] == "0,2"
-
-
 async def test_a_deleted_pod_leaves_its_number_of_failures_to_the_next() -> None:
     async with stage() as on:
         await add_nodes(on.api, 1)
@@ -243,31 +215,6 @@ async def test_an_ignored_failure_does_not_count() -> None:
         status = (await on.get(JOBS, "j"))["status"]
     assert (annotations[FAILURES], annotations["batch.kubernetes.io/job-index-ignored-failure-count"]) == ("0", "3")
     assert status.get("failed", 0) == 0
-
-
-async def test_a_rule_fails_an_index_at_once() -> None:
-    async with stage() as on:
-        await add_nodes(on.api, 1)
-        await on.create(JOBS, ruled("FailIndex"))
-        await on.until_phase("Running", 3)
-        await fail(on, 1, 42)
-        status = (await on.get(JOBS, "j"))["status"]
-        assert (status["failedIndexes"], status["active"]) == ("1", 2)
-        await fail(on, 0, 1)
-        assert (await on.get(JOBS, "j"))["status"]["failedIndexes"] == "1"
-
-
-async def test_a_rule_fails_a_job_at_once() -> None:
-    async with stage() as on:
-        await add_nodes(on.api, 1)
-        await on.create(JOBS, ruled("FailJob"))
-        pods = await on.until_phase("Running", 3)
-        await fail(on, 1, 42)
-        failed = await ending(on, "j", "Failed")
-    assert reason_of(failed) == "PodFailurePolicy"
-    (message,) = (c["message"] for c in failed["status"]["conditions"] if c["type"] == "Failed")
-    name = by_index(pods, 1)["metadata"]["name"]
-    assert message == f"Container main for pod t/{name} failed with exit code 42 matching FailJob rule at index 0"
 
 
 async def test_failed_pods_are_replaced_until_the_backoff_limit() -> None:
