@@ -13,7 +13,7 @@ from tests.conformance.grounds import Server, grounds
 from tests.conformance.objects import configmap, configmaps, job, jobs
 from tests.conformance.webhooks import CONFIGMAPS, Hooks, allow, note, patch
 from tests.controlplane.api import ApiFailure, Object, path_of
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.rows import each
 
 # In 1.35 they are beta, and off.
@@ -180,10 +180,7 @@ async def test_a_policy_needs_a_binding(policies: Policies) -> None:
     change = {"spec": {"matchResources": {"objectSelector": {"matchLabels": {"mine": None, "yours": "1"}}}}}
     await policies.server.api.patch(f"{BINDINGS}/{policies.name('a')}", change)
 
-    async def unbound() -> bool:
-        return not await bound()
-
-    await wait_for(unbound, "the change of the binding")
+    await read_until(bound, lambda pods: not pods, "the change of the binding")
     assert await policies.create("c", labels={"yours": "1"}) == {"k": "v", "added": "1"}
 
 

@@ -5,8 +5,8 @@ from tests.conformance.gangs import group
 from tests.conformance.grounds import Server, only
 from tests.conformance.objects import create_pod, job, jobs, lease, leases, pod, podgroups, pods, secret, secrets
 from tests.conformance.tables import ask, cells, shown
-from tests.controlplane.api import Object, path_of
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.api import path_of
+from tests.controlplane.wait import read_until
 
 LEASES = "count/leases.coordination.k8s.io"
 
@@ -22,13 +22,11 @@ async def limit(server: Server, namespace: str, name: str = "q", **hard: str) ->
 
 
 async def until_used(server: Server, namespace: str, name: str = "q", **used: str) -> None:
-    async def so() -> bool:
-        status: Object = (await server.api.get(quotas(namespace, name)))["status"]
-        if status.get("used") != used:
-            raise NotYet(str(status))
-        return True
-
-    await wait_for(so, f"the quota {name} to count {used}")
+    await read_until(
+        lambda: server.api.get(quotas(namespace, name)),
+        lambda obj: obj["status"].get("used") == used,
+        f"the quota {name} to count {used}",
+    )
 
 
 async def test_a_quota_limits_the_number_of_objects(server: Server, namespace: str) -> None:

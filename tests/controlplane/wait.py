@@ -12,6 +12,7 @@ HUNG_SECONDS = 300.0
 
 # One check and the pause after it count for no more: a machine that was suspended has done nothing meanwhile.
 _COUNTED_SECONDS = 10.0
+_SHOWN = 4000
 
 
 class NotYet(Exception):  # noqa: N818 - it is an answer, not an error
@@ -50,3 +51,32 @@ async def wait_for(
             raise TimeoutError(f"waited {hung:g} s for {what}; last seen: {seen}") from cause
         await asyncio.sleep(interval)
         waited += min(time.monotonic() - began, max(_COUNTED_SECONDS, 2 * interval))
+
+
+async def read_until(
+    read: Callable[[], Awaitable[T]],
+    holds: Callable[[T], object],
+    what: str = "the condition",
+    *,
+    interval: float = 0.05,
+    tolerate: tuple[type[Exception], ...] = (),
+) -> T:
+    """Read again and again until what was read holds, and return it; the TimeoutError says what was read last."""
+
+    async def condition() -> tuple[T]:
+        value = await read()
+        if not holds(value):
+            raise NotYet(repr(value)[:_SHOWN])
+        return (value,)
+
+    (value,) = await wait_for(condition, what, interval=interval, tolerate=tolerate)
+    return value
+
+
+async def wait_until(look: Callable[[], T], what: str = "the condition", *, interval: float = 0.05) -> T:
+    """Wait for something truthy that is here to be looked at: no request is needed for it."""
+
+    async def condition() -> T:
+        return look()
+
+    return await wait_for(condition, what, interval=interval)

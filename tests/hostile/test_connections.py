@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.controlplane.wait import wait_for
+from tests.controlplane.wait import wait_for, wait_until
 from tests.hostile.calls import PATHS, SECONDS, check, ganged, post, raw, review, until_closed
 from tests.hostile.listener import BRIEF, Child, listening
 from tests.hostile.profiles import tries
@@ -84,10 +84,7 @@ def opened(child: Child, stack: ExitStack, count: int, first: bytes) -> list[soc
 async def few_left(child: Child) -> None:
     """Wait until the connections have ended."""
 
-    async def ended() -> bool:
-        return child.open_files() < 50
-
-    await wait_for(ended, what="connections to end")
+    await wait_until(lambda: child.open_files() < 50, "connections to end")
 
 
 def status_of(answer: bytes) -> int:

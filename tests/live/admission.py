@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import USER
@@ -143,13 +143,11 @@ class Queues:
     async def until(self, owner: str, kind: str, *, status: bool = True) -> Object:
         """Wait until a condition of a Workload is what it should be; the Workload."""
 
-        async def met() -> Object:
-            workload = await self.workload(owner)
-            if holds(workload, kind) is not status:
-                raise NotYet(str(workload.get("status")))
-            return workload
-
-        return await wait_for(met, what=f"{owner} to be {kind}={status}")
+        return await read_until(
+            lambda: self.workload(owner),
+            lambda workload: holds(workload, kind) is status,
+            f"{owner} to be {kind}={status}",
+        )
 
     async def entry(self, owner: str, check: str, state: str) -> Object:
         """Wait until a check's entry of a Workload has this state; the entry."""

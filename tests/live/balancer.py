@@ -16,7 +16,7 @@ from typing import Final, Self
 
 import aiohttp
 
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import wait_until
 from tests.live.gangctl import Gangctl
 
 _PERIOD_SECONDS: Final = 0.1
@@ -66,12 +66,9 @@ class Balancer:
     async def settled(self, *endpoints: Gangctl) -> None:
         """Wait until exactly these are sent to."""
 
-        async def exactly() -> bool:
-            if set(self.endpoints) != set(endpoints):
-                raise NotYet(str([each.process.name for each in self.endpoints]))
-            return True
-
-        await wait_for(exactly, what=f"endpoints {[each.process.name for each in endpoints]}")
+        await wait_until(
+            lambda: set(self.endpoints) == set(endpoints), f"endpoints {[each.process.name for each in endpoints]}"
+        )
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None:

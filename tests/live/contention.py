@@ -16,7 +16,7 @@ from gangctl.demo.scenario import CPUS, JOBSETS, PODS
 from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.kubelet import JOBSET_NAME, Kubelet, Outcome
 from tests.controlplane.nodes import add_nodes, remove_nodes
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS as API
 from tests.live.cluster import Cluster
@@ -120,13 +120,7 @@ async def contend(cluster: Cluster, *, gangs: bool, to_the_end: bool = True) -> 
 
 
 async def _everybody(cluster: Cluster) -> None:
-    async def arrived() -> bool:
-        pods = len(await cluster.pods())
-        if pods < JOBSETS * PODS:
-            raise NotYet(f"{pods} pods exist")
-        return True
-
-    await wait_for(arrived, what="all pods to exist")
+    await read_until(cluster.pods, lambda pods: len(pods) >= JOBSETS * PODS, "all pods to exist")
 
 
 async def _full(cluster: Cluster, *, gangs: bool) -> Sight:

@@ -19,7 +19,7 @@ from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import Ports
 from tests.controlplane.process import Process
-from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
+from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for, wait_until
 from tests.live.observe import webhooks_noticed
 from tests.manifests.files import MANIFESTS
 from tests.manifests.rbac import rbac_objects
@@ -154,10 +154,7 @@ class Gangctl:
     async def ended(self) -> None:
         """Wait until the process, which was asked to end, has."""
 
-        async def over() -> bool:
-            return not self.process.running
-
-        await wait_for(over, what=f"{self.process.name} to end")
+        await wait_until(lambda: not self.process.running, f"{self.process.name} to end")
 
     async def close(self) -> None:
         """End the process and give its ports back."""

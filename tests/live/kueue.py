@@ -9,7 +9,7 @@ from typing import Any, Final
 from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.components import kueue
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import read_until
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
 
@@ -146,13 +146,7 @@ def _ended(pod: Object) -> bool:
 async def until(cluster: Cluster, name: str, what: str, condition: Any) -> Life:
     """Wait until a JobSet stands so."""
 
-    async def met() -> Life:
-        life = await look(cluster, name)
-        if not condition(life):
-            raise NotYet(str(life)[:600])
-        return life
-
-    return await wait_for(met, what=f"{name} {what}")
+    return await read_until(lambda: look(cluster, name), condition, f"{name} {what}")
 
 
 async def runs(cluster: Cluster, name: str, pods: int) -> Life:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.controlplane.api import UNREACHABLE, ApiFailure
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, wait_for, wait_until
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 
@@ -77,12 +77,7 @@ class Load:
         """Wait until so many more have been answered."""
         wanted = len(self.outcomes) + creates
 
-        async def answered() -> bool:
-            if len(self.outcomes) < wanted:
-                raise NotYet(f"{len(self.outcomes)} of {wanted}")
-            return True
-
-        await wait_for(answered, f"{creates} more creates", interval=0.02)
+        await wait_until(lambda: len(self.outcomes) >= wanted, f"{creates} more creates", interval=0.02)
 
     async def well(self, creates: int = 10) -> None:
         """Wait until so many more have been answered and none of the last ones failed."""

@@ -17,7 +17,7 @@ from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.components.kueue import NAMESPACE
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.live import kueue
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl
@@ -152,10 +152,8 @@ class Team:
             yield made
 
     async def _open(self, name: str) -> None:
-        async def active() -> bool:
-            queue = await self.queued(name).cluster_queue()
-            if queue is None or queue.active is None or not queue.active.status:
-                raise NotYet(str(queue))
-            return True
-
-        await wait_for(active, f"the queue of {name} to be active")
+        await read_until(
+            lambda: self.queued(name).cluster_queue(),
+            lambda queue: queue is not None and queue.active is not None and queue.active.status,
+            f"the queue of {name} to be active",
+        )

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.live.cluster import Cluster, Gangs, reference_of
 
 _FENCES: Final = {
@@ -93,13 +93,7 @@ async def gang_of(
 
 
 async def no_gang(cluster: Cluster) -> None:
-    async def gone() -> bool:
-        names = (await cluster.gangs()).names
-        if names:
-            raise NotYet(f"{names} exist")
-        return True
-
-    await wait_for(gone, what="the gang's objects to be gone")
+    await read_until(cluster.gangs, lambda gangs: not gangs.names, "the gang's objects to be gone")
 
 
 async def running_pods(cluster: Cluster, count: int) -> list[Object]:
@@ -169,14 +163,11 @@ async def min_counts(
     group: str,
     pods: int,
 ) -> None:
-    async def changed() -> bool:
-        gangs = await cluster.gangs()
-        counts = (gangs.min_counts(workload)["w"], gangs.group_min_count(group))
-        if counts != (pods, pods):
-            raise NotYet(f"minCounts {counts}")
-        return True
-
-    await wait_for(changed, what=f"minCount {pods}")
+    await read_until(
+        cluster.gangs,
+        lambda gangs: (gangs.min_counts(workload)["w"], gangs.group_min_count(group)) == (pods, pods),
+        f"minCount {pods}",
+    )
 
 
 async def live_min_counts(cluster: Cluster, expected: list[int]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gangctl.pathways.words import API_VERSION, KIND, PLURAL, UPSTREAM_LEASE
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import Gangctl
 from tests.live.rights import Right, refusals
@@ -66,21 +66,16 @@ class PathwaysPlace(Cluster):
         return await wait_for(said, f"{name} to be {wanted}")
 
     async def no_jobset(self, name: str = "pw") -> None:
-        async def gone() -> bool:
-            return await self.found_jobset(name) is None
-
-        await wait_for(gone, f"JobSet {name} to be gone")
+        await read_until(lambda: self.found_jobset(name), lambda jobset: jobset is None, f"JobSet {name} to be gone")
 
     async def counted(self, number: int, **labels: str) -> None:
         """Wait until gangctl counts so many PathwaysJobs here."""
 
-        async def so() -> bool:
-            found = await self.gangctl.metric("gangctl_pathways_jobs", {"namespace": self.namespace, **labels})
-            if found != number:
-                raise NotYet(f"{found:.0f}")
-            return True
-
-        await wait_for(so, what=f"{number} PathwaysJobs {labels} to be counted")
+        await read_until(
+            lambda: self.gangctl.metric("gangctl_pathways_jobs", {"namespace": self.namespace, **labels}),
+            lambda value: value == number,
+            f"{number} PathwaysJobs {labels} to be counted",
+        )
 
     def written(self) -> list[str]:
         """What gangctl has written here of JobSets and PathwaysJobs; what was refused does not count."""

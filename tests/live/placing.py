@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.plane import ADMIN, ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 
 _PENDING: Final = re.compile(r'^scheduler_pending_pods\{queue="(\w+)"\} (\S+)$', re.MULTILINE)
 _BINDING: Final = re.compile(r'^scheduler_goroutines\{operation="binding"\} (\S+)$', re.MULTILINE)
@@ -77,13 +77,7 @@ async def nothing_to_place(plane: ControlPlane, *, full: bool = False, held: boo
     probe = await plane.api.create(path_of("v1", "pods", namespace=_PROBES), _probe())
     path = path_of("v1", "pods", namespace=_PROBES, name=probe["metadata"]["name"])
     try:
-
-        async def refused() -> bool:
-            if not _refused(await plane.api.get(path)):
-                raise NotYet("it is not refused yet")
-            return True
-
-        await wait_for(refused, "the scheduler to refuse a pod")
+        await read_until(lambda: plane.api.get(path), _refused, "the scheduler to refuse a pod")
 
         async def placed() -> bool:
             before = await _without_node(plane)

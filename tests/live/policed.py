@@ -13,7 +13,7 @@ from typing import Any, Final
 from tests.cli.run import Answer, process
 from tests.controlplane.api import Answer as Response
 from tests.controlplane.api import ApiFailure, Object, path_of
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.definitions import serve
@@ -102,13 +102,11 @@ class Policed:
     async def until(self, status: int, raw: Object = PLAIN, words: str = "") -> Response:
         """Wait until a dry run is answered so: the API server learns of a webhook when it gets round to it."""
 
-        async def answered() -> Response:
-            answer = await self.dry(raw)
-            if answer.status != status or words not in answer.text + str(answer.headers.getall("Warning", [])):
-                raise NotYet(f"{answer.status} {answer.text[:500]} {answer.headers.getall('Warning', [])}")
-            return answer
-
-        return await wait_for(answered, what=f"status {status} {words}")
+        return await read_until(
+            lambda: self.dry(raw),
+            lambda answer: answer.status == status and words in answer.text + str(answer.headers.getall("Warning", [])),
+            f"status {status} {words}",
+        )
 
     async def counted(self, path: str, **results: int) -> Object:
         """Wait until the status of a policy has these results of a scan, and 0 for others; the status."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.components.addon import remove_namespace
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.rights import Right
@@ -71,13 +71,11 @@ class Policies:
     async def has_status(self, path: str, reason: str = "InForce") -> None:
         """Wait until a status has the condition."""
 
-        async def said() -> bool:
-            status = (await self.api.get(path)).get("status") or {}
-            if reason not in {each["reason"] for each in status.get("conditions", [])}:
-                raise NotYet(str(status))
-            return True
-
-        await wait_for(said, f"the status to say {reason}")
+        await read_until(
+            lambda: self.api.get(path),
+            lambda obj: reason in {one["reason"] for one in (obj.get("status") or {}).get("conditions", [])},
+            f"the status to say {reason}",
+        )
 
     async def without_status(self, path: str) -> None:
         """It has no status."""
@@ -86,13 +84,11 @@ class Policies:
     async def counted(self) -> None:
         """Wait until the status has what a scan found."""
 
-        async def seen() -> bool:
-            status = (await self.api.get(self.policy)).get("status") or {}
-            if not status.get("results", {}).get("fail"):
-                raise NotYet(str(status))
-            return True
-
-        await wait_for(seen, "the scan's counts")
+        await read_until(
+            lambda: self.api.get(self.policy),
+            lambda obj: (obj.get("status") or {}).get("results", {}).get("fail"),
+            "the scan's counts",
+        )
 
     async def reported(self, words: str = "none at all") -> None:
         """Wait until the report has the result."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from tests.controlplane.api import ApiFailure
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import read_until, wait_for
 from tests.live import kueue
 from tests.live.observe import said
 from tests.live.policy_rights_checks import WITH_LIMITS, policies
@@ -26,13 +26,11 @@ async def _counted(stage: Stage, verdict: str) -> None:
     """Wait until one JobSet of the namespace is counted with this verdict."""
     labels = {"namespace": stage.cluster.namespace, "verdict": verdict}
 
-    async def counted() -> bool:
-        found = await stage.gangctl.metric("gangctl_fit_verdicts", labels)
-        if found != 1:
-            raise NotYet(f"{found:.0f} of {labels}")
-        return True
-
-    await wait_for(counted, f"one JobSet to be {verdict}")
+    await read_until(
+        lambda: stage.gangctl.metric("gangctl_fit_verdicts", labels),
+        lambda value: value == 1,
+        f"one JobSet to be {verdict}",
+    )
 
 
 async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:

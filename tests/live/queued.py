@@ -14,7 +14,7 @@ from gangctl.kueue.states import Status, status_of
 from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
 from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS
 
@@ -156,10 +156,8 @@ class Queued:
     async def until(self, name: str, phase: str, reason: str = "") -> Status:
         """Wait until it stands there, for this reason of Kueue's if one is given."""
 
-        async def there() -> Status:
-            status = await self.status(name)
-            if status.phase != phase or (reason and status.reason != reason):
-                raise NotYet(f"{status.label} {status.reason}: {status.message} {status.detail}")
-            return status
-
-        return await wait_for(there, f"{name} to be {phase} {reason}")
+        return await read_until(
+            lambda: self.status(name),
+            lambda status: status.phase == phase and (not reason or status.reason == reason),
+            f"{name} to be {phase} {reason}",
+        )

@@ -12,7 +12,7 @@ from gangctl.policy.load import load_policy
 from gangctl.policy.model import API_VERSION, POLICY_KIND
 from tests.controlplane.api import path_of
 from tests.controlplane.nodes import add_nodes, remove_nodes
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import read_until
 from tests.live.observe import gang_of, pods_refused
 from tests.live.rights import Right
 from tests.live.rights_stage import Stage
@@ -21,13 +21,9 @@ from tests.live.rights_stage import Stage
 async def _is(stage: Stage, number: int, name: str, **labels: str) -> None:
     """Wait until a metric has the value."""
 
-    async def counted() -> bool:
-        found = await stage.gangctl.metric(name, labels)
-        if found != number:
-            raise NotYet(f"{name} of {labels} is {found:.0f}")
-        return True
-
-    await wait_for(counted, what=f"{name} of {labels} to be {number}")
+    await read_until(
+        lambda: stage.gangctl.metric(name, labels), lambda value: value == number, f"{name} of {labels} to be {number}"
+    )
 
 
 async def _blocked(stage: Stage, reason: str, number: int = 1) -> None:

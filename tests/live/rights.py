@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.audit_log import is_write
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import read_until
 from tests.live.gangctl import OWN_NAMESPACE
 from tests.manifests.files import documents
 from tests.manifests.rbac import RBAC
@@ -154,10 +154,8 @@ async def _until(api: ApiClient, user: str, right: Right, *, allowed: bool) -> N
     review: Object = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
     review["spec"] = {"user": user, "groups": groups, "resourceAttributes": attributes}
 
-    async def seen() -> bool:
-        answer = await api.create(_REVIEWS, review)
-        if answer["status"]["allowed"] is not allowed:
-            raise NotYet(str(answer["status"]))
-        return True
-
-    await wait_for(seen, what=f"{right} to be {'granted' if allowed else 'gone'}")
+    await read_until(
+        lambda: api.create(_REVIEWS, review),
+        lambda answer: answer["status"]["allowed"] is allowed,
+        f"{right} to be {'granted' if allowed else 'gone'}",
+    )

@@ -9,7 +9,7 @@ from typing import Final
 import aiohttp
 
 from tests.controlplane.api import ApiFailure, Object
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for, wait_until
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl
@@ -89,10 +89,7 @@ class Stage:
         if not seen:
             return
 
-        async def looked() -> bool:
-            return self.read(*rights)
-
-        await wait_for(looked, "the list that shows it: no watch does")
+        await wait_until(lambda: self.read(*rights), "the list that shows it: no watch does")
 
     async def refused_again(self, *rights: Right) -> None:
         """Wait until something is refused once more for want of each of these."""
@@ -141,10 +138,7 @@ class Stage:
     async def composites(self, count: int) -> None:
         """Wait until there are so many CompositePodGroups."""
 
-        async def there() -> bool:
-            return await self.has(COMPOSITES) == count
-
-        await wait_for(there, f"{count} CompositePodGroups")
+        await read_until(lambda: self.has(COMPOSITES), lambda there: there == count, f"{count} CompositePodGroups")
 
 
 def collection(cluster: Cluster, plural: str, name: str | None = None) -> str:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.controlplane.api import UNREACHABLE, ApiFailure
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import USER, Gangctl
@@ -90,10 +90,8 @@ async def a_gangctl_that_starts_first_waits_for_it(own: Cluster) -> None:
         await own.asked()
         await own.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
 
-        async def ganged() -> bool:
-            owners = [o["metadata"]["ownerReferences"][0]["name"] for o in (await own.gangs()).groups.values()]
-            if "js" not in owners:
-                raise NotYet(str(owners))
-            return True
-
-        await wait_for(ganged, what="its gang")
+        await read_until(
+            own.gangs,
+            lambda gangs: "js" in [o["metadata"]["ownerReferences"][0]["name"] for o in gangs.groups.values()],
+            "its gang",
+        )

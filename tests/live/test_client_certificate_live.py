@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.controlplane.api import ApiFailure
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import wait_for
+from tests.controlplane.wait import wait_for, wait_until
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import Gangctl
@@ -37,19 +36,14 @@ def present_certificate(plane: ControlPlane, host: str) -> None:
 async def test_the_api_server_must_send_its_client_certificate(own: Cluster) -> None:
     plane = own.plane
     async with Gangctl(plane, "--webhook-client-ca", str(plane.ca)) as gangctl:
-
-        async def asked() -> ApiFailure:
-            return await refused(own.create_jobset(GANGED, dry_run=True))
-
         # Before API servers have noticed the webhook, they let a JobSet pass.
-        failure = await wait_for(asked, what="gangctl to be asked", tolerate=(AssertionError,))
+        failure = await wait_for(
+            lambda: refused(own.create_jobset(GANGED, dry_run=True)), "gangctl to be asked", tolerate=(AssertionError,)
+        )
         assert failure.status == 500
         assert "a client certificate is required here" in failure.message
 
-        async def logged() -> bool:
-            return "request refused" in gangctl.log
-
-        await wait_for(logged, what="gangctl to tell of it")
+        await wait_until(lambda: "request refused" in gangctl.log, "gangctl to tell of it")
         present_certificate(plane, gangctl.webhook_address)
         await plane.restart("kube-apiserver")
         await wait_for(gangctl.is_ready, what="gangctl to be ready again")

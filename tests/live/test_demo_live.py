@@ -14,7 +14,7 @@ from tests.controlplane.api import Object, list_items, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("demo"), pytest.mark.timeout(900)]
 
@@ -103,13 +103,11 @@ async def test_the_demo_on_existing_nodes_ends_whole_jobsets(empty_plane: Contro
 async def test_an_interrupted_demo_cleans_up(empty_plane: ControlPlane) -> None:
     demo = await start(empty_plane, "--nodes", "--start-controller", "--yes")
 
-    async def pods_bound() -> bool:
-        pods = await empty_plane.api.list(path_of("v1", "pods"))
-        if not any(pod["spec"].get("nodeName") for pod in pods):
-            raise NotYet(f"{len(pods)} pods")
-        return True
-
-    await wait_for(pods_bound, what="the first act")
+    await read_until(
+        lambda: empty_plane.api.list(path_of("v1", "pods")),
+        lambda pods: any(pod["spec"].get("nodeName") for pod in pods),
+        "the first act",
+    )
     demo.send_signal(signal.SIGINT)
     answer = await ended(demo)
     assert answer.code == 130, answer.err

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.controlplane.api import Object, path_of
-from tests.controlplane.wait import wait_for
+from tests.controlplane.wait import read_until, wait_for
 from tests.live.cluster import Cluster
 from tests.live.policed import named, policing
 from tests.policies.native import BINDINGS, POLICIES
@@ -45,10 +45,7 @@ async def test_an_exported_policy_is_not_evaluated_twice(bare: Cluster, tmp_path
             await cluster.api.patch(path, native, kind="apply", fieldManager="test")
         await policed.in_force(own, reason="Exported")
 
-        async def unregistered() -> bool:
-            return not await webhooks(cluster)
-
-        await wait_for(unregistered, "the webhook to go")
+        await read_until(lambda: webhooks(cluster), lambda hooks: not hooks, "the webhook to go")
         await policed.until(422, words=f"ValidatingAdmissionPolicy '{name}'")
         jobsets = tmp_path / "jobsets.yaml"
         jobsets.write_text(yaml.safe_dump_all(placed(cluster, named("a", team="a"), named("b"))))

@@ -17,7 +17,7 @@ from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for, wait_until
 from tests.jobsets import jobset, rj
 from tests.live.admission import install
 from tests.live.admission_rights import granted
@@ -106,10 +106,7 @@ class Place(Cluster):
         return await wait_for(come, what=f"{name} to be {phase}")
 
     async def gone(self, name: str = "js") -> None:
-        async def absent() -> bool:
-            return await self.gang(name) is None
-
-        await wait_for(absent, what=f"Gang {name} to be gone")
+        await read_until(lambda: self.gang(name), lambda gang: gang is None, f"Gang {name} to be gone")
 
     def written(self, since: int) -> list[str]:
         """What gangctl wrote of Gang objects here."""
@@ -203,11 +200,9 @@ async def test_a_foreign_object_is_left_alone(place: Place) -> None:
     assert await place.gang() == made
     await place.api.delete(place.gang_path())
 
-    async def ours() -> bool:
-        gang = await place.gang()
-        return gang is not None and "ownerReferences" in gang["metadata"]
-
-    await wait_for(ours, what="gangctl's own")
+    await read_until(
+        place.gang, lambda gang: gang is not None and "ownerReferences" in gang["metadata"], "gangctl's own"
+    )
 
 
 async def test_the_object_of_a_jobset_without_a_gang_is_deleted(place: Place) -> None:
@@ -221,16 +216,10 @@ async def test_the_object_of_a_jobset_without_a_gang_is_deleted(place: Place) ->
 async def test_gangctl_works_without_the_definition(place: Place, gang_plane: ControlPlane) -> None:
     await withdraw(gang_plane.api, definitions().values())
 
-    async def reported() -> bool:
-        return "the cluster does not have their definition" in place.gangctl.log
-
-    await wait_for(reported, what="gangctl to say so")
+    await wait_until(lambda: "the cluster does not have their definition" in place.gangctl.log, "gangctl to say so")
     await place.submit()
 
-    async def ganged() -> bool:
-        return bool((await place.gangs()).workloads)
-
-    await wait_for(ganged, what="the gang")
+    await read_until(place.gangs, lambda gangs: gangs.workloads, "the gang")
     await serve(gang_plane.api, definitions().values())
     await wait_for(place.gang, what="its Gang")
 
@@ -305,11 +294,7 @@ async def test_without_list_or_watch_no_deleted_object_is_recreated(verb: str, p
             await place.submit("other")
             await says(place, "other")
             if await place.gang() is not None:
-
-                async def listed() -> bool:
-                    return lack.listed(since)
-
-                await wait_for(listed, what="the list that has told of it: no watch has")
+                await wait_until(lambda: lack.listed(since), "the list that has told of it: no watch has")
     await says(place)
 
 

@@ -16,7 +16,7 @@ from tests.controlplane.api import Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import NODES, add_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.causes import why
 from tests.live.cluster import JOBSETS, Cluster
@@ -149,13 +149,11 @@ async def test_slices_of_two_jobs_start_all_or_none_and_each_in_one_rack(cluster
 
 
 async def others_run(cluster: Cluster, gone: str) -> None:
-    async def run() -> bool:
-        names = Counter(pod["metadata"]["labels"][JOBSET] for pod in await running_pods(cluster, 6))
-        if gone in names:
-            raise NotYet(str(names))
-        return True
-
-    await wait_for(run, what="the other job to run")
+    await read_until(
+        lambda: running_pods(cluster, 6),
+        lambda pods: gone not in {pod["metadata"]["labels"][JOBSET] for pod in pods},
+        "the other job to run",
+    )
 
 
 @NEWEST
@@ -184,13 +182,11 @@ async def test_slices_start_together_again_after_a_restart(cluster: Cluster, kub
     before = {pod["metadata"]["uid"]: pod for pod in await running_pods(cluster, 6)}
     await kubelet.fail(next(iter(before.values())))
 
-    async def again() -> bool:
-        pods = await running_pods(cluster, 6)
-        if before.keys() & {pod["metadata"]["uid"] for pod in pods}:
-            raise NotYet("pods of the first attempt run")
-        return True
-
-    await wait_for(again, what="the pods of the second attempt to run")
+    await read_until(
+        lambda: running_pods(cluster, 6),
+        lambda pods: not before.keys() & {pod["metadata"]["uid"] for pod in pods},
+        "the pods of the second attempt to run",
+    )
 
     async def only_the_new_parent() -> bool:
         parents = await cluster.api.list(cluster.path("scheduling.k8s.io/v1alpha3", "compositepodgroups"))

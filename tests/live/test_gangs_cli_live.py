@@ -14,7 +14,7 @@ from tests.cli.run import Answer, process
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
-from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
+from tests.controlplane.wait import HUNG_SECONDS, NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.tenantrights import grant_reading
@@ -110,13 +110,11 @@ async def test_with_rights_in_one_namespace_its_gangs_are_shown(stuck: Cluster) 
     await grant_reading(stuck, user)
     config = stuck.plane.kubeconfig_for(user)
 
-    async def allowed() -> Answer:
-        answer = await ask(stuck, "why", "waits", "-o", "json", kubeconfig=config)
-        if answer.err != "note: left out: nodes may not be read\n":
-            raise NotYet(answer.err)
-        return answer
-
-    answer = await wait_for(allowed, "the rights to be in force")
+    answer = await read_until(
+        lambda: ask(stuck, "why", "waits", "-o", "json", kubeconfig=config),
+        lambda answer: answer.err == "note: left out: nodes may not be read\n",
+        "the rights to be in force",
+    )
     assert (answer.code, answer.json["status"]["causes"][0]["reason"]) == (1, "Unschedulable")
     everywhere = await asyncio.to_thread(process, "get", "-A", "--kubeconfig", str(config))
     assert (everywhere.code, everywhere.out) == (3, "")

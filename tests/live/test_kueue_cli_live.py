@@ -17,7 +17,7 @@ from tests.cli.run import Answer, process
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.queued import QUEUE, Queued
@@ -262,13 +262,11 @@ async def test_users_with_few_rights_get_an_answer(queued: Queued, tmp_path: Pat
     config = queued.plane.kubeconfig_for(user)
     file = write(tmp_path / "a.yaml", gang(queued, "big", 5))
 
-    async def allowed() -> Answer:
-        answer = await ask(queued, "fit", "-f", file, "-o", "json", kubeconfig=config)
-        if answer.code == 3:
-            raise NotYet(answer.err)
-        return answer
-
-    answer = await wait_for(allowed, "the rights to be in force")
+    answer = await read_until(
+        lambda: ask(queued, "fit", "-f", file, "-o", "json", kubeconfig=config),
+        lambda answer: answer.code != 3,
+        "the rights to be in force",
+    )
     # Kueue's configuration is not for everybody to read, and it could change everything.
     assert (answer.code, answer.json["verdict"]) == (0, "unknown")
     assert "what others have in use is not counted" in answer.err
@@ -340,13 +338,11 @@ async def test_quota_without_capacity_on_nodes_is_reported(queued: Queued, tmp_p
         assert await said(8) == ("fits", "Fits")
         await queued.submit("runs", body=here("runs", 1))
 
-        async def bound() -> bool:
-            pods = await queued.plane.api.list(path_of("v1", "pods", namespace=queued.namespace))
-            if not any(pod["spec"].get("nodeName") in nodes for pod in pods):
-                raise NotYet(f"{len(pods)} pods, none bound")
-            return True
-
-        await wait_for(bound, "the pod to be bound")
+        await read_until(
+            lambda: queued.plane.api.list(path_of("v1", "pods", namespace=queued.namespace)),
+            lambda pods: any(pod["spec"].get("nodeName") in nodes for pod in pods),
+            "the pod to be bound",
+        )
         assert await said(8) == ("not-now", "WaitsForNodes")
         assert await said(7) == ("fits", "Fits")
         own = await ask(queued, "fit", "runs", "-n", queued.namespace, "--fixed-nodes", "--now")
@@ -401,9 +397,6 @@ async def test_commands_show_a_queued_gang_without_gangctl(queued: Queued) -> No
     assert after.json["status"]["admittedTime"]
     await queued.queue("4", stopPolicy="Hold")
 
-    async def closed() -> bool:
-        if await said("never") != ("Queued", "QueueBlocked"):
-            raise NotYet("it is not told yet")
-        return True
-
-    await wait_for(closed, "the closed queue to be told")
+    await read_until(
+        lambda: said("never"), lambda words: words == ("Queued", "QueueBlocked"), "the closed queue to be told"
+    )

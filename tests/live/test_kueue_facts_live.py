@@ -14,7 +14,7 @@ from gangctl.gang.requests import times
 from gangctl.kueue.objects import QueuedWorkload
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.kueue.workloadname import workload_name
 from tests.live.cluster import JOBSETS, Cluster
@@ -96,13 +96,9 @@ async def room(plane: ControlPlane, slug: str) -> Queued:
 async def reserved(queued: Queued, name: str) -> QueuedWorkload:
     """The Workload of a JobSet once it has quota."""
 
-    async def there() -> QueuedWorkload:
-        found = await queued.workload(name)
-        if not found.assignments:
-            raise NotYet(str(found.conditions))
-        return found
-
-    return await wait_for(there, f"{name} to have quota")
+    return await read_until(
+        lambda: queued.workload(name), lambda workload: workload.assignments, f"{name} to have quota"
+    )
 
 
 async def test_names_and_podsets_of_workloads_are_as_computed(plane: ControlPlane) -> None:

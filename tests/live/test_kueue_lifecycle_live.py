@@ -21,7 +21,7 @@ from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.cluster import Cluster
@@ -346,10 +346,6 @@ async def _warned(cluster: Cluster, raw: Object, words: str) -> None:
 
 
 async def _counted(gangctl: Gangctl, labels: dict[str, str], count: int) -> None:
-    async def counted() -> bool:
-        found = await gangctl.metric("gangctl_fit_verdicts", labels)
-        if found != count:
-            raise NotYet(f"{found} of {labels}")
-        return True
-
-    await wait_for(counted, what=f"{count} of {labels}")
+    await read_until(
+        lambda: gangctl.metric("gangctl_fit_verdicts", labels), lambda value: value == count, f"{count} of {labels}"
+    )

@@ -16,7 +16,7 @@ from gangctl.kueue.states import Phase
 from gangctl.kueue.stuck import Owner, blocking_head, stuck_workload, without_workload
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS
 from tests.live.queued import QUEUE, Queued
@@ -102,10 +102,7 @@ async def stop_local(queued: Queued) -> None:
 async def delete_cluster_queue(queued: Queued) -> None:
     await queued.plane.api.delete(queued.path("ClusterQueue", queued.namespace))
 
-    async def gone() -> bool:
-        return await queued.cluster_queue() is None
-
-    await wait_for(gone, "the ClusterQueue to be gone")
+    await read_until(queued.cluster_queue, lambda queue: queue is None, "the ClusterQueue to be gone")
 
 
 async def delete_local_queue(queued: Queued) -> None:
@@ -155,13 +152,9 @@ async def test_a_stopped_queue_is_reported_the_same_with_older_and_newer_reasons
     assert callable(close)
     await close(queued)
 
-    async def reported() -> bool:
-        found = await queued.blocked()
-        if found is None or found.reason is not reason:
-            raise NotYet(str(found))
-        return True
-
-    await wait_for(reported, f"the objects to say {reason}")
+    await read_until(
+        queued.blocked, lambda blocked: blocked is not None and blocked.reason is reason, f"the objects to say {reason}"
+    )
     await queued.submit("js")
     status = await queued.until("js", Phase.BLOCKED)
     assert status.label == "Blocked"

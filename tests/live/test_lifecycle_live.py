@@ -10,7 +10,7 @@ from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, Gangs, reference_of, refused
 from tests.live.gangctl import USER, Gangctl
@@ -77,13 +77,11 @@ async def test_p20_a_running_gang_is_suspended_and_resumed(cluster: Cluster) -> 
 async def without_pods(cluster: Cluster) -> None:
     """Wait until all pods have succeeded or are gone."""
 
-    async def so() -> bool:
-        left = [p["metadata"]["name"] for p in await cluster.pods() if p["status"].get("phase") != "Succeeded"]
-        if left:
-            raise NotYet(f"{left} exist")
-        return True
-
-    await wait_for(so, what="pods to be gone")
+    await read_until(
+        cluster.pods,
+        lambda pods: all(pod["status"].get("phase") == "Succeeded" for pod in pods),
+        "pods to be gone",
+    )
 
 
 @pytest.mark.differs("1.36")
@@ -146,13 +144,9 @@ async def test_p21_a_restart_is_a_separate_gang(cluster: Cluster, kubelet: Kubel
 async def exist(cluster: Cluster, *groups: str) -> Gangs:
     """Everything there is, once the PodGroups are these and no others."""
 
-    async def there() -> Gangs:
-        gangs = await cluster.gangs()
-        if gangs.groups.keys() != {*groups}:
-            raise NotYet(str(gangs.names))
-        return gangs
-
-    return await wait_for(there, what=f"PodGroups {', '.join(groups)}")
+    return await read_until(
+        cluster.gangs, lambda gangs: gangs.groups.keys() == {*groups}, f"PodGroups {', '.join(groups)}"
+    )
 
 
 async def test_p22_user_managed_group_is_left_alone(cluster: Cluster, running: Gangctl) -> None:
@@ -176,14 +170,11 @@ async def test_p23_foreign_workload_is_respected(cluster: Cluster) -> None:
     created = await cluster.api.create(cluster.scheduling("workloads"), foreign)
     raw = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
 
-    async def seen() -> bool:
-        answer = await cluster.create_jobset(raw, dry_run=True)
-        stamped = "gangctl.dev/gang-ref" in str(answer)
-        if stamped:
-            raise NotYet("the informer has not seen the Workload yet")
-        return True
-
-    await wait_for(seen, what="the webhook to know the foreign Workload")
+    await read_until(
+        lambda: cluster.create_jobset(raw, dry_run=True),
+        lambda answer: "gangctl.dev/gang-ref" not in str(answer),
+        "the webhook to know the foreign Workload",
+    )
     await cluster.create_jobset(raw)
     await said(cluster, "ForeignWorkload")
 
@@ -394,13 +385,7 @@ async def test_a_replacement_in_a_partly_succeeded_gang_runs(cluster: Cluster, k
     if cluster.minor == "1.37":
         group = object_name("js", created["metadata"]["uid"], "rj/w")
 
-        async def lowered() -> bool:
-            count = (await cluster.gangs()).group_min_count(group)
-            if count != 2:
-                raise NotYet(f"minCount {count}")
-            return True
-
-        await wait_for(lowered, what="minCount to follow")
+        await read_until(cluster.gangs, lambda gangs: gangs.group_min_count(group) == 2, "minCount to follow")
     await kubelet.fail(pods[1])
     if cluster.minor == "1.37":
         await running_pods(cluster, 2)

@@ -13,7 +13,7 @@ from gangctl.api.documents import parse_documents
 from tests.cases import object_name
 from tests.controlplane.api import Object
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.docpages import Page
 from tests.live.cluster import Cluster, reference_of
 from tests.live.gangctl import Gangctl, create_namespaces, prepare
@@ -89,12 +89,9 @@ async def test_gangctl_defers_to_a_jobset_controller_with_the_field(upstream: Co
         await cluster.create_jobset(raw)
         await said(cluster, "UpstreamSchedulingActive", "pretrain")
 
-        async def jobs() -> dict[str, Object]:
-            found = await cluster.jobs()
-            if len(found) != 4:
-                raise NotYet(str(sorted(found)))
-            return found
-
-        assert {reference_of(job) for job in (await wait_for(jobs, what="four Jobs")).values()} == {None}
+        assert {
+            reference_of(job)
+            for job in (await read_until(cluster.jobs, lambda jobs: len(jobs) == 4, "four Jobs")).values()
+        } == {None}
         await gangctl.settle()
         assert (await cluster.gangs()).names == set()

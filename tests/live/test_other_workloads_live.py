@@ -14,7 +14,7 @@ from tests.controlplane.components.lws import API_VERSION
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.live.cluster import Cluster
 from tests.live.gangctl import USER, Gangctl, create_namespaces
 from tests.live.observe import no_gang, running_pods
@@ -171,8 +171,5 @@ async def test_a_leaderworkerset_runs_unchanged() -> None:
             await running_pods(cluster, 9)
             await cluster.api.delete(f"{path}/serve", propagation="Background")
 
-            async def gone() -> bool:
-                return not await cluster.pods()
-
-            await wait_for(gone, what="its pods to be gone")
+            await read_until(cluster.pods, lambda pods: not pods, "its pods to be gone")
             await gangctl.settle(0)

@@ -18,7 +18,7 @@ import pytest
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, wait_for, wait_until
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve, withdraw
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
@@ -155,10 +155,7 @@ async def test_many_large_jobsets_do_not_cause_the_refusal_of_small_ones(policed
     async with asyncio.TaskGroup() as group:
         clients = [group.create_task(flood()) for _ in range(6)]
 
-        async def begun() -> bool:
-            return len(answers) >= len(clients)
-
-        await wait_for(begun, what="six answers to large JobSets")
+        await wait_until(lambda: len(answers) >= len(clients), "six answers to large JobSets")
         small = [(await policed.dry()).status for _ in range(40)]
         calm.set()
     assert set(small) == {201}

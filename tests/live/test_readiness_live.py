@@ -9,7 +9,7 @@ import pytest
 from tests.controlplane.api import Object
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import read_until
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl
@@ -35,13 +35,9 @@ def gang(cluster: Cluster, name: str, pods: int) -> Object:
 async def counted(gangctl: Gangctl, number: int, metric: str, **labels: str) -> None:
     """Wait until a metric has the value."""
 
-    async def so() -> bool:
-        found = await gangctl.metric(metric, labels)
-        if found != number:
-            raise NotYet(f"{metric} of {labels} is {found:.0f}")
-        return True
-
-    await wait_for(so, what=f"{metric} of {labels} to be {number}")
+    await read_until(
+        lambda: gangctl.metric(metric, labels), lambda value: value == number, f"{metric} of {labels} to be {number}"
+    )
 
 
 @pytest.mark.usefixtures("nodes")

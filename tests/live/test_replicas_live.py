@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.controlplane.api import UNREACHABLE, ApiFailure, Object
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, wait_for, wait_until
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.faultyproxy import FaultyProxy, nothing
@@ -115,10 +115,7 @@ async def harmless(replicas: Replicas, woken: Gangctl, since: int) -> None:
     machine that is slow it may lead again later, and do whatever is due then.
     """
 
-    async def stands_by() -> bool:
-        return "leadership lost" in woken.log
-
-    await wait_for(stands_by, what="the old leader to stand by")
+    await wait_until(lambda: "leadership lost" in woken.log, "the old leader to stand by")
     done = [each for each in replicas.writes(woken, since) if each["responseStatus"]["code"] < 300]
     assert without_lease(replicas.plane, [each for each in done if each["verb"] != "create"]) == []
 
@@ -145,10 +142,7 @@ async def test_a_leader_that_was_frozen_past_its_lease_does_no_harm(bare: Cluste
         for name in names[3:]:
             await accepted(partial(create, bare, name))
 
-        async def put_off() -> bool:
-            return any(proxy.failed for proxy in proxies.values())
-
-        await wait_for(put_off, what="writes that are put off")
+        await wait_until(lambda: any(proxy.failed for proxy in proxies.values()), "writes that are put off")
         frozen, other = await replicas.freeze()
         for proxy in proxies.values():
             proxy.fails = nothing

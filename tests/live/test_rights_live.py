@@ -21,7 +21,7 @@ from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
+from tests.controlplane.wait import HUNG_SECONDS, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live import admission as component
 from tests.live import kueue
@@ -293,13 +293,7 @@ async def _live(cluster: Cluster, kubelet: Kubelet) -> None:
     pods = await running_pods(cluster, 4)
     await kubelet.finish(pods[0])
 
-    async def lowered() -> bool:
-        count = (await cluster.gangs()).group_min_count(group)
-        if count != 3:
-            raise NotYet(f"minCount {count}")
-        return True
-
-    await wait_for(lowered, what="minCount to follow")
+    await read_until(cluster.gangs, lambda gangs: gangs.group_min_count(group) == 3, "minCount to follow")
     for pod in pods[1:]:
         await kubelet.finish(pod)
     await no_gang(cluster)
@@ -326,11 +320,8 @@ async def _meet_others(cluster: Cluster, pod: InCluster) -> None:
     before = await _workloads_known(pod)
     await cluster.api.create(cluster.scheduling("workloads"), foreign_workload(cluster, name, "somebody-else"))
 
-    async def known() -> bool:
-        return await _workloads_known(pod) > before
-
     # JobSets are told by another watch: who hears of them first finds the name taken, and has to ask by whom.
-    await wait_for(known, what="gangctl to know who has the name")
+    await read_until(lambda: _workloads_known(pod), lambda known: known > before, "gangctl to know who has the name")
     await cluster.patch_jobset("taken", {"spec": {"suspend": False}})
     await said(cluster, "NameConflict", "taken")
 

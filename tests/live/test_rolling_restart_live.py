@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tests.controlplane.api import path_of
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl
@@ -68,11 +68,10 @@ async def test_a_terminating_replica_answers_until_a_second_signal(bare: Cluster
             assert REF in str(created)
         lease = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
 
-        async def given_back() -> bool:
-            return not (await bare.api.get(lease))["spec"].get("holderIdentity")
-
         # Long before the hour is over for which it goes on answering.
-        await wait_for(given_back, what="the Lease to be given back")
+        await read_until(
+            lambda: bare.api.get(lease), lambda obj: not obj["spec"].get("holderIdentity"), "the Lease to be given back"
+        )
         assert await closes_after_its_answer(gangctl)
         assert gangctl.process.running
         await gangctl.end()

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.run import fine
 from tests.cli.test_live import in_a_thread
 from tests.controlplane.api import ApiClient, path_of
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE
 from tests.live.incluster import InCluster
@@ -52,12 +52,9 @@ async def says(cluster: Cluster, verdict: str, message: str) -> list[str]:
 
 
 async def test_one_replica_leads_one_shard_and_the_doctor_reports_the_other(bare: Cluster, alone: InCluster) -> None:
-    async def leading() -> bool:
-        if await alone.metric("gangctl_shard_leader", {"shard": "0"}) != 1:
-            raise NotYet("nobody leads shard 0")
-        return True
-
-    await wait_for(leading, what="shard 0 to be led")
+    await read_until(
+        lambda: alone.metric("gangctl_shard_leader", {"shard": "0"}), lambda value: value == 1, "shard 0 to be led"
+    )
     assert await alone.metric("gangctl_shard_leader", {"shard": "1"}) == 0
     first, second = await says(bare, "failed", "shard 1 has no leader")
     assert first.startswith("shard 0: holder ")

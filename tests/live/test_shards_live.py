@@ -16,7 +16,7 @@ import pytest
 from gangctl.runtime.shards import lease_names, shard_of
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.balancer import Balancer
 from tests.live.cluster import Cluster
@@ -170,25 +170,21 @@ async def created_events(cluster: Cluster, count: int) -> list[str]:
 async def reported(replica: Gangctl, cluster: Cluster, gangs: int) -> None:
     """Wait until a replica tells of so many JobSets with gangs in a namespace."""
 
-    async def so() -> bool:
-        found = await replica.metric("gangctl_gangs", {"namespace": cluster.namespace})
-        if found != gangs:
-            raise NotYet(f"{found:.0f}")
-        return True
-
-    await wait_for(so, what=f"{gangs} gangs of {cluster.namespace} to be told of")
+    await read_until(
+        lambda: replica.metric("gangctl_gangs", {"namespace": cluster.namespace}),
+        lambda value: value == gangs,
+        f"{gangs} gangs of {cluster.namespace} to be told of",
+    )
 
 
 async def follows(replica: Gangctl, pods: int) -> None:
     """Wait until a replica follows so many pods, or more: other tests' namespaces may have some of its shard."""
 
-    async def so() -> bool:
-        found = await replica.metric("gangctl_informer_objects", {"resource": "pods"})
-        if found < pods:
-            raise NotYet(f"{found:.0f}")
-        return True
-
-    await wait_for(so, what=f"{pods} pods to be followed")
+    await read_until(
+        lambda: replica.metric("gangctl_informer_objects", {"resource": "pods"}),
+        lambda value: value >= pods,
+        f"{pods} pods to be followed",
+    )
 
 
 async def test_a_namespace_is_reconciled_by_the_leader_of_its_shard_only(bare: Cluster) -> None:

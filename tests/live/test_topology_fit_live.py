@@ -19,7 +19,7 @@ from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.placements import with_placements
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.fit.topologies import HOST, PRIORITIES, Site, canary, site
 from tests.fit.trees import API_VERSION, kueue
 from tests.live.accounts import Account, Accounts
@@ -76,14 +76,12 @@ class Ground:
         await self._canary()
 
     async def _active(self) -> None:
-        async def active() -> bool:
-            queues = await self.plane.api.list(path("clusterqueues"))
-            open_ = [each for each in queues if _current(each)]
-            if len(open_) < len(queues):
-                raise NotYet(f"{len(open_)} of {len(queues)} queues are active")
-            return True
-
-        await wait_for(active, "all ClusterQueues to be active", interval=0.5)
+        await read_until(
+            lambda: self.plane.api.list(path("clusterqueues")),
+            lambda queues: all(map(_current, queues)),
+            "all ClusterQueues to be active",
+            interval=0.5,
+        )
 
     async def _counted(self, pods: int) -> None:
         """Wait until Kueue has counted so many changes of pods that it does not place."""

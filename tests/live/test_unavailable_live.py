@@ -12,7 +12,7 @@ import pytest
 
 from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.causes import why
 from tests.live.cluster import Cluster, refused
@@ -110,13 +110,11 @@ async def test_gangs_are_refused_where_the_reference_is_dropped() -> None:
 
         await wait_for(reported, what="the event")
 
-        async def named() -> bool:
-            found = await why(cluster.plane, "t")
-            if (found.first, found.blocking) != ("GangAPIUnavailable", True):
-                raise NotYet(str(found))
-            return True
-
-        await wait_for(named, what="gangctl why to name it")
+        await read_until(
+            lambda: why(cluster.plane, "t"),
+            lambda answer: (answer.first, answer.blocking) == ("GangAPIUnavailable", True),
+            "gangctl why to name it",
+        )
         assert await configurations(cluster.plane) == {"gangctl-gangs"}
         await gangctl.end()
         assert await configurations(cluster.plane) == set()

@@ -91,10 +91,7 @@ async def a_policy(cluster: Cluster) -> None:
     spec: Object = {"validations": [{"expression": "true", "message": "never"}], "matchConstraints": here}
     body = {"apiVersion": GROUP, "kind": "GangPolicy", "metadata": {"name": name}, "spec": spec}
 
-    async def created() -> Object:
-        return await cluster.api.create(collection, body)
-
-    await wait_for(created, what="GangPolicies to be served", tolerate=(ApiFailure,))
+    await wait_for(lambda: cluster.api.create(collection, body), "GangPolicies to be served", tolerate=(ApiFailure,))
 
 
 async def everything(cluster: Cluster, count: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, reference_of
 from tests.live.observe import gang_of, running_pods, said
@@ -53,20 +53,14 @@ async def test_a_job_that_bypassed_the_webhook_runs_and_is_reported(cluster: Clu
     event = await said(cluster, "FieldDropped")
     assert "js-b-0 name no gang" in event["note"]
 
-    async def replaced() -> bool:
-        after = {pod["metadata"]["uid"] for pod in await running_pods(cluster, 4)}
-        if len(before & after) != 2:
-            raise NotYet(f"{len(before & after)} of the first pods still run")
-        return True
-
-    await wait_for(replaced, what="the pods of the new Job beside those of the other")
+    await read_until(
+        lambda: running_pods(cluster, 4),
+        lambda pods: len(before & {pod["metadata"]["uid"] for pod in pods}) == 2,
+        "the pods of the new Job beside those of the other",
+    )
     if cluster.minor == "1.37":
         group = object_name("js", created["metadata"]["uid"], "jobset")
 
-        async def follows() -> bool:
-            count = (await cluster.gangs()).group_min_count(group)
-            if count != 2:
-                raise NotYet(f"minCount {count}")
-            return True
-
-        await wait_for(follows, what="the group to wait for its own pods only")
+        await read_until(
+            cluster.gangs, lambda gangs: gangs.group_min_count(group) == 2, "the group to wait for its own pods only"
+        )

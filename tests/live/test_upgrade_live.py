@@ -17,7 +17,7 @@ from tests.controlplane.api import UNREACHABLE, ApiFailure, Object
 from tests.controlplane.kubelet import JOBSET_NAME, Kubelet
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.causes import why
 from tests.live.cluster import Cluster, reference_of, refused
@@ -154,10 +154,7 @@ async def _live_gangs_of_1_35(upgraded: Upgraded) -> dict[str, str]:
     once = {"maxRestarts": 1}
     await cluster.create_jobset(jobset("suspended", rj("w", 1, 2, 2, mode="Gang"), suspend=True, failurePolicy=once))
 
-    async def made() -> bool:
-        return {"waiting-w-0", "suspended-w-0"} <= (await cluster.jobs()).keys()
-
-    await wait_for(made, what="the Jobs")
+    await read_until(cluster.jobs, lambda jobs: {"waiting-w-0", "suspended-w-0"} <= jobs.keys(), "the Jobs")
     return runs
 
 

@@ -92,11 +92,10 @@ async def break_the_glass(cluster: Cluster) -> None:
     namespace = path_of("v1", "namespaces", name=cluster.namespace)
     await cluster.api.patch(namespace, {"metadata": {"labels": {"gangctl.dev/skip": "true"}}})
 
-    async def passes() -> Object:
-        return await cluster.create_jobset(GANGED)
-
     # The API server notices the label a moment later, and until then each try takes the whole timeout.
-    skipped = await wait_for(passes, what="the namespace to be skipped", tolerate=(ApiFailure,))
+    skipped = await wait_for(
+        lambda: cluster.create_jobset(GANGED), "the namespace to be skipped", tolerate=(ApiFailure,)
+    )
     assert REF not in str(skipped)
 
 

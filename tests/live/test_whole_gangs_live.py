@@ -13,7 +13,7 @@ from tests.cases import object_name
 from tests.controlplane.api import UNREACHABLE, ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, on, refused
 from tests.live.observe import gang_of, jobs_with_references, no_gang, running_pods, said
@@ -42,23 +42,15 @@ async def pod_of(cluster: Cluster, index: int, *, not_: str = "") -> Object:
 
 
 async def min_count(cluster: Cluster, group: str, count: int) -> None:
-    async def follows() -> bool:
-        now = (await cluster.gangs()).group_min_count(group)
-        if now != count:
-            raise NotYet(f"minCount {now}")
-        return True
-
-    await wait_for(follows, what=f"minCount {count}")
+    await read_until(cluster.gangs, lambda gangs: gangs.group_min_count(group) == count, f"minCount {count}")
 
 
 async def event(cluster: Cluster, reason: str, holds: Callable[[str], bool]) -> None:
-    async def reported() -> bool:
-        notes = [each["note"] for each in await cluster.events("js") if each["reason"] == reason]
-        if not any(map(holds, notes)):
-            raise NotYet(str(notes))
-        return True
-
-    await wait_for(reported, what=f"event {reason}")
+    await read_until(
+        lambda: cluster.events("js"),
+        lambda events: any(holds(event["note"]) for event in events if event["reason"] == reason),
+        f"event {reason}",
+    )
 
 
 @on("1.37")

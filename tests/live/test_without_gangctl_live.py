@@ -9,7 +9,7 @@ import pytest
 
 from tests.controlplane.api import Object
 from tests.controlplane.kubelet import Kubelet
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, on, refused
 from tests.live.gangctl import Gangctl
@@ -23,13 +23,11 @@ HOLD = "example.com/hold"
 async def gone(cluster: Cluster, name: str) -> None:
     """Wait until a JobSet is deleted, finalizers and all."""
 
-    async def so() -> bool:
-        left = {each["metadata"]["name"]: each for each in await cluster.api.list(cluster.path(JOBSETS, "jobsets"))}
-        if name in left:
-            raise NotYet(str(left[name]["metadata"]))
-        return True
-
-    await wait_for(so, what=f"JobSet {name} to be gone")
+    await read_until(
+        lambda: cluster.api.list(cluster.path(JOBSETS, "jobsets")),
+        lambda items: name not in [item["metadata"]["name"] for item in items],
+        f"JobSet {name} to be gone",
+    )
 
 
 async def without_pods(cluster: Cluster) -> bool:
@@ -68,14 +66,12 @@ async def test_a_gang_that_exists_does_not_wait_for_gangctl(
         await cluster.patch_jobset("js", {"metadata": {"finalizers": [HOLD]}})
         await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "js"), propagation="Foreground")
 
-        async def only_held() -> bool:
-            finalizers = (await cluster.jobset("js"))["metadata"]["finalizers"]
-            if finalizers != [HOLD]:
-                raise NotYet(str(finalizers))
-            return True
-
         # The garbage collector takes its own finalizer off by a patch.
-        await wait_for(only_held, what="the foreground deletion to come to the last finalizer")
+        await read_until(
+            lambda: cluster.jobset("js"),
+            lambda jobset: jobset["metadata"]["finalizers"] == [HOLD],
+            "the foreground deletion to come to the last finalizer",
+        )
         await cluster.patch_jobset("js", {"metadata": {"finalizers": None}})
         await gone(cluster, "js")
         failure = await refused(cluster.create_jobset(gang(cluster, "new")))

@@ -14,7 +14,7 @@ from gangctl.sandbox.requests import Attributes, Propagation
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers
 from gangctl.sandbox.store import Store
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 
 NAMESPACE = "t"
 _TURNS = 50
@@ -78,13 +78,9 @@ class Stage:
         return await wait_for(condition, what=what, interval=0.005)
 
     async def until_bound(self, count: int, labels: str = "") -> list[Object]:
-        async def enough() -> bool:
-            found = len(await self.bound(labels))
-            if found != count:
-                raise NotYet(f"{found} are bound")
-            return True
-
-        await wait_for(enough, what=f"{count} bound pods", interval=0.005)
+        await read_until(
+            lambda: self.bound(labels), lambda pods: len(pods) == count, f"{count} bound pods", interval=0.005
+        )
         return await self.bound(labels)
 
     async def until_phase(self, phase: str, count: int, labels: str = "") -> list[Object]:

@@ -8,7 +8,7 @@ from gangctl.sandbox.api import Api, DeleteOptions, WriteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox
-from tests.controlplane.wait import wait_for
+from tests.controlplane.wait import wait_for, wait_until
 from tests.sandbox.definitions import (
     DEFINITIONS,
     ME,
@@ -109,10 +109,7 @@ async def test_objects_are_deleted_with_their_definition(api: Api) -> None:
     marked = await api.delete(api.kind(DEFINITIONS), "", WIDGETS, ME, DeleteOptions())
     assert marked["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
 
-    async def only_what_is_held() -> bool:
-        return len(api.store.items(kind.storage)) == 1
-
-    await wait_for(only_what_is_held, "the free one to go", interval=0.01)
+    await wait_until(lambda: len(api.store.items(kind.storage)) == 1, "the free one to go", interval=0.01)
     assert "create" not in api.kind(WIDGETS).verbs
     await api.patch(api.kind(WIDGETS), "default", "w", {"metadata": {"finalizers": None}}, "merge", ME)
 
@@ -134,8 +131,5 @@ async def test_a_definition_of_jobsets_does_not_change_the_built_in_kind(api: Ap
     assert made["spec"]["startupPolicy"]
     await api.delete(api.kind(DEFINITIONS), "", "jobsets.jobset.x-k8s.io", ME)
 
-    async def gone() -> bool:
-        return not api.store.items(DEFINITIONS)
-
-    await wait_for(gone, "the definition to go", interval=0.01)
+    await wait_until(lambda: not api.store.items(DEFINITIONS), "the definition to go", interval=0.01)
     assert api.kind("jobsets.jobset.x-k8s.io") == kind

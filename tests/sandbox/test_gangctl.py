@@ -9,7 +9,7 @@ import pytest
 
 from gangctl.sandbox.api import Caller
 from gangctl.sandbox.server import SandboxOptions
-from tests.controlplane.wait import wait_for
+from tests.controlplane.wait import read_until
 from tests.sandbox.faults import FaultySandbox
 from tests.sandbox.gangctlprocess import controller
 
@@ -38,10 +38,9 @@ async def test_gangctl_makes_a_jobset_a_gang(minor: str, tmp_path: Path) -> None
             template = created["spec"]["replicatedJobs"][0]["template"]
             assert "gangctl.dev/gang-ref" in template["metadata"]["annotations"]
 
-            async def written() -> bool:
-                return bool((await sandbox.api.list(workloads, "default")).items)
-
-            await wait_for(written, what="the Workload")
+            await read_until(
+                lambda: sandbox.api.list(workloads, "default"), lambda listed: listed.items, "the Workload"
+            )
             workload = (await sandbox.api.list(workloads, "default")).items[0]
             assert workload["apiVersion"] == f"scheduling.k8s.io/{MINORS[minor]}"
             assert workload["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]

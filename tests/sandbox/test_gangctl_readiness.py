@@ -11,7 +11,7 @@ import aiohttp
 from gangctl.sandbox.api import Caller
 from gangctl.sandbox.server import Sandbox
 from tests.cases import object_name
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import read_until
 from tests.jobsets import jobset, rj
 from tests.sandbox.gangctlprocess import controller
 
@@ -85,14 +85,11 @@ class Ground:
         """Wait until so many pods of these gangs are ready; all metrics then."""
         labels = {name: f'{{jobset="{name}",namespace="{NAMESPACE}"}}' for name in wanted}
 
-        async def shown() -> dict[str, float]:
-            found = await self.metrics()
-            seen = {name: found.get(f"gangctl_gang_ready_pods{labels[name]}") for name in wanted}
-            if seen != wanted:
-                raise NotYet(str(seen))
-            return found
-
-        return await wait_for(shown, what=f"{wanted}")
+        return await read_until(
+            self.metrics,
+            lambda series: {name: series.get(f"gangctl_gang_ready_pods{labels[name]}") for name in wanted} == wanted,
+            f"{wanted}",
+        )
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
-from tests.controlplane.wait import wait_for
+from tests.controlplane.wait import wait_until
 from tests.rows import each
 from tests.sandbox.asking import ME, create, patch
 
@@ -22,7 +22,4 @@ async def test_a_podgroup_is_deleted_when_its_pods_have_finished(minor: str) -> 
         await api.delete(api.kind(GROUPS), "default", "g", ME)
         await patch(api, "pods", {"status": {"phase": "Succeeded"}}, "p", subresource="status")
 
-        async def gone() -> bool:
-            return not api.store.items(GROUPS)
-
-        await wait_for(gone, "the group to go")
+        await wait_until(lambda: not api.store.items(GROUPS), "the group to go")
