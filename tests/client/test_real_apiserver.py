@@ -13,15 +13,7 @@ import pytest
 
 from gangctl.client.client import Client, Selection, Settings
 from gangctl.client.config import load_cluster
-from gangctl.client.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    EVENTS,
-    JOBSETS,
-    LEASES,
-    NAMESPACES,
-    SECRETS,
-    Resource,
-)
+from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, JOBSETS, LEASES, NAMESPACES, SECRETS, Resource
 from gangctl.client.transport import Request, Transport
 from gangctl.errors import (
     AlreadyExistsError,

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gangctl.client.responses import (
-    decode_object,
-    error_from_body,
-    error_from_status,
-    retry_after_seconds,
-)
+from gangctl.client.responses import decode_object, error_from_body, error_from_status, retry_after_seconds
 from gangctl.errors import (
     AlreadyExistsError,
     ApiError,

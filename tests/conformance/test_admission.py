@@ -2,12 +2,7 @@
 
 from tests.conformance.answers import forbidden
 from tests.conformance.objects import configmap, configmaps, create_pod, jobset, jobsets, pod, pods
-from tests.conformance.webhooks import (
-    CONFIGMAPS,
-    Hooks,
-    note,
-    patch,
-)
+from tests.conformance.webhooks import CONFIGMAPS, Hooks, note, patch
 from tests.controlplane.api import Object
 
 

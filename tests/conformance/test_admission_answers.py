@@ -2,18 +2,7 @@
 
 from tests.conformance.answers import Refusal, details_of, internal_error, invalid, not_found, send, warnings_of
 from tests.conformance.objects import configmap, configmaps
-from tests.conformance.webhooks import (
-    CONFIGMAPS,
-    DOMAIN,
-    Hooks,
-    Phase,
-    Respond,
-    deny,
-    note,
-    patch,
-    raw,
-    warn,
-)
+from tests.conformance.webhooks import CONFIGMAPS, DOMAIN, Hooks, Phase, Respond, deny, note, patch, raw, warn
 from tests.controlplane.api import Object
 from tests.rows import each
 

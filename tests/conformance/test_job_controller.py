@@ -123,10 +123,7 @@ async def test_a_pod_has_the_failures_of_its_index_before_it(server: Server, nam
     assert not status.get("failedIndexes")
 
 
-@each(
-    ("action", "failed_indexes", "failed"),
-    [("FailIndex", "1", 1), ("Ignore", "", 0), ("Count", "", 1)],
-)
+@each(("action", "failed_indexes", "failed"), [("FailIndex", "1", 1), ("Ignore", "", 0), ("Count", "", 1)])
 async def test_a_rule_decides_what_a_failure_counts(
     server: Server, namespace: str, action: str, failed_indexes: str, failed: int
 ) -> None:

@@ -297,10 +297,7 @@ async def test_policies_come_before_webhooks(policies: Policies, hooks: Hooks) -
     assert hooks.requests("w")[-1]["object"]["data"]["added"] == "1"
 
 
-@each(
-    ("reinvocation", "count"),
-    [("Never", "1"), ("IfNeeded", "2")],
-)
+@each(("reinvocation", "count"), [("Never", "1"), ("IfNeeded", "2")])
 async def test_a_policy_is_applied_again_if_it_asks_for_it(hooks: Hooks, reinvocation: str, count: str) -> None:
     counted = added("'count' in object.data ? string(int(object.data.count) + 1) : '1'", "count")
     async with hooks.elsewhere() as others, Policies(hooks.server, others.namespace) as policies:

@@ -114,11 +114,7 @@ async def test_a_pod_group_is_validated(server: Server, namespace: str, policy: 
 async def test_1_36_drops_the_priority_of_a_pod_group(server: Server, namespace: str) -> None:
     """Its gate is off, so it goes without a word."""
     answer = await send(
-        server.api,
-        "POST",
-        podgroups(server, namespace),
-        group(priorityClassName="nowhere"),
-        fieldValidation="Strict",
+        server.api, "POST", podgroups(server, namespace), group(priorityClassName="nowhere"), fieldValidation="Strict"
     )
     assert (answer.status, warnings_of(answer)) == (201, [])
     assert not answer.body["spec"].keys() & {"priorityClassName", "priority"}

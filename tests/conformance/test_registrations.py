@@ -1,15 +1,7 @@
 """Registrations of webhooks: what is filled in, and what cannot be registered."""
 
 from tests.conformance.answers import invalid
-from tests.conformance.webhooks import (
-    CONFIGMAPS,
-    CONFIGURATIONS,
-    KINDS,
-    Hooks,
-    Phase,
-    allow,
-    deny,
-)
+from tests.conformance.webhooks import CONFIGMAPS, CONFIGURATIONS, KINDS, Hooks, Phase, allow, deny
 from tests.rows import each
 
 PHASES: list[Phase] = ["mutating", "validating"]

@@ -4,18 +4,7 @@ import pytest
 
 from tests.conformance.gangs import Shapes, group
 from tests.conformance.grounds import Server, only
-from tests.conformance.objects import (
-    create_pod,
-    job,
-    jobs,
-    jobset,
-    jobsets,
-    pod,
-    pod_spec,
-    podgroups,
-    pods,
-    workloads,
-)
+from tests.conformance.objects import create_pod, job, jobs, jobset, jobsets, pod, pod_spec, podgroups, pods, workloads
 from tests.conformance.tables import ask, cells, shown
 from tests.controlplane.api import Object
 from tests.rows import each

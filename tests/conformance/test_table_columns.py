@@ -5,14 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.conformance.grounds import Server
-from tests.conformance.objects import (
-    CRDS,
-    NAMESPACES,
-    lease,
-    leases,
-    secret,
-    secrets,
-)
+from tests.conformance.objects import CRDS, NAMESPACES, lease, leases, secret, secrets
 from tests.conformance.tables import ask, cells, shown
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import NotYet, wait_for

@@ -3,10 +3,7 @@
 import json
 
 from tests.conformance.grounds import Server
-from tests.conformance.objects import (
-    configmap,
-    configmaps,
-)
+from tests.conformance.objects import configmap, configmaps
 from tests.conformance.tables import ACCEPT, TABLE, ask, cells, shown
 from tests.controlplane.api import Object, Parameter
 from tests.controlplane.wait import NotYet, wait_for

@@ -98,9 +98,7 @@ def write_key(key: ec.EllipticCurvePrivateKey, path: Path) -> None:
     path.touch(mode=0o600)
     path.write_bytes(
         key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
+            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
         )
     )
 

@@ -12,18 +12,7 @@ from tests.controlplane.container_logs import STEADY, serve_logs
 from tests.controlplane.nodes import NODES
 from tests.controlplane.wait import wait_for
 from tests.jobsets import rj
-from tests.live.causes import (
-    AILS,
-    LINGERS,
-    NAME,
-    POOL,
-    Place,
-    Situations,
-    node_is,
-    placed,
-    refused,
-    running,
-)
+from tests.live.causes import AILS, LINGERS, NAME, POOL, Place, Situations, node_is, placed, refused, running
 from tests.live.cluster import JOBSETS
 from tests.live.observe import foreign_workload, jobs_with_references, pods_refused
 

@@ -12,8 +12,7 @@ from tests.live.cluster import Cluster
 REGISTRATION: Final = "admissionregistration.k8s.io/v1"
 JOB_WEBHOOKS: Final = path_of(REGISTRATION, "mutatingwebhookconfigurations", name=JOBS_NAME)
 CALLS: Final = re.compile(
-    r'^apiserver_admission_webhook_request_total\{.*name="jobs\.gangs\.gangctl\.dev".*\} (\S+)$',
-    re.MULTILINE,
+    r'^apiserver_admission_webhook_request_total\{.*name="jobs\.gangs\.gangctl\.dev".*\} (\S+)$', re.MULTILINE
 )
 
 

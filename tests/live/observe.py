@@ -75,10 +75,7 @@ async def creation_refused(cluster: Cluster, body: Object, words: str) -> None:
     await wait_for(so, what=f"{path} to be refused with {words}")
 
 
-async def gang_of(
-    cluster: Cluster,
-    name: str,
-) -> Gangs:
+async def gang_of(cluster: Cluster, name: str) -> Gangs:
     """The gang of a JobSet once its Workload, and its groups where there are such, exist."""
 
     async def exists() -> Gangs:
@@ -107,11 +104,7 @@ async def running_pods(cluster: Cluster, count: int) -> list[Object]:
     return await wait_for(run, what=f"{count} running pods")
 
 
-async def said(
-    cluster: Cluster,
-    reason: str,
-    jobset: str = "js",
-) -> Object:
+async def said(cluster: Cluster, reason: str, jobset: str = "js") -> Object:
     """The first event with this reason."""
 
     async def event() -> Object:
@@ -157,12 +150,7 @@ async def resize(cluster: Cluster, live: Object, index: int, pods: int) -> Objec
     return await cluster.patch_jobset("js", patch)
 
 
-async def min_counts(
-    cluster: Cluster,
-    workload: str,
-    group: str,
-    pods: int,
-) -> None:
+async def min_counts(cluster: Cluster, workload: str, group: str, pods: int) -> None:
     await read_until(
         cluster.gangs,
         lambda gangs: (gangs.min_counts(workload)["w"], gangs.group_min_count(group)) == (pods, pods),

@@ -98,10 +98,7 @@ CONFLICT: Final = gang("conflict", GangPhase.SCHEDULING, Reason.NAME_CONFLICT, s
 
 HALVES: Final = tuple(
     gang(
-        name,
-        GangPhase.PARTIALLY_PLACED,
-        Reason.UNSCHEDULABLE,
-        pods("w", 2, "none", pool=name, job={"backoffLimit": 6}),
+        name, GangPhase.PARTIALLY_PLACED, Reason.UNSCHEDULABLE, pods("w", 2, "none", pool=name, job={"backoffLimit": 6})
     )
     for name in ("half-1", "half-2")
 )
@@ -122,12 +119,7 @@ GANGS: Final = (
     gang("gated", GangPhase.GATED, Reason.PODS_GATED, pods("w", 2, "ready", schedulingGates=[{"name": NOBODY}])),
     gang("jobless", GangPhase.PENDING, Reason.JOB_CREATION_REFUSED, namespace=JOBLESS),
     gang("podless", GangPhase.WAITING_FOR_PODS, Reason.POD_CREATION_REFUSED, namespace=PODLESS),
-    gang(
-        "unmade",
-        GangPhase.WAITING_FOR_PODS,
-        Reason.PODS_MISSING,
-        pods("w", 2, "ready", job={"managedBy": NOBODY}),
-    ),
+    gang("unmade", GangPhase.WAITING_FOR_PODS, Reason.PODS_MISSING, pods("w", 2, "ready", job={"managedBy": NOBODY})),
     gang("unseen", GangPhase.SCHEDULING, Reason.SCHEDULER_SILENT, pods("w", 2, "ready", schedulerName=PHANTOM)),
     gang("roomless", GangPhase.UNSCHEDULABLE, Reason.UNSCHEDULABLE, pods("w", 2, "ready", pool="nowhere")),
     gang("starting", GangPhase.STARTING, Reason.STARTING, pods("w", 2, "none")),
@@ -147,13 +139,7 @@ GANGS: Final = (
     gang("image", GangPhase.STARTING, Reason.IMAGE_PULL, pods("w", 2, "image")),
     gang("crash", GangPhase.STARTING, Reason.CRASH_LOOP, pods("w", 2, "crash")),
     gang("weak", None, None, pods("w", 2, "ready", pool="full", priorityClassName="low")),
-    gang(
-        "strong",
-        GangPhase.READY,
-        None,
-        pods("w", 2, "ready", pool="full", priorityClassName="high"),
-        after=True,
-    ),
+    gang("strong", GangPhase.READY, None, pods("w", 2, "ready", pool="full", priorityClassName="high"), after=True),
     queued("huge", "main", GangPhase.QUEUED, Reason.NEVER_FITS, of=pods("w", 200, "ready")),
     queued("held", "held", GangPhase.QUEUED, Reason.QUEUE_BLOCKED),
     queued("inactive", "main", GangPhase.QUEUED, Reason.DEACTIVATED, of=pods("w", 2, "none")),

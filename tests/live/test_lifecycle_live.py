@@ -78,9 +78,7 @@ async def without_pods(cluster: Cluster) -> None:
     """Wait until all pods have succeeded or are gone."""
 
     await read_until(
-        cluster.pods,
-        lambda pods: all(pod["status"].get("phase") == "Succeeded" for pod in pods),
-        "pods to be gone",
+        cluster.pods, lambda pods: all(pod["status"].get("phase") == "Succeeded" for pod in pods), "pods to be gone"
     )
 
 

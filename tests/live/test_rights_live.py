@@ -332,10 +332,7 @@ async def _workloads_known(pod: InCluster) -> float:
 
 @pytest.mark.parametrize("blocks", [False, True])
 async def test_no_right_over_owners_is_needed(
-    blocks: bool,
-    rights_plane: ControlPlane,
-    pod: InCluster,
-    cluster: Cluster,
+    blocks: bool, rights_plane: ControlPlane, pod: InCluster, cluster: Cluster
 ) -> None:
     """A JobSet that is deleted need not wait for its gangs: else it would take a right over JobSets to name it."""
     created = await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1), suspend=True))

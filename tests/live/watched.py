@@ -24,15 +24,7 @@ from tests.grafana.queries import panel_queries, variable_queries
 from tests.live import tenants
 from tests.live.faultyproxy import FaultyProxy, everything
 from tests.live.gangctl import USER, Gangctl, prepare
-from tests.live.monitored import (
-    Watcher,
-    configuration,
-    of_gangctl,
-    of_others,
-    scraper_token,
-    until_series,
-    write_rules,
-)
+from tests.live.monitored import Watcher, configuration, of_gangctl, of_others, scraper_token, until_series, write_rules
 from tests.live.plays import stages
 from tests.live.sick import Sick, sick_replicas
 from tests.live.tenancy import Tenancy

@@ -295,24 +295,14 @@ PROCESS: Final = (
         labels={"usage": "serving"},
         says="The serving certificate ends in 12d 23h 0m 0s. After that API servers refuse to call gangctl.",
     ),
-    Case(
-        "GangctlCertificateExpiring",
-        "a month is left",
-        {CERTIFICATE: f"{30 * 86400}x100"},
-        silent=100,
-    ),
+    Case("GangctlCertificateExpiring", "a month is left", {CERTIFICATE: f"{30 * 86400}x100"}, silent=100),
     Case(
         "GangctlCertificateExpiring",
         "it is replaced within the hour",
         {CERTIFICATE: f"{13 * 86400}x59 {90 * 86400}x60"},
         silent=100,
     ),
-    Case(
-        "GangctlCertificateExpiring",
-        "a replica without webhooks has none",
-        {CERTIFICATE: "0x100"},
-        silent=100,
-    ),
+    Case("GangctlCertificateExpiring", "a replica without webhooks has none", {CERTIFICATE: "0x100"}, silent=100),
     Case(
         "GangctlReadinessLagging",
         "one in ten is late",

@@ -84,10 +84,7 @@ CASES: Final = (
         {GPUS: 25},
     ),
     Recorded(
-        "cluster_queue:gangctl_gang_admitted_to_ready_seconds:p95_1h",
-        starts("0+9x90", "0+10x90"),
-        70,
-        {GPUS: 960},
+        "cluster_queue:gangctl_gang_admitted_to_ready_seconds:p95_1h", starts("0+9x90", "0+10x90"), 70, {GPUS: 960}
     ),
     Recorded(
         "cluster_queue:gangctl_gang_admitted_to_ready_seconds_count:increase1h",

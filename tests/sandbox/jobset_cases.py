@@ -120,9 +120,7 @@ NEW: Final[Mapping[str, Object]] = {
     "depends on an odd status": jobset(replicated("a"), replicated("b", dependsOn=_on(("a", "Odd")))),
     "depends twice": jobset(replicated("a"), replicated("b", dependsOn=_on(("a", "Ready"), ("a", "Complete")))),
     "two orders": jobset(
-        replicated("a"),
-        replicated("b", dependsOn=_on(("a", "Ready"))),
-        startupPolicy={"startupPolicyOrder": "InOrder"},
+        replicated("a"), replicated("b", dependsOn=_on(("a", "Ready"))), startupPolicy={"startupPolicyOrder": "InOrder"}
     ),
     "odd name": jobset(name="A_b"),
     "empty job name": jobset(replicated("")),

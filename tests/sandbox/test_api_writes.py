@@ -14,7 +14,6 @@ from tests.sandbox.stage import NoWebhooks
 
 ME = Caller("me")
 DRY = WriteOptions(dry_run=True)
-POD: Object = {"containers": [{"name": "c", "image": "i"}]}
 
 
 async def _configmap(api: Api, name: str = "c", **more: object) -> Object:

@@ -7,16 +7,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.rows import each
-from tests.sandbox.definitions import (
-    ME,
-    WIDGETS,
-    create,
-    definition,
-    established,
-    of_field,
-    version,
-    widget,
-)
+from tests.sandbox.definitions import ME, WIDGETS, create, definition, established, of_field, version, widget
 
 NOT_CHECKED = (
     "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "

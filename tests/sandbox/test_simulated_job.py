@@ -307,8 +307,7 @@ async def test_pods_of_a_job_that_is_deleted_in_the_foreground_lose_it_also_with
 
 
 @each(
-    ("numbers", "text"),
-    [((), ""), ((3,), "3"), ((0, 1), "0,1"), ((0, 1, 2), "0-2"), ((0, 2, 3, 5, 6, 7), "0,2,3,5-7")],
+    ("numbers", "text"), [((), ""), ((3,), "3"), ((0, 1), "0,1"), ((0, 1, 2), "0-2"), ((0, 2, 3, 5, 6, 7), "0,2,3,5-7")]
 )
 def test_completion_indexes_are_written_as_intervals(numbers: tuple[int, ...], text: str) -> None:
     assert controller.show_indexes(numbers) == text

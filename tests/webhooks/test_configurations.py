@@ -159,9 +159,7 @@ def test_the_bundle_is_in_every_webhook_or_in_none(endpoint: Endpoint) -> None:
 def test_namespaces_that_are_never_sent() -> None:
     further = {"key": "team", "operator": "In", "values": ["ml"]}
     settings = WebhookSettings(
-        BY_URL,
-        excluded_namespaces=("kube-system", "gangctl-system", "kube-system"),
-        namespace_selector=(further,),
+        BY_URL, excluded_namespaces=("kube-system", "gangctl-system", "kube-system"), namespace_selector=(further,)
     )
     for hook in in_namespaces(settings):
         expressions = hook["namespaceSelector"]["matchExpressions"]
