@@ -49,16 +49,3 @@ def test_invalid_or_large_patterns_are_refused(pattern: str) -> None:
 
 def test_a_pattern_with_catastrophic_backtracking_matches_in_linear_time() -> None:
     assert METHODS["matches"]("a" * 100_000 + "!", "(a+)+$") is False
-
-
-@each(
-    ("text", "pattern", "limit", "found"),
-    [
-        ("baaac", "a*", -1, ["", "aaa", ""]),
-        ("h\u00e9\u00e9", "", -1, ["", "", "", ""]),
-        ("h\u00e9\u00e9", "\u00e9", 1, ["\u00e9"]),
-        ("aaa", "a", 0, []),
-    ],
-)
-def test_find_all_equals_that_of_go(text: str, pattern: str, limit: int, found: list[str]) -> None:
-    assert METHODS["findAll"](text, pattern, limit) == found
