@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import add_nodes, controller
 from gangctl.sandbox.simulated.controller import FINALIZER
+from gangctl.sandbox.simulated import add_nodes, job_pods
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Stage, stage
 
@@ -44,32 +45,6 @@ async def ending(on: Stage, name: str, kind: str) -> Object:
     found = await on.until_condition(JOBS, name, kind)
     await on.idle()
     return found
-
-
-async def test_pods_of_an_indexed_job_are_named_and_labelled_by_index() -> None:
-    async with stage() as on:
-        made = await on.create(JOBS, job(completionMode="Indexed", parallelism=2, completions=2))
-        await on.idle()
-        pods = await on.pods()
-    first, second = pods
-    assert first["metadata"]["name"].startswith("j-0-")
-    assert len(first["metadata"]["name"]) == len("j-0-abcde")
-    assert second["metadata"]["name"].startswith("j-1-")
-    assert first["metadata"]["labels"] == {
-        "mine": "kept",
-        "batch.kubernetes.io/controller-uid": made["metadata"]["uid"],
-        "controller-uid": made["metadata"]["uid"],
-        "batch.kubernetes.io/job-name": "j",
-        "job-name": "j",
-        INDEX: "0",
-    }
-    assert first["metadata"]["annotations"] == {INDEX: "0"}
-    assert first["metadata"]["finalizers"] == [FINALIZER]
-    assert first["spec"]["hostname"] == "j-0"
-    (variable,) = first["spec"]["containers"][0]["env"]
-    assert variable["name"] == "JOB_COMPLETION_INDEX"
-    (owner,) = first["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Job", made["metadata"]["uid"], True)
 
 
 @each(

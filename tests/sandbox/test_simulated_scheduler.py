@@ -11,6 +11,7 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import Outcome, add_nodes
 from tests.jobsets import jobset, rj
 from tests.rows import each
+from tests.sandbox.asking import create
 from tests.sandbox.stage import NAMESPACE, Referring, Stage, stage
 
 MINORS = ("1.35", "1.36", "1.37")
@@ -183,13 +184,7 @@ async def test_a_replacement_waits_for_a_quorum_that_succeeded_pods_no_longer_ma
 async def test_a_group_of_1_37_takes_only_pods_of_its_own_priority(minor: str, bound: int) -> None:
     async with stage(minor) as on:
         await add_nodes(on.api, 1)
-        high = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "high"},
-            "value": 1000,
-        }
-        await on.api.create(on.api.kind("priorityclasses.scheduling.k8s.io"), "", high, on.simulated.kubelet.caller)
+        await create(on.api, "priorityclasses.scheduling.k8s.io", "high", value=1000)
         await create_group(on, minor, "g", 1)
         await on.create("pods", pod("p-0", priorityClassName="high", **reference(minor, "g")))
         await on.idle()
@@ -213,13 +208,7 @@ async def test_replica_keys_of_1_35_are_separate_groups() -> None:
 
 async def test_a_gang_of_higher_priority_is_scheduled_first() -> None:
     async with stage() as on:
-        high = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "high"},
-            "value": 1000,
-        }
-        await on.api.create(on.api.kind("priorityclasses.scheduling.k8s.io"), "", high, on.simulated.kubelet.caller)
+        await create(on.api, "priorityclasses.scheduling.k8s.io", "high", value=1000)
         await on.create("pods", pod("low"))
         await on.create("pods", pod("high", priorityClassName="high"))
         await on.idle()
