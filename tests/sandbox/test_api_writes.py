@@ -7,13 +7,14 @@ import pytest
 from gangctl.sandbox.api import SYSTEM, Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError, bad_request
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.reads import WatchQuery
 from gangctl.sandbox.requests import Attributes
-from gangctl.sandbox.watches import Watch, WatchQuery
-from tests.sandbox.bodies import POD
+from gangctl.sandbox.watches import Watch
 from tests.sandbox.stage import NoWebhooks
 
 ME = Caller("me")
 DRY = WriteOptions(dry_run=True)
+POD: Object = {"containers": [{"name": "c", "image": "i"}]}
 
 
 async def _configmap(api: Api, name: str = "c", **more: object) -> Object:

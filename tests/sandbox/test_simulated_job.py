@@ -9,8 +9,6 @@ from structlog.testing import capture_logs
 
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import add_nodes, controller
-from gangctl.sandbox.simulated.controller import FINALIZER
-from gangctl.sandbox.simulated import add_nodes, job_pods
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Stage, stage
 
