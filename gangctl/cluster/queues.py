@@ -189,13 +189,17 @@ class Queues:
 
         The quota that an existing JobSet itself holds does not count against it.
         """
-        own = () if new else self.workloads_of(read_jobset(raw)[0].uid)
+        jobset, _ = read_jobset(raw)
+        own = () if new else self.workloads_of(jobset.uid)
         with self.snapshot.without(own):
-            return self._fit(self.snapshot, raw, namespace, new=new, workload=current(own))
+            return self._fit(self.snapshot, raw, jobset, namespace, new=new, workload=current(own))
 
-    def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
-        """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads."""
-        return self._fit(self.unused, raw, namespace, new=new)
+    def ever(self, raw: Object, namespace: str, *, new: bool = True, jobset: JobSet | None = None) -> FitReport:
+        """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads.
+
+        ``jobset`` is the object, where it has been read already.
+        """
+        return self._fit(self.unused, raw, jobset or read_jobset(raw)[0], namespace, new=new)
 
     def never(self, raw: Object, namespace: str) -> str:
         """Why an existing JobSet can never be admitted, empty where that is not found."""
@@ -206,16 +210,17 @@ class Queues:
         self,
         snapshot: Snapshot,
         raw: Object,
+        jobset: JobSet,
         namespace: str,
         *,
         new: bool,
         workload: QueuedWorkload | None = None,
     ) -> FitReport:
-        jobset, _ = read_jobset(raw)
         home = jobset.namespace or namespace
         head = self.heads.of if snapshot is self.snapshot else lambda _: None
         reader = home if self._masked else None
-        request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload, reader=reader, head=head)
+        labels, queue = self.labels(home), jobset.queue
+        request = FitRequest(raw, home, labels, queue, new, workload, reader=reader, head=head, parsed=jobset)
         return fit(request, self.completed(snapshot))
 
     def completed(self, snapshot: Snapshot) -> Snapshot:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
 from gangctl.fit.ends import Outlook
 from gangctl.fit.floor import NodeShape
@@ -41,7 +42,8 @@ class FitRequest:
     Kueue's Workload of it, if there is one: then its priority is known, and since when it waits. ``fixed_nodes`` takes
     the nodes for all that there will ever be. With an ``outlook`` the report says when it starts. With a ``reader``
     it names no Workload outside of that namespace (:meth:`~gangctl.kueue.objects.QueuedWorkload.is_hidden_from`).
-    ``head`` returns the head of its queue, if that is a StrictFIFO queue and Workloads may be read.
+    ``head`` returns the head of its queue, if that is a StrictFIFO queue and Workloads may be read. ``parsed`` is the
+    JobSet where it has been read already.
     """
 
     jobset: Mapping[str, Any]
@@ -54,6 +56,11 @@ class FitRequest:
     outlook: Outlook | None = None
     reader: str | None = None
     head: Callable[[ClusterQueue], Head | None] = lambda _: None
+    parsed: JobSet | None = None
+
+    def read(self) -> JobSet:
+        """The JobSet."""
+        return self.parsed or read_jobset(self.jobset)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.jobset import JobSet
 from gangctl.errors import one_line, plural
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Excess, Floor, NodeShape, Together, read_node
@@ -64,7 +64,7 @@ def node_fit(
     ``used`` are requests of the pods on each node, by its name; None if unknown. Kueue's configuration in
     ``surroundings`` is ignored.
     """
-    jobset, _ = read_jobset(request.jobset)
+    jobset = request.read()
     plain = replace(surroundings, configuration=KueueConfiguration())
     podsets = podsets_of(request.jobset)
     counted = [requests_of(podset, plain) for podset in podsets]

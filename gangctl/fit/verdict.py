@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_PRIORITY
 from gangctl.api.objects import within
 from gangctl.errors import one_line
@@ -177,7 +177,7 @@ def fit(
 
     ``budget`` and ``preemptions`` bound the steps of the search for flavors and of the search for preemption.
     """
-    jobset, _ = read_jobset(request.jobset)
+    jobset = request.read()
     configuration = cluster.surroundings(request.namespace).configuration
     case = _Case(request, cluster, jobset, request.queue)
     abandoned = _abandoned(case, configuration)

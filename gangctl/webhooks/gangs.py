@@ -72,10 +72,12 @@ class QueueView(Protocol):
         """What is known of its version and configuration."""
         ...
 
-    def check(self, raw: Mapping[str, Any], namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+    def check(
+        self, raw: Mapping[str, Any], jobset: JobSet, namespace: str
+    ) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
         """Errors that refuse a new JobSet, and warnings; a missing queue gives one of the two.
 
-        ``raw`` is the final object, which has a queue; the namespace is that of the request.
+        ``raw`` is the final object, which has a queue, and ``jobset`` the same; the namespace is that of the request.
         """
         ...
 
@@ -174,7 +176,7 @@ class GangAdmission:
         found = self._consistency(raw, jobset, resolution)
         errors, warnings = found.errors, _warnings(found.notices)
         if jobset.queue and resolution.config.asks_for_gangs and self._queues is not None and self._queues.present:
-            refused, listed = self._queues.check(raw, namespace)
+            refused, listed = self._queues.check(raw, jobset, namespace)
             errors, warnings = (*errors, *refused), (*warnings, *listed)
         return errors, warnings
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.api.jobset import read_jobset
+from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.scheduling import ApiState, Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig
@@ -38,7 +38,9 @@ class Queues:
     refused: tuple[FieldError, ...] = ()
     seen: list[tuple[Mapping[str, Any], str]] = field(default_factory=list)
 
-    def check(self, raw: Mapping[str, Any], namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+    def check(
+        self, raw: Mapping[str, Any], _read: JobSet, namespace: str
+    ) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
         self.seen.append((raw, namespace))
         queue = raw["metadata"]["labels"][QUEUE]
         return self.refused, () if queue == "q" else (f"QueueBlocked: no LocalQueue {queue} in {namespace}",)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Object
 from gangctl.client.resources import Resource
 from gangctl.cluster.queues import LocalQueueKey, Queues
@@ -113,15 +114,16 @@ class QueueView(Queues):
         """What cannot be read, each as a short text."""
         return self._sources.unknown()
 
-    def check(self, raw: Object, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
+    def check(self, raw: Object, jobset: JobSet, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
         """Warnings for a new JobSet that will not be admitted; it is not refused, since quotas may change."""
-        report = self.ever(raw, namespace)
+        report = self.ever(raw, namespace, jobset=jobset)
         reason = reportable_reason(report)
         return (), (f"{reason}: {report['message']}",) if reason is not None else ()
 
-    def _fit(self, snapshot: Snapshot, raw: Object, namespace: str, **asked: Any) -> FitReport:
-        missing = self.missing()
-        return unknown_fit(raw, namespace, missing) if missing else super()._fit(snapshot, raw, namespace, **asked)
+    def _fit(self, snapshot: Snapshot, raw: Object, jobset: JobSet, namespace: str, **asked: Any) -> FitReport:
+        if missing := self.missing():
+            return unknown_fit(raw, namespace, missing)
+        return super()._fit(snapshot, raw, jobset, namespace, **asked)
 
     def completed(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the facts that no change of an object carries."""

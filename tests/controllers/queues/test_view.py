@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gangctl.api.jobset import read_jobset
 from gangctl.controllers.queues.view import Affected
 from gangctl.kueue.objects import ELSEWHERE
 from tests.controllers.queues.ground import Ground
@@ -17,7 +18,8 @@ def ground() -> Ground:
 
 
 def warnings(ground: Ground, pods: int, queue: str = "q", **spec: Any) -> tuple[str, ...]:
-    errors, reported = ground.view.check(ground.jobset("js", pods, queue, **spec), "t")
+    raw = ground.jobset("js", pods, queue, **spec)
+    errors, reported = ground.view.check(raw, read_jobset(raw)[0], "t")
     assert errors == ()
     return reported
 
