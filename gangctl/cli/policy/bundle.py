@@ -54,6 +54,11 @@ def policy_files(*, required: bool = True) -> Decorator[Any]:
     )
 
 
+def paths(*names: str, about: str) -> Decorator[Any]:
+    """An option that names files or directories, and can be repeated."""
+    return click.option(*names, multiple=True, metavar="FILE", type=click.Path(), help=about)
+
+
 def kubernetes(command: F) -> F:
     """``--kube``: whose gangs, and whose CEL in native policies."""
     return click.option(
@@ -106,14 +111,14 @@ def _union(some: Iterable[Document], more: Iterable[Document]) -> tuple[Document
 
 def sort_documents(documents: Iterable[Document]) -> Bundle:
     """Each document to its purpose; InvalidInputError for a misspelt type: such a policy would never be evaluated."""
-    found: dict[str, list[Document]] = {}
+    by_purpose: dict[str, list[Document]] = {}
     misspelt = []
     for document in documents:
         misspelt += _misspelt(document)
-        found.setdefault(_PURPOSES.get(kind_of(document.value), "others"), []).append(document)
+        by_purpose.setdefault(_PURPOSES.get(kind_of(document.value), "others"), []).append(document)
     if misspelt:
         raise errors_in("the input", misspelt)
-    return Bundle(**{purpose: tuple(members) for purpose, members in found.items()})
+    return Bundle(**{purpose: tuple(members) for purpose, members in by_purpose.items()})
 
 
 def _misspelt(document: Document) -> list[str]:
@@ -124,7 +129,7 @@ def _misspelt(document: Document) -> list[str]:
     if group in _EVALUATED and not kind.startswith(_OTHERS[group]) and kind not in _EVALUATED[group]:
         shown, known = one_line(kind, _SHOWN), ", ".join(sorted(_EVALUATED[group]))
         return [f'{document.where("kind")}: kind: {group} has no kind "{shown}", expected {known}']
-    owner = next((each for each, kinds in _EVALUATED.items() if kind in kinds and each != group), "")
+    owner = next((own for own, kinds in _EVALUATED.items() if kind in kinds and own != group), "")
     if owner:
         shown = one_line(str(document.value.get("apiVersion")), _SHOWN)
         return [f'{document.where("apiVersion")}: apiVersion: of {kind} it is {_VERSIONS[owner]}, not "{shown}"']

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 from gangctl.api.documents import Document, parse_documents
 from gangctl.api.emit import to_yaml
@@ -19,12 +19,10 @@ from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS
 from gangctl.errors import ApiError, ClusterUnavailableError, NotFoundError
 from gangctl.gang.generation import pick_generation
+from gangctl.policy.export import EXCLUDED_NAMESPACES
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.review import labels_of
 from gangctl.policy.variables import Scope
-
-LEFT_ALONE: Final = "kube-system"
-"""Besides namespaces with the label gangctl.dev/skip."""
 
 
 async def all_of(client: Client, resource: Resource, *, needed: bool = False) -> list[Object]:
@@ -46,15 +44,6 @@ def typed(item: Object, resource: Resource) -> Object:
     return {**item, "metadata": metadata, "apiVersion": resource.api_version, "kind": resource.kind}
 
 
-def as_documents(objects: Iterable[Object]) -> list[Document]:
-    """Objects as if they had been read from files of the names that kubectl has for them."""
-    found = []
-    for each in objects:
-        source = f"{str(each['kind']).lower()}/{each['metadata']['name']}"
-        found += parse_documents(to_yaml([each]), source)
-    return found
-
-
 async def policies_of(client: Client) -> list[Object]:
     """The GangPolicies; ClusterUnavailableError where they are not served."""
     return await all_of(client, GANG_POLICIES, needed=True)
@@ -62,18 +51,21 @@ async def policies_of(client: Client) -> list[Object]:
 
 async def rules_of(client: Client) -> Bundle:
     """GangPolicies and their exceptions; ForbiddenError if either may not be read: then no verdict is certain."""
-    objects = [*await policies_of(client), *await all_of(client, GANG_POLICY_EXCEPTIONS)]
-    return sort_documents(as_documents(objects))
+    documents: list[Document] = []
+    for obj in [*await policies_of(client), *await all_of(client, GANG_POLICY_EXCEPTIONS)]:
+        # As if it had been read from a file of the name that kubectl has for it.
+        documents += parse_documents(to_yaml([obj]), f"{str(obj['kind']).lower()}/{obj['metadata']['name']}")
+    return sort_documents(documents)
 
 
 async def namespaces_of(client: Client) -> dict[str, Object]:
     """Namespaces by name."""
-    return {str(each["metadata"]["name"]): each for each in await all_of(client, NAMESPACES)}
+    return {str(obj["metadata"]["name"]): obj for obj in await all_of(client, NAMESPACES)}
 
 
 def is_left_alone(namespace: str, namespaces: dict[str, Object]) -> bool:
     """Whether gangctl never evaluates what is in a namespace."""
-    return namespace == LEFT_ALONE or labels_of(namespaces.get(namespace)).get(SKIP_LABEL) == "true"
+    return namespace in EXCLUDED_NAMESPACES or labels_of(namespaces.get(namespace)).get(SKIP_LABEL) == "true"
 
 
 async def generation_of(client: Client) -> Generation:
@@ -105,10 +97,8 @@ async def parameters_of(client: Client, policies: Sequence[LoadedPolicy]) -> Fil
             continue
         scopes[kind.api_version, kind.kind] = "Namespaced" if resource.namespaced else "Cluster"
         for item in page.items:
-            metadata = item["metadata"]
-            objects[kind.api_version, kind.kind, metadata.get("namespace"), metadata.get("name")] = typed(
-                item, resource
-            )
+            namespace, name = item["metadata"].get("namespace"), item["metadata"].get("name")
+            objects[kind.api_version, kind.kind, namespace, name] = typed(item, resource)
     return FileCatalogue(objects.values(), scopes=scopes)
 
 

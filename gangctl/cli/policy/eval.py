@@ -44,23 +44,17 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
     show_default=True,
     help="What is asked for the objects of -f.",
 )
-@click.option("--old", "old_files", multiple=True, metavar="FILE", type=click.Path(), help="Objects before an UPDATE.")
-@click.option("--params", "param_files", multiple=True, metavar="FILE", type=click.Path(), help="Parameter objects.")
-@click.option(
+@bundles.paths("--old", "old_files", about="Objects before an UPDATE.")
+@bundles.paths("--params", "param_files", about="Parameter objects.")
+@bundles.paths(
     "--namespace-object",
     "namespace_files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(),
-    help="Namespaces with their labels; without one, a Namespace has no labels of its own.",
+    about="Namespaces with their labels; without one, a Namespace has no labels of its own.",
 )
-@click.option(
+@bundles.paths(
     "--queues",
     "queue_files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(),
-    help="Kueue's objects and configuration, for the variable fit; without them, its verdict is unknown.",
+    about="Kueue's objects and configuration, for the variable fit; without them, its verdict is unknown.",
 )
 @click.option(
     "--action",

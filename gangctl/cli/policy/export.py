@@ -21,7 +21,7 @@ from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
-from gangctl.cli.policy.bundle import Bundle, kubernetes, no_policies, sort_documents
+from gangctl.cli.policy.bundle import Bundle, kubernetes, no_policies, paths, sort_documents
 from gangctl.cli.policy.loading import Loaded, load
 from gangctl.cli.policy.requests import FileCatalogue, Sent, Setting, is_jobset, sent_for, title_of
 from gangctl.cli.policy.session import Session, evaluator_of
@@ -76,13 +76,10 @@ class Work(NamedTuple):
 @click.argument("files", nargs=-1, metavar="[FILE|DIR|URL|-]...", type=click.Path(allow_dash=True))
 @options.cluster
 @options.output("yaml", "json", "table", "name")
-@click.option(
+@paths(
     "--check",
     "subjects",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(),
-    help="Compare the verdicts on these objects, and fail where they differ. Of a cluster's policies: "
+    about="Compare the verdicts on these objects, and fail where they differ. Of a cluster's policies: "
     "create them there as dry runs, where what is exported is in force.",
 )
 @kubernetes

@@ -69,8 +69,8 @@ class Inspection:
 
     def _types(self) -> Iterator[Remark]:
         """What is against the types of JobSets: Kubernetes would warn of it in the policy's status."""
-        for each in remarks_of(self.policy.warnings, self.document, self.policy.name):
-            yield replace(each, code=_UNTYPED.get(each.code, each.code))
+        for remark in remarks_of(self.policy.warnings, self.document, self.policy.name):
+            yield replace(remark, code=_UNTYPED.get(remark.code, remark.code))
 
     def _messages(self) -> Iterator[Remark]:
         for index, rule in enumerate(self.policy.programs.rules):
@@ -121,7 +121,7 @@ class Inspection:
                 message = f"rule {rule.id} says the same as rule {first[text]}"
                 yield self.remark("DuplicateRule", rule.condition.path, message, hint="remove one of them")
             first.setdefault(text, rule.id)
-        conditions = [(each.path, " ".join(each.text.split())) for each in self.policy.programs.match_conditions]
+        conditions = [(one.path, " ".join(one.text.split())) for one in self.policy.programs.match_conditions]
         for path, text in conditions:
             if any(other in {f"!({text})", f"!{text}"} for _, other in conditions):
                 yield self.remark("ConstantCondition", path, "contradicts another condition: no rule is ever reached")
@@ -149,27 +149,21 @@ class Inspection:
                 message = f"may cost more than its {EXPRESSION_STEPS} steps where a list is longer than {longest}"
                 yield self.remark("Costly", expression.path, message, hint=hint, node=expression.checked.node)
             for node in walk(expression.checked.node):
-                if (
-                    isinstance(node, Call)
-                    and node.function == "matches"
-                    and not isinstance(node.arguments[-1], Literal)
-                ):
+                pattern = node.arguments[-1] if isinstance(node, Call) and node.function == "matches" else None
+                if pattern is not None and not isinstance(pattern, Literal):
                     message = "the pattern is computed, and compiled anew for each object"
-                    yield self.remark("ComputedPattern", expression.path, message, node=node.arguments[-1])
-        profiles = [profile_of(each.checked) for each in self.policy.programs.expressions()]
-        longest = _longest(lambda elements: sum(each.bound(elements) for each in profiles), POLICY_STEPS)
+                    yield self.remark("ComputedPattern", expression.path, message, node=pattern)
+        profiles = [profile_of(expression.checked) for expression in self.policy.programs.expressions()]
+        longest = _longest(lambda elements: sum(profile.bound(elements) for profile in profiles), POLICY_STEPS)
         if longest < LISTS:
-            message = (
-                f"its expressions together may cost more than {POLICY_STEPS} steps for lists longer than {longest}"
-            )
-            yield self.remark("Costly", "spec", message, hint=hint)
+            together = f"may cost more than {POLICY_STEPS} steps for lists longer than {longest}"
+            yield self.remark("Costly", "spec", f"its expressions together {together}", hint=hint)
 
     def _deprecated(self) -> Iterator[Remark]:
         version = str(self.document.value.get("apiVersion"))
         if self.policy.native and not version.endswith("/v1"):
-            yield self.remark(
-                "Deprecated", "apiVersion", f"{version} is deprecated", hint="write v1: fields are the same"
-            )
+            hint = "write v1: fields are the same"
+            yield self.remark("Deprecated", "apiVersion", f"{version} is deprecated", hint=hint)
 
     def _writes(self, now: datetime) -> Iterator[Remark]:
         for rule, writes in refused_writes(self.policy, now):
@@ -196,16 +190,16 @@ def _constant(expression: Expression) -> bool | None:
 
 def _unreachable(node: Node) -> Iterator[Node]:
     """Operands that a literal beside them makes superfluous."""
-    for each in walk(node):
-        if not isinstance(each, Call):
+    for call in walk(node):
+        if not isinstance(call, Call):
             continue
-        if each.function in {"_&&_", "_||_"}:
-            decides = each.function == "_||_"
-            literals = [a for a in each.arguments if isinstance(a, Literal) and a.value is decides]
+        if call.function in {"_&&_", "_||_"}:
+            decides = call.function == "_||_"
+            literals = [part for part in call.arguments if isinstance(part, Literal) and part.value is decides]
             if literals:
-                yield from (a for a in each.arguments if a is not literals[0])
-        elif each.function == "_?_:_" and isinstance(each.arguments[0], Literal):
-            yield each.arguments[2 if each.arguments[0].value else 1]
+                yield from (part for part in call.arguments if part is not literals[0])
+        elif call.function == "_?_:_" and isinstance(call.arguments[0], Literal):
+            yield call.arguments[2 if call.arguments[0].value else 1]
 
 
 def _longest(bound: Callable[[int], int], steps: int) -> int:
@@ -232,14 +226,13 @@ def find_mistakes(loaded: Loaded, exceptions: Mapping[str, Document], now: datet
             message = f"expired at {exception.expires_at.isoformat()}"
             remarks.append(Remark(document, Severity.WARNING, "Expired", "spec.expiresAt", message, "remove it"))
         remarks += _too_wide(exception, document, now)
-        for index, each in enumerate(exception.spec.policies):
-            if each.name not in rules:
-                continue
-            for number, rule in enumerate(each.rules):
-                if rule not in rules[each.name]:
+        for index, named in enumerate(exception.spec.policies):
+            known = rules.get(named.name)
+            for number, rule in enumerate(named.rules):
+                if known is not None and rule not in known:
                     path = f"spec.policies[{index}].rules[{number}]"
-                    message = f'policy {each.name} has no rule "{rule}"'
-                    hint = f"there are: {', '.join(sorted(rules[each.name]))}"
+                    message = f'policy {named.name} has no rule "{rule}"'
+                    hint = f"there are: {', '.join(sorted(known))}"
                     remarks.append(Remark(document, Severity.ERROR, "UnknownRule", path, message, hint))
     return remarks
 
@@ -248,9 +241,8 @@ def _too_wide(exception: LoadedException, document: Document, now: datetime) -> 
     """An exception that has no end, is for every JobSet, or for those whose owner wants it."""
     if exception.expires_at - now > LONGEST:
         message = f"ends in more than {LONGEST.days} days, at {exception.expires_at.isoformat()}"
-        yield Remark(
-            document, Severity.WARNING, "NeverExpires", "spec.expiresAt", message, "renew it when it is needed"
-        )
+        hint = "renew it when it is needed"
+        yield Remark(document, Severity.WARNING, "NeverExpires", "spec.expiresAt", message, hint)
     match = exception.spec.match
     if match.namespaces or not match.namespace_selector.selects_everything:
         return
@@ -295,7 +287,12 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> No
     loaded = try_to_load(bundle, kube)
     exceptions = {name_of(document.value): document for document in bundle.exceptions}
     remarks = in_order([*loaded.remarks, *find_mistakes(loaded, exceptions, now())])
-    remarks += [_orphan(document) for document in bundle.bindings if name_of(document.value) in orphans(bundle)]
+    message = "the policy that it binds is not in these files"
+    remarks += [
+        Remark(document, Severity.WARNING, "UnknownPolicy", "spec.policyName", message)
+        for document in bundle.bindings
+        if name_of(document.value) in orphans(bundle)
+    ]
     checked = len(bundle.rules) + len(bundle.exceptions)
     _print(remarks, checked, form)
     if loaded.remarks:
@@ -303,11 +300,6 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> No
         raise InputError(refusal(loaded.remarks).message)
     if any(strict or remark.severity is Severity.ERROR for remark in remarks):
         answer_no()
-
-
-def _orphan(document: Document) -> Remark:
-    message = "the policy that it binds is not in these files"
-    return Remark(document, Severity.WARNING, "UnknownPolicy", "spec.policyName", message)
 
 
 def _print(remarks: Sequence[Remark], checked: int, form: str) -> None:
@@ -329,10 +321,5 @@ def _print(remarks: Sequence[Remark], checked: int, form: str) -> None:
         for line in others:
             click.echo(line)
     counts = Counter(remark.severity for remark in remarks)
-    click.echo(f"{plural(checked, 'object')} checked: {_found(counts)}")
-
-
-def _found(counts: Counter[Severity]) -> str:
-    if not counts:
-        return "no mistakes found"
-    return ", ".join(plural(counts[severity], severity.value) for severity in Severity if counts[severity])
+    mistakes = [plural(counts[severity], severity.value) for severity in Severity if counts[severity]]
+    click.echo(f"{plural(checked, 'object')} checked: {', '.join(mistakes) or 'no mistakes found'}")

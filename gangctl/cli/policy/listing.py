@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from gangctl.api.objects import Object, condition_of
+from gangctl.api.objects import Object, condition_of, object_at
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.output import Entry, Listing
@@ -55,10 +55,10 @@ def _of_files(files: Sequence[str], kube: str) -> list[dict[str, Any]]:
         raise no_policies(bundle)
     loaded = try_to_load(bundle, kube)
     summaries = []
-    for each in loaded.policies:
-        document = loaded.documents[each.name]
-        summary = _summary(document.value, each.name, document.where(), "yes")
-        summaries.append({**summary, "rules": list(each.rules), "actions": list(each.spec.validation_actions)})
+    for policy in loaded.policies:
+        document = loaded.documents[policy.name]
+        summary = _summary(document.value, policy.name, document.where(), "yes")
+        summaries.append({**summary, "rules": list(policy.rules), "actions": list(policy.spec.validation_actions)})
     for document in bundle.rules:
         wrong = [remark for remark in loaded.remarks if remark.document is document]
         if wrong:
@@ -93,17 +93,16 @@ def _summary(
     *,
     violations: int | None = None,
 ) -> dict[str, Any]:
-    spec = policy.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
+    spec = object_at(policy, "spec")
     validations = spec.get("validations")
-    written = [v for v in validations if isinstance(v, dict)] if isinstance(validations, list) else []
+    rules = [rule for rule in validations if isinstance(rule, dict)] if isinstance(validations, list) else []
     actions = spec.get("validationActions")
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": name},
         "policy": {"apiVersion": str(policy.get("apiVersion")), "kind": str(policy.get("kind"))},
-        "rules": [str(v.get("name") or index) for index, v in enumerate(written)],
+        "rules": [str(rule.get("name") or index) for index, rule in enumerate(rules)],
         "actions": list(map(str, actions)) if isinstance(actions, list) else ["Deny"],
         "failurePolicy": str(spec.get("failurePolicy") or "Fail"),
         "ready": ready,

@@ -73,11 +73,6 @@ class Remark:
             return self.position
         return line, column + 1
 
-    @property
-    def order(self) -> tuple[str, int, int, str]:
-        """By place."""
-        return (self.document.source, *self.position, self.code)
-
     def lines(self) -> list[str]:
         """For a person: the place and the message, the line of the file, the caret, the hint."""
         line, column = self.position
@@ -131,10 +126,11 @@ def _columns(text: str) -> int:
 
 def in_order(remarks: Iterable[Remark]) -> list[Remark]:
     """Remarks by file and place, each once."""
-    seen: dict[tuple[object, ...], Remark] = {}
+    seen: dict[tuple[str, int, int, str, str], Remark] = {}
     for remark in remarks:
-        seen.setdefault((*remark.order, remark.message), remark)
-    return sorted(seen.values(), key=lambda remark: remark.order)
+        place = (remark.document.source, *remark.position, remark.code)
+        seen.setdefault((*place, remark.message), remark)
+    return [remark for _, remark in sorted(seen.items(), key=lambda item: item[0][:4])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +178,12 @@ def try_to_load(bundle: Bundle, minor: str) -> Loaded:
         except PolicyError as error:
             remarks += remarks_of(error.problems, document, error.policy)
     documents = {id(document.value): document for document in (*bundle.natives, *bundle.bindings)}
-    for each in pair(documents[key].value for key in documents)[0]:
-        document = documents[id(each.policy)]
+    for both in pair(document.value for document in documents.values())[0]:
+        document = documents[id(both.policy)]
         try:
-            found.append((load_pair(each, minor), document))
+            found.append((load_pair(both, minor), document))
         except PolicyError as error:
-            binding = document if each.binding is None else documents[id(each.binding)]
+            binding = document if both.binding is None else documents[id(both.binding)]
             for problem in error.problems:
                 remarks += remarks_of([problem], binding if problem.binding else document, error.policy)
     exceptions = []
@@ -195,13 +191,12 @@ def try_to_load(bundle: Bundle, minor: str) -> Loaded:
         try:
             exceptions.append(load_exception(document.value))
         except ValidationError as error:
-            problems = [problem_of_field(each) for each in error.errors]
-            remarks += remarks_of(problems, document, name_of(document.value))
+            remarks += remarks_of(map(problem_of_field, error.errors), document, name_of(document.value))
     found.sort(key=lambda pair: pair[0].name)
     return Loaded(
         tuple(policy for policy, _ in found),
         {policy.name: document for policy, document in found},
-        tuple(sorted(exceptions, key=lambda each: each.name)),
+        tuple(sorted(exceptions, key=lambda exception: exception.name)),
         tuple(in_order(remarks)),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal, Self
@@ -258,15 +258,16 @@ class SuiteFile:
 
     def selected(self, row: Row) -> list[Sent]:
         """The objects of a row; InputError when one of its selectors fits none."""
-        found: list[Sent] = []
+        selected: list[Sent] = []
         for selector in row.resources:
             fitting = [subject for subject in self.subjects if _fits(selector, subject)]
             if not fitting:
                 where = self.document.where(f"results[{self.suite.results.index(row)}].resources")
                 names = ", ".join(sorted({subject.name for subject in self.subjects})) or "none"
-                raise InputError(f"{where}: no resource fits {_shown(selector)}", hint=f"there are: {names}")
-            found += [subject for subject in fitting if subject not in found]
-        return found
+                wanted = "/".join(part for part in (selector.kind, selector.namespace, selector.name) if part)
+                raise InputError(f"{where}: no resource fits {wanted}", hint=f"there are: {names}")
+            selected += [subject for subject in fitting if subject not in selected]
+        return selected
 
 
 def _fits(selector: Selector, subject: Sent) -> bool:
@@ -275,10 +276,6 @@ def _fits(selector: Selector, subject: Sent) -> bool:
         return False
     wanted = ((selector.kind, subject.kind), (selector.namespace, subject.namespace), (selector.name, subject.name))
     return all(want in {None, have} for want, have in wanted)
-
-
-def _shown(selector: Selector) -> str:
-    return "/".join(part for part in (selector.kind, selector.namespace, selector.name) if part)
 
 
 def find_suite_files(paths: Sequence[str]) -> list[Path]:
@@ -306,12 +303,15 @@ def read_suite_file(path: Path) -> SuiteFile:
     if len(documents) != 1:
         raise InputError(f"{path}: one document is wanted, found {len(documents)}")
     (document,) = documents
-    suite = _read_suite(document)
-    directory = path.parent
+    try:
+        suite = Suite.model_validate(document.value)
+    except PydanticError as problem:
+        lines = [f"{where(document, error.path)}: {error}" for error in field_errors(problem)]
+        raise errors_in(document.source, lines, hint="see docs/policies.md") from problem
     generation = generation_of_minor(suite.kubernetes or "") or NEWEST
 
     def documents_of(field: str, paths: Sequence[str]) -> list[Document]:
-        return _documents(document, directory, field, paths)
+        return _documents(document, path.parent, field, paths)
 
     policies = sort_documents(documents_of("policies", suite.policies))
     exceptions = sort_documents(documents_of("exceptions", suite.exceptions))
@@ -323,24 +323,15 @@ def read_suite_file(path: Path) -> SuiteFile:
     }
     params = documents_of("params", suite.params)
     check_names(params)
-    bundle = Bundle(
-        policies.policies,
-        policies.natives,
-        policies.bindings,
-        policies.exceptions + exceptions.exceptions,
-        policies.namespaces + namespaces.namespaces,
+    bundle = replace(
+        policies,
+        exceptions=policies.exceptions + exceptions.exceptions,
+        namespaces=policies.namespaces + namespaces.namespaces,
+        others=(),
     )
     subjects = _subjects(documents_of("resources", suite.resources), generation)
     queues = stock_of(documents_of("queues", suite.queues)) if suite.queues else None
     return SuiteFile(document, suite, bundle, subjects, tuple(params), old, queues)
-
-
-def _read_suite(document: Document) -> Suite:
-    try:
-        return Suite.model_validate(document.value)
-    except PydanticError as problem:
-        lines = [f"{where(document, error.path)}: {error}" for error in field_errors(problem)]
-        raise errors_in(document.source, lines, hint="see docs/policies.md") from problem
 
 
 def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]) -> list[Document]:
@@ -361,6 +352,6 @@ def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]
 
 def _subjects(documents: Iterable[Document], generation: Generation) -> tuple[Sent, ...]:
     """What rows select from; a PathwaysJob comes with the JobSet that it becomes, which has its name."""
-    documents = [each for each in sort_documents(documents).others if kind_of(each.value)[1] != KIND]
+    documents = [document for document in sort_documents(documents).others if kind_of(document.value)[1] != KIND]
     check_names(documents)
     return tuple(sent_for(documents, "CREATE", generation))

@@ -22,7 +22,7 @@ from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy, Rule
 from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import Review, matches
-from gangctl.policy.verdict import Action, Outcome, Result
+from gangctl.policy.verdict import Action, Result
 
 Object = dict[str, Any]
 
@@ -110,25 +110,20 @@ def refused_writes(policy: LoadedPolicy, now: datetime) -> Iterator[tuple[Rule, 
     if Action.DENY not in policy.actions:
         return
     policy = _anywhere(policy)
-    outcomes: dict[str, list[Outcome]] = {}
+    failed: dict[str, set[str]] = {}
     for write, jobset in product(_WRITES, _JOBSETS):
         review = _review(write, jobset, now)
         if not matches(policy, review):
-            outcome = Evaluation(review).evaluate(policy, StepMeter.request(time.monotonic))
-            outcomes.setdefault(write.what, []).append(outcome)
+            findings = Evaluation(review).evaluate(policy, StepMeter.request(time.monotonic)).findings
+            rules = failed.setdefault(write.what, set())
+            rules |= {finding.rule for finding in findings if finding.result is Result.FAIL}
     conditions = frozenset[str]().union(*(_reads(policy, condition) for condition in policy.programs.match_conditions))
     for rule in policy.programs.rules:
-        refused = [*outcomes]
+        refused = [*failed]
         if _DISTINGUISHING & (conditions | _reads(policy, rule.condition)):
-            refused = [
-                what for what, of_write in outcomes.items() if any(_fails(outcome, rule) for outcome in of_write)
-            ]
+            refused = [what for what, broken in failed.items() if rule.id in broken]
         if refused:
             yield rule, ", ".join(refused)
-
-
-def _fails(outcome: Outcome, rule: Rule) -> bool:
-    return any(finding.rule == rule.id and finding.result is Result.FAIL for finding in outcome.findings)
 
 
 def _anywhere(policy: LoadedPolicy) -> LoadedPolicy:
