@@ -18,7 +18,7 @@ from gangctl.cel.program import Bindings
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedException, LoadedPolicy, Rule
 from gangctl.policy.model import MESSAGE_BYTES
 from gangctl.policy.review import Review, covering, matches
-from gangctl.policy.variables import NOT_FOUND, name_of, takes_params
+from gangctl.policy.variables import NOT_FOUND, name_of
 from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result
 
 BROKEN: Final = "Broken"
@@ -78,24 +78,19 @@ class Evaluation:
         review = self.review
         if reason := matches(policy, review):
             return Outcome(policy.name, matched=False, skipped=reason, actions=policy.actions)
-        if (missing := review.param_errors.get(policy.name)) is not None:
-            return _exempted(_without_params(policy, missing), exceptions, review)
-        if not takes_params(policy.spec):
-            return self._evaluate_with(policy, (None,), meter, exceptions)
-        params = review.params.get(policy.name, ())
-        if params:
-            return self._evaluate_with(policy, params, meter, exceptions)
-        if policy.spec.param_ref is not None and policy.spec.param_ref.parameter_not_found_action == "Deny":
-            return _exempted(_without_params(policy, NOT_FOUND), exceptions, review)
-        return Outcome(policy.name, matched=False, skipped="paramRef", actions=policy.actions)
-
-    def _evaluate_with(
-        self,
-        policy: LoadedPolicy,
-        params: Sequence[Object | None],
-        meter: StepMeter,
-        exceptions: Sequence[LoadedException],
-    ) -> Outcome:
+        missing = review.param_errors.get(policy.name)
+        params: Sequence[Object | None] = (None,)
+        reference = policy.spec.param_ref
+        if policy.spec.param_kind is not None and reference is not None:
+            params = review.params.get(policy.name, ())
+            if not params and missing is None:
+                if reference.parameter_not_found_action != "Deny":
+                    return Outcome(policy.name, matched=False, skipped="paramRef", actions=policy.actions)
+                missing = NOT_FOUND
+        if missing is not None:
+            message = f"failed to configure binding: {missing}"
+            finding = Finding(policy.name, PARAMS, Result.ERROR, message, error=NO_PARAMS, always=True)
+            return _erroneous(policy, finding, exceptions, review)
         own = meter.policy()
         runs = [_Run(self, policy, one, own) for one in params]
         for run in runs:
@@ -108,11 +103,11 @@ class Evaluation:
             skipped="" if applied else runs[0].skipped,
             actions=policy.actions,
             findings=findings,
-            violations=tuple(each for each in findings if _counts(each, policy)) if applied else (),
+            violations=tuple(finding for finding in findings if _counts(finding, policy)) if applied else (),
             audit_annotations=_joined(pair for run in runs for pair in run.annotations),
             steps=own.spent,
         )
-        return _exempted(outcome, exceptions, self.review)
+        return _exempted(outcome, exceptions, review)
 
 
 def refused_by_broken(policy: BrokenPolicy, review: Review, exceptions: Sequence[LoadedException] = ()) -> Outcome:
@@ -120,7 +115,7 @@ def refused_by_broken(policy: BrokenPolicy, review: Review, exceptions: Sequence
     if reason := matches(policy, review):
         return Outcome(policy.name, matched=False, skipped=reason, actions=policy.actions)
     finding = Finding(policy.name, WHOLE_POLICY, Result.ERROR, policy.reason, error=BROKEN)
-    return _exempted(_erroneous(policy, finding), exceptions, review)
+    return _erroneous(policy, finding, exceptions, review)
 
 
 def unanswered(
@@ -128,22 +123,16 @@ def unanswered(
 ) -> Outcome:
     """The outcome of a policy that applies and was not evaluated: it was killed, or used up the request's budget."""
     finding = Finding(policy.name, WHOLE_POLICY, Result.ERROR, message, error=str(kind))
-    return _exempted(_erroneous(policy, finding), exceptions, review)
+    return _erroneous(policy, finding, exceptions, review)
 
 
-def _erroneous(policy: LoadedPolicy | BrokenPolicy, finding: Finding) -> Outcome:
-    return Outcome(
-        policy=policy.name,
-        matched=True,
-        actions=policy.actions,
-        findings=(finding,),
-        violations=(finding,) if _counts(finding, policy) else (),
-    )
-
-
-def _without_params(policy: LoadedPolicy, message: str) -> Outcome:
-    finding = Finding(policy.name, PARAMS, Result.ERROR, f"failed to configure binding: {message}", error=NO_PARAMS)
-    return _erroneous(policy, replace(finding, always=True))
+def _erroneous(
+    policy: LoadedPolicy | BrokenPolicy, finding: Finding, exceptions: Sequence[LoadedException], review: Review
+) -> Outcome:
+    violations = (finding,) if _counts(finding, policy) else ()
+    actions = policy.actions
+    outcome = Outcome(policy.name, matched=True, actions=actions, findings=(finding,), violations=violations)
+    return _exempted(outcome, exceptions, review)
 
 
 def _counts(finding: Finding, policy: LoadedPolicy | BrokenPolicy) -> bool:
@@ -160,15 +149,15 @@ def _exempted(outcome: Outcome, exceptions: Sequence[LoadedException], review: R
     """The outcome with findings under an exception marked, and not among its violations."""
     if not outcome.violations or not exceptions:
         return outcome
-    found = {
+    exempt = {
         finding: replace(finding, result=Result.EXEMPT, exception=name)
         for finding in outcome.violations
         if (name := covering(exceptions, outcome.policy, finding.rule, review))
     }
     return replace(
         outcome,
-        findings=tuple(found.get(each, each) for each in outcome.findings),
-        violations=tuple(each for each in outcome.violations if each not in found),
+        findings=tuple(exempt.get(finding, finding) for finding in outcome.findings),
+        violations=tuple(finding for finding in outcome.violations if finding not in exempt),
     )
 
 
@@ -179,7 +168,7 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         known = values.setdefault(key, [])
         if value not in known:
             known.append(value)
-    return tuple((key, ", ".join(each)) for key, each in values.items())
+    return tuple((key, ", ".join(texts)) for key, texts in values.items())
 
 
 def namespace_object(review: Review) -> Object | None:
@@ -243,7 +232,7 @@ class _Run:
         conditions = self.policy.programs.match_conditions
         if conditions:
             seen = self.bindings
-            if any("namespaceObject" in each.checked.reads for each in conditions):
+            if any("namespaceObject" in condition.checked.reads for condition in conditions):
                 # Natively, match conditions do not see the Namespace.
                 self.bindings = {**bindings, **values, "namespaceObject": None}
             if not self._conditions_hold():

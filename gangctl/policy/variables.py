@@ -160,12 +160,10 @@ def params_of(policy: LoadedPolicy, review: Review, catalogue: ParamCatalogue) -
     found = catalogue.find(kind.api_version, kind.kind, namespace, name=reference.name, selector=reference.selector)
     if not found and reference.parameter_not_found_action == "Deny":
         raise ParamsError(NOT_FOUND)
-    return tuple(sorted((_typed(each, kind.api_version, kind.kind) for each in found), key=name_of))
-
-
-def _typed(obj: Object, api_version: str, kind: str) -> Object:
-    """The object with the type that lists leave out of their items."""
-    return obj if "kind" in obj and "apiVersion" in obj else {**obj, "apiVersion": api_version, "kind": kind}
+    # Lists leave the type out of their items.
+    typed = {"apiVersion": kind.api_version, "kind": kind.kind}
+    params = [obj if obj.keys() >= typed.keys() else {**obj, **typed} for obj in found]
+    return tuple(sorted(params, key=name_of))
 
 
 def name_of(params: Object) -> str:
