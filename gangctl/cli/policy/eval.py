@@ -239,7 +239,7 @@ async def _evaluate_all(
                 outcomes = tuple(replace(outcome, actions=frozenset({action})) for outcome in outcomes)
             if sent.only_if_matched and not any(outcome.matched for outcome in outcomes):
                 continue
-            values = variables_of(session.policies, met.review) if details else {}
+            values = variables_of(session.loaded.policies, met.review) if details else {}
             title, notes = title_of(sent.obj, setting), (*sent.notes, *met.notes)
             evaluated.append(Evaluated(title, sent.obj, met, merge(outcomes), values, notes))
     return evaluated

@@ -78,7 +78,7 @@ class Session:
     """Policies in force, with the objects that can be their parameters."""
 
     evaluator: PolicyEvaluator
-    policies: Sequence[LoadedPolicy]
+    loaded: Loaded
     catalogue: ParamCatalogue
 
     @classmethod
@@ -87,14 +87,15 @@ class Session:
     ) -> Session:
         """Put policies in force in place of those before, which had a lower ``generation``."""
         await evaluator.install(PolicySet(generation, policies=loaded.policies, exceptions=loaded.exceptions))
-        return cls(evaluator, loaded.policies, catalogue)
+        return cls(evaluator, loaded, catalogue)
 
     async def meet(
         self, subject: Object, setting: Setting, operation: Operation = "CREATE", old: Object | None = None
     ) -> Met:
         """The request that creates ``subject``, turns ``old`` into it or deletes it."""
-        review, notes = request_of(subject, operation, setting, self.policies, self.catalogue, old=old)
-        giving = [policy for policy in self.policies if policy.spec.defaults is not None]
+        policies = self.loaded.policies
+        review, notes = request_of(subject, operation, setting, policies, self.catalogue, old=old)
+        giving = [policy for policy in policies if policy.spec.defaults is not None]
         if not giving or operation != "CREATE" or review.object is None:
             return Met(review, notes)
         asked = [policy.name for policy in giving if policy.spec.match_conditions]
@@ -103,7 +104,7 @@ class Session:
         if applied.conflicts or not applied.patch:
             return Met(review, notes, conflicts=applied.conflicts)
         given = json_patch(dict(review.object), list(applied.patch))
-        review, _ = request_of(given, operation, setting, self.policies, self.catalogue)
+        review, _ = request_of(given, operation, setting, policies, self.catalogue)
         return Met(review, notes, applied.sources)
 
     async def outcomes(self, met: Met, policy: str = "") -> tuple[Outcome, ...]:

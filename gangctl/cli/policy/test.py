@@ -234,11 +234,18 @@ def run_tests(
     async def run() -> None:
         async with evaluator_of(generation.kubernetes) as evaluator:
             for number, file in enumerate(files, 1):
-                if cases := list(_chosen(file, pattern)):
-                    loaded = load(file.bundle, generation.kubernetes)
-                    catalogue = FileCatalogue([document.value for document in file.params])
-                    session = await Session.start(evaluator, loaded, catalogue, number)
-                    await _Run(loaded, session, _setting(file, moment, generation), tests).all(cases)
+                cases = list(_chosen(file, pattern))
+                if not cases:
+                    continue
+                loaded = load(file.bundle, generation.kubernetes)
+                catalogue = FileCatalogue([document.value for document in file.params])
+                session = await Session.start(evaluator, loaded, catalogue, number)
+                setting = Setting(
+                    now=file.suite.now or moment,
+                    generation=generation_of_minor(file.suite.kubernetes or "") or generation,
+                    namespaces=file.bundle.namespaces_by_name,
+                )
+                await _Run(session, setting, tests).all(cases)
 
     asyncio.run(run())
     if not tests.tested:
@@ -255,20 +262,10 @@ def _chosen(file: SuiteFile, pattern: re.Pattern[str] | None) -> Iterator[Case]:
                 yield case
 
 
-def _setting(file: SuiteFile, moment: datetime, generation: Generation) -> Setting:
-    """What all requests of a file have in common."""
-    return Setting(
-        now=file.suite.now or moment,
-        generation=generation_of_minor(file.suite.kubernetes or "") or generation,
-        namespaces=file.bundle.namespaces_by_name,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Run:
     """The cases of one file; a request that several of them are about is made once."""
 
-    loaded: Loaded
     session: Session
     setting: Setting
     tests: Tests
@@ -276,14 +273,14 @@ class _Run:
 
     async def all(self, cases: Iterable[Case]) -> None:
         """Add to the tests; InputError when the file names what does not exist."""
-        for policy in self.loaded.policies:
+        for policy in self.session.loaded.policies:
             self.tests.coverage.expect(self._label(policy), policy.rules)
         for case in cases:
             await self._test(case)
 
     async def _test(self, case: Case) -> None:
         """By every policy of that name: a native one has one for each binding."""
-        policies = case.policies(self.loaded)
+        policies = case.policies(self.session.loaded)
         start = time.perf_counter()
         met = await self._met(case)
         for text in met.notes:
@@ -304,7 +301,7 @@ class _Run:
                     self.tests.notes[f"{rule}: messageExpression says nothing: {fault}"] = None
 
     def _label(self, policy: LoadedPolicy) -> str:
-        return self.tests.label(policy, self.loaded.documents[policy.name])
+        return self.tests.label(policy, self.session.loaded.documents[policy.name])
 
     async def _met(self, case: Case) -> Met:
         """The request of a case, as policies meet it."""
