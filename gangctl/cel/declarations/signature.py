@@ -36,7 +36,7 @@ _SIGNATURE: Final = re.compile(
 class Overload:
     """One signature of a function; of a ``method`` the first parameter is the target.
 
-    ``scans`` means that its time grows with its input.
+    ``scans`` means that its time grows with its input, ``generic`` that it has type parameters.
     """
 
     name: str
@@ -44,11 +44,7 @@ class Overload:
     result: Type
     method: bool
     scans: bool
-
-    @property
-    def generic(self) -> bool:
-        """Whether it has type parameters."""
-        return any(map(_has_parameter, (*self.parameters, self.result)))
+    generic: bool
 
     def __str__(self) -> str:
         parameters = [str(each) for each in self.parameters]
@@ -80,7 +76,8 @@ def _overload(line: str, *, scans: bool) -> Overload:
     target = found["target"]
     parameters = _types(f"{target},{found['parameters']}".rstrip(", ") if target else found["parameters"])
     (result,) = _types(found["result"])
-    return Overload(found["name"], parameters, result, target is not None, scans)
+    generic = any(map(_has_parameter, (*parameters, result)))
+    return Overload(found["name"], parameters, result, target is not None, scans, generic)
 
 
 def _types(text: str) -> tuple[Type, ...]:
