@@ -17,7 +17,7 @@ from math import prod
 from typing import Final, NoReturn
 
 from gangctl.errors import shown
-from gangctl.pathways.result import SHOWN, InvalidReason, RefusedValueError
+from gangctl.pathways.problems import SHOWN, InvalidReason, RefusedValueError
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ from gangctl.pathways.job import (
     together,
 )
 from gangctl.pathways.options import Slicing, Startup
-from gangctl.pathways.result import InvalidReason, OriginKind, Problem
+from gangctl.pathways.problems import InvalidReason, Problem
+from gangctl.pathways.result import OriginKind
 
 NAME: Final = "metadata.name"
 

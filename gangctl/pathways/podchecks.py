@@ -16,8 +16,9 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.requests import Requests, as_integers, pod_requests, read_list
 from gangctl.pathways import words
 from gangctl.pathways.job import Component, ComponentType, PathwaysJob
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, problem
 from gangctl.pathways.rendering.containers import proxy_resources, resource_manager_resources
-from gangctl.pathways.result import MOST_PROBLEMS, InvalidReason, Problem, listed, plain, problem
+from gangctl.pathways.result import plain
 
 
 class Findings:

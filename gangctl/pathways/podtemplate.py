@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangctl.api.objects import Reader, key_path
 from gangctl.errors import ErrorKind, FieldError, shown
-from gangctl.pathways.result import MOST_PROBLEMS, listed, near
+from gangctl.pathways.problems import MOST_PROBLEMS, listed, near
 
 MOST_ENTRIES: Final = 100
 """Maximum of lists that the API limits far below."""

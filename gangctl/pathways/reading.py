@@ -33,17 +33,8 @@ from gangctl.pathways.job import (
     together,
 )
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.result import (
-    MOST_PROBLEMS,
-    InvalidReason,
-    Origin,
-    OriginKind,
-    Problem,
-    RefusedValueError,
-    listed,
-    near,
-    problem,
-)
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError, listed, near, problem
+from gangctl.pathways.result import Origin, OriginKind
 
 _MOST_ERRORS: Final = 20
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from gangctl.gang.reasons import Reason
+from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.reading import read_pathways_job
-from gangctl.pathways.result import InvalidReason, Setting
+from gangctl.pathways.result import Setting
 from tests.pathways.samples import annotated, component, container, pathways_job, template
 from tests.pathways.views import (
     all_containers,

@@ -8,9 +8,10 @@ from typing import Any
 from gangctl.errors import ErrorKind
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.problems import Problem
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Problem, Rendering, Setting
+from gangctl.pathways.result import Rendering, Setting
 
 Object = dict[str, Any]
 

@@ -25,7 +25,7 @@ from gangctl.pathways.accelerators import (
     slice_of,
     topologies,
 )
-from gangctl.pathways.result import InvalidReason, RefusedValueError
+from gangctl.pathways.problems import InvalidReason, RefusedValueError
 from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY
 
 if TYPE_CHECKING:

@@ -30,9 +30,10 @@ from gangctl.pathways.draft import check_head
 from gangctl.pathways.flags.table import Flags, kebab
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.problems import InvalidReason, Problem
 from gangctl.pathways.reading import Reading, is_pathways_job, read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import InvalidReason, Origin, OriginKind, Problem, Profile, Rendering, Setting, setting_for
+from gangctl.pathways.result import Origin, OriginKind, Profile, Rendering, Setting, setting_for
 from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from gangctl.cli.quantities import with_quantities
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import API_VERSION, FitReport
 from gangctl.pathways.draft import head_requests_in_words
-from gangctl.pathways.result import Problem
+from gangctl.pathways.problems import Problem
 
 
 def fit_of(subject: Subject, stock: Stock | None, queue: str | None, home: str) -> FitReport | None:

@@ -22,8 +22,9 @@ from gangctl.pathways.flags.table import JOB_FLAGS, Flags, kebab
 from gangctl.pathways.flags.userpod import OF_XPK, FlagTexts, build_pod, flag_origin, origin_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError
 from gangctl.pathways.reading import ANY_SLICE, Reading, read_modes
-from gangctl.pathways.result import MOST_PROBLEMS, InvalidReason, Problem, Profile, RefusedValueError
+from gangctl.pathways.result import Profile
 from gangctl.pathways.words import GANG_MODE_PATH, GKE_NODEPOOL, OPTIONS, WORKER_MODE, WORKERS, annotation, option_path
 
 XPK_QUEUE: Final = "multislice-queue"

@@ -36,6 +36,7 @@ from gangctl.pathways import result
 from gangctl.pathways.flags.table import CONTAINER, JOB_FLAGS, PULL_POLICIES, SHELLS, Flags, kebab
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.podchecks import VARIABLE, is_image
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, near, problem
 from gangctl.pathways.rendering.containers import TMP_MOUNT, TMP_VOLUME
 from gangctl.pathways.words import POD
 
@@ -49,22 +50,20 @@ _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 class FlagTexts:
     """Reads the texts of flags; ``problems`` collects their errors, at the names of the flags."""
 
-    problems: list[result.Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
-    def refuse(self, reason: result.InvalidReason, flag: str, detail: str, kind: ErrorKind = ErrorKind.INVALID) -> None:
+    def refuse(self, reason: InvalidReason, flag: str, detail: str, kind: ErrorKind = ErrorKind.INVALID) -> None:
         """A problem of a flag; ``detail`` says what is allowed."""
-        if len(self.problems) < result.MOST_PROBLEMS:
-            self.problems.append(result.problem(reason, flag, detail, kind))
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem(reason, flag, detail, kind))
 
     def text(self, flag: str, text: str) -> None:
         """A text that a container can get as an argument."""
         if _NO_TEXT.search(text):
             detail = f"must be text in UTF-8 without characters of code 0, got {shown(text)}"
-            self.refuse(result.InvalidReason.MALFORMED, flag, detail)
+            self.refuse(InvalidReason.MALFORMED, flag, detail)
 
-    def pairs(
-        self, flag: str, texts: Iterable[str], reason: result.InvalidReason = result.InvalidReason.MALFORMED
-    ) -> dict[str, str]:
+    def pairs(self, flag: str, texts: Iterable[str], reason: InvalidReason = InvalidReason.MALFORMED) -> dict[str, str]:
         """``KEY=VALUE`` each, each key once; the value may hold more signs of equality."""
         found: dict[str, str] = {}
         for text in texts:
@@ -88,7 +87,7 @@ class FlagTexts:
 
     def variables(self, flag: str, texts: Iterable[str]) -> dict[str, str]:
         """Environment variables, ``NAME=VALUE`` each; invalid names are left out."""
-        found = self.pairs(flag, texts, result.InvalidReason.INVALID_ENVIRONMENT)
+        found = self.pairs(flag, texts, InvalidReason.INVALID_ENVIRONMENT)
         return {name: value for name, value in found.items() if self._is_variable(flag, name)}
 
     def environment_file(self, flag: str, text: str, local: Mapping[str, str]) -> dict[str, str]:
@@ -111,12 +110,10 @@ class FlagTexts:
                 found[name] = local[name]
             else:
                 detail = f"line {number}: {shown(name)} has no value here: set it in your shell, or write NAME=VALUE"
-                self.refuse(result.InvalidReason.INVALID_ENVIRONMENT, flag, detail)
+                self.refuse(InvalidReason.INVALID_ENVIRONMENT, flag, detail)
         return found
 
-    def words(
-        self, flag: str, text: str, reason: result.InvalidReason = result.InvalidReason.INVALID_COMPONENT
-    ) -> tuple[str, ...]:
+    def words(self, flag: str, text: str, reason: InvalidReason = InvalidReason.INVALID_COMPONENT) -> tuple[str, ...]:
         """The words of a text, split like in a shell."""
         try:
             return tuple(shlex.split(text))
@@ -128,12 +125,12 @@ class FlagTexts:
     def amounts(self, flag: str, texts: Iterable[str]) -> dict[str, dict[str, str]]:
         """Quantities, ``limits.memory=50G`` each, by list and resource; an empty one means none."""
         found: dict[str, dict[str, str]] = {name: {} for name in RESOURCE_LISTS}
-        for path, amount in self.pairs(flag, texts, result.InvalidReason.INVALID_RESOURCES).items():
+        for path, amount in self.pairs(flag, texts, InvalidReason.INVALID_RESOURCES).items():
             kind, _, resource = path.partition(".")
             if kind not in RESOURCE_LISTS or not is_qualified_name(resource):
-                meant = result.near(kind, RESOURCE_LISTS)
+                meant = near(kind, RESOURCE_LISTS)
                 detail = f"must be requests.NAME=QUANTITY or limits.NAME=QUANTITY, got {shown(path)}{meant}"
-                self.refuse(result.InvalidReason.INVALID_RESOURCES, flag, detail)
+                self.refuse(InvalidReason.INVALID_RESOURCES, flag, detail)
             elif self._is_quantity(flag, path, amount):
                 found[kind][resource] = amount
         return found
@@ -142,9 +139,9 @@ class FlagTexts:
         """A name that another object may have."""
         if not is_dns_subdomain(text):
             detail = f"must be the name of an object: lower case letters, digits, - and ., got {shown(text)}"
-            self.refuse(result.InvalidReason.INVALID_NAME, flag, detail)
+            self.refuse(InvalidReason.INVALID_NAME, flag, detail)
 
-    def number(self, reason: result.InvalidReason, flag: str, value: int | None) -> int | None:
+    def number(self, reason: InvalidReason, flag: str, value: int | None) -> int | None:
         """A number in the range of the API's fields; None if it is invalid, or not given."""
         if value is not None and not 0 <= value <= INT32_MAX:
             self.refuse(reason, flag, f"must be at least 0 and at most {INT32_MAX}, got {shown(value)}")
@@ -154,21 +151,21 @@ class FlagTexts:
     def _is_key(self, flag: str, key: str) -> bool:
         if is_qualified_name(key):
             return True
-        self.refuse(result.InvalidReason.MALFORMED, flag, f"{shown(key)} is no key: {KEY_RULE}")
+        self.refuse(InvalidReason.MALFORMED, flag, f"{shown(key)} is no key: {KEY_RULE}")
         return False
 
     def _is_label(self, flag: str, key: str, value: str) -> bool:
         if is_label_value(value):
             return True
         detail = f"the value of {shown(key)} must be {VALUE_RULE}; got {shown(value)}"
-        self.refuse(result.InvalidReason.MALFORMED, flag, detail)
+        self.refuse(InvalidReason.MALFORMED, flag, detail)
         return False
 
     def _is_variable(self, flag: str, name: str, where: str = "") -> bool:
         if VARIABLE.fullmatch(name):
             return True
         detail = f"{shown(name)}{where} is no name of a variable: letters, digits and _, first no digit"
-        self.refuse(result.InvalidReason.INVALID_ENVIRONMENT, flag, detail)
+        self.refuse(InvalidReason.INVALID_ENVIRONMENT, flag, detail)
         return False
 
     def _is_quantity(self, flag: str, path: str, amount: str) -> bool:
@@ -180,7 +177,7 @@ class FlagTexts:
             sound = False
         if not sound:
             detail = f"{path} must be a quantity such as 24, 500m or 100G, got {shown(amount)}"
-            self.refuse(result.InvalidReason.INVALID_RESOURCES, flag, detail)
+            self.refuse(InvalidReason.INVALID_RESOURCES, flag, detail)
         return sound
 
 
@@ -306,7 +303,7 @@ def build_pod(flags: Flags, profile: result.Profile, options: PathwaysOptions, t
         for name, row in JOB_FLAGS.items():
             if row.of_container and says(getattr(flags, name)):
                 detail = "must not be given with --headless, where the head has no container of your own"
-                texts.refuse(result.InvalidReason.MALFORMED, kebab(name), detail, ErrorKind.FORBIDDEN)
+                texts.refuse(InvalidReason.MALFORMED, kebab(name), detail, ErrorKind.FORBIDDEN)
         return UserPod()
     _check_words(flags, texts)
     sources: dict[str, result.Origin] = {}
@@ -327,20 +324,20 @@ def build_pod(flags: Flags, profile: result.Profile, options: PathwaysOptions, t
 def _check_words(flags: Flags, texts: FlagTexts) -> None:
     if not flags.command.strip():
         detail = "is required, unless --headless leaves the head without a container of your own"
-        texts.refuse(result.InvalidReason.MISSING_CONTAINERS, "--command", detail, ErrorKind.REQUIRED)
+        texts.refuse(InvalidReason.MISSING_CONTAINERS, "--command", detail, ErrorKind.REQUIRED)
     if not flags.docker_image:
         detail = "is required: the image that the command runs in, unless --headless"
-        texts.refuse(result.InvalidReason.INVALID_IMAGE, "--docker-image", detail, ErrorKind.REQUIRED)
+        texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail, ErrorKind.REQUIRED)
     elif not is_image(flags.docker_image):
         detail = f"must be an image such as registry.example/team/image:tag, got {shown(flags.docker_image)}"
-        texts.refuse(result.InvalidReason.INVALID_IMAGE, "--docker-image", detail)
+        texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail)
     for flag, value, allowed in (
         ("--wrapper", flags.wrapper, SHELLS),
         ("--docker-image-pull-policy", flags.docker_image_pull_policy or PULL_POLICIES[0], PULL_POLICIES),
     ):
         if value not in allowed:
-            detail = f"unsupported value {shown(value)}{result.near(value, allowed)}, allowed: {result.listed(allowed)}"
-            texts.refuse(result.InvalidReason.MALFORMED, flag, detail, ErrorKind.NOT_SUPPORTED)
+            detail = f"unsupported value {shown(value)}{near(value, allowed)}, allowed: {listed(allowed)}"
+            texts.refuse(InvalidReason.MALFORMED, flag, detail, ErrorKind.NOT_SUPPORTED)
 
 
 def _rights(flags: Flags, texts: FlagTexts) -> dict[str, Any]:
@@ -358,7 +355,7 @@ def _rights(flags: Flags, texts: FlagTexts) -> dict[str, Any]:
 
 def _command(flags: Flags, texts: FlagTexts, sources: dict[str, result.Origin]) -> list[str]:
     if flags.wrapper not in set(Shell):
-        return list(texts.words("--command", flags.command, result.InvalidReason.MALFORMED))
+        return list(texts.words("--command", flags.command, InvalidReason.MALFORMED))
     command = wrapped(flags.command, Shell(flags.wrapper))
     kind = result.OriginKind.DEFAULT if flags.wrapper == Shell.BASH else result.OriginKind.FLAG
     wrapper = result.Origin(kind, "--wrapper", "hands SIGTERM on to the command")

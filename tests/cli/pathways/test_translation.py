@@ -11,8 +11,9 @@ from gangctl.api.scheduling import Feature
 from gangctl.cli.pathways.subjects import Translation, translate
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.resolve import ClusterRules
+from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.reading import read_pathways_job
-from gangctl.pathways.result import InvalidReason, Origin, OriginKind, Rendering, Setting
+from gangctl.pathways.result import Origin, OriginKind, Rendering, Setting
 from tests.pathways.samples import annotated, pathways_job
 
 OPTIONS = "metadata.annotations[gangctl.dev/gang-options]"

@@ -20,7 +20,7 @@ from gangctl.pathways.accelerators import (
     single_chip,
     slice_of,
 )
-from gangctl.pathways.result import InvalidReason, RefusedValueError
+from gangctl.pathways.problems import InvalidReason, RefusedValueError
 from tests.rows import each
 from tests.strategies import PROPERTY
 

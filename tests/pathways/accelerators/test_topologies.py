@@ -18,7 +18,7 @@ from gangctl.pathways.accelerators import (
     slice_of,
     topologies,
 )
-from gangctl.pathways.result import InvalidReason, RefusedValueError
+from gangctl.pathways.problems import InvalidReason, RefusedValueError
 from tests.rows import each
 from tests.strategies import PROPERTY
 

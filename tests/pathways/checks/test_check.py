@@ -12,8 +12,9 @@ from gangctl.gang.reasons import Reason
 from gangctl.pathways.checks import check
 from gangctl.pathways.job import Gangs, PathwaysJob, gangs, startup
 from gangctl.pathways.options import PathwaysOptions, Startup
+from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.reading import read_pathways_job
-from gangctl.pathways.result import InvalidReason, Origin, OriginKind
+from gangctl.pathways.result import Origin, OriginKind
 from tests.pathways.refused.case import COLOCATED, EXCLUSIVE, options, ports, user
 from tests.pathways.samples import Object, annotated, component, container, pathways_job, template
 from tests.rows import each

@@ -18,9 +18,10 @@ from gangctl.pathways.flags.table import Flags
 from gangctl.pathways.flags.userpod import Shell, wrapped
 from gangctl.pathways.job import ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions, Slicing, Startup
+from gangctl.pathways.problems import InvalidReason as Why
+from gangctl.pathways.problems import Problem
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import InvalidReason as Why
-from gangctl.pathways.result import Origin, OriginKind, Problem, Profile, Rendering, Setting
+from gangctl.pathways.result import Origin, OriginKind, Profile, Rendering, Setting
 from tests.rows import each
 
 FLAGS: Final = Flags(

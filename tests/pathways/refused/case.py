@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.pathways.result import InvalidReason as Why
+from gangctl.pathways.problems import InvalidReason as Why
 from tests.pathways.samples import Object, annotated, container, pathways_job, template
 
 PATHWAYS_OPTIONS: Final = "metadata.annotations[gangctl.dev/pathways-options]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.pathways.result import InvalidReason as Why
+from gangctl.pathways.problems import InvalidReason as Why
 from tests.pathways.refused.case import Refused, options, put
 from tests.pathways.samples import pathways_job
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.pathways.result import InvalidReason as Why
+from gangctl.pathways.problems import InvalidReason as Why
 from tests.pathways.refused.case import COLOCATED, POD, Refused, ports, user
 
 PORTS: Final = (
