@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gangctl.cel import limits, meter
+from gangctl.cel.check import check
 from gangctl.cel.declarations import FUNCTIONS
 from gangctl.cel.environments import admission
 from gangctl.cel.faults import CompileError
 from gangctl.cel.library import lists, values
-from gangctl.cel.program import check
 from tests.cel.test_compile_answers import NARROWER
 from tests.parity.corpus import cases
 from tests.parity.public import public

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.objects import Object, object_at
+from gangctl.cel.check import check, for_jobsets, typed_check
 from gangctl.cel.environments import Environment, admission
 from gangctl.cel.faults import CompileError
-from gangctl.cel.program import check, compile_expression, for_jobsets, typed_check
+from gangctl.cel.program import compile_expression
 from gangctl.cel.types import BOOL, DURATION, DYN, NULL, STRING, TIMESTAMP, Type
 from gangctl.errors import ValidationError
 from gangctl.policy.loaded import (

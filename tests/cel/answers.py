@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gangctl.cel.check import check
 from gangctl.cel.environments import admission
 from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import StepMeter
-from gangctl.cel.program import check, compile_expression
+from gangctl.cel.program import compile_expression
 
 PLACE: Final = Path(__file__).parent / "answers.json"
 

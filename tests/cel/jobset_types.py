@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gangctl.cel import program
+from gangctl.cel import check
 from gangctl.sandbox.rules.fields import Shape, fields_of
 
-PLACE: Final = Path(program.__file__).parent / "jobset.json"
+PLACE: Final = Path(check.__file__).parent / "jobset.json"
 ROOT: Final = ("jobset.x-k8s.io/v1alpha2", "JobSet")
 _SCALARS: Final[Mapping[str, str]] = {
     "string": "string",

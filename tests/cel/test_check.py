@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.cel.check import check
 from gangctl.cel.environments import NAMESPACE, REQUEST, admission
 from gangctl.cel.faults import CompileError, CompileKind
 from gangctl.cel.limits import profile_of
-from gangctl.cel.program import check
 from gangctl.cel.types import BOOL, DYN, INT, NULL, QUANTITY, STRING, Type, list_of, map_of, optional_of
 from tests.cel.calls import MIXED, fitting
 from tests.cel.oracle import recorded

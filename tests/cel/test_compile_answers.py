@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gangctl.cel.check import check
 from gangctl.cel.declarations import FUNCTIONS
 from gangctl.cel.environments import Environment, admission
 from gangctl.cel.faults import CompileError, CompileKind
-from gangctl.cel.program import check
 from gangctl.cel.tokens import tokens
 from gangctl.cel.types import BOOL, NULL, STRING, Type
 from tests.cel.calls import doubtful, fitting, mixed

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from gangctl.cel.check import check
 from gangctl.cel.environments import admission
 from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.meter import StepMeter
-from gangctl.cel.program import Bindings, check, compile_expression
+from gangctl.cel.program import Bindings, compile_expression
 from gangctl.cel.types import Type
 from tests.cel.answers import recorded, said, unlimited
 from tests.rows import each

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from gangctl.cel.check import check, for_jobsets, jobset_type, typed_check
 from gangctl.cel.environments import Checked, admission
 from gangctl.cel.faults import CompileError
-from gangctl.cel.program import check, for_jobsets, jobset_type, typed_check
 from tests.cel.jobset_types import PLACE, text
 from tests.rows import each
 

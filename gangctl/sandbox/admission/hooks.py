@@ -94,9 +94,9 @@ Evaluate = Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
 def compiled(expression: str, role: Role, variables: tuple[str, ...] = ()) -> Evaluate:
     """An expression for requests; :class:`ConditionError` if it does not compile."""
     # It takes half a second to load, and many servers never need it.
+    from gangctl.cel.check import check as check_expression  # noqa: PLC0415
     from gangctl.cel.environments import Environment, admission  # noqa: PLC0415
     from gangctl.cel.meter import StepMeter  # noqa: PLC0415
-    from gangctl.cel.program import check as check_expression  # noqa: PLC0415
     from gangctl.cel.program import compile_expression  # noqa: PLC0415
     from gangctl.cel.types import BOOL, DYN  # noqa: PLC0415
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 
+from gangctl.cel.check import check
 from gangctl.cel.environments import admission
 from gangctl.cel.faults import EvalKind
 from gangctl.cel.meter import EXPRESSION_STEPS, StepMeter
-from gangctl.cel.program import check, compile_expression
+from gangctl.cel.program import compile_expression
 from tests.cel.evaluation.evaluating import error
 from tests.rows import each
 

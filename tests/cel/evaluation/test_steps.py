@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from gangctl.cel.check import check
 from gangctl.cel.environments import admission
 from gangctl.cel.limits import profile_of
 from gangctl.cel.meter import StepMeter
-from gangctl.cel.program import check, compile_expression
+from gangctl.cel.program import compile_expression
 from tests.rows import each
 
 JOBSET = {
