@@ -13,18 +13,7 @@ from gangctl.cli import options
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Entry, Listing, Section, print_answer
 from gangctl.errors import InputError
-from gangctl.pathways.accelerators import (
-    ACCELERATORS,
-    FAMILIES,
-    Accelerator,
-    Slice,
-    device_types,
-    find,
-    names,
-    rule_of,
-    slice_of,
-    topologies,
-)
+from gangctl.pathways import accelerators as tpus
 from gangctl.pathways.problems import InvalidReason, RefusedValueError
 from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY
 
@@ -76,8 +65,8 @@ def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
     typed = incomplete.lower()
     family = typed.partition("-")[0]
-    sizes = device_types(family) if family in FAMILIES and "-" in typed else {}
-    known = {name: row.machine_type for name, row in names().items()} | dict(sizes)
+    sizes = tpus.device_types(family) if family in tpus.FAMILIES and "-" in typed else {}
+    known = {name: row.machine_type for name, row in tpus.names().items()} | dict(sizes)
     return [CompletionItem(name, help=meaning) for name, meaning in known.items() if name.startswith(typed)]
 
 
@@ -88,11 +77,13 @@ def complete_topology(ctx: click.Context, param: click.Parameter, incomplete: st
     # click does not parse arguments if the option being typed has no value yet.
     named = ctx.params.get("name") or " ".join(ctx.args)
     try:
-        accelerator, _ = find(named)
+        accelerator, _ = tpus.find(named)
     except RefusedValueError:
         return []
     return [
-        CompletionItem(each) for each in topologies(accelerator, strict=False) if each.startswith(incomplete.lower())
+        CompletionItem(each)
+        for each in tpus.topologies(accelerator, strict=False)
+        if each.startswith(incomplete.lower())
     ]
 
 
@@ -118,7 +109,7 @@ def command(*, name: str | None, topology: str | None, listing: Listing) -> None
     if name is None:
         if topology is not None:
             raise click.UsageError("--topology needs the NAME of an accelerator")
-        reports = [_report(each, None) for each in ACCELERATORS]
+        reports = [_report(each, None) for each in tpus.ACCELERATORS]
     else:
         reports = [_named(name, topology)]
     if listing.form == "name":
@@ -133,8 +124,8 @@ def command(*, name: str | None, topology: str | None, listing: Listing) -> None
 def _named(name: str, topology: str | None) -> AcceleratorReport:
     """The meaning of a name; InputError if it is unknown."""
     try:
-        accelerator, named = find(name)
-        if named and topology is not None and slice_of(accelerator, topology, strict=False).topology != named:
+        accelerator, named = tpus.find(name)
+        if named and topology is not None and tpus.slice_of(accelerator, topology, strict=False).topology != named:
             raise click.UsageError(f"{name} is {named} already: leave --topology out, or name a family")
         return _report(accelerator, named or topology)
     except RefusedValueError as refused:
@@ -143,9 +134,9 @@ def _named(name: str, topology: str | None) -> AcceleratorReport:
         raise InputError(refused.detail, hint=hint) from refused
 
 
-def _report(accelerator: Accelerator, topology: str | None) -> AcceleratorReport:
+def _report(accelerator: tpus.Accelerator, topology: str | None) -> AcceleratorReport:
     """A machine type with a slice of it; RefusedValueError if flags do not support it: a PathwaysJob has no more."""
-    found = None if topology is None else slice_of(accelerator, topology, strict=False)
+    found = None if topology is None else tpus.slice_of(accelerator, topology, strict=False)
     row = accelerator if found is None else found.accelerator
     selector = {GKE_ACCELERATOR: row.label}
     return {
@@ -153,25 +144,25 @@ def _report(accelerator: Accelerator, topology: str | None) -> AcceleratorReport
         "kind": KIND,
         "metadata": {"name": row.machine_type},
         "generation": row.generation,
-        "families": [family for family, generation in FAMILIES.items() if generation == row.generation],
+        "families": [family for family, generation in tpus.FAMILIES.items() if generation == row.generation],
         "machineType": row.machine_type,
         "label": row.label,
         "key": row.key,
         "chipsPerVM": row.chips_per_vm,
         "coresPerChip": row.cores_per_chip,
         "nodeSelector": selector if found is None else {**selector, GKE_TOPOLOGY: found.topology},
-        "topologies": list(topologies(row, strict=False)),
-        "pathwaysJobTopologies": list(topologies(row, strict=True)),
+        "topologies": list(tpus.topologies(row, strict=False)),
+        "pathwaysJobTopologies": list(tpus.topologies(row, strict=True)),
         "slice": None if found is None else _slice_report(accelerator, found),
     }
 
 
-def _slice_report(asked: Accelerator, found: Slice) -> SliceReport:
+def _slice_report(asked: tpus.Accelerator, found: tpus.Slice) -> SliceReport:
     """A slice, and the sources that support it for the named machine type."""
     allowed: list[Literal["flags", "PathwaysJob"]] = []
-    if found.topology in topologies(asked, strict=False):
+    if found.topology in tpus.topologies(asked, strict=False):
         allowed.append("flags")
-    if found.topology in topologies(asked, strict=True):
+    if found.topology in tpus.topologies(asked, strict=True):
         allowed.append("PathwaysJob")
     return {
         "topology": found.topology,
@@ -233,7 +224,7 @@ _WHERE: Final = {"flags": "with flags", "PathwaysJob": "in a PathwaysJob"}
 
 
 def _flags_rule(report: AcceleratorReport) -> str:
-    rule = rule_of(find(report["machineType"])[0])
+    rule = tpus.rule_of(tpus.find(report["machineType"])[0])
     return f"{len(report['topologies'])}: {rule}" if rule else _counted(report["topologies"])
 
 
