@@ -1,6 +1,8 @@
 """Expressions on a small object: what they are, or which error they raise.
 
-The expected values of the tables here are what the CEL library of Kubernetes 1.37 says of the same expressions.
+What the API server says of checked expressions is recorded: tests/parity, and answers.json beside this directory. The
+tables here have what is not in those, mostly because the checker refuses it; the values are those of the CEL library of
+Kubernetes 1.37.
 """
 
 from __future__ import annotations

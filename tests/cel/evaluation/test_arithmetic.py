@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Final
 
@@ -21,47 +20,15 @@ ZERO = EvalKind.DIVIDE_BY_ZERO
 @each(
     ("text", "expected"),
     [
-        ("1 + 2 * 3 - 4 / 2 % 3", 5),
-        ("(1 + 2) * 3", 9),
-        ("9223372036854775807 + 1", OVERFLOW),
         ("-9223372036854775808 - 1", OVERFLOW),
-        ("9223372036854775807 * 2", OVERFLOW),
-        ("-(-9223372036854775808)", OVERFLOW),
-        ("-9223372036854775808 / -1", OVERFLOW),
-        ("-9223372036854775808 % -1", OVERFLOW),
         ("18446744073709551615u + 1u", OVERFLOW),
-        ("0u - 1u", OVERFLOW),
         ("18446744073709551615u * 2u", OVERFLOW),
-        ("7 / -2", -3),
-        ("object.neg / 2", -3),
-        ("-7 % 2", -1),
-        ("7 % -2", 1),
         ("7u / 2u", Uint(3)),
-        ("7u % 2u", Uint(1)),
-        ("1 / 0", ZERO),
-        ("1 % 0", ZERO),
-        ("1u / 0u", ZERO),
-        ("1u % 0u", ZERO),
-        ("1.0 / 0.0", math.inf),
-        ("-1.0 / 0.0", -math.inf),
-        ("1.0 / -0.0", -math.inf),
-        ("0.0 / 0.0", math.nan),
-        ("object.f * 2.0", 3.0),
-        ("-object.f", -1.5),
         ("1.5 % 1.0", MISFIT),
-        ("-object.t", MISFIT),
-        ("-object.s", MISFIT),
-        ("-1u", MISFIT),
-        ("object.i + 1.0", MISFIT),
         ("object.i + object.s", MISFIT),
-        ("object.i + object.t", MISFIT),
         ("object.t + object.t", MISFIT),
-        ("object.n + 1", MISFIT),
         ("object.m + object.m", MISFIT),
         ("object.s * 2", MISFIT),
-        ("object.s + 'x'", "strx"),
-        ("object.l + [4]", [1, 2, 3, 4]),
-        ("b'a' + b'b'", b"ab"),
     ],
 )
 def test_arithmetic_operators_evaluate(text: str, expected: object) -> None:
