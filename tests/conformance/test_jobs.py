@@ -53,12 +53,7 @@ async def test_a_job_is_defaulted(server: Server, namespace: str) -> None:
     # A jobs selector is its uid and its pods are labelled.
     created = await server.api.create(jobs(namespace), job("b"))
     uid = created["metadata"]["uid"]
-    labels = {
-        CONTROLLER: uid,
-        "batch.kubernetes.io/job-name": "b",
-        "controller-uid": uid,
-        "job-name": "b",
-    }
+    labels = {CONTROLLER: uid, "batch.kubernetes.io/job-name": "b", "controller-uid": uid, "job-name": "b"}
     assert created["spec"]["selector"] == {"matchLabels": {CONTROLLER: uid}}
     assert created["spec"]["template"]["metadata"]["labels"] == labels
     assert created["metadata"]["labels"] == labels

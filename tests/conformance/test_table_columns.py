@@ -49,17 +49,7 @@ async def test_columns_of_nodes(server: Server, node: str) -> None:
     }
     await server.api.patch(f"{NODES}/{node}/status", {"status": status})
     (row,) = cells(await ask(server, f"{NODES}/{node}"))
-    assert row[1:] == [
-        "Ready,SchedulingDisabled",
-        "gpu,worker",
-        "AGE",
-        "v1",
-        "10.0.0.1",
-        "<none>",
-        "os",
-        "k",
-        "r",
-    ]
+    assert row[1:] == ["Ready,SchedulingDisabled", "gpu,worker", "AGE", "v1", "10.0.0.1", "<none>", "os", "k", "r"]
 
 
 async def test_columns_of_config_maps_secrets_and_leases(server: Server, namespace: str) -> None:

@@ -31,13 +31,7 @@ from tests.pathways.upstream_definition import upstream_definition
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("pathways")]
 
 USER: Final = "pathways"
-FLAGS: Final = (
-    "--pathways",
-    "--unregister-on-exit",
-    "--policies=off",
-    "--kueue=off",
-    "--readiness=off",
-)
+FLAGS: Final = ("--pathways", "--unregister-on-exit", "--policies=off", "--kueue=off", "--readiness=off")
 POLICY: Final = "admissionregistration.k8s.io/v1"
 
 

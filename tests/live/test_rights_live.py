@@ -54,19 +54,13 @@ UNUSED: Final = {("workloads", "get"), ("podgroups", "get"), (COMPOSITES, "get")
 """Rights that are used only where a name is taken by an object that no watch has delivered: these have checks below."""
 
 Row = tuple[str, str, tuple[str, ...], str, Check]
-_UNREGISTERED: Final = (
-    "mutatingwebhookconfigurations:gangctl-gangs",
-    "validatingwebhookconfigurations:gangctl-gangs",
-)
+_UNREGISTERED: Final = ("mutatingwebhookconfigurations:gangctl-gangs", "validatingwebhookconfigurations:gangctl-gangs")
 _HOOKS: Final = ("mutatingwebhookconfigurations:gangctl-jobs", *_UNREGISTERED)
 _POLICY_HOOKS: Final = (
     "mutatingwebhookconfigurations:gangctl-defaults",
     "validatingwebhookconfigurations:gangctl-policies",
 )
-_JOB_POLICY: Final = (
-    "mutatingadmissionpolicies:gangctl-gangs",
-    "mutatingadmissionpolicybindings:gangctl-gangs",
-)
+_JOB_POLICY: Final = ("mutatingadmissionpolicies:gangctl-gangs", "mutatingadmissionpolicybindings:gangctl-gangs")
 _ANY_HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _ANY_POLICY: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 _POLICIES: Final = ("gangpolicies", "gangpolicyexceptions")

@@ -38,13 +38,7 @@ EQUAL = 0.95
 ROUNDS = 20
 ADMITTED = {"Fits", "FitsReordered", "NeedsPreemption"}
 READ = (
-    *(
-        kinds.CLUSTER_QUEUES,
-        kinds.LOCAL_QUEUES,
-        kinds.RESOURCE_FLAVORS,
-        kinds.TOPOLOGIES,
-        kinds.QUEUED_WORKLOADS,
-    ),
+    *(kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.TOPOLOGIES, kinds.QUEUED_WORKLOADS),
     *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, NODES, PODS),
 )
 

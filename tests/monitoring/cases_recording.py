@@ -127,11 +127,7 @@ CASES: Final = (
     ),
     Recorded(
         "policy:gangctl_policy_violations:max",
-        {
-            violations("a"): "2x10",
-            violations("b"): "9x10",
-            'gangctl_leader{job="gangctl",instance="b"}': "0x10",
-        },
+        {violations("a"): "2x10", violations("b"): "9x10", 'gangctl_leader{job="gangctl",instance="b"}': "0x10"},
         5,
         {'{policy="quota",severity="high",action="audit"}': 2},
     ),

@@ -16,12 +16,7 @@ from tests.monitoring.rulefiles import RUNBOOKS, Rule, alerts, paths
 INDEX: Final = RUNBOOKS / "README.md"
 HEADINGS: Final = ("Meaning", "Impact", "Diagnosis", "Mitigation")
 
-_TITLES: Final = {
-    "gangs": "Gangs",
-    "policies": "Policies",
-    "process": "gangctl itself",
-    "queues": "Queues of Kueue",
-}
+_TITLES: Final = {"gangs": "Gangs", "policies": "Policies", "process": "gangctl itself", "queues": "Queues of Kueue"}
 _HEADER: Final = """\
 # Runbooks
 
