@@ -77,3 +77,16 @@ def jobset(
         "metadata": metadata,
         "spec": {"replicatedJobs": list(replicated_jobs), **spec},
     }
+
+
+def stamped_job(uid: str, annotations: dict[str, str]) -> dict[str, Any]:
+    """The first Job ``js-w-0`` of a JobSet with this uid, as JobSet makes it."""
+    labels = {"jobset-name": "js", "jobset-uid": uid, "replicatedjob-name": "w", "job-index": "0"}
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": uid, "controller": True}
+    metadata = {
+        "name": "js-w-0",
+        "annotations": annotations,
+        "labels": {f"jobset.sigs.k8s.io/{key}": value for key, value in labels.items()},
+        "ownerReferences": [owner],
+    }
+    return {"kind": "Job", "metadata": metadata, "spec": {"template": {"spec": {"containers": []}}}}

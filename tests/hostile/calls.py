@@ -13,11 +13,11 @@ from typing import Any
 from tests.gang.json_patch import apply
 from tests.hostile.listener import Child
 from tests.hostile.words import is_printed_safely
-from tests.jobsets import FIXTURE_UID, REF, jobset, rj
+from tests.jobsets import REF, jobset, rj, stamped_job
+from tests.webhooks import test_review as reviews
 
 SECONDS = 300.0
 """A peer that sends nothing for so long hangs; no test is about how long an answer takes."""
-"""No answer takes longer: an API server waits ten."""
 PATHS = ("/mutate/jobsets", "/validate/jobsets", "/mutate/jobs", "/validate/gangpolicies")
 STAMP = "rj/w/js-w"
 
@@ -68,35 +68,13 @@ def raw(child: Child, text: bytes) -> bytes:
 
 def review(operation: str = "CREATE", obj: Any = None, old: Any = None, **changes: Any) -> dict[str, Any]:
     """An AdmissionReview as an API server writes it."""
-    request: dict[str, Any] = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "kind": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"},
-        "resource": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"},
-        "name": "js",
-        "namespace": "t",
-        "operation": operation,
-        "userInfo": {"username": "u", "uid": "1", "groups": ["g"], "extra": {"a": ["b"]}},
-        "object": obj,
-        "oldObject": old,
-        "dryRun": False,
-        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
-        **changes,
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    named = {"name": "js", "namespace": "t"}
+    return reviews.review(**{**named, "operation": operation, "object": obj, "oldObject": old, **changes})
 
 
 def job() -> dict[str, Any]:
     """A child Job whose pods belong into a gang."""
-    labels = {"jobset-name": "js", "jobset-uid": FIXTURE_UID, "replicatedjob-name": "w", "job-index": "0"}
-    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "theirs"}
-    labels["jobset-uid"] = "theirs"
-    metadata = {
-        "name": "js-w-0",
-        "annotations": {REF: STAMP},
-        "labels": {f"jobset.sigs.k8s.io/{key}": value for key, value in labels.items()},
-        "ownerReferences": [{**owner, "controller": True}],
-    }
-    return {"kind": "Job", "metadata": metadata, "spec": {"template": {"spec": {"containers": []}}}}
+    return stamped_job("theirs", {REF: STAMP})
 
 
 def ganged() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from gangctl.webhooks.review import AdmissionRequest, Operation, RequestedResour
 from gangctl.webhooks.review import Kind as RequestedKind
 from tests.cases import object_name
 from tests.gang.json_patch import apply
-from tests.jobsets import FIXTURE_UID, MODE, jobset, rj
+from tests.jobsets import FIXTURE_UID, MODE, jobset, rj, stamped_job
 from tests.rows import each
 
 GANGED = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
@@ -46,15 +46,7 @@ def asked(raw: dict[str, Any], operation: Operation = "CREATE") -> AdmissionRequ
 
 
 def job() -> dict[str, Any]:
-    labels = {"jobset-name": "js", "jobset-uid": FIXTURE_UID, "replicatedjob-name": "w", "job-index": "0"}
-    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": FIXTURE_UID}
-    metadata = {
-        "name": "js-w-0",
-        "annotations": STAMP,
-        "labels": {f"jobset.sigs.k8s.io/{key}": value for key, value in labels.items()},
-        "ownerReferences": [{**owner, "controller": True}],
-    }
-    return {"kind": "Job", "metadata": metadata, "spec": {"template": {"spec": {"containers": []}}}}
+    return stamped_job(FIXTURE_UID, STAMP)
 
 
 def held(name: str, owner: str) -> Observed:
