@@ -114,7 +114,7 @@ async def bare_plane(bare_planes: BarePlanes) -> AsyncIterator[ControlPlane]:
 @pytest.fixture
 async def bare(bare_plane: ControlPlane, request: pytest.FixtureRequest) -> Cluster:
     """A namespace of the test's own on that plane."""
-    return await _place_for(bare_plane, request.node.name)
+    return await place_for(bare_plane, request.node.name)
 
 
 @pytest.fixture
@@ -128,10 +128,11 @@ async def own_plane() -> AsyncIterator[ControlPlane]:
 @pytest.fixture
 async def own(own_plane: ControlPlane, request: pytest.FixtureRequest) -> Cluster:
     """A namespace on a plane of the test's own."""
-    return await _place_for(own_plane, request.node.name)
+    return await place_for(own_plane, request.node.name)
 
 
-async def _place_for(plane: ControlPlane, test: str) -> Cluster:
+async def place_for(plane: ControlPlane, test: str) -> Cluster:
+    """A new namespace for a test, by the name of the test."""
     slug = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:40].strip("-")
     name = f"{slug}-{secrets.token_hex(3)}"
     await create_namespaces(plane, [name])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Protocol, Self, TypeVar
 
 import aiohttp
 
@@ -216,6 +217,30 @@ class Gangctl:
             return True
 
         await wait_for(quiet, what="gangctl to be idle")
+
+
+class Closable(Protocol):
+    """What the tests of a module share: a plane, or a gangctl."""
+
+    async def close(self) -> None: ...
+
+
+Shared = TypeVar("Shared", bound=Closable)
+
+
+def shared(start: Callable[[], Coroutine[Any, Any, Shared]]) -> Iterator[Shared]:
+    """The body of a fixture: what ``start`` gives, and its end."""
+    made = asyncio.run(start())
+    yield made
+    asyncio.run(made.close())
+
+
+def shared_gangctl(gangctl: Gangctl) -> Iterator[Gangctl]:
+    """The same for a gangctl, which must not have failed in the end; a test that stops it starts it again."""
+    asyncio.run(gangctl.start())
+    yield gangctl
+    asyncio.run(gangctl.close())
+    assert "Traceback" not in gangctl.log
 
 
 async def create_namespaces(plane: ControlPlane, names: Sequence[str]) -> None:

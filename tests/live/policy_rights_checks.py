@@ -183,8 +183,7 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
         await made.registered()
         await stage.gangctl.process.stop()
         yield
-        await stage.launch()
-        await stage.ready()
+        await stage.start()
         # Who may not list has seen nothing, and sees nothing later.
         for right in rights:
             await stage.reported(right)
@@ -236,8 +235,7 @@ async def watches_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGene
     async with policies(stage) as made:
         await stage.gangctl.process.stop()
         yield
-        await stage.launch()
-        await stage.ready()
+        await stage.start()
         await stage.blind(*rights)
         await made.create()
         await made.allow()
@@ -275,8 +273,7 @@ async def watches_namespaces(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
         await made.registered(defaults=False)
         await stage.gangctl.process.stop()
         yield
-        await stage.launch()
-        await stage.ready()
+        await stage.start()
         await stage.reported(rights[0])
 
         async def refusal() -> bool:
@@ -327,8 +324,7 @@ async def looks_for_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGen
         await stage.jobset()
         await stage.gangctl.process.stop()
         yield
-        await stage.launch()
-        await stage.ready()
+        await stage.start()
         await stage.reported(rights[0])
         await made.create(validations=[*NEVER])
         await made.counted()

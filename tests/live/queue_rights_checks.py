@@ -35,8 +35,7 @@ async def _counted(stage: Stage, verdict: str) -> None:
 
 async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
     """It becomes ready, and reports the missing right."""
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     for right in rights:
         await stage.reported(right)
 
@@ -75,8 +74,7 @@ async def reads_configurations(stage: Stage, rights: tuple[Right, ...]) -> Async
         await _queue(stage)
         await stage.gangctl.process.stop()
         yield
-        await stage.launch()
-        await stage.ready()
+        await stage.start()
         await stage.cluster.create_jobset(kueue.queued("big", 3))
         await made.create(**WITH_LIMITS)
         for right in rights:
@@ -96,8 +94,7 @@ async def watches_configurations(stage: Stage, rights: tuple[Right, ...]) -> Asy
         await _queue(stage)
         await stage.gangctl.process.stop()
         yield
-        await stage.launch()
-        await stage.ready()
+        await stage.start()
         await made.create(**WITH_LIMITS, failurePolicy="Fail")
         for right in rights:
             await stage.reported(right)

@@ -33,8 +33,7 @@ async def _blocked(stage: Stage, reason: str, number: int = 1) -> None:
 async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
     """It becomes ready, and reports the missing right."""
     await stage.gangctl.process.stop()
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     for right in rights:
         await stage.reported(right)
 

@@ -107,8 +107,7 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
     """Changes by others are reverted at once, not at the next check half a minute later."""
     await stage.gangctl.process.stop()
     yield
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     # Who may not list has seen nothing, and sees nothing later.
     for right in rights:
         await stage.reported(right)
@@ -132,8 +131,7 @@ async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> Async
     """Without a proof no gang is promised."""
     await stage.gangctl.process.stop()
     yield
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     failure = await refused(stage.cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang"))))
     assert failure.status == 422
     assert rights[0].words in failure.message
@@ -158,8 +156,7 @@ async def leads_first(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[None
 
 async def _leads(stage: Stage) -> AsyncGenerator[None, None]:
     yield
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     await stage.jobset()
     assert await stage.gangctl.metric("gangctl_leader") == 0
     assert await stage.has("workloads") == 0
@@ -170,8 +167,7 @@ async def _leads(stage: Stage) -> AsyncGenerator[None, None]:
 async def watches_jobsets(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     await stage.gangctl.process.stop()
     yield
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     await stage.blind(*rights)
     await stage.jobset()
     await stage.unseen(await stage.has("workloads") > 0, *rights)
@@ -191,8 +187,7 @@ async def watches_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerato
     await wait_for(active, what="the Job to have pods")
     await stage.gangctl.process.stop()
     yield
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     await stage.blind(*rights)
     await stage.suspend(suspend=True)
 
@@ -211,8 +206,7 @@ async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerat
     await gang_of(stage.cluster, "js")
     await stage.gangctl.process.stop()
     yield
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     await stage.blind(*rights)
     workload, group = object_name("js", uid, "workload"), object_name("js", uid, "rj/w")
     count = "schedulingPolicy/gang/minCount"
@@ -233,8 +227,7 @@ async def watches_composites(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
     await stage.composites(1)
     await stage.gangctl.process.stop()
     yield
-    await stage.launch()
-    await stage.ready()
+    await stage.start()
     await stage.blind(*rights)
     for each in await stage.api.list(collection(stage.cluster, COMPOSITES)):
         await stage.api.delete(collection(stage.cluster, COMPOSITES, each["metadata"]["name"]))
@@ -255,8 +248,7 @@ async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -
     blind = tuple(Right(r.kind, r.role, r.group, r.resource, "watch") for r in rights)
     async with missing(stage.api, stage.gangctl.user, blind, stage.suffix):
         yield
-        await stage.launch()
-        await stage.ready()
+        await stage.start()
         await stage.blind(*blind)
         for plural, body in (
             ("workloads", foreign_workload(stage.cluster, names["workloads"], "somebody-else")),

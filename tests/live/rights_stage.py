@@ -101,6 +101,11 @@ class Stage:
         """Start gangctl without waiting for anything."""
         await self.gangctl.process.launch()
 
+    async def start(self) -> None:
+        """Start gangctl, and wait until it is ready."""
+        await self.launch()
+        await self.ready()
+
     async def ready(self) -> None:
         """Wait until gangctl is ready."""
         await self.gangctl.process.wait_ready()

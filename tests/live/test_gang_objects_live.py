@@ -23,7 +23,7 @@ from tests.live.admission import install
 from tests.live.admission_rights import granted
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.definitions import serve, withdraw
-from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
+from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare, shared, shared_gangctl
 from tests.live.rights import Right, missing, not_in_a_loop, refusals
 from tests.manifests.definitions.gangs import definitions
 from tests.manifests.kubectl import Kubectl
@@ -43,19 +43,13 @@ def gang_plane() -> Iterator[ControlPlane]:
         await add_nodes(started.api, 2, cpu="8")
         return started
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture(scope="module")
 def writing(gang_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl that writes them; a test that stops it starts it again."""
-    gangctl = Gangctl(gang_plane, "--gang-objects")
-    asyncio.run(gangctl.start())
-    yield gangctl
-    asyncio.run(gangctl.close())
-    assert "Traceback" not in gangctl.log
+    yield from shared_gangctl(Gangctl(gang_plane, "--gang-objects"))
 
 
 class Place(Cluster):

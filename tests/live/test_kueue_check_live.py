@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import secrets
 from collections.abc import Iterator
 from itertools import count
 
@@ -16,8 +14,9 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.admission import CHECKS, KUEUE, PARAMETERS, Queues, chronicle, holds, install, state_of, wrote
 from tests.live.admission_rights import Check, Context, asks_policies, declares, follows_parameters, granted, says_ready
-from tests.live.cluster import Cluster, refused
-from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
+from tests.live.cluster import refused
+from tests.live.fixtures import place_for
+from tests.live.gangctl import USER, Gangctl, prepare, shared, shared_gangctl
 from tests.live.observe import foreign_workload, said
 from tests.live.proxy import Proxy
 from tests.live.queued import known_to_kueue
@@ -41,29 +40,20 @@ def kueue_plane() -> Iterator[ControlPlane]:
         await install(started.api, "kueue-check")
         return started
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture(scope="module")
 def checking(kueue_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl in this mode; a test that stops it starts it again."""
-    gangctl = Gangctl(kueue_plane, "--kueue-check")
-    asyncio.run(gangctl.start())
-    yield gangctl
-    asyncio.run(gangctl.close())
-    assert "Traceback" not in gangctl.log
+    yield from shared_gangctl(Gangctl(kueue_plane, "--kueue-check"))
 
 
 @pytest.fixture
 async def queues(kueue_plane: ControlPlane, checking: Gangctl, request: pytest.FixtureRequest) -> Queues:
     """A namespace of the test's own."""
     assert checking.process.running, "an earlier test left gangctl stopped"
-    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[5:35].strip("-")
-    name = f"{slug}-{secrets.token_hex(3)}"
-    await create_namespaces(kueue_plane, [name])
-    return Queues(Cluster(kueue_plane, name))
+    return Queues(await place_for(kueue_plane, request.node.name))
 
 
 async def ready_queue(queues: Queues, parameters: str = "", others: tuple[str, ...] = ()) -> str:

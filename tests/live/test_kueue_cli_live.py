@@ -20,6 +20,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live import kueue
+from tests.live.gangctl import shared
 from tests.live.queued import QUEUE, Queued
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900), pytest.mark.xdist_group("kueue-cli")]
@@ -37,9 +38,7 @@ def beside_kueue() -> Iterator[ControlPlane]:
         await kueue.configure(plane)
         return plane
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture

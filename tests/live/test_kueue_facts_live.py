@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.kueue.workloadname import workload_name
 from tests.live.cluster import JOBSETS, Cluster
-from tests.live.gangctl import Gangctl, prepare
+from tests.live.gangctl import Gangctl, prepare, shared, shared_gangctl
 from tests.live.queued import QUEUE, Queued
 
 pytestmark = [pytest.mark.controlplane]
@@ -69,18 +68,12 @@ def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
         await prepare(started)
         return started
 
-    made = asyncio.run(start())
-    yield made
-    asyncio.run(made.close())
+    yield from shared(start)
 
 
 @pytest.fixture(scope="module")
-def _gangctl(plane: ControlPlane) -> Iterator[None]:
-    gangctl = Gangctl(plane)
-    asyncio.run(gangctl.start())
-    yield
-    asyncio.run(gangctl.close())
-    assert "Traceback" not in gangctl.log
+def _gangctl(plane: ControlPlane) -> Iterator[Gangctl]:
+    yield from shared_gangctl(Gangctl(plane))
 
 
 async def room(plane: ControlPlane, slug: str) -> Queued:

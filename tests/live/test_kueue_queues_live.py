@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -20,7 +19,7 @@ from tests.docpages import Page
 from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.cluster import JOBSETS, Cluster
-from tests.live.gangctl import create_namespaces, prepare
+from tests.live.gangctl import create_namespaces, prepare, shared
 from tests.live.kueue import POOL, PRIORITY, QUEUE_NAME, make_queue, runs, until
 from tests.live.policed import Policed, policing
 
@@ -40,9 +39,7 @@ def kueue_plane() -> Iterator[ControlPlane]:
         await kueue.install(started)
         return started
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS
+from tests.live.gangctl import shared
 from tests.live.queued import QUEUE, Queued
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900)]
@@ -55,9 +55,7 @@ def speaking(vocabulary: str) -> Iterator[ControlPlane]:
         gates = {"UnadmittedWorkloadsObservability": vocabulary == NEWER}
         return await ControlPlane.start("1.37", ("jobset", "kueue"), kueue_gates=gates)
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture

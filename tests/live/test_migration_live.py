@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.docpages import Page
 from tests.live.cluster import Cluster, reference_of
-from tests.live.gangctl import Gangctl, create_namespaces, prepare
+from tests.live.gangctl import Gangctl, create_namespaces, prepare, shared
 from tests.live.observe import said
 from tests.manifests.kubectl import Kubectl, KubectlFailed
 
@@ -69,9 +68,7 @@ def upstream() -> Iterator[ControlPlane]:
         await started.api.update(DEFINITION, definition)
         return started
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 async def test_gangctl_defers_to_a_jobset_controller_with_the_field(upstream: ControlPlane) -> None:

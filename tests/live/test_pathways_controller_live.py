@@ -5,7 +5,6 @@ The definition is upstream's, as whoever moves to gangctl has it.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -21,7 +20,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.admission import install
 from tests.live.admission_rights import granted
 from tests.live.cluster import JOBSETS
-from tests.live.gangctl import Gangctl, create_namespaces, prepare
+from tests.live.gangctl import Gangctl, create_namespaces, prepare, shared, shared_gangctl
 from tests.live.observe import gang_of, said
 from tests.live.pathways_ground import open_ground, readable
 from tests.live.pathways_place import ALL, PathwaysPlace, foreign_jobset, owner_of
@@ -45,19 +44,13 @@ def pathways_plane() -> Iterator[ControlPlane]:
         await install(started.api, "pathways", USER)
         return started
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture(scope="module")
 def following(pathways_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl that follows PathwaysJobs; a test that stops it starts it again."""
-    gangctl = Gangctl(pathways_plane, *FLAGS, name=USER, user=USER)
-    asyncio.run(gangctl.start())
-    yield gangctl
-    asyncio.run(gangctl.close())
-    assert "Traceback" not in gangctl.log
+    yield from shared_gangctl(Gangctl(pathways_plane, *FLAGS, name=USER, user=USER))
 
 
 @pytest.fixture

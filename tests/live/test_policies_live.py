@@ -21,7 +21,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for, wait_until
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve, withdraw
-from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
+from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare, shared, shared_gangctl
 from tests.live.policed import GROUP, LIMITS, PLAIN, REPORTS, Policed, except_from, named, policing
 from tests.manifests.definitions.policies import definitions
 from tests.manifests.kubectl import Kubectl, KubectlFailed
@@ -46,19 +46,13 @@ def policy_plane() -> Iterator[ControlPlane]:
         await serve(started.api, [*definitions().values(), policy_report_definition()])
         return started
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture(scope="module")
 def evaluating(policy_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl that scans all the time; a test that stops it starts it again."""
-    gangctl = Gangctl(policy_plane, *SOON)
-    asyncio.run(gangctl.start())
-    yield gangctl
-    asyncio.run(gangctl.close())
-    assert "Traceback" not in gangctl.log
+    yield from shared_gangctl(Gangctl(policy_plane, *SOON))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import secrets
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, on, reference_of, refused
-from tests.live.gangctl import Gangctl, create_namespaces, prepare
+from tests.live.gangctl import Gangctl, create_namespaces, prepare, shared
 from tests.live.jobhooks import JOB_WEBHOOKS, calls, exists
 from tests.live.observe import running_pods
 
@@ -146,9 +145,7 @@ def restarting_plane() -> Iterator[ControlPlane]:
         await prepare(plane)
         return plane
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from tests.live import rights_checks as checks
 from tests.live.admission_rights import granted as component_rights
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve
-from tests.live.gangctl import Gangctl, create_namespaces, prepare
+from tests.live.gangctl import Gangctl, create_namespaces, prepare, shared
 from tests.live.incluster import ACCOUNT, InCluster, build, deployed_arguments
 from tests.live.observe import foreign_workload, min_counts, no_gang, resize, running_pods, said
 from tests.live.pathways_place import foreign_jobset, owner_of
@@ -212,9 +212,7 @@ def rights_plane() -> Iterator[ControlPlane]:
         await serve(started.api, [policy_report_definition()])
         return started
 
-    plane = asyncio.run(start())
-    yield plane
-    asyncio.run(plane.close())
+    yield from shared(start)
 
 
 @pytest.fixture(scope="module")
