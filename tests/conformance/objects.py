@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conformance.grounds import Server
 from tests.controlplane.api import ApiClient, ApiFailure, Object, Objects, Parameter, path_of
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 
 JOBSET = "jobset.x-k8s.io/v1alpha2"
 CRDS = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
@@ -124,11 +124,4 @@ async def create_pod(server: Server, namespace: str, body: Object, **parameters:
 
 async def gone(api: ApiClient, path: str) -> None:
     """Wait until an object is away: collectors take their time."""
-
-    async def away() -> bool:
-        try:
-            raise NotYet(f"it is there: {(await api.get(path))['metadata']}")
-        except ApiFailure as failure:
-            return failure.status == 404
-
-    await wait_for(away, f"{path} to be gone")
+    await read_until(lambda: api.found(path), lambda live: live is None, f"{path} to be gone")

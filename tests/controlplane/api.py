@@ -34,6 +34,7 @@ _PATCH_TYPES: Mapping[str, str] = {
 }
 _REQUEST_SECONDS = 300
 _CONNECTIONS = 128
+_ABSENT = 404
 # Before, a TLS connection that the server closed first was never let go; aiohttp then ends it with the session.
 _LINGERS = sys.version_info < (3, 12, 7)
 
@@ -119,6 +120,15 @@ class ApiClient:
     async def get(self, path: str, **parameters: Parameter) -> Object:
         return _object(await self.request("GET", path, parameters=parameters))
 
+    async def found(self, path: str) -> Object | None:
+        """An object that may not be there."""
+        try:
+            return await self.get(path)
+        except ApiFailure as failure:
+            if failure.status != _ABSENT:
+                raise
+            return None
+
     async def list(self, path: str, **parameters: Parameter) -> Objects:
         """The items of a collection."""
         answer = await self.get(path, **parameters)
@@ -147,6 +157,14 @@ class ApiClient:
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         return _object(await self.request("DELETE", path, body=options, parameters=parameters))
+
+    async def remove(self, path: str, *, propagation: str | None = None) -> None:
+        """Delete an object that may not be there."""
+        try:
+            await self.delete(path, propagation=propagation)
+        except ApiFailure as failure:
+            if failure.status != _ABSENT:
+                raise
 
     async def watch(self, path: str, **parameters: Parameter) -> AsyncIterator[WatchEvent]:
         """

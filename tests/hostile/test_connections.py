@@ -83,7 +83,6 @@ def opened(child: Child, stack: ExitStack, count: int, first: bytes) -> list[soc
 
 async def few_left(child: Child) -> None:
     """Wait until the connections have ended."""
-
     await wait_until(lambda: child.open_files() < 50, "connections to end")
 
 

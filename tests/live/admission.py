@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
+from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
@@ -142,7 +142,6 @@ class Queues:
 
     async def until(self, owner: str, kind: str, *, status: bool = True) -> Object:
         """Wait until a condition of a Workload is what it should be; the Workload."""
-
         return await read_until(
             lambda: self.workload(owner),
             lambda workload: holds(workload, kind) is status,
@@ -268,12 +267,3 @@ async def wrote(plane: ControlPlane, namespace: str, since: int, expected: Seque
         return done
 
     assert await wait_for(logged, what="gangctl's writes") == list(expected)
-
-
-async def gone(api: ApiClient, path: str) -> None:
-    """Delete something that may be gone."""
-    try:
-        await api.delete(path)
-    except ApiFailure as failure:
-        if failure.status != 404:
-            raise

@@ -65,7 +65,6 @@ class Balancer:
 
     async def settled(self, *endpoints: Gangctl) -> None:
         """Wait until exactly these are sent to."""
-
         await wait_until(
             lambda: set(self.endpoints) == set(endpoints), f"endpoints {[each.process.name for each in endpoints]}"
         )

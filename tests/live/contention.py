@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gangctl.demo.scenario import CPUS, JOBSETS, PODS
-from tests.controlplane.api import ApiFailure, Object
+from tests.controlplane.api import Object
 from tests.controlplane.kubelet import JOBSET_NAME, Kubelet, Outcome
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, read_until, wait_for
@@ -176,11 +176,7 @@ async def _finish_complete(cluster: Cluster, kubelet: Kubelet) -> None:
 async def _remove_pods(cluster: Cluster) -> None:
     """Delete the JobSets, and wait until their capacity is free and their pods are gone."""
     for i in range(JOBSETS):
-        try:
-            await cluster.api.delete(cluster.path(API, "jobsets", f"train-{i}"), propagation="Background")
-        except ApiFailure as failure:
-            if failure.status != 404:
-                raise
+        await cluster.api.remove(cluster.path(API, "jobsets", f"train-{i}"), propagation="Background")
 
     async def gone() -> bool:
         # A Job that is not deleted yet makes them anew.

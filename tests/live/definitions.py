@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import NotYet, read_until, wait_for
 
 
 def path_of_definition(definition: Object) -> str:
@@ -26,12 +27,8 @@ async def withdraw(api: ApiClient, definitions: Iterable[Object]) -> None:
     """Delete them with their objects, and wait until they are gone; those that are not there are no trouble."""
     for definition in definitions:
         path = path_of_definition(definition)
-        try:
-            await api.delete(path)
-        except ApiFailure as failure:
-            if failure.status != 404:
-                raise
-        await wait_for(_gone(api, path), what=f"{path} to be gone")
+        await api.remove(path)
+        await read_until(partial(api.found, path), lambda live: live is None, f"{path} to be gone")
 
 
 def _listed(api: ApiClient, collection: str) -> Callable[[], Awaitable[bool]]:
@@ -46,16 +43,3 @@ def _listed(api: ApiClient, collection: str) -> Callable[[], Awaitable[bool]]:
         return True
 
     return listed
-
-
-def _gone(api: ApiClient, path: str) -> Callable[[], Awaitable[bool]]:
-    async def gone() -> bool:
-        try:
-            live = await api.get(path)
-        except ApiFailure as failure:
-            if failure.status == 404:
-                return True
-            raise
-        raise NotYet(str(live.get("status")))
-
-    return gone

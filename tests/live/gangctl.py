@@ -154,7 +154,6 @@ class Gangctl:
 
     async def ended(self) -> None:
         """Wait until the process, which was asked to end, has."""
-
         await wait_until(lambda: not self.process.running, f"{self.process.name} to end")
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.controlplane.api import ApiFailure, path_of
+from tests.controlplane.api import path_of
 from tests.live.cluster import Cluster
 
 REGISTRATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -12,13 +12,7 @@ REGISTRATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfi
 
 async def is_gone(cluster: Cluster, path: str) -> bool:
     """Whether there is no such object."""
-    try:
-        await cluster.api.get(path)
-    except ApiFailure as failure:
-        if failure.status == 404:
-            return True
-        raise
-    return False
+    return await cluster.api.found(path) is None
 
 
 async def registered(cluster: Cluster) -> dict[str, list[str]]:

@@ -145,7 +145,6 @@ def _ended(pod: Object) -> bool:
 
 async def until(cluster: Cluster, name: str, what: str, condition: Any) -> Life:
     """Wait until a JobSet stands so."""
-
     return await read_until(lambda: look(cluster, name), condition, f"{name} {what}")
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from gangctl.pathways.words import API_VERSION, KIND, PLURAL, UPSTREAM_LEASE
-from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.live.cluster import JOBSETS, Cluster
@@ -45,12 +45,7 @@ class PathwaysPlace(Cluster):
         await self.api.delete(self.job_path(name), propagation="Background")
 
     async def found_jobset(self, name: str = "pw") -> Object | None:
-        try:
-            return await self.jobset(name)
-        except ApiFailure as failure:
-            if failure.status != 404:
-                raise
-            return None
+        return await self.api.found(self.path(JOBSETS, "jobsets", name))
 
     async def stands(self, wanted: str, name: str = "pw") -> Object:
         """Wait until a status is ``PHASE REASON``, or just the phase; returns the status."""
@@ -70,7 +65,6 @@ class PathwaysPlace(Cluster):
 
     async def counted(self, number: int, **labels: str) -> None:
         """Wait until gangctl counts so many PathwaysJobs here."""
-
         await read_until(
             lambda: self.gangctl.metric("gangctl_pathways_jobs", {"namespace": self.namespace, **labels}),
             lambda value: value == number,

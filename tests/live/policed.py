@@ -101,7 +101,6 @@ class Policed:
 
     async def until(self, status: int, raw: Object = PLAIN, words: str = "") -> Response:
         """Wait until a dry run is answered so: the API server learns of a webhook when it gets round to it."""
-
         return await read_until(
             lambda: self.dry(raw),
             lambda answer: answer.status == status and words in answer.text + str(answer.headers.getall("Warning", [])),

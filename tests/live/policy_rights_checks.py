@@ -70,7 +70,6 @@ class Policies:
 
     async def has_status(self, path: str, reason: str = "InForce") -> None:
         """Wait until a status has the condition."""
-
         await read_until(
             lambda: self.api.get(path),
             lambda obj: reason in {one["reason"] for one in (obj.get("status") or {}).get("conditions", [])},
@@ -83,7 +82,6 @@ class Policies:
 
     async def counted(self) -> None:
         """Wait until the status has what a scan found."""
-
         await read_until(
             lambda: self.api.get(self.policy),
             lambda obj: (obj.get("status") or {}).get("results", {}).get("fail"),
@@ -103,17 +101,7 @@ class Policies:
 
     async def unreported(self) -> None:
         """Wait until there is no report."""
-
-        async def seen() -> bool:
-            try:
-                report = await self.api.get(self.report)
-            except ApiFailure as failure:
-                if failure.status == 404:
-                    return True
-                raise
-            raise NotYet(str(report))
-
-        await wait_for(seen, "the report to go")
+        await read_until(lambda: self.api.found(self.report), lambda report: report is None, "the report to go")
 
     async def registered(self, *, gone: bool = False, defaults: bool = True) -> None:
         """Wait until both configurations, or that of rules alone, have their webhooks, or are gone."""
@@ -121,12 +109,7 @@ class Policies:
 
         async def seen() -> bool:
             for path in paths:
-                try:
-                    hooks = (await self.api.get(path)).get("webhooks")
-                except ApiFailure as failure:
-                    if failure.status != 404:
-                        raise
-                    hooks = None
+                hooks = (await self.api.found(path) or {}).get("webhooks")
                 if bool(hooks) is gone:
                     raise NotYet(f"{path}: {hooks}")
             return True
@@ -135,11 +118,7 @@ class Policies:
 
     async def delete(self) -> None:
         for path in (self.policy, self.exception):
-            try:
-                await self.api.delete(path)
-            except ApiFailure as failure:
-                if failure.status != 404:
-                    raise
+            await self.api.remove(path)
 
 
 @asynccontextmanager

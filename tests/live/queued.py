@@ -11,7 +11,7 @@ from gangctl.kueue.blocked import Blocked, blocked
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from gangctl.kueue.states import Status, status_of
-from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
+from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
@@ -131,23 +131,14 @@ class Queued:
 
     async def cluster_queue(self) -> ClusterQueue | None:
         """The namespace's."""
-        return (
-            read_cluster_queue(raw) if (raw := await self._found(self.path("ClusterQueue", self.namespace))) else None
-        )
+        raw = await self.plane.api.found(self.path("ClusterQueue", self.namespace))
+        return None if raw is None else read_cluster_queue(raw)
 
     async def blocked(self, queue: str = "main") -> Blocked | None:
         """What keeps everything out of a queue, from the objects as they are."""
-        raw = await self._found(self.path("LocalQueue", queue, self.namespace))
+        raw = await self.plane.api.found(self.path("LocalQueue", queue, self.namespace))
         labels = (await self.plane.api.get(path_of("v1", "namespaces", name=self.namespace)))["metadata"]["labels"]
         return blocked(queue, read_local_queue(raw) if raw else None, await self.cluster_queue(), labels)
-
-    async def _found(self, path: str) -> Object | None:
-        try:
-            return await self.plane.api.get(path)
-        except ApiFailure as failure:
-            if failure.status != 404:
-                raise
-            return None
 
     async def status(self, name: str, *, queue_open: bool | None = None) -> Status:
         """Where a JobSet's Workload stands."""
@@ -155,7 +146,6 @@ class Queued:
 
     async def until(self, name: str, phase: str, reason: str = "") -> Status:
         """Wait until it stands there, for this reason of Kueue's if one is given."""
-
         return await read_until(
             lambda: self.status(name),
             lambda status: status.phase == phase and (not reason or status.reason == reason),

@@ -20,7 +20,6 @@ from tests.live.rights_stage import Stage
 
 async def _is(stage: Stage, number: int, name: str, **labels: str) -> None:
     """Wait until a metric has the value."""
-
     await read_until(
         lambda: stage.gangctl.metric(name, labels), lambda value: value == number, f"{name} of {labels} to be {number}"
     )

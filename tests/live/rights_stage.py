@@ -142,7 +142,6 @@ class Stage:
 
     async def composites(self, count: int) -> None:
         """Wait until there are so many CompositePodGroups."""
-
         await read_until(lambda: self.has(COMPOSITES), lambda there: there == count, f"{count} CompositePodGroups")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
-from tests.controlplane.api import ApiFailure, Object
+from tests.controlplane.api import Object
 from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes
@@ -67,12 +67,7 @@ class Place(Cluster):
         return self.path(GANGS, "gangs", name)
 
     async def gang(self, name: str = "js") -> Object | None:
-        try:
-            return await self.api.get(self.gang_path(name))
-        except ApiFailure as failure:
-            if failure.status != 404:
-                raise
-            return None
+        return await self.api.found(self.gang_path(name))
 
     async def submit(self, name: str = "js", pods: int = 3, cpu: str = "1") -> str:
         """Create a JobSet that asks for a gang; its UID."""

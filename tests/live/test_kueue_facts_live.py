@@ -88,7 +88,6 @@ async def room(plane: ControlPlane, slug: str) -> Queued:
 
 async def reserved(queued: Queued, name: str) -> QueuedWorkload:
     """The Workload of a JobSet once it has quota."""
-
     return await read_until(
         lambda: queued.workload(name), lambda workload: workload.assignments, f"{name} to have quota"
     )

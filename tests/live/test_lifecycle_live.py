@@ -76,7 +76,6 @@ async def test_p20_a_running_gang_is_suspended_and_resumed(cluster: Cluster) -> 
 
 async def without_pods(cluster: Cluster) -> None:
     """Wait until all pods have succeeded or are gone."""
-
     await read_until(
         cluster.pods, lambda pods: all(pod["status"].get("phase") == "Succeeded" for pod in pods), "pods to be gone"
     )
@@ -141,7 +140,6 @@ async def test_p21_a_restart_is_a_separate_gang(cluster: Cluster, kubelet: Kubel
 
 async def exist(cluster: Cluster, *groups: str) -> Gangs:
     """Everything there is, once the PodGroups are these and no others."""
-
     return await read_until(
         cluster.gangs, lambda gangs: gangs.groups.keys() == {*groups}, f"PodGroups {', '.join(groups)}"
     )

@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 import yaml
 
-from tests.controlplane.api import ApiFailure, Object, path_of
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.api import Object, path_of
+from tests.controlplane.wait import read_until
 from tests.docpages import Page
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
@@ -101,15 +101,7 @@ async def test_the_first_policy_of_the_page_does_not_lock_what_exists(policed: P
     await policed.policy("never", matchConstraints={"resourceRules": rules}, validations=[{"expression": "false"}])
     await policed.until(422, jobset("plain", rj("w")), words="failed expression: false")
     await cluster.patch_jobset(name, {"metadata": {"finalizers": None}})
-
-    async def gone() -> bool:
-        try:
-            live = await cluster.jobset(name)
-        except ApiFailure as failure:
-            return failure.status == 404
-        raise NotYet(str(live["metadata"]))
-
-    await wait_for(gone, what="the JobSet to be deleted")
+    await read_until(lambda: cluster.api.found(stored), lambda live: live is None, "the JobSet to be deleted")
     await cluster.api.delete(f"{maps}/gang-limits")
     assert path in policed.made
 

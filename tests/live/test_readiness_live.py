@@ -34,7 +34,6 @@ def gang(cluster: Cluster, name: str, pods: int) -> Object:
 
 async def counted(gangctl: Gangctl, number: int, metric: str, **labels: str) -> None:
     """Wait until a metric has the value."""
-
     await read_until(
         lambda: gangctl.metric(metric, labels), lambda value: value == number, f"{metric} of {labels} to be {number}"
     )

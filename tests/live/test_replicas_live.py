@@ -114,7 +114,6 @@ async def harmless(replicas: Replicas, woken: Gangctl, since: int) -> None:
     Kubernetes cannot fence it: a create may come through, and the one who leads takes the object away again. On a
     machine that is slow it may lead again later, and do whatever is due then.
     """
-
     await wait_until(lambda: "leadership lost" in woken.log, "the old leader to stand by")
     done = [each for each in replicas.writes(woken, since) if each["responseStatus"]["code"] < 300]
     assert without_lease(replicas.plane, [each for each in done if each["verb"] != "create"]) == []

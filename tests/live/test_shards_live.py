@@ -169,7 +169,6 @@ async def created_events(cluster: Cluster, count: int) -> list[str]:
 
 async def reported(replica: Gangctl, cluster: Cluster, gangs: int) -> None:
     """Wait until a replica tells of so many JobSets with gangs in a namespace."""
-
     await read_until(
         lambda: replica.metric("gangctl_gangs", {"namespace": cluster.namespace}),
         lambda value: value == gangs,
@@ -179,7 +178,6 @@ async def reported(replica: Gangctl, cluster: Cluster, gangs: int) -> None:
 
 async def follows(replica: Gangctl, pods: int) -> None:
     """Wait until a replica follows so many pods, or more: other tests' namespaces may have some of its shard."""
-
     await read_until(
         lambda: replica.metric("gangctl_informer_objects", {"resource": "pods"}),
         lambda value: value >= pods,

@@ -22,7 +22,6 @@ HOLD = "example.com/hold"
 
 async def gone(cluster: Cluster, name: str) -> None:
     """Wait until a JobSet is deleted, finalizers and all."""
-
     await read_until(
         lambda: cluster.api.list(cluster.path(JOBSETS, "jobsets")),
         lambda items: name not in [item["metadata"]["name"] for item in items],
