@@ -41,6 +41,8 @@ CONFIG_NAME: Final = "kueue-manager-config"
 CONFIG_KEY: Final = "controller_manager_config.yaml"
 """Where Kueue's manifests and chart put its configuration."""
 
+HARMLESS: Final = frozenset({TOPOLOGIES.plural, PRIORITY_CLASSES.plural, POD_PRIORITY_CLASSES.plural})
+"""Unknown ones change no ``never``: they decide about preemption, or about topologies, which have their own unknown."""
 ESSENTIAL: Final = frozenset({CLUSTER_QUEUES.plural, LOCAL_QUEUES.plural, QUEUED_WORKLOADS.plural})
 """A cluster that serves these has Kueue."""
 

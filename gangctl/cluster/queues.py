@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
@@ -32,9 +32,6 @@ LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""
 Never = Callable[[str, str], str]
 """Why the JobSet of a namespace and name can never be admitted, empty if that is not known."""
-
-_HARMLESS: Final = (kinds.TOPOLOGIES, kinds.PRIORITY_CLASSES, kinds.POD_PRIORITY_CLASSES)
-"""They decide about preemption, or about pods that ask for a topology, which has its own unknown."""
 
 
 class Queues:
@@ -87,8 +84,7 @@ class Queues:
 
     def unknown(self) -> Sequence[str]:
         """What could change a ``never`` and is not known, each in a few words."""
-        harmless = {resource.plural for resource in _HARMLESS}
-        return sorted(text for name, text in self._unread.items() if name not in harmless)
+        return sorted(text for name, text in self._unread.items() if name not in kinds.HARMLESS)
 
     @property
     def queues_known(self) -> bool:

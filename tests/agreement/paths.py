@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from gangctl.cli.fitting import Subject, answer_of
 from gangctl.cli.gangs.files import read_files
 from gangctl.cli.gangs.state import modern
 from gangctl.client.client import Client
+from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
 from gangctl.controllers.caches import GangCaches, SchedulingCache
@@ -43,13 +44,20 @@ _WORDS: Final = frozenset({"message", "evidence", "remedy", "command", "look_aga
 """Not compared: what the controller writes has absolute times, and names nothing of another namespace."""
 
 
-def by_controller(objects: Iterable[Object], now: datetime, *, podset_limit: int | None = None) -> Answers:
-    """The readiness that the controller computes, once its informers have all objects."""
-    return _Controller(objects, podset_limit).answers(now)
+def by_controller(
+    objects: Iterable[Object], now: datetime, *, podset_limit: int | None = None, unread: Collection[Resource] = ()
+) -> Answers:
+    """The readiness that the controller computes, once its informers have all objects but those of ``unread`` kinds."""
+    return _Controller(objects, podset_limit, unread).answers(now)
 
 
 def by_commands(
-    directory: Path, objects: Iterable[Object], now: datetime, *, podset_limit: int | None = None
+    directory: Path,
+    objects: Iterable[Object],
+    now: datetime,
+    *,
+    podset_limit: int | None = None,
+    unread: Collection[Resource] = (),
 ) -> Answers:
     """The readiness that ``gangctl get`` prints of a file with all objects."""
     file = directory / "objects.yaml"
@@ -58,6 +66,8 @@ def by_commands(
     # Only commands compare pods with the free capacity of nodes: a controller does not follow every pod of a cluster.
     state.fits_now, state.never_on_nodes = {}, {}
     state.queues.note_presence(state.queues.known, podset_limit)
+    for resource in unread:
+        state.queues.note_unread(resource, f"{resource.plural} may not be read")
     answers: Answers = {}
     for key in state.followed():
         snapshot, stored = state.snapshot(key, now.timestamp()), state.jobsets.get(*key)
@@ -101,7 +111,7 @@ def _queue(facts: QueueFacts | None) -> dict[str, Any] | None:
 class _Controller:
     """The parts of the controller that readiness is computed from, fed as by watches."""
 
-    def __init__(self, objects: Iterable[Object], podset_limit: int | None) -> None:
+    def __init__(self, objects: Iterable[Object], podset_limit: int | None, unread: Collection[Resource]) -> None:
         client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
         self._caches = GangCaches(client, lambda *_: None, lambda: 0.0)
         scheduling = SchedulingCache(client, NEWEST, False, lambda _: InformerObserver(), lambda: None)
@@ -122,6 +132,8 @@ class _Controller:
         self._queues.presence.present = bool(kueue)
         for informer in self._informers.values():
             informer.synced.set()
+        for resource in unread:
+            self._informers[resource.group, resource.kind].synced.clear()
         if not any(each["kind"] == "Node" for each in found):
             self._sources.nodes.informer.synced.clear()
         if not any(each["kind"] == "ClusterQueue" for each in kueue):

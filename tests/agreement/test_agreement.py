@@ -30,7 +30,9 @@ def test_random_clusters(shard: int, tmp_path: Path) -> None:
     seen: set[str] = set()
     for seed in range(shard, SEEDS, SHARDS):
         made = world(random.Random(seed))
-        answers = by_controller(made.objects, made.now, podset_limit=made.podset_limit)
-        assert answers == by_commands(tmp_path, made.objects, made.now, podset_limit=made.podset_limit), f"seed {seed}"
+        limit, unread = made.podset_limit, made.unread
+        answers = by_controller(made.objects, made.now, podset_limit=limit, unread=unread)
+        printed = by_commands(tmp_path, made.objects, made.now, podset_limit=limit, unread=unread)
+        assert answers == printed, f"seed {seed}"
         seen |= {answer["queue"]["stuck"] for answer in answers.values() if answer["queue"] is not None}
     assert len(seen) > 4, f"hardly anything happens: {seen}"

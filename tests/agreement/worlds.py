@@ -10,6 +10,8 @@ from typing import Any, Final
 from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.api.scheduling import NEWEST
 from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.client.resources import Resource
+from gangctl.cluster import kinds
 from tests.cli.kueueobjects import KUEUE, QUEUE, cluster_queue, condition, flavor, kueue, local_queue, workload
 from tests.gang.pipeline import assessed, stored
 from tests.jobsets import jobset, rj
@@ -17,16 +19,18 @@ from tests.jobsets import jobset, rj
 Object = dict[str, Any]
 NOW: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+_MAY_BE_UNREAD: Final = (kinds.COHORTS, kinds.RESOURCE_FLAVORS, kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES)
 _EVICTIONS: Final = ("Preempted", "PodsReadyTimeout", "AdmissionCheck", "Deactivated", "ClusterQueueStopped")
 
 
 @dataclass(frozen=True)
 class World:
-    """Objects at a moment; ``podset_limit`` is what this Kueue takes."""
+    """Objects at a moment; ``podset_limit`` is what this Kueue takes, ``unread`` kinds may not be read."""
 
     objects: list[Object]
     now: datetime
     podset_limit: int | None
+    unread: tuple[Resource, ...]
 
 
 def world(random: Random) -> World:
@@ -44,7 +48,13 @@ def world(random: Random) -> World:
     if random.random() < 0.7:
         objects.append(_node(random))
     random.shuffle(objects)
-    return World(objects, NOW, random.choice((None, 8, 18)))
+    unread = tuple(resource for resource in _MAY_BE_UNREAD if random.random() < 0.1)
+    seen = [obj for obj in objects if not any(_is_of(obj, resource) for resource in unread)]
+    return World(seen, NOW, random.choice((None, 8, 18)), unread)
+
+
+def _is_of(obj: Object, resource: Resource) -> bool:
+    return (obj["apiVersion"].rpartition("/")[0], obj["kind"]) == (resource.group, resource.kind)
 
 
 def _time(random: Random) -> str:

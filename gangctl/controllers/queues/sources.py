@@ -230,8 +230,9 @@ class QueueSources:
         return source.trouble() if source is not None else ""
 
     def unknown(self) -> list[str]:
-        """What cannot be read, each as a short text."""
-        return [trouble for source in self.all if (trouble := source.trouble())]
+        """What could change a ``never`` and cannot be read, each as a short text."""
+        decisive = (source for plural, source in self._by_plural.items() if plural not in kinds.HARMLESS)
+        return [trouble for source in decisive if (trouble := source.trouble())]
 
     def unsettled(self) -> list[str]:
         """What may be known in a moment; excludes what cannot be read, and everything if Kueue is absent."""

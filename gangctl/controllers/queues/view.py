@@ -111,7 +111,7 @@ class QueueView(Queues):
         return self._sources.trouble(resource)
 
     def unknown(self) -> Sequence[str]:
-        """What cannot be read, each as a short text."""
+        """What could change a ``never`` and cannot be read, each as a short text."""
         return self._sources.unknown()
 
     def check(self, raw: Object, jobset: JobSet, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
