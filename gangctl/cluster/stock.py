@@ -49,6 +49,8 @@ class Stock(Queues):
         self.raw: dict[tuple[str, str, str], Object] = {}
         """LocalQueues and ClusterQueues as they were read, by :func:`key_of`."""
         self.topologies_known = False
+        self._known_nodes: dict[tuple[int, int], KnownNodes] = {}
+        """With all pods, by how many nodes and pods there are: one for many JobSets."""
         self.partial = False
         """Whether Workloads are of some namespaces only: usage of others is not counted."""
         self.runtime_classes: list[Object] | None = None
@@ -124,13 +126,23 @@ class Stock(Queues):
         pending = [workload for workload in self.live_workloads() if not workload.holds("QuotaReserved")]
         return Outlook(now, pending, self.expected)
 
-    def completed(self, snapshot: Snapshot, without: Callable[[PlacedPod], bool] = lambda _: False) -> Snapshot:
+    def completed(self, snapshot: Snapshot, without: Callable[[PlacedPod], bool] | None = None) -> Snapshot:
         """The snapshot with the facts that no change of an object carries, and the nodes with all pods but some."""
         super().completed(snapshot)
         snapshot.topologies_known = self.topologies_known
         snapshot.nodes = None
         # Nodes matter where Kueue places pods of any flavor.
         if self.nodes_known and snapshot.has_topologies():
-            others = None if self.pods is None else [pod for pod in self.pods if not pod.in_topology]
-            snapshot.nodes = KnownNodes(self.nodes, None if others is None else in_use(others, without))
+            snapshot.nodes = self._nodes_without(without)
         return snapshot
+
+    def _nodes_without(self, without: Callable[[PlacedPod], bool] | None) -> KnownNodes:
+        if self.pods is None:
+            return KnownNodes(self.nodes, None)
+        others = (pod for pod in self.pods if not pod.in_topology)
+        if without is not None:
+            return KnownNodes(self.nodes, in_use(others, without))
+        count = len(self.nodes), len(self.pods)
+        if count not in self._known_nodes:
+            self._known_nodes = {count: KnownNodes(self.nodes, in_use(others, lambda _: False))}
+        return self._known_nodes[count]
