@@ -283,7 +283,7 @@ async def test_without_list_or_watch_no_deleted_object_is_recreated(verb: str, p
             await place.submit("other")
             await says(place, "other")
             if await place.gang() is not None:
-                await wait_until(lambda: lack.listed(since), "the list that has told of it: no watch has")
+                await wait_until(lambda: lack.listed(since), "the list that shows it: no watch does")
     await says(place)
 
 

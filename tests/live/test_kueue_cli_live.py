@@ -397,5 +397,5 @@ async def test_commands_show_a_queued_gang_without_gangctl(queued: Queued) -> No
     await queued.queue("4", stopPolicy="Hold")
 
     await read_until(
-        lambda: said("never"), lambda words: words == ("Queued", "QueueBlocked"), "the closed queue to be told"
+        lambda: said("never"), lambda words: words == ("Queued", "QueueBlocked"), "the closed queue to be reported"
     )

@@ -164,7 +164,7 @@ async def created_events(cluster: Cluster, count: int) -> list[str]:
             raise NotYet(f"{sorted(found)}")
         return sorted(found)
 
-    return await wait_for(so_many, what=f"{count} gangs to be told of")
+    return await wait_for(so_many, what=f"{count} gangs to be reported")
 
 
 async def reported(replica: Gangctl, cluster: Cluster, gangs: int) -> None:
@@ -172,7 +172,7 @@ async def reported(replica: Gangctl, cluster: Cluster, gangs: int) -> None:
     await read_until(
         lambda: replica.metric("gangctl_gangs", {"namespace": cluster.namespace}),
         lambda value: value == gangs,
-        f"{gangs} gangs of {cluster.namespace} to be told of",
+        f"{gangs} gangs of {cluster.namespace} to be reported",
     )
 
 

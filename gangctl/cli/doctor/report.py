@@ -72,7 +72,7 @@ def look(
             agree(home)
             made = asyncio.create_task(run_canary(client, home, canary_seconds))
             cluster.facts[canary.canary] = made
-            # Nobody else awaits it yet, so Ctrl-C cancels it once, and it deletes what it has made.
+            # No check awaits it yet, so Ctrl-C cancels it once, and it deletes what it has made.
             await seen_or(made, None)
             outcomes = await _outcomes(checks, cluster)
         return {

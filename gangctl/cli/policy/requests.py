@@ -219,7 +219,7 @@ def review_of(subject: Object, operation: Operation, setting: Setting, old: Obje
 
 
 def namespace_object(name: str, setting: Setting) -> Object:
-    """The Namespace of that name, or what is sure to be true of it where nobody gave one."""
+    """The Namespace of that name, or what is sure to be true of it where none was given."""
     bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAMESPACE_NAME: name}}}
     given = setting.namespaces.get(name)
     if given is None:

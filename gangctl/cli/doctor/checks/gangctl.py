@@ -119,7 +119,7 @@ async def leader(cluster: Cluster) -> Outcome:
             command=f"kubectl -n {namespace} get lease gangctl -o yaml",
             remedy="--gangctl-namespace says where it runs",
         )
-    # Without a Deployment the last Lease tells the number; Leases of an earlier, higher number may remain.
+    # Without a Deployment the last Lease has the number; Leases of an earlier, higher number may remain.
     last = max(int(other[1]) if (other := _OTHERS.fullmatch(name)) else 0 for name in held)
     total = await _shards(cluster, namespace) or last + 1
     wanted = [held.get(name) for name in lease_names(_LEASE, total)]

@@ -123,7 +123,7 @@ def _url(webhook: Object) -> tuple[str, str]:
 
 
 def owner_of(configuration: Object) -> str:
-    """gangctl, kueue or jobset, with any release name of a chart; empty where it is of nobody that is known."""
+    """gangctl, kueue or jobset, with any release name of a chart; empty for anything else."""
     name = name_of(configuration)
     # Kueue's webhooks for JobSets are Kueue's.
     return "gangctl" if name in _OURS else next((owner for owner in ("kueue", "jobset") if owner in name), "")
