@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
+from gangctl.api.reportfields import INTERNAL, TIME, Key
 from gangctl.gang.reasons import Reason
 
 
@@ -76,24 +77,18 @@ _SENTENCES: Final[Mapping[GangPhase, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Pods of a group, or of all groups of a JobSet."""
+    """Pods by how far they have come."""
 
-    desired: int = 0
-    """As configured: pods that exist at once when none has finished."""
-    minimum: int = 0
-    """Present minCount: pods that have to be placed together."""
-    wanted: int = 0
-    """Pods that should exist now: those desired without those that finished permanently."""
-    created: int = 0
-    """Pods of this attempt that exist and have not finished; terminating ones are not counted."""
-    placed: int = 0
-    """Existing pods on a node."""
-    ready: int = 0
-    """Existing pods that are ready."""
-    finished: int = 0
-    """Pods that have succeeded."""
-    stranded: int = 0
-    """Pods with a node while their group has fewer placed pods than have to start together."""
+    SCHEMA: ClassVar = "PodCounts"
+
+    desired: Annotated[int, "As configured: pods that exist at once when none has finished."] = 0
+    minimum: Annotated[int, "Pods that have to be placed together, as it is now (minCount)."] = 0
+    wanted: Annotated[int, "Pods that should exist now: desired without those that have finished."] = 0
+    created: Annotated[int, "Pods that exist and have not finished; those that terminate are not counted."] = 0
+    placed: Annotated[int, "Of those created, on a node.", Key("scheduled")] = 0
+    ready: Annotated[int, "Of those created, ready."] = 0
+    finished: Annotated[int, "Pods that have finished with success.", Key("succeeded")] = 0
+    stranded: Annotated[int, "Pods that hold nodes while their group is short of its minimum."] = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -110,46 +105,42 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class GroupReadiness:
-    """One gang at run time: a PodGroup; on 1.35 a group of a Workload."""
+    """One gang at run time."""
 
-    name: str
-    template: str
-    replicated_jobs: tuple[str, ...]
-    """ReplicatedJobs with pods in it, in the order of the JobSet."""
-    phase: GangPhase
-    since: int
-    counts: Counts
-    placed_at: int = 0
+    SCHEMA: ClassVar = "GroupReport"
+
+    name: Annotated[str, "Its PodGroup; on Kubernetes 1.35 its group of a Workload."]
+    template: Annotated[str, "The template of the Workload that it is made from."]
+    replicated_jobs: Annotated[tuple[str, ...], "Whose pods are in it."]
+    phase: Annotated[GangPhase, "As that of the JobSet."]
+    since: Annotated[int, "When it came into that phase.", TIME]
+    counts: Annotated[Counts, Key("pods")]
+    placed_at: Annotated[int, INTERNAL] = 0
     """When the last needed pod got its node, 0 before that."""
-    first_ready_at: int = 0
-    ready_at: int = 0
+    first_ready_at: Annotated[int, INTERNAL] = 0
+    ready_at: Annotated[int, INTERNAL] = 0
     """When the first and the last pod became ready; the latter 0 until all are."""
-    been_ready: bool = False
+    been_ready: Annotated[bool, INTERNAL] = False
     """Whether it has been ready in this attempt."""
-    missing_since: int = 0
+    missing_since: Annotated[int, INTERNAL] = 0
     """Since when pods are missing that their Jobs may soon count as succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a gang is not ready.
+    """Why it is not ready."""
 
-    ``message`` is one sentence without its full stop; ``evidence`` are observed facts, each one line, the most relevant
-    first; ``remedy`` is what to do, and ``command`` is the next command to run (both may be empty).
-    """
+    SCHEMA: ClassVar = "CauseReport"
 
-    reason: Reason
-    message: str
-    evidence: tuple[str, ...] = ()
-    remedy: str = ""
-    command: str = ""
-    groups: tuple[str, ...] = ()
-    """Affected groups; empty for all of the JobSet."""
-    pods: int = 0
-    """Number of affected pods, as far as known."""
-    since: int = 0
-    blocking: bool = True
-    """False if it ends by itself: containers that start, waiting in a queue."""
+    reason: Annotated[Reason, "Stable, CamelCase."]
+    message: Annotated[str, "One sentence."]
+    blocking: Annotated[bool, "Whether it does not end by itself."] = True
+    groups: Annotated[tuple[str, ...], "Groups it holds back, empty for all."] = ()
+    pods: Annotated[int, "Pods it holds back, as far as that can be said."] = 0
+    since: Annotated[int, "When it began, empty where that is not known.", TIME] = 0
+    evidence: Annotated[tuple[str, ...], "Facts as they were seen, the most telling first."] = ()
+    remedy: Annotated[str, "What to do about it, empty where there is nothing."] = ""
+    command: Annotated[str, "The next command to run, empty where there is none to suggest."] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,16 @@ async def test_servers_keep_every_field_and_those_of_a_newer_gangctl(
     await kubectl.run("wait", "--for=condition=Established", "crd/gangs.gangctl.dev")
     gangs = path_of("gangctl.dev/v1alpha1", "gangs", namespace=namespace)
     group = GroupReadiness("g", "t", ("w",), GangPhase.PARTIALLY_PLACED, 1_700_000_000, Counts(8, 8, 8, 8, 3))
-    cause = Cause(Reason.UNSCHEDULABLE, "no room", ("0/4 nodes",), "add nodes", "kubectl get nodes", ("g",), 5, 1)
+    cause = Cause(
+        Reason.UNSCHEDULABLE,
+        "no room",
+        evidence=("0/4 nodes",),
+        remedy="add nodes",
+        command="kubectl get nodes",
+        groups=("g",),
+        pods=5,
+        since=1,
+    )
     readiness = Readiness(
         *(namespace, "train", "uid", GangPhase.PARTIALLY_PLACED, 1_700_000_000, group.counts, (group,), (cause,)),
         local_queue="research",

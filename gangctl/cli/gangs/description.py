@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.state import MOST, EventDetail, GangState, last
@@ -134,6 +134,7 @@ class Details(Inventory):
     events: Annotated[list[EventDetail], f"The latest first, at most {MOST}."]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGang(Gang):
     """A Gang with all that belongs to it, or to the one group of it that was asked about."""
 
@@ -152,7 +153,7 @@ class Description:
     elsewhere: bool
     """Whether another controller runs it, so that its groups, Jobs and pods are not in this cluster."""
 
-    def as_object(self) -> DescribedGang:
+    def as_object(self) -> dict[str, Any]:
         """The Gang, with its details."""
         return {**gang_object(self.gang), "details": {**self.inventory, "events": self.events}}
 

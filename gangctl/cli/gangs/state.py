@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypedDict
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object, object_at
+from gangctl.api.reportfields import rfc3339
 from gangctl.api.scheduling import ApiState, Observed
 from gangctl.api.store import Store
 from gangctl.cli.options import Worker
@@ -33,7 +34,6 @@ from gangctl.readiness.facts import (
     is_followed,
 )
 from gangctl.readiness.reading import REFUSING_KINDS, event_seen_at
-from gangctl.readiness.report import rfc3339
 from gangctl.readiness.result import Cause, Readiness
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")

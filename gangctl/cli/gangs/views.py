@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, TypedDict
 
+from gangctl.api.reportfields import rfc3339
 from gangctl.cli.messages import plural
 from gangctl.cli.output import EMPTY, INDENT, Section
 from gangctl.errors import one_line
@@ -18,7 +19,6 @@ from gangctl.kueue.amounts import span
 from gangctl.readiness.causes.ranking import WAITING
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from gangctl.readiness.membership import FINISHED, Group, JobKey, members
-from gangctl.readiness.report import rfc3339
 from gangctl.readiness.result import Cause, GangPhase, Readiness
 
 

@@ -34,7 +34,7 @@ from gangctl.errors import (
     NotFoundError,
     OwnershipConflictError,
 )
-from gangctl.readiness.report import API_VERSION, KIND, GangStatus, gang_status
+from gangctl.readiness.report import API_VERSION, KIND, gang_status
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import Action, await_change, default_error_policy, requeue
 from gangctl.runtime.controller import retry as again
@@ -89,7 +89,7 @@ def project_gang(raw: dict[str, Any]) -> GangCopy:
     )
 
 
-def status_after(status: GangStatus, before: GangCopy) -> GangStatus:
+def status_after(status: dict[str, Any], before: GangCopy) -> dict[str, Any]:
     """The status with the stored transition time of Ready, where Ready is unchanged."""
     (ready,) = status["conditions"]
     if before.condition[0] != ready["status"] or not before.condition[1]:
@@ -251,7 +251,7 @@ class GangObjects(ReadinessObserver):
         pause = DETAIL_SECONDS if current is not None and gist(wanted) == current.gist else CHANGE_SECONDS
         return self._written.get(key, -math.inf) + pause - self._clock.now()
 
-    async def _apply(self, key: Key, wanted: Readiness, current: GangCopy | None, status: GangStatus) -> None:
+    async def _apply(self, key: Key, wanted: Readiness, current: GangCopy | None, status: dict[str, Any]) -> None:
         self._written[key] = self._clock.now()
         namespace, name = key
         if current is None:

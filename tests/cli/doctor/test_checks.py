@@ -62,7 +62,12 @@ def edited(edit: Callable[[Object], object], kind: str = "MutatingWebhookConfigu
 
 def troubled(reason: Reason, **changed: Any) -> Gangs:
     """A gang with a cause."""
-    return Gangs("in the cluster", 1, (Cause(reason, "t/js: it is so", ("as seen",), "do it", "kubectl x"),), **changed)
+    return Gangs(
+        "in the cluster",
+        1,
+        (Cause(reason, "t/js: it is so", evidence=("as seen",), remedy="do it", command="kubectl x"),),
+        **changed,
+    )
 
 
 def inactive(message: str = "no controller") -> tuple[AdmissionCheck, ...]:
@@ -390,7 +395,7 @@ def test_a_jobset_controller_that_drops_the_reference_is_reported(image: str) ->
 
 
 def test_evidence_is_single_bounded_lines() -> None:
-    long = Cause(Reason.NOT_GANGED, "t/js: x\x1b[2J" + "y" * 9999, ("a\nb",) * 40, "do", "")
+    long = Cause(Reason.NOT_GANGED, "t/js: x\x1b[2J" + "y" * 9999, evidence=("a\nb",) * 40, remedy="do")
     outcome = asked("gangs-in-name-only", healthy(gangs=Gangs("here", 1, (long,) * 40)))
     assert all(line.isprintable() and len(line) <= 600 for line in outcome.evidence)
     assert len(outcome.evidence) <= 8
