@@ -39,8 +39,6 @@ SETTLED: Final = "gang configuration is settled when the JobSet is created: dele
 Patch = list[dict[str, Any]]
 
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
-
-
 _STAMP: Final = pointer(("metadata", "annotations", GANG_REF))
 
 
@@ -156,15 +154,6 @@ def _unschedulable(jobset: JobSet, stamps: Sequence[Stamp | None], generation: G
     return [*errors, *check_templates(jobset, list(groups.values()))]
 
 
-def _deadlocked(old: JobSet, new: JobSet, generation: Generation | None) -> list[FieldError]:
-    """Errors that an update adds: more pods per Job, or JobSet annotations, next to exclusive placement."""
-    if generation is None:
-        return []
-    stamps, _ = stored_stamps(old)
-    known = {error.path for error in _unschedulable(old, stamps, generation)}
-    return [error for error in _unschedulable(new, stamps, generation) if error.path not in known]
-
-
 def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch:
     """JSON patch that gives an updated JobSet the stamps it was created with, where a full PUT lost them.
 
@@ -179,7 +168,13 @@ def check_update(old: JobSet, new: JobSet, generation: Generation | None) -> tup
     """Errors of a JobSet UPDATE that its gang does not support; none while the object is being deleted."""
     if new.deleting or new.managed_elsewhere:
         return ()
-    return (*_changed_configuration(old, new), *_resized(old, new, generation), *_deadlocked(old, new, generation))
+    errors = [*_changed_configuration(old, new), *_resized(old, new, generation)]
+    if generation is not None:
+        # What an update adds: more pods per Job, or JobSet annotations, next to exclusive placement.
+        stamps, _ = stored_stamps(old)
+        known = {error.path for error in _unschedulable(old, stamps, generation)}
+        errors += [error for error in _unschedulable(new, stamps, generation) if error.path not in known]
+    return tuple(errors)
 
 
 def read_opted_in(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, model_validator
 from pydantic import ValidationError as PydanticError
@@ -164,6 +164,7 @@ def gangs_text(gangs: Iterable[Gang]) -> str:
 
 
 _OPTION_NAME: Final = re.compile(r"[-A-Za-z0-9_]{1,64}")
+_OPTION_KINDS: Final = {"extra_forbidden": ErrorKind.FORBIDDEN, "literal_error": ErrorKind.NOT_SUPPORTED}
 _MOST_ERRORS: Final = 20
 
 
@@ -298,14 +299,6 @@ def _replicated_job_mode(rj: ReplicatedJob, errors: list[FieldError]) -> GangMod
     )
 
 
-def _option_kind(error: dict[str, Any]) -> ErrorKind:
-    if error["type"] == "extra_forbidden":
-        return ErrorKind.FORBIDDEN
-    if error["type"] == "literal_error":
-        return ErrorKind.NOT_SUPPORTED
-    return ErrorKind.INVALID
-
-
 def read_options(text: str, path: str, errors: list[FieldError]) -> GangOptions:
     """Parse the JSON of ``gangctl.dev/gang-options``; on errors the result has the defaults."""
     try:
@@ -319,7 +312,7 @@ def read_options(text: str, path: str, errors: list[FieldError]) -> GangOptions:
                 detail = f"unknown option{'' if plain else f' {name!r:.64}'}, allowed: {allowed}"
             else:
                 detail = f"{message_of(error)} (a JSON object with: {allowed})"
-            kind = _option_kind(dict(error))
+            kind = _OPTION_KINDS.get(error["type"], ErrorKind.INVALID)
             errors.append(FieldError(f"{path}.{name}" if plain else path, kind, detail))
         return _NO_OPTIONS
 

@@ -141,15 +141,6 @@ def _intent(raw: Mapping[str, Any], jobset: JobSet) -> tuple[GangConfig, tuple[F
     return config, (FieldError(ROOT, ErrorKind.INVALID, detail),)
 
 
-def _with_modes(jobset: JobSet, config: GangConfig) -> GangConfig:
-    """The same gangs as modes, where these can say it."""
-    scheduling, errors = write_scheduling(jobset, config) if config.gangs else (None, ())
-    if scheduling is None or errors:
-        return config
-    meant, errors = read_scheduling(jobset, scheduling)
-    return config if errors else meant
-
-
 def options_text(options: GangOptions) -> str | None:
     """The value of annotation ``gangctl.dev/gang-options``, None for the defaults."""
     values = options.model_dump(by_alias=True, exclude_defaults=True)
@@ -195,9 +186,14 @@ def convert(raw: Object, to: Notation) -> Conversion:
     scheduling: Object | None = None
     if not errors and to is Notation.SCHEDULING:
         scheduling, errors = write_scheduling(jobset, config)
-    if not errors and to is Notation.GANGCONFIG and (config := _with_modes(jobset, config)).gangs:
-        detail = "gangConfig has no word for several gangs over named replicated jobs, or for options of each gang"
-        errors = (FieldError(PATH if GANGS in jobset.annotations else ROOT, ErrorKind.FORBIDDEN, detail),)
+    if not errors and to is Notation.GANGCONFIG and config.gangs:
+        # The same gangs as modes, where these can say it.
+        meant, wrong = write_scheduling(jobset, config)
+        as_modes, refused = read_scheduling(jobset, meant) if meant is not None and not wrong else (config, ())
+        config = config if refused else as_modes
+        if config.gangs:
+            detail = "gangConfig has no word for several gangs over named replicated jobs, or for options of each gang"
+            errors = (FieldError(PATH if GANGS in jobset.annotations else ROOT, ErrorKind.FORBIDDEN, detail),)
     if errors or not isinstance(raw.get("spec"), dict):
         return Conversion(raw, errors)
     return Conversion(_write(raw, config, to, scheduling))
@@ -226,12 +222,16 @@ def replace_exclusive_topology(raw: Object, generation: Generation | None = None
     errors = [each for rj in jobset.replicated_jobs if rj.index in keys for each in _affinity_errors(raw, rj)]
     if errors:
         return Conversion(raw, tuple(errors))
+    inherited = jobset.annotations.get(EXCLUSIVE_TOPOLOGY)
     entries = list(raw["spec"]["replicatedJobs"])
     for rj in jobset.replicated_jobs:
         if rj.index in keys:
             entries[rj.index] = _placed(entries[rj.index], keys[rj.index])
-        elif NODE_SELECTOR_STRATEGY in rj.annotations and (inherited := _inherited(jobset, rj)):
-            entries[rj.index] = _with_own_annotation(entries[rj.index], inherited)
+        elif NODE_SELECTOR_STRATEGY in rj.annotations and inherited and EXCLUSIVE_TOPOLOGY not in rj.annotations:
+            own = with_metadata(
+                object_at(entries[rj.index], "template"), "annotations", {EXCLUSIVE_TOPOLOGY: inherited}
+            )
+            entries[rj.index] = {**entries[rj.index], "template": own}
     changed = {**raw, "spec": with_key(raw["spec"], "replicatedJobs", entries)}
     notes: dict[str, str | None] = {EXCLUSIVE_TOPOLOGY: None}
     if generation is not None and generation.capabilities.constraints and _each_gang_is_a_job(jobset, config, keys):
@@ -245,11 +245,6 @@ def _key(jobset: JobSet, rj: ReplicatedJob) -> str:
     if NODE_SELECTOR_STRATEGY in rj.annotations or NODE_SELECTOR_STRATEGY in jobset.annotations:
         return ""
     return rj.annotations.get(EXCLUSIVE_TOPOLOGY) or jobset.annotations.get(EXCLUSIVE_TOPOLOGY) or ""
-
-
-def _inherited(jobset: JobSet, rj: ReplicatedJob) -> str:
-    """The topology that a ReplicatedJob has from its JobSet alone."""
-    return "" if EXCLUSIVE_TOPOLOGY in rj.annotations else jobset.annotations.get(EXCLUSIVE_TOPOLOGY, "")
 
 
 def _each_gang_is_a_job(jobset: JobSet, config: GangConfig, keys: dict[int, str]) -> bool:
@@ -301,8 +296,3 @@ def _placed(entry: Object, key: str) -> Object:
     }
     job = {**job, "template": {**pod, "spec": {**spec, "affinity": {**affinity, **added}}}}
     return {**entry, "template": with_metadata({**template, "spec": job}, "annotations", {EXCLUSIVE_TOPOLOGY: None})}
-
-
-def _with_own_annotation(entry: Object, key: str) -> Object:
-    """The ReplicatedJob with the JobSet's annotation on itself."""
-    return {**entry, "template": with_metadata(object_at(entry, "template"), "annotations", {EXCLUSIVE_TOPOLOGY: key})}

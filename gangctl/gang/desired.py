@@ -193,7 +193,8 @@ def pods_left(plan: GangPlan, jobs: Iterable[JobProgress]) -> Mapping[str, int]:
     return left
 
 
-_LISTED: Final = 4
+LISTED: Final = 4
+"""Names in one sentence; more are counted."""
 
 
 def is_linked(jobset: JobSet, job: JobProgress, generation: Generation) -> bool:
@@ -275,7 +276,7 @@ def unlinked_notices(unlinked: Iterable[JobProgress], generation: Generation) ->
     """Notices about unlinked Jobs that are not finished."""
     unfinished = [job for job in unlinked if not job.complete]
     notices = []
-    if without_group := _listed(job for job in unfinished if not names_another(job, generation)):
+    if without_group := listed(job.name for job in unfinished if not names_another(job, generation)):
         message = (
             f"Pods of Jobs {without_group} name no gang and are scheduled one by one: these Jobs were made when the "
             "cluster served another scheduling API, or past gangctl's webhook, and cannot be changed. What runs goes "
@@ -283,19 +284,21 @@ def unlinked_notices(unlinked: Iterable[JobProgress], generation: Generation) ->
         )
         notices.append(Notice(Reason.FIELD_DROPPED, message))
     if elsewhere := [job for job in unfinished if names_another(job, generation)]:
-        groups = ", ".join(sorted({one_line(job.group, 64) for job in elsewhere})[:_LISTED])
+        groups = ", ".join(sorted({one_line(job.group, 64) for job in elsewhere})[:LISTED])
         message = (
-            f"Pods of Jobs {_listed(elsewhere)} name {groups} and not the group of their gang, which goes without "
-            "them: another client wrote spec.schedulingGroup into these Jobs before gangctl could. Find out which "
-            "admission webhook or policy does it, and create the JobSet again."
+            f"Pods of Jobs {listed(job.name for job in elsewhere)} name {groups} and not the group of their gang, "
+            "which goes without them: another client wrote spec.schedulingGroup into these Jobs before gangctl could. "
+            "Find out which admission webhook or policy does it, and create the JobSet again."
         )
         notices.append(Notice(Reason.FIELD_DROPPED, message))
     return tuple(notices)
 
 
-def _listed(jobs: Iterable[JobProgress]) -> str:
-    names = sorted(job.name for job in jobs)
-    return ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+def listed(names: Iterable[str]) -> str:
+    """The first names in order, and the number of the others."""
+    ordered = sorted(set(names))
+    more = len(ordered) - LISTED
+    return ", ".join(ordered[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:

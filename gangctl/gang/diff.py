@@ -101,6 +101,14 @@ class Existing:
     orphans: tuple[tuple[Kind, Observed], ...] = ()
     """What gangctl made for an earlier JobSet of this name, which was deleted without its dependents."""
 
+    def owned(self, uid: str) -> Iterator[tuple[Kind, Observed]]:
+        """The groups that the JobSet with this UID controls, without those that are being deleted."""
+        kinds: dict[Kind, Mapping[str, Observed]] = {"PodGroup": self.groups, "CompositePodGroup": self.composites}
+        for kind, objects in kinds.items():
+            for observed in objects.values():
+                if observed.owner_uid == uid and not observed.deleting:
+                    yield kind, observed
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -140,13 +148,11 @@ def _surplus(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[D
     if _missing(plan, existing):
         names -= plan.finished
     names |= {group.name for group in (plan.composite, desired.spare_composite) if group is not None}
-    owned: dict[Kind, Mapping[str, Observed]] = {"PodGroup": existing.groups, "CompositePodGroup": existing.composites}
     for kind, observed in existing.orphans:
         yield Delete(kind, observed)
-    for kind, objects in owned.items():
-        for name, observed in objects.items():
-            if name not in names and observed.owner_uid == plan.uid and not observed.deleting:
-                yield Delete(kind, observed)
+    for kind, observed in existing.owned(plan.uid):
+        if observed.name not in names:
+            yield Delete(kind, observed)
 
 
 def _of_workload(workload: Workload, observed: Observed) -> Delete | SetMinCounts | None:
@@ -285,12 +291,7 @@ def ending(desired: Desired, existing: Existing, capabilities: Capabilities) -> 
 
 def retire(uid: str, existing: Existing) -> tuple[Change, ...]:
     """Deletes of all objects that the JobSet with this UID controls: groups first, then the Workload."""
-    changes: list[Change] = [
-        Delete("PodGroup", o) for o in existing.groups.values() if o.owner_uid == uid and not o.deleting
-    ]
-    changes += [
-        Delete("CompositePodGroup", o) for o in existing.composites.values() if o.owner_uid == uid and not o.deleting
-    ]
+    changes: list[Change] = [Delete(kind, observed) for kind, observed in existing.owned(uid)]
     workload = existing.workload
     if workload is not None and workload.owner_uid == uid and not workload.deleting:
         changes.append(Delete("Workload", workload))

@@ -67,31 +67,21 @@ def differences(generation: Generation, document: object, *, composite: bool = F
     Each field that it writes or reads has to exist with that type, and none that it does not write may be required.
     Never raises, for any JSON.
     """
-    schemas = _Schemas(document)
-    return tuple(
-        dict.fromkeys(
-            found
-            for sample in (_composite_samples if composite else _samples)(generation)
-            for found in schemas.compare(sample["kind"], schemas.root(generation, sample["kind"]), sample)
-        )
-    )
+    schemas, found = _Schemas(document), dict[str, None]()
+    for sample in _samples(generation, composite=composite):
+        found |= dict.fromkeys(schemas.compare(sample["kind"], schemas.root(generation, sample["kind"]), sample))
+    return tuple(found)
 
 
-def _samples(generation: Generation) -> Iterator[dict[str, Any]]:
-    adapter = ADAPTERS[generation]
+def _samples(generation: Generation, *, composite: bool) -> Iterator[dict[str, Any]]:
+    adapter, above, parent = ADAPTERS[generation], COMPOSITE if composite else None, "parent" if composite else ""
     for template in TEMPLATES:
-        yield adapter.workload(Workload("ns", "wl", _OWNER, (template,)))
-        group = adapter.pod_group(PodGroup("ns", "pg", _OWNER, "wl", template, template.min_count))
+        yield adapter.workload(Workload("ns", "wl", _OWNER, (template,), above))
+        group = adapter.pod_group(PodGroup("ns", "pg", _OWNER, "wl", template, template.min_count, parent))
         yield group
-        # As it is read: with what the API server and the scheduler have filled in.
-        yield {**group, "spec": {**group["spec"], "priority": 0}, "status": {"conditions": [_CONDITION]}}
-
-
-def _composite_samples(generation: Generation) -> Iterator[dict[str, Any]]:
-    adapter = ADAPTERS[generation]
-    for template in TEMPLATES:
-        yield adapter.workload(Workload("ns", "wl", _OWNER, (template,), COMPOSITE))
-        yield adapter.pod_group(PodGroup("ns", "pg", _OWNER, "wl", template, template.min_count, "parent"))
+        if not composite:
+            # As it is read: with what the API server and the scheduler have filled in.
+            yield {**group, "spec": {**group["spec"], "priority": 0}, "status": {"conditions": [_CONDITION]}}
 
 
 class _Schemas:

@@ -337,13 +337,6 @@ def _read_top(parse: _Parse, scheduling: Mapping[str, Any]) -> list[_Gang]:
     return [gang]
 
 
-def _needs_names(real: Sequence[_Gang]) -> bool:
-    """Whether only a list of gangs says the same."""
-    several = len(real) > 1 and any(len(gang.members) > 1 for gang in real)
-    own = any(gang.min_count or gang.claims or gang.options != real[0].options for gang in real)
-    return several or own
-
-
 def _read_composite(parse: _Parse, scheduling: Mapping[str, Any]) -> bool:
     """Whether all gangs start together: a policy beside the entries, with JobSet's feature gate JobSetGangOfGangs."""
     for key in _SHARED_FIELDS[1:]:
@@ -388,7 +381,9 @@ def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[Fi
     composite = by_entries and _read_composite(parse, scheduling)
     gangs = _read_entries(parse, scheduling["replicatedJobs"]) if by_entries else _read_top(parse, scheduling)
     real = [gang for gang in gangs if not gang.basic]
-    listed = bool(real) and _needs_names(real)
+    several = len(real) > 1 and any(len(gang.members) > 1 for gang in real)
+    # Only a list of gangs says the same.
+    listed = several or any(gang.min_count or gang.claims or gang.options != real[0].options for gang in real)
     for gang in gangs if by_entries or listed else ():
         _check_several(parse, gang)
     if listed and not parse.errors:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.objects import within
 from gangctl.api.reportfields import QUANTITY
 from gangctl.api.scheduling import Generation
@@ -126,22 +125,14 @@ def planned_jobs(planned: Planned) -> Iterator[PlannedJob]:
     return planned.plan.jobs() if planned.plan is not None else ungrouped_jobs(planned.jobset)
 
 
-def _pod_specs(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Pod spec and its path for every ReplicatedJob of a JobSet that was read without errors."""
-    for index, entry in enumerate((raw.get("spec") or {}).get("replicatedJobs") or ()):
-        value: Any = entry
-        for key in ("template", "spec", "template", "spec"):
-            value = value.get(key) or {}
-        yield f"spec.replicatedJobs[{index}].template.spec.template.spec", value
-
-
 def requests_per_pod(raw: Mapping[str, Any]) -> tuple[list[dict[str, int]], list[FieldError]]:
     """Requests of one pod per ReplicatedJob, of a JobSet that was read without errors."""
     requests, errors = [], []
-    for path, pod_spec in _pod_specs(raw):
-        found, problems = pod_requests(pod_spec)
-        requests.append(as_integers(found))
-        errors += [FieldError(f"{path}.{e.path}", e.kind, e.detail) for e in problems]
+    for index, entry in enumerate((raw.get("spec") or {}).get("replicatedJobs") or ()):
+        path = f"spec.replicatedJobs[{index}].template.spec.template.spec"
+        amounts, problems = pod_requests(within(entry, "template", "spec", "template", "spec"))
+        requests.append(as_integers(amounts))
+        errors += [FieldError(f"{path}.{problem.path}", problem.kind, problem.detail) for problem in problems]
     return requests, errors
 
 
@@ -170,36 +161,12 @@ def _groups(planned: Planned, jobs: Iterable[PlannedJob], requests: Sequence[dic
     return groups
 
 
-def _templates(plan: GangPlan | None) -> list[TemplateReport]:
-    return [
-        {
-            "name": template.name,
-            "minCount": template.min_count,
-            "priorityClassName": template.priority_class,
-            "topologyKey": template.topology_key,
-            "disruption": template.disruption,
-            "resourceClaims": [claim.name for claim in template.claims],
-        }
-        for template in (plan.workload.templates if plan else ())
-    ]
-
-
-def _composite(plan: GangPlan | None) -> CompositeReport | None:
-    if plan is None or plan.composite is None:
-        return None
-    return {"name": plan.composite.name, "minGroupCount": plan.composite.min_group_count}
-
-
-def _queue(raw: Mapping[str, Any]) -> str:
-    queue = within(raw, "metadata", "labels").get(QUEUE_NAME)
-    return queue if isinstance(queue, str) else ""
-
-
 def plan_report(raw: Mapping[str, Any], planned: Planned) -> tuple[PlanReport, tuple[FieldError, ...]]:
     """The report on a JobSet, ``raw`` as it was read into ``planned``; the errors are of its pods' requests."""
     jobset, plan = planned.jobset, planned.plan
     requests, errors = requests_per_pod(raw)
     jobs = list(planned_jobs(planned))
+    composite = plan.composite if plan is not None else None
     report: PlanReport = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -208,12 +175,22 @@ def plan_report(raw: Mapping[str, Any], planned: Planned) -> tuple[PlanReport, t
         "apiGeneration": planned.generation.api_version,
         "level": level_of(plan),
         "sequenced": len(jobset.replicated_jobs) > 1 and is_sequenced(jobset, jobset.replicated_jobs),
-        "queue": _queue(raw),
+        "queue": jobset.queue,
         "totalPods": sum(map(replicated_job_pods, jobset.replicated_jobs)),
         "gangedPods": sum(job.pods for job in jobs if job.reference),
         "workload": plan.workload.name if plan else None,
-        "composite": _composite(plan),
-        "templates": _templates(plan),
+        "composite": {"name": composite.name, "minGroupCount": composite.min_group_count} if composite else None,
+        "templates": [
+            {
+                "name": template.name,
+                "minCount": template.min_count,
+                "priorityClassName": template.priority_class,
+                "topologyKey": template.topology_key,
+                "disruption": template.disruption,
+                "resourceClaims": [claim.name for claim in template.claims],
+            }
+            for template in (plan.workload.templates if plan else ())
+        ],
         "groups": _groups(planned, jobs, requests),
         "jobs": [
             {

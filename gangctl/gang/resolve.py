@@ -281,14 +281,6 @@ _STEPS: Final = (
 )
 
 
-def _managed_elsewhere(jobset: JobSet) -> Notice:
-    message = (
-        f"Nothing is made for this JobSet here: another controller runs it (spec.managedBy: {jobset.managed_by}). Its "
-        "copy in another cluster becomes a gang where gangctl runs on that cluster."
-    )
-    return Notice(Reason.NOT_GANGED, message)
-
-
 def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
     """Decide which ReplicatedJobs share which gang.
 
@@ -301,7 +293,11 @@ def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
     notices = check_keys(jobset)
     if jobset.managed_elsewhere:
         if config.asks_for_gangs:
-            notices = (*notices, _managed_elsewhere(jobset))
+            message = (
+                f"Nothing is made for this JobSet here: another controller runs it (spec.managedBy: "
+                f"{jobset.managed_by}). Its copy in another cluster becomes a gang where gangctl runs on that cluster."
+            )
+            notices = (*notices, Notice(Reason.NOT_GANGED, message))
         return Resolution(nothing, config, notices)
     if errors:
         return Resolution(nothing, config, notices, errors)
