@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes import TIERS, WAITING
 from gangctl.readiness.causes.context import Command
-from gangctl.readiness.causes.ranking import TIERS, WAITING
 from tests.docpages import ROOT
 from tests.live.causes_found import BEGIN, END, PAGE, Row, rows, suggested, table
 from tests.rows import each

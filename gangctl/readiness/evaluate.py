@@ -16,19 +16,18 @@ without them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.gang.plan import job_pods, level_of
 from gangctl.readiness import moments
-from gangctl.readiness.causes import PROMISES, find_broken_promises, find_causes
+from gangctl.readiness.causes import PROMISES, find_causes
 from gangctl.readiness.facts import Snapshot
-from gangctl.readiness.membership import Group, members, stages_to_come
+from gangctl.readiness.membership import Group, Totals, members, stages_to_come, totals
 from gangctl.readiness.moments import Life, Traces, shows_readiness, traces
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
-from gangctl.readiness.totals import Totals, totals
 
 
 def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bool, counting: bool) -> GangPhase:
@@ -125,36 +124,34 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     object has: that a gang was ready, and times whose traces are gone.
     ``kept`` is for stored texts: they contain times, others durations.
     """
-    groups = members(snapshot)
-    free_at = _free_at(snapshot)
-    before = before if before is not None and before.uid == snapshot.jobset.uid else None
-    memory = _memory(snapshot.jobset, free_at, before)
-    if snapshot.jobset.finished:
-        found = _finished(snapshot.jobset, groups, int(now), memory)
-    elif snapshot.jobset.suspend:
+    groups, jobset, free_at = members(snapshot), snapshot.jobset, _free_at(snapshot)
+    before = before if before is not None and before.uid == jobset.uid else None
+    # A result of an earlier attempt, or from before a suspension, says nothing of this one. For a finished JobSet Kueue
+    # may no longer have the time of admission.
+    same = before is not None and before.attempt == jobset.restarts
+    memory = before if before is not None and same and (before.admitted_at == free_at or jobset.finished) else None
+    if jobset.finished:
+        found = _finished(jobset, groups, int(now), memory)
+    elif jobset.suspend:
         found = _suspended(snapshot, groups, int(now), before)
-    elif snapshot.jobset.managed_elsewhere:
+    elif jobset.managed_elsewhere:
         found = _elsewhere(snapshot, groups, int(now), memory)
     else:
         found = _running(snapshot, groups, int(now), memory)
     readiness = _whole(snapshot, found, free_at, memory)
     if readiness.phase.over:
         return readiness
-    settled = readiness.phase.settled
-    causes, later = (find_broken_promises if settled else find_causes)(snapshot, groups, readiness, now, kept=kept)
+    causes, later = find_causes(snapshot, groups, readiness, now, kept=kept)
     lost = next((cause for cause in causes if cause.reason in PROMISES), None)
-    times = [at for at in (later, found.look_again) if at is not None]
-    return replace(readiness, causes=() if settled else causes, lost=lost, look_again=min(times, default=None))
+    times = [float(group.missing_since + COUNTING_SECONDS) for group in readiness.groups if group.missing_since]
+    if later is not None:
+        times.append(later)
+    shown = () if readiness.phase.settled else causes
+    return replace(readiness, causes=shown, lost=lost, look_again=min(times, default=None))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The groups, and the JobSet's phase."""
-
-    groups: Sequence[GroupReadiness]
-    phase: GangPhase
-    since: int
-    look_again: float | None = None
+_Found = tuple[list[GroupReadiness], GangPhase, int]
+"""The groups, and the JobSet's phase with its begin."""
 
 
 def _free_at(snapshot: Snapshot) -> int:
@@ -166,16 +163,6 @@ def _free_at(snapshot: Snapshot) -> int:
     admitted = workload.conditions.get("Admitted") if workload is not None else None
     since = unix(admitted.since) if admitted is not None and admitted.status else 0
     return since or unix(jobset.resumed_at) or unix(jobset.created)
-
-
-def _memory(jobset: JobSet, free_at: int, before: Readiness | None) -> Readiness | None:
-    """The previous result, if it is of the same attempt and not from before a suspension.
-
-    For a finished JobSet Kueue may no longer have the time of admission.
-    """
-    if before is None or before.attempt != jobset.restarts:
-        return None
-    return before if before.admitted_at == free_at or jobset.finished else None
 
 
 def _by_name(readiness: Readiness | None) -> Mapping[str, GroupReadiness]:
@@ -195,7 +182,7 @@ def _finished(jobset: JobSet, groups: Sequence[Group], now: int, before: Readine
         own = known.get(group.name)
         at = own.since if own is not None and own.phase is phase else since
         found.append(_group(group, phase, at, counts, own))
-    return _Found(found, outcome, since)
+    return found, outcome, since
 
 
 def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Readiness | None) -> _Found:
@@ -207,7 +194,7 @@ def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Re
     made = 0 if jobset.resumed_at else unix(jobset.created)
     since = unix(jobset.suspended_at) or _same(before, phase) or made or now
     found = [_group(group, phase, since, totals(group, runs=False).counts, None) for group in groups]
-    return _Found(found, phase, since)
+    return found, phase, since
 
 
 def _same(before: Readiness | None, phase: GangPhase) -> int:
@@ -241,9 +228,7 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
         found.append(_running_group(group, life, deleting=jobset.deleting, recovered=recovered))
     stages = stages_to_come(jobset, snapshot.jobs)
     to_come = {group.name for group in groups if stages and not group.pods and stages.issuperset(group.replicated_jobs)}
-    phase, since = rolled_up(found, to_come)
-    held = [group.missing_since + COUNTING_SECONDS for group in found if group.missing_since]
-    return _Found(found, phase, since, float(min(held)) if held else None)
+    return found, *rolled_up(found, to_come)
 
 
 def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
@@ -266,7 +251,7 @@ def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Re
             since = own.since if own.phase is phase else now
         been = been or phase is GangPhase.READY
         found.append(replace(_group(group, phase, since, counts, own), been_ready=been))
-    return _Found(found, *rolled_up(found, ()))
+    return found, *rolled_up(found, ())
 
 
 def _reported(jobset: JobSet, group: Group) -> Counts:
@@ -334,7 +319,7 @@ def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
 
 
 def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | None) -> Readiness:
-    jobset, groups = snapshot.jobset, found.groups
+    jobset, (groups, phase, since) = snapshot.jobset, found
     alive = [group for group in groups if group.phase is not GangPhase.SUCCEEDED or group.placed_at]
     firsts = [group.first_ready_at for group in groups if group.first_ready_at]
     been = bool(groups) and all(group.been_ready or group.phase is GangPhase.SUCCEEDED for group in groups)
@@ -342,8 +327,8 @@ def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | 
         namespace=jobset.namespace,
         name=jobset.name,
         uid=jobset.uid,
-        phase=found.phase,
-        since=found.since,
+        phase=phase,
+        since=since,
         counts=sum((group.counts for group in groups), Counts()),
         groups=tuple(groups),
         level=level_of(snapshot.assessment.plan),
@@ -357,5 +342,4 @@ def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | 
         first_ready_at=min(firsts, default=0),
         ready_at=all_done([group.ready_at for group in alive]),
         been_ready=been or (memory is not None and memory.been_ready),
-        look_again=found.look_again,
     )

@@ -7,19 +7,20 @@ older than the JobSet. If any ReplicatedJob has a gang, pods of those without on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.scheduling import NEWEST, Generation, Observed, Reference, Scheduled
+from gangctl.api.scheduling import NEWEST, Generation, Observed, Scheduled
 from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
 from gangctl.gang.naming import Scope, family
 from gangctl.gang.plan import GangPlan, PlannedJob, ungrouped_jobs
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.reading import unix
+from gangctl.readiness.result import Counts
 
 
 def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> frozenset[str]:
@@ -122,30 +123,25 @@ class Group:
 
 def members(snapshot: Snapshot) -> tuple[Group, ...]:
     """The groups of a JobSet in the order of its plan; one over all of it where there is no plan."""
-    plan = snapshot.assessment.plan
-    drafts = _planned_drafts(plan) if plan is not None else _whole_draft(snapshot.jobset)
-    roll = _Roll(snapshot.jobset, drafts)
+    jobset, plan, generation = snapshot.jobset, snapshot.assessment.plan, snapshot.api.generation
+    unlinked: frozenset[JobKey] = frozenset()
+    if plan is None:
+        # One group of all Jobs, limited to the maximum for gangs: replicas may be two billion.
+        drafts = [_Draft(jobset.name, "", None, 0, planned=list(islice(ungrouped_jobs(jobset), MAX_JOBS)))]
+    else:
+        drafts = _planned_drafts(plan)
+        if generation is None:
+            unlinked = frozenset(job.key for job in snapshot.jobs if not job.group)
+        else:
+            unlinked = frozenset(job.key for job in find_unlinked(plan, snapshot.jobs, generation))
+    roll = _Roll(jobset, drafts)
     for job in snapshot.jobs:
         roll.enter_job(job)
     for pod in snapshot.pods:
         roll.enter_pod(pod)
-    known = _Known(
-        snapshot,
-        {rj.name: rj for rj in snapshot.jobset.replicated_jobs},
-        _unlinked(snapshot, plan),
-        stages_to_come(snapshot.jobset, snapshot.jobs),
-    )
-    return tuple(_group(known, draft) for draft in drafts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Facts common to all groups of a JobSet."""
-
-    snapshot: Snapshot
-    replicated_jobs: Mapping[str, ReplicatedJob]
-    unlinked: frozenset[JobKey]
-    to_come: frozenset[str]
+    replicated_jobs = {rj.name: rj for rj in jobset.replicated_jobs}
+    to_come = stages_to_come(jobset, snapshot.jobs)
+    return tuple(_group(snapshot, draft, replicated_jobs, unlinked, to_come) for draft in drafts)
 
 
 @dataclass(slots=True)
@@ -174,17 +170,6 @@ def _planned_drafts(plan: GangPlan) -> list[_Draft]:
     return list(drafts.values())
 
 
-def _whole_draft(jobset: JobSet) -> list[_Draft]:
-    """One group of all Jobs, limited to the maximum for gangs: ``replicas`` may be two billion."""
-    return [_Draft(jobset.name, "", None, 0, planned=list(islice(ungrouped_jobs(jobset), MAX_JOBS)))]
-
-
-def _named(reference: Reference) -> Iterable[str]:
-    """How pods of any attempt name the group: a PodGroup, or on 1.35 the three parts of its reference."""
-    for generation in (Generation.V1ALPHA1, NEWEST):
-        yield family(reference.named(generation))
-
-
 class _Roll:
     """Finds the group of each Job and pod."""
 
@@ -197,7 +182,9 @@ class _Roll:
             for job in draft.planned:
                 self._by_job[job.replicated_job, job.index] = draft
                 if job.reference is not None:
-                    self._by_name.update(dict.fromkeys(_named(job.reference), draft))
+                    # A pod names a PodGroup, or on 1.35 the three parts of its reference.
+                    for generation in (Generation.V1ALPHA1, NEWEST):
+                        self._by_name[family(job.reference.named(generation))] = draft
 
     def enter_job(self, job: JobProgress) -> None:
         """Whether a Job belongs to this JobSet, by its UID."""
@@ -230,16 +217,14 @@ class _Roll:
         return 0 < pod.created < self._created
 
 
-def _unlinked(snapshot: Snapshot, plan: GangPlan | None) -> frozenset[JobKey]:
-    if plan is None:
-        return frozenset()
-    if snapshot.api.generation is None:
-        return frozenset(job.key for job in snapshot.jobs if not job.group)
-    return frozenset(job.key for job in find_unlinked(plan, snapshot.jobs, snapshot.api.generation))
-
-
-def _group(known: _Known, draft: _Draft) -> Group:
-    snapshot, restarts = known.snapshot, known.snapshot.jobset.restarts
+def _group(
+    snapshot: Snapshot,
+    draft: _Draft,
+    replicated_jobs: Mapping[str, ReplicatedJob],
+    unlinked: frozenset[JobKey],
+    to_come: frozenset[str],
+) -> Group:
+    restarts = snapshot.jobset.restarts
     jobs: list[JobProgress] = []
     leaving_jobs: list[JobProgress] = []
     for job in draft.jobs.values():
@@ -247,14 +232,21 @@ def _group(known: _Known, draft: _Draft) -> Group:
     pods, leaving, earlier, over = _sorted_pods(draft, restarts)
     progress = _progress(draft, over)
     left: dict[JobKey, int] = {}
-    for each in draft.planned:
-        key = (each.replicated_job, each.index)
-        rj = known.replicated_jobs[each.replicated_job]
-        left[key] = max(0, job_pods_left(rj, progress.get(key), restarts))
+    for planned in draft.planned:
+        key = (planned.replicated_job, planned.index)
+        left[key] = max(0, job_pods_left(replicated_jobs[planned.replicated_job], progress.get(key), restarts))
     wanted = sum(left.values())
-    own = frozenset(key for key in left if key in known.unlinked)
-    pod_group = _pod_group(snapshot, draft)
+    own = frozenset(key for key in left if key in unlinked)
+    pod_group = snapshot.groups.get(draft.name) if draft.scope is not None else None
+    if pod_group is not None and (pod_group.deleting or pod_group.owner_uid != snapshot.jobset.uid):
+        pod_group = None
     minimum = _minimum(snapshot, draft, pod_group, own, wanted)
+    if draft.scope is None:
+        needed = sum(count for (name, _), count in left.items() if name not in to_come)
+    elif len(own) == len(draft.planned):
+        needed = min(minimum, wanted)
+    else:
+        needed = min(minimum, sum(count for key, count in left.items() if key not in own))
     desired = sum(max(0, job.pods) for job in draft.planned)
     asked = 0 < draft.min_count < desired and not own
     return Group(
@@ -272,7 +264,7 @@ def _group(known: _Known, draft: _Draft) -> Group:
         pod_group=pod_group,
         desired=desired,
         minimum=minimum,
-        needed=_needed(known, draft, left, own, minimum),
+        needed=needed,
         wanted=wanted,
         enough=min(wanted, draft.min_count) if asked else wanted,
         succeeded=sum(progress[job.key].succeeded for job in jobs),
@@ -315,13 +307,6 @@ def _progress(draft: _Draft, over: Iterable[PodFacts]) -> dict[JobKey, JobProgre
     return counted
 
 
-def _pod_group(snapshot: Snapshot, draft: _Draft) -> Observed | None:
-    found = snapshot.groups.get(draft.name) if draft.scope is not None else None
-    if found is None or found.deleting or found.owner_uid != snapshot.jobset.uid:
-        return None
-    return found
-
-
 def _minimum(
     snapshot: Snapshot, draft: _Draft, pod_group: Observed | None, unlinked: frozenset[JobKey], wanted: int
 ) -> int:
@@ -335,9 +320,79 @@ def _minimum(
     return draft.min_count - sum(job.pods for job in draft.planned if (job.replicated_job, job.index) in unlinked)
 
 
-def _needed(known: _Known, draft: _Draft, left: Mapping[JobKey, int], unlinked: frozenset[JobKey], minimum: int) -> int:
-    if draft.scope is None:
-        return sum(count for (name, _), count in left.items() if name not in known.to_come)
-    if not unlinked or len(unlinked) == len(draft.planned):
-        return min(minimum, sum(left.values()))
-    return min(minimum, sum(count for key, count in left.items() if key not in unlinked))
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counts for users, and facts of the pods that are placed together (:attr:`Group.bound`), which determine phases.
+
+    Times are sorted.
+    """
+
+    counts: Counts
+    bound: int
+    """Pods placed together that exist."""
+    bound_placed: int
+    free: int
+    """Existing pods on a node or without gates."""
+    refused: int
+    """Pods without a node that the scheduler has rejected."""
+    refused_at: int
+    """When the first of these was rejected, 0 if unknown."""
+    created_at: Sequence[int]
+    """Of the pods placed together."""
+    placed_at: Sequence[int]
+    """Of the pods placed together; the creation time if unknown."""
+    ready_at: Sequence[int]
+    """Of all ready pods."""
+
+
+def totals(group: Group, *, runs: bool) -> Totals:
+    """The sum over its pods, in one pass: a gang may have 10,000.
+
+    ``runs`` is whether they should run: pods of a gang that should end do not wait.
+    A pod is ready only on a node, so that there are never more ready than placed pods.
+    """
+    bound = group.bound
+    placed = bound_placed = free = refused = refused_at = 0
+    placed_times: list[int] = []
+    ready_times = [pod.ready_at for pod in group.pods if pod.ready and pod.node]
+    for pod in bound:
+        if pod.node:
+            bound_placed += 1
+            placed_times.append(pod.placed_at or pod.created)
+        elif pod.gates or pod.refused == "SchedulingGated":
+            continue
+        elif pod.refused:
+            refused += 1
+            refused_at = min(refused_at or pod.refused_at, pod.refused_at or refused_at)
+        free += 1
+    placed = bound_placed if bound is group.pods else sum(1 for pod in group.pods if pod.node)
+    counts = Counts(
+        desired=group.desired,
+        minimum=group.minimum,
+        wanted=group.wanted,
+        created=len(group.pods),
+        placed=placed,
+        ready=len(ready_times),
+        finished=group.succeeded,
+        stranded=placed if runs and bound_placed < group.needed else 0,
+    )
+    return Totals(
+        counts=counts,
+        bound=len(bound),
+        bound_placed=bound_placed,
+        free=free,
+        refused=refused,
+        refused_at=refused_at,
+        created_at=sorted(pod.created for pod in bound),
+        placed_at=sorted(placed_times),
+        ready_at=sorted(ready_times),
+    )
+
+
+def nth(times: Sequence[int], number: int) -> int:
+    """The time at which the given number was reached; 0 if there are fewer times.
+
+    >>> nth([10, 20, 30], 2), nth([10], 2), nth([10], 0)
+    (20, 0, 0)
+    """
+    return times[number - 1] if 0 < number <= len(times) else 0

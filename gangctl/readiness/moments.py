@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from gangctl.readiness.facts import PodFacts
-from gangctl.readiness.membership import Group
+from gangctl.readiness.membership import Group, Totals, nth
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import GangPhase, GroupReadiness
-from gangctl.readiness.totals import Totals, nth
 
 FIRST_STATUS_SECONDS: Final = 30
 """Time after placement within which the kubelet writes Ready for the first time, as false."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from gangctl.controllers.readiness.events import RECORDED_ELSEWHERE
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.readiness.causes.ranking import TIERS, WAITING
+from gangctl.readiness.causes import TIERS, WAITING
 from tests.docpages import ROOT
 from tests.docs.tables import code, rows
 from tests.monitoring.rulefiles import alerts

@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.ranking import TIERS
+from gangctl.readiness.causes import TIERS
 from gangctl.readiness.result import GangPhase
 from release.homepage import DOCS
 from tests.manager.families import families

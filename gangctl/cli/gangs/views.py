@@ -16,7 +16,7 @@ from gangctl.cli.output import EMPTY, INDENT, Section
 from gangctl.errors import one_line
 from gangctl.gang.desired import JobProgress
 from gangctl.kueue.amounts import span
-from gangctl.readiness.causes.ranking import WAITING
+from gangctl.readiness.causes import WAITING
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from gangctl.readiness.membership import FINISHED, Group, JobKey, members
 from gangctl.readiness.result import Cause, GangPhase, Readiness

@@ -1,34 +1,46 @@
 """Why a gang is not ready: causes with evidence and remedy, the most likely first.
 
-Each cause is a small function in a module by subject; :mod:`.ranking` sorts them.
+Each cause is a small function in a module by subject.
+
+Causes that never end by themselves and explain all others come first: without an API there are no groups, without
+groups the scheduler writes no condition. A rejection by the scheduler counts only if no earlier cause explains it. Lost
+nodes come after it, because their pods are replaced and then rejected. Then come containers, which can fail only on a
+node. Causes that end by themselves, such as a queue or starting containers, come after those that do not. Causes that
+delay nothing now, such as a lost guarantee while all pods run, come last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes import api, jobs, objects, pods, queue, scheduler
+from gangctl.readiness.causes import jobs, objects, pods, queue, scheduler
 from gangctl.readiness.causes.context import LATE, Command, Context, Finder
-from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, Readiness
 
-FINDERS: Final[tuple[Finder, ...]] = (
+ALWAYS: Final[tuple[Finder, ...]] = (
     queue.suspended,
     queue.in_queue,
-    api.api_unavailable,
-    api.not_ganged,
-    api.field_dropped,
+    objects.api_unavailable,
+    objects.not_ganged,
+    objects.field_dropped,
+    scheduler.scheduling_gate_off,
+    objects.foreign_workload,
+    pods.pods_terminating,
+    pods.node_lost,
+    pods.preempted,
+    pods.troubles,
+    pods.starting,
+)
+WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
     objects.name_conflict,
     objects.pod_group_missing,
     objects.pod_group_terminating,
-    objects.foreign_workload,
     objects.unreachable_minimum,
-    api.scheduling_gate_off,
     jobs.exclusive_deadlock,
     jobs.job_creation_refused,
     jobs.pod_creation_refused,
@@ -36,26 +48,106 @@ FINDERS: Final[tuple[Finder, ...]] = (
     jobs.pods_missing,
     pods.pods_gated,
     pods.restarting,
-    pods.pods_terminating,
     scheduler.refused,
     scheduler.scheduler_silent,
-    pods.node_lost,
-    pods.preempted,
-    pods.troubles,
-    pods.starting,
-    pods.not_ready,
 )
-"""In any order: the ranking decides."""
+"""Of a gang whose pods should exist now. In any order: the ranking decides."""
 
 PROMISES: Final[Mapping[Reason, Finder]] = {
-    Reason.NOT_GANGED: api.not_ganged,
-    Reason.FIELD_DROPPED: api.field_dropped,
-    Reason.SCHEDULING_GATE_OFF: api.scheduling_gate_off,
+    Reason.NOT_GANGED: objects.not_ganged,
+    Reason.FIELD_DROPPED: objects.field_dropped,
+    Reason.SCHEDULING_GATE_OFF: scheduler.scheduling_gate_off,
 }
 """Causes that break the all-or-nothing guarantee, also reported for ready gangs."""
 
 MOST_CAUSES: Final = 16
 """Causes kept per JobSet: the most likely. Hundreds of groups may have different messages."""
+
+
+TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
+    ("nothing starts before a user resumes it", (Reason.SUSPENDED, Reason.DEACTIVATED, Reason.FAILED_TO_START)),
+    ("it can never be admitted", (Reason.NEVER_FITS,)),
+    (
+        "its queue is closed, or Kueue cannot take it",
+        (
+            Reason.QUEUE_BLOCKED,
+            Reason.FRAMEWORK_NOT_ENABLED,
+            Reason.NAMESPACE_NOT_MANAGED,
+            Reason.PRIORITY_CLASS_MISSING,
+            Reason.TOO_MANY_PODSETS,
+            Reason.WORKLOAD_MISSING,
+            Reason.FAILED_CHECK_WITHOUT_QUOTA,
+            Reason.EVICTED_HOLDS_QUOTA,
+            Reason.FINISHED_HOLDS_QUOTA,
+        ),
+    ),
+    ("there are no gangs here", (Reason.API_UNAVAILABLE,)),
+    ("this JobSet is none", (Reason.NOT_GANGED, Reason.FOREIGN_WORKLOAD)),
+    ("its pods are outside of their groups", (Reason.FIELD_DROPPED,)),
+    ("its groups are not there", (Reason.NAME_CONFLICT, Reason.POD_GROUP_MISSING, Reason.POD_GROUP_TERMINATING)),
+    ("a quorum cannot be met", (Reason.GANG_TAIL_BLOCKED, Reason.MIN_COUNT_UNREACHABLE)),
+    ("the scheduler knows no groups, or refuses this one whatever is free", (Reason.SCHEDULING_GATE_OFF,)),
+    ("pods and group contradict each other", (Reason.PRIORITY_MISMATCH,)),
+    ("pods wait for each other in a circle", (Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK,)),
+    ("what it needs is refused", (Reason.JOB_CREATION_REFUSED, Reason.POD_CREATION_REFUSED)),
+    ("it is held back on purpose", (Reason.ADMISSION_GATED, Reason.PODS_GATED)),
+    ("another Workload comes first", (Reason.HEAD_BLOCKS_QUEUE, Reason.WAITING_FOR_CHECK)),
+    ("no domain is large enough", (Reason.TOPOLOGY_TOO_SMALL,)),
+    (
+        "the scheduler refuses",
+        (Reason.UNSCHEDULABLE, Reason.SCHEDULER_ERROR, Reason.SCHEDULER_SILENT, Reason.SCHEDULER_BACKOFF),
+    ),
+    ("what was placed is lost", (Reason.NODE_LOST, Reason.PREEMPTED)),
+    ("containers fail", (Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP)),
+    ("containers take long, perhaps because they wait for those that fail", (Reason.NOT_READY, Reason.STARTING)),
+    (
+        "something is late that usually comes by itself",
+        (Reason.PODS_MISSING, Reason.PODS_TERMINATING, Reason.RESTARTING, Reason.WAITING_FOR_STAGE),
+    ),
+    (
+        "Kueue's word for what the causes before it explain",
+        (Reason.EVICTED_AS_NOT_READY, Reason.PODS_NOT_READY, Reason.WAITING_FOR_QUOTA, Reason.QUEUE_BACKOFF),
+    ),
+    ("nothing was found", (Reason.UNKNOWN,)),
+)
+"""Tiers of causes that do not end by themselves; within a tier, the one with more affected pods is first."""
+
+WAITING: Final[tuple[Reason, ...]] = (
+    Reason.WAITING_FOR_CHECK,
+    Reason.QUEUE_BACKOFF,
+    Reason.ADMISSION_GATED,
+    Reason.WAITING_FOR_QUOTA,
+    Reason.RESTARTING,
+    Reason.PREEMPTED,
+    Reason.PODS_TERMINATING,
+    Reason.POD_GROUP_MISSING,
+    Reason.PODS_GATED,
+    Reason.SCHEDULER_BACKOFF,
+    Reason.SCHEDULER_SILENT,
+    Reason.PODS_MISSING,
+    Reason.STARTING,
+    Reason.NOT_READY,
+    Reason.WAITING_FOR_STAGE,
+)
+"""Causes that end by themselves, in the order in which they end; unlisted reasons delay nothing, and come last."""
+
+_TIER: Final = {reason: place for place, (_, reasons) in enumerate(TIERS) for reason in reasons}
+_WAIT: Final = {reason: place for place, reason in enumerate(WAITING)}
+
+
+def place_of(cause: Cause) -> tuple[object, ...]:
+    """Sort key of causes; a total order, so that the order of finding does not matter."""
+    places = _TIER if cause.blocking else _WAIT
+    return (
+        not cause.blocking,
+        places.get(cause.reason, len(places)),
+        -cause.pods,
+        _TIER.get(cause.reason, len(_TIER)),
+        cause.reason.value,
+        cause.groups,
+        cause.message,
+        cause.evidence,
+    )
 
 
 def find_causes(
@@ -64,37 +156,24 @@ def find_causes(
     """Why it is not ready, and when (Unix seconds) time alone changes the result; total.
 
     ``groups`` are all of the JobSet (:func:`gangctl.readiness.membership.members`); ``readiness`` is theirs,
-    without causes. ``kept`` texts contain times, others durations.
+    without causes. Of a settled one only causes that break the guarantee. ``kept`` texts contain times, others
+    durations.
     """
-    context = _context(snapshot, groups, readiness, now, kept=kept)
-    causes = [each for finder in FINDERS for each in finder(context)]
-    return _ranked(context, causes or list(_unknown(context)))
+    context = Context(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups), kept)
+    if readiness.phase.settled:
+        finders: Sequence[Finder] = list(PROMISES.values())
+    else:
+        finders = (*ALWAYS, *WHILE_IT_RUNS) if context.runs else ALWAYS
+    causes = [cause for finder in finders for cause in finder(context)]
+    if not causes and not readiness.phase.settled:
+        causes = [_elsewhere(context) if snapshot.jobset.managed_elsewhere else _unknown(context)]
+    later = min((at for at in context.changes if at > now), default=None)
+    return tuple(sorted(causes, key=place_of)[:MOST_CAUSES]), later
 
 
-def find_broken_promises(
-    snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool = False
-) -> tuple[tuple[Cause, ...], float | None]:
-    """As :func:`find_causes`, only causes that break the guarantee: also of a ready gang."""
-    context = _context(snapshot, groups, readiness, now, kept=kept)
-    return _ranked(context, [each for finder in PROMISES.values() for each in finder(context)])
-
-
-def _context(snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool) -> Context:
-    return Context(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups), kept)
-
-
-def _ranked(context: Context, causes: Sequence[Cause]) -> tuple[tuple[Cause, ...], float | None]:
-    ranked = sorted(causes, key=place_of)[:MOST_CAUSES]
-    return tuple(ranked), min((at for at in context.changes if at > context.now), default=None)
-
-
-def _unknown(context: Context) -> Iterator[Cause]:
-    """The fallback cause. A JobSet that another controller manages has none."""
-    snapshot, jobset = context.snapshot, context.snapshot.jobset
-    if jobset.managed_elsewhere:
-        yield _elsewhere(context)
-        return
-    counts, phase = context.readiness.counts, context.readiness.phase
+def _unknown(context: Context) -> Cause:
+    """The fallback cause."""
+    snapshot, counts, phase = context.snapshot, context.readiness.counts, context.readiness.phase
     looked = [
         "the JobSet and its queue",
         plural(len(snapshot.jobs), "Job"),
@@ -103,8 +182,7 @@ def _unknown(context: Context) -> Iterator[Cause]:
         plural(len(snapshot.nodes), "node") if snapshot.nodes is not None else "no nodes",
         plural(len(snapshot.refused), "refusal"),
     ]
-    late = context.late(context.readiness.since, LATE)
-    yield context.cause(
+    return context.cause(
         Reason.UNKNOWN,
         f"it is {phase.value}, and nothing that was looked at says why",
         evidence=[
@@ -115,7 +193,7 @@ def _unknown(context: Context) -> Iterator[Cause]:
         command=context.suggest(Command.DESCRIBE_JOBSET),
         pods=max(0, counts.wanted - counts.ready),
         since=context.readiness.since,
-        blocking=late,
+        blocking=context.late(context.readiness.since, LATE),
     )
 
 

@@ -104,8 +104,6 @@ LINE_CHARACTERS: Final = 600
 MOST_EVIDENCE: Final = 8
 MOST_GROUPS: Final = 256
 _LAST: Final = datetime.fromisoformat("9999-12-31T23:59:59Z").timestamp()
-LISTED: Final = 4
-"""Names in one sentence; more are counted."""
 
 
 Finder = Callable[["Context"], Iterator[Cause]]
@@ -242,13 +240,6 @@ def _dated(seconds: float) -> datetime:
 def sentence(text: str, limit: int) -> str:
     """One line of bounded length without the full stop at its end."""
     return one_line(" ".join(text.split()), limit).rstrip(". ")
-
-
-def listed(names: Iterable[str]) -> str:
-    """The first names in order, and the number of the others."""
-    ordered = sorted(set(names))
-    more = len(ordered) - LISTED
-    return ", ".join(ordered[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def oldest(times: Iterable[int]) -> int:

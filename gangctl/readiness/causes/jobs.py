@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gangctl.api.jobset import ReplicatedJob
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from gangctl.errors import plural
-from gangctl.gang.desired import JobProgress
-from gangctl.gang.plan import PlannedJob, job_pods
+from gangctl.gang.desired import JobProgress, listed
+from gangctl.gang.plan import PlannedJob, replicated_job_pods
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion, listed, oldest
+from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion, oldest
 from gangctl.readiness.causes.messages import Denial, read_denial
 from gangctl.readiness.facts import Refused
 from gangctl.readiness.membership import Group, JobKey, stages_to_come
@@ -22,12 +22,9 @@ _REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
 """JobSet's event JobCreationFailed."""
 
 
-def _there(group: Group) -> Mapping[JobKey, int]:
+def _there(group: Group) -> Counter[JobKey]:
     """Pods by Job, including terminating ones: a replacement may wait until they are gone."""
-    count: dict[JobKey, int] = {}
-    for pod in (*group.pods, *group.leaving, *group.earlier):
-        count[pod.replicated_job, pod.job_index] = count.get((pod.replicated_job, pod.job_index), 0) + 1
-    return count
+    return Counter((pod.replicated_job, pod.job_index) for pod in (*group.pods, *group.leaving, *group.earlier))
 
 
 def _stages(context: Context) -> Mapping[str, tuple[str, ...]]:
@@ -36,21 +33,20 @@ def _stages(context: Context) -> Mapping[str, tuple[str, ...]]:
     The required status of a dependsOn is not stored, so one that waits for a ready one may wait for its end.
     A stage has also begun if one of its Jobs was denied.
     """
-    jobset = context.snapshot.jobset
+    jobset, jobs = context.snapshot.jobset, context.snapshot.jobs
+    refused = {_job_name(refused) for refused in context.snapshot.refused if refused.kind == "JobSet"}
+    begun = {job.replicated_job for group in context.groups for job in group.planned if job.name in refused}
+    to_come = stages_to_come(jobset, jobs) - begun
+    complete = Counter(job.replicated_job for job in jobs if job.complete and job.attempt >= jobset.restarts)
+    unfinished = {rj.name for rj in jobset.replicated_jobs if complete[rj.name] < rj.replicas}
     waits: dict[str, tuple[str, ...]] = {}
     before: list[str] = []
-    to_come = stages_to_come(jobset, context.snapshot.jobs) - _refused_stages(context)
     for rj in jobset.replicated_jobs:
         if rj.name in to_come and rj.replicas:
             needed = before if jobset.in_order else rj.depends_on
-            waits[rj.name] = tuple(name for name in needed if not _complete(context, name))
+            waits[rj.name] = tuple(name for name in needed if name in unfinished)
         before.append(rj.name)
     return waits
-
-
-def _refused_stages(context: Context) -> set[str]:
-    names = {_job_name(refused) for refused in context.snapshot.refused if refused.kind == "JobSet"}
-    return {job.replicated_job for group in context.groups for job in group.planned if job.name in names}
 
 
 def _job_name(refused: Refused) -> str:
@@ -58,29 +54,8 @@ def _job_name(refused: Refused) -> str:
     return found["name"] if found is not None else ""
 
 
-def _of(context: Context, name: str) -> tuple[ReplicatedJob | None, list[JobProgress]]:
-    jobset = context.snapshot.jobset
-    rj = next((rj for rj in jobset.replicated_jobs if rj.name == name), None)
-    jobs = [j for j in context.snapshot.jobs if j.replicated_job == name and j.attempt >= jobset.restarts]
-    return rj, jobs
-
-
-def _complete(context: Context, name: str) -> bool:
-    rj, jobs = _of(context, name)
-    return rj is None or sum(1 for job in jobs if job.complete) >= rj.replicas
-
-
-def _ready_pods(context: Context, name: str) -> int:
-    jobset = context.snapshot.jobset
-    return sum(
-        1 for p in context.snapshot.pods if p.replicated_job == name and p.ready and p.attempt >= jobset.restarts
-    )
-
-
 def waiting_for_stage(context: Context) -> Iterator[Cause]:
     """ReplicatedJobs that start only after others: this is normal."""
-    if not context.runs:
-        return
     waits = _stages(context)
     if not waits:
         return
@@ -88,13 +63,11 @@ def waiting_for_stage(context: Context) -> Iterator[Cause]:
     needed = {name for names in waits.values() for name in names}
     jobset = context.snapshot.jobset
     why = "startupPolicy is InOrder" if jobset.in_order else "dependsOn"
+    ready = Counter(pod.replicated_job for pod in context.snapshot.pods if pod.ready and pod.attempt >= jobset.restarts)
     evidence = [f"{name} waits for {listed(names)} ({why})" for name, names in sorted(waits.items())]
-    for name in sorted(needed):
-        rj, _ = _of(context, name)
-        if rj is not None:
-            evidence.append(
-                f"{name}: {_ready_pods(context, name)} of {plural(rj.replicas * job_pods(rj), 'pod')} ready"
-            )
+    for rj in sorted(jobset.replicated_jobs, key=lambda rj: rj.name):
+        if rj.name in needed:
+            evidence.append(f"{rj.name}: {ready[rj.name]} of {plural(replicated_job_pods(rj), 'pod')} ready")
     yield context.cause(
         Reason.WAITING_FOR_STAGE,
         f"{listed(waits)} {'starts' if len(waits) == 1 else 'start'} after {listed(needed)}",
@@ -110,9 +83,13 @@ def waiting_for_stage(context: Context) -> Iterator[Cause]:
 
 def job_creation_refused(context: Context) -> Iterator[Cause]:
     """JobSet's creation of a Job was denied; JobSet retries."""
-    if not context.runs:
-        return
-    missing = _missing_jobs(context)
+    waits = _stages(context)
+    missing = [
+        planned.name
+        for group in context.groups
+        for planned, job, pods in context.expected[group.name]
+        if job is None and pods and planned.replicated_job not in waits
+    ]
     for refused in context.snapshot.refused:
         name = _job_name(refused)
         if refused.kind != "JobSet" or not missing or (name and name not in missing):
@@ -131,24 +108,12 @@ def job_creation_refused(context: Context) -> Iterator[Cause]:
         )
 
 
-def _missing_jobs(context: Context) -> list[str]:
-    waits = _stages(context)
-    return [
-        planned.name
-        for group in context.groups
-        for planned, job, pods in context.expected[group.name]
-        if job is None and pods and planned.replicated_job not in waits
-    ]
-
-
 def _about(context: Context, denial: Denial) -> Suggestion | None:
     return None if denial.command is None else context.suggest(denial.command, name=denial.name)
 
 
 def pod_creation_refused(context: Context) -> Iterator[Cause]:
     """The Job controller's creation of a pod was denied; it retries with backoff."""
-    if not context.runs:
-        return
     by_denial: dict[Denial, list[tuple[Group, PlannedJob, int, Refused]]] = {}
     for group, planned, short, refused in _short_jobs(context):
         denial = read_denial(refused.message, pods=True)
@@ -172,13 +137,13 @@ def pod_creation_refused(context: Context) -> Iterator[Cause]:
 
 def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refused]]:
     """Jobs that have fewer pods than they should, and a denial."""
-    refused = {each.name: each for each in context.snapshot.refused if each.kind == "Job"}
+    refused = {denied.name: denied for denied in context.snapshot.refused if denied.kind == "Job"}
     if not refused:
         return
     for group in context.groups:
         there = _there(group)
         for planned, job, wanted in context.expected[group.name]:
-            short = wanted - there.get((planned.replicated_job, planned.index), 0)
+            short = wanted - there[planned.replicated_job, planned.index]
             if job is not None and short > 0 and planned.name in refused:
                 yield group, planned, short, refused[planned.name]
 
@@ -186,7 +151,7 @@ def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refu
 def exclusive_deadlock(context: Context) -> Iterator[Cause]:
     """Exclusive placement by JobSet's webhook: followers wait for their leader, the leader waits for the whole gang."""
     keys = _exclusive(context)
-    if not context.runs or not keys:
+    if not keys:
         return
     proofs = {
         planned.name: refused
@@ -198,7 +163,7 @@ def exclusive_deadlock(context: Context) -> Iterator[Cause]:
     for group in context.groups:
         there = _there(group)
         short = [
-            (planned.name, wanted - there.get((planned.replicated_job, planned.index), 0))
+            (planned.name, wanted - there[planned.replicated_job, planned.index])
             for planned, job, wanted in context.expected[group.name]
             if job is not None and planned.pods > 1 and planned.replicated_job in keys
         ]
@@ -247,8 +212,6 @@ def _exclusive(context: Context) -> Mapping[str, str]:
 
 def pods_missing(context: Context) -> Iterator[Cause]:
     """Fewer pods exist than should, without an error: a controller is slow, or does not run."""
-    if not context.runs:
-        return
     waits = _stages(context)
     refused = {planned.name for _, planned, _, _ in _short_jobs(context)}
     # JobSet creates no other Jobs while one is denied.
@@ -264,7 +227,7 @@ def pods_missing(context: Context) -> Iterator[Cause]:
         there = _there(group)
         before = len(jobs) + len(short)
         for planned, job, wanted in context.expected[group.name]:
-            have = there.get((planned.replicated_job, planned.index), 0)
+            have = there[planned.replicated_job, planned.index]
             if wanted <= have or planned.replicated_job in waits or planned.name in refused:
                 continue
             if job is None:

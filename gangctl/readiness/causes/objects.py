@@ -1,7 +1,7 @@
-"""Problems of the Workload and the PodGroups of a gang: other owners, missing, being deleted.
+"""Problems of the objects of a gang: other owners, missing, being deleted; no API, no stamps, pods without group.
 
-A minimum that cannot be reached: the scheduler waits for pods that will never exist.
-It does so before a pod enters its queue, without a condition or an event: only counting pods shows it.
+A minimum that cannot be reached: the scheduler waits for pods that will never exist. It does so before a pod enters its
+queue, without a condition or an event: only counting pods shows it.
 """
 
 from __future__ import annotations
@@ -9,27 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gangctl.api.meta import GANG_REF
 from gangctl.api.scheduling import Observed
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import plural
-from gangctl.gang.desired import Lifecycle, job_pods_left
+from gangctl.gang.config import read_config
+from gangctl.gang.desired import Lifecycle, listed, names_another
+from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import (
-    QUICK,
-    Command,
-    Context,
-    Suggestion,
-    counted,
-    listed,
-    oldest,
-    unplaced,
-)
+from gangctl.readiness.causes.context import QUICK, Command, Context, Suggestion, counted, oldest, unplaced
 from gangctl.readiness.membership import Group
+from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
 PODGROUPS: Final = "podgroups.scheduling.k8s.io"
 WORKLOADS: Final = "workloads.scheduling.k8s.io"
 """With the API group, because Kueue has Workloads, too."""
+_SHOWN: Final = 4
+_AT_LATEST: Final = "at the latest ten minutes after a change it missed"
+_RENEW: Final = (
+    "minCount cannot change on this Kubernetes (it can from 1.37 on): suspend the JobSet, and resume it once its pods "
+    "have ended, which replaces its groups; on 1.35, where that does not help while it has restarts left, create it "
+    "again. Pods begin again, from a checkpoint if they have one"
+)
 
 
 def gangs(context: Context) -> Sequence[Group]:
@@ -43,18 +46,10 @@ def gangs(context: Context) -> Sequence[Group]:
     ]
 
 
-_AT_LATEST: Final = "at the latest ten minutes after a change it missed"
-_RENEW: Final = (
-    "minCount cannot change on this Kubernetes (it can from 1.37 on): suspend the JobSet, and resume it once its pods "
-    "have ended, which replaces its groups; on 1.35, where that does not help while it has restarts left, create it "
-    "again. Pods begin again, from a checkpoint if they have one"
-)
-
-
 def name_conflict(context: Context) -> Iterator[Cause]:
     """Another owner's object has a planned name: gangctl neither adopts nor deletes it."""
     snapshot, plan = context.snapshot, context.snapshot.assessment.plan
-    if plan is None or context.capabilities is None or not context.runs:
+    if plan is None or context.capabilities is None:
         return
     taken = snapshot.workload
     if taken is not None and taken.owner_uid != plan.uid:
@@ -62,19 +57,23 @@ def name_conflict(context: Context) -> Iterator[Cause]:
     if not context.capabilities.pod_groups:
         return
     foreign = {name: found for name, found in snapshot.groups.items() if found.owner_uid != plan.uid}
-    held = [group for group in gangs(context) if group.name in foreign]
-    if held:
+    if held := [group for group in gangs(context) if group.name in foreign]:
         yield _conflict(context, "PodGroup", PODGROUPS, [foreign[group.name] for group in held], held)
 
 
 def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Cause:
-    names = listed(each.name for each in found)
-    first = min(found, key=lambda each: each.name)
-    kept = kind == "PodGroup" and any(each.deleting for each in found) and any(group.pods for group in held)
+    names = listed(taken.name for taken in found)
+    kept = kind == "PodGroup" and any(taken.deleting for taken in found) and any(group.pods for group in held)
+    owners = []
+    for taken in sorted(found, key=lambda taken: taken.name):
+        owner = f"is controlled by an object with UID {taken.owner_uid}" if taken.owner_uid else "has no controller"
+        if taken.owner_jobset:
+            owner = f'is controlled by JobSet "{taken.owner_jobset}" with UID {taken.owner_uid}'
+        owners.append(f"{kind} {taken.name} {owner}")
     return context.cause(
         Reason.NAME_CONFLICT,
         f"{kind} {names} has another owner, and a name that this gang needs",
-        evidence=[f"{kind} {each.name} {_owner(each)}" for each in sorted(found, key=lambda each: each.name)],
+        evidence=owners,
         remedy="it is being deleted, and stays as long as these pods name it: suspend the JobSet, and resume it once "
         "they have ended"
         if kept
@@ -82,23 +81,17 @@ def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observ
         "next UID gives it other names",
         command=context.suggest(Command.SUSPEND)
         if kept
-        else context.suggest(Command.SHOW_GROUP, resource=resource, name=first.name),
+        else context.suggest(Command.SHOW_GROUP, resource=resource, name=min(taken.name for taken in found)),
         groups=held,
         pods=sum(group.wanted for group in held),
     )
-
-
-def _owner(found: Observed) -> str:
-    if found.owner_jobset:
-        return f'is controlled by JobSet "{found.owner_jobset}" with UID {found.owner_uid}'
-    return f"is controlled by an object with UID {found.owner_uid}" if found.owner_uid else "has no controller"
 
 
 def pod_group_missing(context: Context) -> Iterator[Cause]:
     """The object that pods name is missing: the scheduler ignores the pods until it exists."""
     snapshot, capabilities = context.snapshot, context.capabilities
     present = snapshot.groups_known and snapshot.assessment.lifecycle is Lifecycle.PRESENT
-    if capabilities is None or not context.runs or not present:
+    if capabilities is None or not present:
         return
     plan = snapshot.assessment.plan
     kind, missing = "PodGroup", [g for g in gangs(context) if g.name not in snapshot.groups]
@@ -134,7 +127,7 @@ def pod_group_missing(context: Context) -> Iterator[Cause]:
 def pod_group_terminating(context: Context) -> Iterator[Cause]:
     """Its PodGroup is being deleted, and cannot be created again before it is gone."""
     capabilities, uid = context.capabilities, context.snapshot.jobset.uid
-    if capabilities is None or not capabilities.pod_groups or not context.runs:
+    if capabilities is None or not capabilities.pod_groups:
         return
     going = {n for n, found in context.snapshot.groups.items() if found.deleting and found.owner_uid == uid}
     held = [group for group in gangs(context) if group.name in going]
@@ -195,12 +188,14 @@ def about_group(context: Context, command: Command, group: Group) -> Suggestion:
 
 def unreachable_minimum(context: Context) -> Iterator[Cause]:
     """Pods wait for a quorum that the pods which can still exist do not reach."""
-    if not context.runs:
-        return
     tails: list[tuple[Group, int]] = []
     others: list[tuple[Group, int]] = []
     for group in gangs(context):
-        possible = _possible(context, group)
+        possible = sum(
+            left
+            for planned, _, left in context.expected[group.name]
+            if (planned.replicated_job, planned.index) not in group.unlinked
+        )
         waits = any(not pod.node for pod in group.bound)
         if waits and max(possible, counted(group)) < group.minimum:
             ended = group.succeeded + _failed(group) > 0 and group.minimum <= group.desired
@@ -209,21 +204,10 @@ def unreachable_minimum(context: Context) -> Iterator[Cause]:
     for found, cause_of in ((tails, _tail), (others, _too_many)):
         if not found:
             continue
+        found.sort(key=lambda pair: pair[0].name)
         since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
         if not mutable or context.late(since, QUICK):
             yield cause_of(context, found, since, mutable=mutable)
-
-
-def _possible(context: Context, group: Group) -> int:
-    """Pods that can still exist at once and name the group."""
-    jobset = context.snapshot.jobset
-    by_name = {rj.name: rj for rj in jobset.replicated_jobs}
-    jobs = {job.key: job for job in (*group.leaving_jobs, *group.jobs)}
-    return sum(
-        job_pods_left(by_name[job.replicated_job], jobs.get((job.replicated_job, job.index)), jobset.restarts)
-        for job in group.planned
-        if (job.replicated_job, job.index) not in group.unlinked
-    )
 
 
 def _failed(group: Group) -> int:
@@ -231,57 +215,163 @@ def _failed(group: Group) -> int:
     return sum(job.failed_indexes for job in group.jobs)
 
 
-def _ended(group: Group) -> str:
-    failed = _failed(group)
-    return f"{group.succeeded} succeeded" + (f" and {failed} failed for good" if failed else "")
-
-
 def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Cause:
-    group, possible = min(found, key=lambda each: each[0].name)
-    waiting = [pod for each, _ in found for pod in each.bound if not pod.node]
+    group, possible = found[0]
+    waiting = [pod for held, _ in found for pod in held.bound if not pod.node]
+    remedy, command = _RENEW, context.suggest(Command.JOBSET_STATUS)
     if mutable:
         remedy = (
             f"gangctl's controller lowers minCount, {_AT_LATEST}: see whether it runs and has a leader; this command "
             "does it by hand"
         )
         command = context.suggest(Command.LOWER_MIN_COUNT, name=group.name, count=max(1, possible))
-    else:
-        remedy = _RENEW
-        command = context.suggest(Command.JOBSET_STATUS)
     return context.cause(
         Reason.GANG_TAIL_BLOCKED,
         f"{plural(len(waiting), 'pod waits', 'pods wait')} for a quorum that cannot be met again, because pods of the "
         "gang have finished",
         evidence=[
-            f"group {each.name}: minCount {each.minimum}, {_ended(each)} and no longer count, "
-            f"{left} can still exist, {len(each.bound)} are there"
-            for each, left in sorted(found, key=lambda pair: pair[0].name)
+            f"group {held.name}: minCount {held.minimum}, {held.succeeded} succeeded"
+            + (f" and {failed} failed for good" if (failed := _failed(held)) else "")
+            + f" and no longer count, {left} can still exist, {len(held.bound)} are there"
+            for held, left in found
         ]
         + ["the scheduler writes no condition and no event while a quorum is missing"],
         remedy=remedy,
         command=command,
-        groups=[each for each, _ in found],
+        groups=[held for held, _ in found],
         pods=len(waiting),
         since=since,
     )
 
 
 def _too_many(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Cause:
-    group, _ = min(found, key=lambda each: each[0].name)
+    group, _ = found[0]
     return context.cause(
         Reason.MIN_COUNT_UNREACHABLE,
         f"minCount of group {group.name} is {group.minimum}, and it can never have that many pods",
         evidence=[
-            f"group {each.name}: minCount {each.minimum}, at most {plural(left, 'pod')} at once, "
-            f"{len(each.bound)} there"
-            for each, left in sorted(found, key=lambda pair: pair[0].name)
+            f"group {held.name}: minCount {held.minimum}, at most {plural(left, 'pod')} at once, "
+            f"{len(held.bound)} there"
+            for held, left in found
         ],
         remedy="gangctl's controller sets minCount to the pods that can exist: see whether it runs, and who else "
         "writes it"
         if mutable
         else _RENEW,
         command=about_group(context, Command.SHOW_WRITERS, group),
-        groups=[each for each, _ in found],
-        pods=sum(each.wanted for each, _ in found),
+        groups=[held for held, _ in found],
+        pods=sum(held.wanted for held, _ in found),
         since=since,
+    )
+
+
+def _unplaced(context: Context) -> int:
+    """Number of wanted pods without a node, existing or not."""
+    if not context.runs:
+        return 0
+    return sum(max(0, group.wanted - sum(1 for pod in group.pods if pod.node)) for group in context.groups)
+
+
+def api_unavailable(context: Context) -> Iterator[Cause]:
+    """The cluster does not support gangs: stamped JobSets wait, others are scheduled pod by pod."""
+    api = context.snapshot.api
+    if api.available or context.snapshot.jobset.managed_elsewhere:
+        return
+    pods = _unplaced(context)
+    yield context.cause(
+        Reason.API_UNAVAILABLE,
+        "this cluster cannot make gangs: it has no scheduling API that gangctl can rely on",
+        evidence=[api.reason],
+        remedy="enable the feature gate GenericWorkload on kube-apiserver, kube-scheduler and kube-controller-manager, "
+        "and serve the version of scheduling.k8s.io that has Workloads (--runtime-config)",
+        command=context.suggest(Command.API_VERSIONS),
+        pods=pods,
+        blocking=pods > 0,
+    )
+
+
+def not_ganged(context: Context) -> Iterator[Cause]:
+    """A gang was requested, but the JobSet has no stamp and no Workload: pods are scheduled one by one."""
+    assessment, jobset = context.snapshot.assessment, context.snapshot.jobset
+    if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or context.snapshot.foreign_workload:
+        return
+    if not read_config(jobset)[0].asks_for_gangs or any(rj.annotations.get(GANG_REF) for rj in jobset.replicated_jobs):
+        return
+    pods = _unplaced(context)
+    why = [notice.message for notice in assessment.notices]
+    empty = not any(replicated_job_pods(rj) for rj in jobset.replicated_jobs)
+    if assessment.unstamped:
+        why.append("no replicatedJob has the annotation that gangctl's webhook writes when a JobSet is created")
+        remedy = (
+            "see that gangctl's webhooks are registered and answer, then delete the JobSet and create it again: what "
+            "was decided at creation cannot be changed"
+        )
+    elif empty:
+        remedy = "give its replicated jobs replicas, parallelism and completions above 0, in a new JobSet"
+    else:
+        remedy = "correct what prevents a gang, in a new JobSet: what was decided at creation cannot be changed"
+    yield context.cause(
+        Reason.NOT_GANGED,
+        "it has no pods, and so no gang"
+        if empty
+        else "it asks for a gang and is none: its pods are scheduled one by one",
+        evidence=why,
+        remedy=remedy,
+        command=context.suggest(Command.OWN_WEBHOOKS if assessment.unstamped else Command.PLAN),
+        pods=pods,
+        since=unix(jobset.created),
+        blocking=pods > 0,
+    )
+
+
+def field_dropped(context: Context) -> Iterator[Cause]:
+    """Pods of a planned group that do not name it: they are scheduled without it, and not counted."""
+    generation = context.snapshot.api.generation
+    if generation is None:
+        return
+    held = [group for group in context.groups if group.unlinked or any(not pod.group for pod in group.pods)]
+    jobs = [job for group in held for job in group.jobs if job.key in group.unlinked and not job.complete]
+    outside = [
+        pod
+        for group in held
+        if group.scope is not None
+        for pod in group.pods
+        if not pod.group or (pod.replicated_job, pod.job_index) in group.unlinked
+    ]
+    if not outside and not jobs:
+        return
+    elsewhere = sorted(f"Job {job.name} names {job.group}" for job in jobs if names_another(job, generation))
+    dropped = sorted({job.name for job in jobs if not names_another(job, generation)})
+    field = ADAPTERS[generation].reference_field
+    evidence = elsewhere[:_SHOWN]
+    remedies = []
+    if elsewhere:
+        remedies.append(
+            f"find out which admission webhook or policy writes spec.{field} into Jobs of JobSets, and create the "
+            "JobSet again without it"
+        )
+    if dropped:
+        evidence.append(f"Jobs {listed(dropped)} have no spec.{field} in their pod template")
+    if dropped or not elsewhere:
+        remedies.append(
+            "such Jobs were made when the cluster served another scheduling API, with the feature gate GenericWorkload "
+            "off, or past gangctl's webhook; what runs goes on, and a restart of the JobSet, or creating it again, "
+            "makes it a gang"
+        )
+    waiting = [pod for pod in outside if not pod.node]
+    if alone := [pod for pod in outside if not pod.group]:
+        evidence.append(
+            f"{plural(len(alone), 'pod')} without spec.{field}, {sum(not pod.node for pod in alone)} of them without a "
+            f"node: {listed(pod.name for pod in alone)}"
+        )
+    yield context.cause(
+        Reason.FIELD_DROPPED,
+        "pods of it do not name their gang, and are scheduled without it",
+        evidence=evidence,
+        remedy="; ".join(remedies),
+        command=context.suggest(Command.JOBS),
+        groups=held,
+        pods=len(outside),
+        since=oldest(pod.created for pod in outside),
+        blocking=bool(waiting),
     )

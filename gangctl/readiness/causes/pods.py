@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from gangctl.errors import plural
-from gangctl.gang.desired import JobProgress
+from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LONG, SOON, Command, Context, gated, listed, oldest
-from gangctl.readiness.facts import NodeFacts, PodFacts
+from gangctl.readiness.causes.context import LONG, SOON, Command, Context, gated, oldest
+from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause, GangPhase
@@ -24,8 +24,6 @@ _KUEUE_GATES: Final = {
 
 def pods_gated(context: Context) -> Iterator[Cause]:
     """Pods with scheduling gates: the scheduler ignores them, and their gang waits for them."""
-    if not context.runs:
-        return
     found = [(group, pod) for group in context.groups for pod in group.pods if gated(pod)]
     if not found:
         return
@@ -55,18 +53,19 @@ def restarting(context: Context) -> Iterator[Cause]:
     jobset = context.snapshot.jobset
     earlier = [pod for group in context.groups for pod in group.earlier]
     leaving = [job for group in context.groups for job in group.leaving_jobs]
-    if not context.runs or not jobset.restarts:
-        return
-    if not (earlier or leaving or context.readiness.phase is GangPhase.RESTARTING):
+    if not jobset.restarts or not (earlier or leaving or context.readiness.phase is GangPhase.RESTARTING):
         return
     since = unix(jobset.restarting_at)
     # Without the condition of newer JobSets the start is unknown, and pods terminate in time.
     late = bool(since) and context.late(since, LONG) and bool(earlier or leaving)
     evidence = [f"restart {jobset.restarts} of the JobSet"]
     if earlier:
-        evidence.append(f"{plural(len(earlier), 'pod')} of the attempt before still there: {_names(earlier)}")
+        evidence.append(
+            f"{plural(len(earlier), 'pod')} of the attempt before still there: {listed(pod.name for pod in earlier)}"
+        )
     if leaving:
-        evidence.append(f"{plural(len(leaving), 'Job')} of the attempt before still there: {_names(leaving)}")
+        names = listed(job.name for job in leaving)
+        evidence.append(f"{plural(len(leaving), 'Job')} of the attempt before still there: {names}")
     yield context.cause(
         Reason.RESTARTING,
         "the JobSet starts anew" + (", and pods of the attempt before are still there" if earlier else ""),
@@ -79,10 +78,6 @@ def restarting(context: Context) -> Iterator[Cause]:
         since=since,
         blocking=late,
     )
-
-
-def _names(things: Iterable[PodFacts | JobProgress]) -> str:
-    return listed(thing.name for thing in things)
 
 
 def pods_terminating(context: Context) -> Iterator[Cause]:
@@ -168,7 +163,11 @@ def node_lost(context: Context) -> Iterator[Cause]:
         f"{plural(len(found), 'pod is', 'pods are')} on "
         f"{'a node that is' if len(names) == 1 else 'nodes that are'} not ready or gone: {listed(names)}",
         evidence=[
-            *(_state(context, node) for node in lost[:4]),
+            *(
+                f"node {node.name} is not ready{f' ({node.reason})' if node.reason else ''}"
+                + (f", {context.lasting(node.since)}" if node.since else "")
+                for node in lost[:4]
+            ),
             *(f"node {name} does not exist" for name in names if name not in nodes),
         ][:6]
         + ([f"terminating there, which only the node can confirm: {listed(leaving)}"] if leaving else []),
@@ -180,11 +179,6 @@ def node_lost(context: Context) -> Iterator[Cause]:
         pods=len(found),
         since=since,
     )
-
-
-def _state(context: Context, node: NodeFacts) -> str:
-    since = f", {context.lasting(node.since)}" if node.since else ""
-    return f"node {node.name} is not ready{f' ({node.reason})' if node.reason else ''}{since}"
 
 
 _PULL: Final = frozenset(
@@ -212,127 +206,91 @@ _CONFIG: Final = frozenset(
 )
 _STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons as ``pkg/kubelet`` writes them; all other reasons are crashes."""
-
-
-_REMEDIES: Final = {
-    Reason.IMAGE_PULL: "see that the image exists under this name and for this architecture, and that the pods' "
-    "imagePullSecrets may read it",
-    Reason.CONTAINER_CONFIG: "create what the message names (ConfigMap, Secret, volume, device), or repair the command "
-    "in a new JobSet",
-    Reason.CRASH_LOOP: "see what it logged before it ended",
+_TROUBLES: Final = {
+    Reason.IMAGE_PULL: (
+        "an image of {} cannot be pulled",
+        (
+            "see that the image exists under this name and for this architecture, and that the pods' "
+            "imagePullSecrets may read it"
+        ),
+    ),
+    Reason.CONTAINER_CONFIG: (
+        "a container of {} cannot be created",
+        "create what the message names (ConfigMap, Secret, volume, device), or repair the command in a new JobSet",
+    ),
+    Reason.CRASH_LOOP: ("a container of {} does not stay up", "see what it logged before it ended"),
 }
+"""Message and remedy."""
 
 
 def troubles(context: Context) -> Iterator[Cause]:
     """Containers that cannot start or that crash."""
-    found: dict[tuple[Reason, str], list[tuple[Group, PodFacts]]] = {}
+    by_reason: dict[str, list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
         for pod in group.pods:
             if pod.node and not pod.ready and pod.waiting not in _STARTS:
-                found.setdefault((_reason(pod), pod.waiting), []).append((group, pod))
-    for (reason, waiting), members in found.items():
-        yield _trouble(context, reason, waiting, members)
-
-
-def _reason(pod: PodFacts) -> Reason:
-    if pod.waiting in _PULL:
-        return Reason.IMAGE_PULL
-    return Reason.CONTAINER_CONFIG if pod.waiting in _CONFIG else Reason.CRASH_LOOP
-
-
-def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tuple[Group, PodFacts]]) -> Cause:
-    pods = [pod for _, pod in found]
-    first = min(pods, key=lambda pod: pod.name)
-    restarts = sum(pod.restarts for pod in pods)
-    messages = sorted({pod.waiting_message for pod in pods if pod.waiting_message})
-    count = plural(len(pods), "pod")
-    match reason:
-        case Reason.IMAGE_PULL:
-            message = f"an image of {count} cannot be pulled ({waiting})"
-        case Reason.CONTAINER_CONFIG:
-            message = f"a container of {count} cannot be created ({waiting})"
-        case _:
-            message = f"a container of {count} does not stay up ({waiting})"
-    logs = reason is Reason.CRASH_LOOP and first.restarts
-    return context.cause(
-        reason,
-        message,
-        evidence=[
-            *(f"{waiting}: {each}" for each in messages[:3]),
-            f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}",
-            *([f"restarted {plural(restarts, 'time')}"] if restarts else []),
-        ],
-        remedy=_REMEDIES[reason],
-        command=context.suggest(Command.POD_LOGS if logs else Command.DESCRIBE_POD, pod=first.name),
-        groups=[group for group, _ in found],
-        pods=len(pods),
-        since=oldest(pod.ready_at or pod.placed_at for pod in pods),
-    )
+                by_reason.setdefault(pod.waiting, []).append((group, pod))
+    for waiting, found in by_reason.items():
+        reason = Reason.CRASH_LOOP
+        if waiting in _PULL or waiting in _CONFIG:
+            reason = Reason.IMAGE_PULL if waiting in _PULL else Reason.CONTAINER_CONFIG
+        message, remedy = _TROUBLES[reason]
+        pods = [pod for _, pod in found]
+        first = min(pods, key=lambda pod: pod.name)
+        restarts = sum(pod.restarts for pod in pods)
+        messages = sorted({pod.waiting_message for pod in pods if pod.waiting_message})
+        logs = reason is Reason.CRASH_LOOP and first.restarts
+        yield context.cause(
+            reason,
+            f"{message.format(plural(len(pods), 'pod'))} ({waiting})",
+            evidence=[
+                *(f"{waiting}: {text}" for text in messages[:3]),
+                f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}",
+                *([f"restarted {plural(restarts, 'time')}"] if restarts else []),
+            ],
+            remedy=remedy,
+            command=context.suggest(Command.POD_LOGS if logs else Command.DESCRIBE_POD, pod=first.name),
+            groups=[group for group, _ in found],
+            pods=len(pods),
+            since=oldest(pod.ready_at or pod.placed_at for pod in pods),
+        )
 
 
 def starting(context: Context) -> Iterator[Cause]:
-    """Containers that are being created: normal, unless it takes long."""
-    found = [
-        (group, pod)
-        for group in context.groups
-        for pod in group.pods
-        if pod.node and not pod.ready and pod.phase != "Running" and pod.waiting in _STARTS
-    ]
-    yield from _slow(
-        context,
-        Reason.STARTING,
-        found,
-        lambda count: f"containers of {plural(count, 'pod')} are being started",
-        usual="wait: images are pulled and volumes mounted",
-        late="see the events of the pod: a volume that cannot be mounted, a network without addresses, a large image",
-    )
-
-
-def not_ready(context: Context) -> Iterator[Cause]:
-    """Containers that run, and whose readiness is not confirmed."""
-    found = [
-        (group, pod)
-        for group in context.groups
-        for pod in group.pods
-        if pod.node and not pod.ready and pod.phase == "Running" and pod.waiting in _STARTS
-    ]
-    yield from _slow(
-        context,
-        Reason.NOT_READY,
-        found,
-        lambda count: plural(count, "pod runs and is not ready", "pods run and are not ready"),
-        usual="wait: the readiness probe answers once the application is up",
-        late="see what the readiness probe asks and what the application logs",
-    )
-
-
-def _slow(
-    context: Context,
-    reason: Reason,
-    found: Sequence[tuple[Group, PodFacts]],
-    words: Callable[[int], str],
-    *,
-    usual: str,
-    late: str,
-) -> Iterator[Cause]:
-    if not found:
-        return
-    since = oldest(max(pod.placed_at, pod.ready_at) or pod.created for _, pod in found)
-    slow = context.late(since, LONG)
-    first = min((pod for _, pod in found), key=lambda pod: pod.name)
-    reasons = sorted({pod.waiting for _, pod in found if pod.waiting})
-    yield context.cause(
-        reason,
-        words(len(found)),
-        evidence=[
-            f"the first of them {context.lasting(since)}: {listed(pod.name for _, pod in found)}",
-            f"on {listed(pod.node for _, pod in found)}",
-            *([f"containers wait: {', '.join(reasons)}"] if reasons else []),
-        ],
-        remedy=late if slow else usual,
-        command=context.suggest(Command.DESCRIBE_POD, pod=first.name),
-        groups=[group for group, _ in found],
-        pods=len(found),
-        since=since,
-        blocking=slow,
-    )
+    """Containers that are being created, or run without being ready: normal, unless it takes long."""
+    by_reason: dict[Reason, list[tuple[Group, PodFacts]]] = {}
+    for group in context.groups:
+        for pod in group.pods:
+            if pod.node and not pod.ready and pod.waiting in _STARTS:
+                reason = Reason.NOT_READY if pod.phase == "Running" else Reason.STARTING
+                by_reason.setdefault(reason, []).append((group, pod))
+    for reason, found in by_reason.items():
+        pods = [pod for _, pod in found]
+        since = oldest(max(pod.placed_at, pod.ready_at) or pod.created for pod in pods)
+        slow = context.late(since, LONG)
+        waiting = sorted({pod.waiting for pod in pods if pod.waiting})
+        if reason is Reason.STARTING:
+            message = f"containers of {plural(len(pods), 'pod')} are being started"
+            usual = "wait: images are pulled and volumes mounted"
+            late = (
+                "see the events of the pod: a volume that cannot be mounted, a network without addresses, a large image"
+            )
+        else:
+            message = plural(len(pods), "pod runs and is not ready", "pods run and are not ready")
+            usual = "wait: the readiness probe answers once the application is up"
+            late = "see what the readiness probe asks and what the application logs"
+        yield context.cause(
+            reason,
+            message,
+            evidence=[
+                f"the first of them {context.lasting(since)}: {listed(pod.name for pod in pods)}",
+                f"on {listed(pod.node for pod in pods)}",
+                *([f"containers wait: {', '.join(waiting)}"] if waiting else []),
+            ],
+            remedy=late if slow else usual,
+            command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),
+            groups=[group for group, _ in found],
+            pods=len(pods),
+            since=since,
+            blocking=slow,
+        )

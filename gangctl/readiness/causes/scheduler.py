@@ -1,4 +1,4 @@
-"""Causes from the scheduler's conditions of a group, and from a scheduler that writes none."""
+"""Causes from the scheduler's conditions of a group, from one that writes none, and from one that knows no groups."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ from typing import Final
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import plural
 from gangctl.gang.config import read_config
+from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import (
-    QUICK,
-    Command,
-    Context,
-    Suggestion,
-    counted,
-    gated,
-    listed,
-    oldest,
-)
+from gangctl.readiness.causes.context import LATE, QUICK, SOON, Command, Context, Suggestion, counted, gated, oldest
 from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusal
+from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
@@ -49,8 +42,6 @@ class _Refused:
 
 
 def _refused_groups(context: Context) -> Iterator[_Refused]:
-    if not context.runs:
-        return
     for group in context.groups:
         waiting = [pod for pod in group.pods if not pod.node]
         held = any(gated(pod) for pod in waiting)
@@ -71,18 +62,22 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
 def refused(context: Context) -> Iterator[Cause]:
     """The scheduler rejected the group."""
     buckets: dict[tuple[Reason, str], list[_Refused]] = {}
-    for each in _refused_groups(context):
-        reason = _reason(context, each)
-        # A backoff is reported once for all groups, a rejection once for each different one.
-        short = "" if reason in {Reason.SCHEDULER_BACKOFF, Reason.PRIORITY_MISMATCH} else _short(context, each)
-        buckets.setdefault((reason, short), []).append(each)
+    for held in _refused_groups(context):
+        reason, refusal = _reason(context, held), held.refusal
+        if reason in {Reason.SCHEDULER_BACKOFF, Reason.PRIORITY_MISMATCH}:
+            short = ""  # reported once for all groups, a rejection once for each different one
+        elif refusal.minimum not in {None, held.group.minimum} and _composite(context):
+            short = f"room for {refusal.placed} of {refusal.minimum} gangs"
+        else:
+            short = refusal.short or max(held.messages, key=lambda message: (len(message), message), default="")
+        buckets.setdefault((reason, short), []).append(held)
     for (reason, short), found in buckets.items():
-        found.sort(key=lambda each: each.group.name)
+        found.sort(key=lambda held: held.group.name)
         match reason:
             case Reason.PRIORITY_MISMATCH:
                 yield _priority(context, found)
             case Reason.SCHEDULER_BACKOFF:
-                yield from _backoff(context, found)
+                yield _backoff(context, found)
             case Reason.TOPOLOGY_TOO_SMALL:
                 yield _topology(context, found, short)
             case Reason.SCHEDULER_ERROR:
@@ -113,13 +108,6 @@ def _priorities(context: Context, group: Group) -> set[int]:
     if capabilities is None or not capabilities.uniform_priority or found is None or found.priority is None:
         return set()
     return {pod.priority for pod in group.bound} - {found.priority}
-
-
-def _short(context: Context, each: _Refused) -> str:
-    refusal = each.refusal
-    if refusal.minimum not in {None, each.group.minimum} and _composite(context):
-        return f"room for {refusal.placed} of {refusal.minimum} gangs"
-    return each.refusal.short or max(each.messages, key=lambda message: (len(message), message), default="")
 
 
 def _messages(found: Sequence[_Refused]) -> list[str]:
@@ -258,11 +246,10 @@ def _error(context: Context, found: Sequence[_Refused], short: str) -> Cause:
     )
 
 
-def _backoff(context: Context, found: Sequence[_Refused]) -> Iterator[Cause]:
+def _backoff(context: Context, found: Sequence[_Refused]) -> Cause:
     """It was rejected, but would fit now: this should not last long."""
     since = oldest(each.since for each in found)
-    late = context.late(since, _FLUSH + _BACKOFF)
-    yield context.cause(
+    return context.cause(
         Reason.SCHEDULER_BACKOFF,
         f"the scheduler has refused {_who(found)}, and by gangctl's count there is room now",
         evidence=[f"refused for the first time {context.ago(since)}", *_messages(found)],
@@ -272,7 +259,7 @@ def _backoff(context: Context, found: Sequence[_Refused]) -> Iterator[Cause]:
         groups=[each.group for each in found],
         pods=_pods(found),
         since=since,
-        blocking=late,
+        blocking=context.late(since, _FLUSH + _BACKOFF),
     )
 
 
@@ -302,20 +289,15 @@ def _priority(context: Context, found: Sequence[_Refused]) -> Cause:
 
 def scheduler_silent(context: Context) -> Iterator[Cause]:
     """All objects exist, but the scheduler wrote no condition: it is about to, or does not run."""
-    if not context.runs:
-        return
-    late: list[tuple[Group, list[PodFacts], int]] = []
-    soon: list[tuple[Group, list[PodFacts], int]] = []
+    silent: dict[bool, list[tuple[Group, list[PodFacts], int]]] = {}
     for group in context.groups:
         waiting = [pod for pod in group.bound if not pod.node]
         if waiting and _is_quiet(context, group):
             made = unix(group.pod_group.created) if group.pod_group is not None else 0
             since = max(made, *(pod.created for pod in waiting))
-            (late if context.late(since, QUICK) else soon).append((group, waiting, since))
-    if soon:
-        yield _silent(context, soon, late=False)
-    if late:
-        yield _silent(context, late, late=True)
+            silent.setdefault(context.late(since, QUICK), []).append((group, waiting, since))
+    for late, found in silent.items():
+        yield _silent(context, found, late=late)
 
 
 def _is_quiet(context: Context, group: Group) -> bool:
@@ -369,4 +351,77 @@ def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]]
         pods=len(pods),
         since=since,
         blocking=late,
+    )
+
+
+def scheduling_gate_off(context: Context) -> Iterator[Cause]:
+    """Pods were placed, but their group has no condition: the scheduler does not support groups.
+
+    From Kubernetes 1.36 on it writes the group's condition in the cycle in which it places the pods, and places none
+    before the minimum fits.
+    """
+    if context.capabilities is None or not context.runs:
+        return
+    evaluate = _partial_since if not context.capabilities.pod_groups else _without_condition_since
+    held: dict[bool, list[tuple[Group, int]]] = {}
+    for group in gangs(context):
+        since = evaluate(group)
+        partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
+        if since and context.late(since, SOON if partial else LATE):
+            held.setdefault(partial, []).append((group, since))
+    for partial, found in held.items():
+        yield _gate_off(context, found, partial=partial)
+
+
+def _placed(group: Group) -> int:
+    return sum(1 for pod in group.bound if pod.node)
+
+
+def _without_condition_since(group: Group) -> int:
+    """Since when pods of a group without a condition are placed, 0 if that proves nothing."""
+    placed = [pod.placed_at for pod in group.bound if pod.node and pod.placed_at]
+    found = group.pod_group
+    if found is None or found.scheduled is not None or not placed:
+        return 0
+    # A group that was created again has no condition either, and may get none while its pods run.
+    return max(placed) if unix(found.created) <= min(placed) else 0
+
+
+def _partial_since(group: Group) -> int:
+    """Since when a group is placed in part although all its pods existed; the only evidence before 1.36."""
+    placed = [pod for pod in group.bound if pod.node and pod.placed_at]
+    left = [pod for pod in group.bound if not pod.node]
+    clean = not (group.succeeded or group.leaving or group.earlier or group.over)
+    if not clean or not placed or not left or len(placed) >= group.minimum:
+        return 0
+    first = min(pod.placed_at for pod in placed)
+    return max(pod.placed_at for pod in placed) if all(0 < pod.created <= first for pod in left) else 0
+
+
+def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Cause:
+    groups, capabilities = [group for group, _ in found], context.capabilities
+    condition, gates = "PodGroupScheduled", "GenericWorkload, GangScheduling"
+    if capabilities is not None and capabilities.min_count_mutable:
+        condition, gates = "PodGroupInitiallyScheduled", "GenericWorkload"
+    evidence = [
+        f"group {group.name}: {_placed(group)} of {plural(len(group.bound), 'pod')} have nodes, {group.minimum} "
+        f"must start together, and the last was placed {context.ago(at)}"
+        for group, at in sorted(found, key=lambda pair: pair[0].name)[:4]
+    ]
+    if capabilities is not None and capabilities.pod_groups:
+        evidence.append(f"{plural(len(groups), 'PodGroup')} without condition {condition}")
+    return context.cause(
+        Reason.SCHEDULING_GATE_OFF,
+        "the scheduler places the pods of a gang one by one: it does not look at groups"
+        if partial
+        else "the scheduler has placed all pods without looking at their group: another time it may place some only",
+        evidence=evidence,
+        remedy=f"start kube-scheduler with --feature-gates that enable {gates}, the same as kube-apiserver",
+        command=context.suggest(Command.SCHEDULER_FLAGS)
+        if partial
+        else about_group(context, Command.SHOW_GROUP, groups[0]),
+        groups=groups,
+        pods=sum(len(group.bound) - _placed(group) for group in groups),
+        since=min(at for _, at in found),
+        blocking=partial,
     )

@@ -17,9 +17,8 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked
 from gangctl.kueue.queues import QueueFacts
 from gangctl.kueue.stuck import Stuck
-from gangctl.readiness.causes import MOST_CAUSES
+from gangctl.readiness.causes import MOST_CAUSES, place_of
 from gangctl.readiness.causes.context import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
-from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from gangctl.readiness.report import gang_status

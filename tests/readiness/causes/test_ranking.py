@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.ranking import TIERS, WAITING, place_of
+from gangctl.readiness.causes import TIERS, WAITING, place_of
 from gangctl.readiness.result import Cause
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import reasons
