@@ -11,19 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gangctl.api import meta
 from gangctl.api.jobset import SCHEDULING_REFERENCES, JobSet, ReplicatedJob, read_jobset
 from gangctl.api.jsonpatch import pointer
-from gangctl.api.meta import (
-    GANG_MODE,
-    GANG_OPTIONS,
-    GANG_REF,
-    GANGS,
-    JOB_INDEX,
-    JOB_RESTART_ATTEMPT,
-    JOBSET_NAME,
-    JOBSET_UID,
-    RESTART_ATTEMPT,
-)
 from gangctl.api.objects import controller_owner, is_jobset_owner, within
 from gangctl.api.scheduling import Generation, Reference
 from gangctl.api.scheduling_versions import SchedulingAdapter
@@ -39,24 +29,24 @@ SETTLED: Final = "gang configuration is settled when the JobSet is created: dele
 Patch = list[dict[str, Any]]
 
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
-_STAMP: Final = pointer(("metadata", "annotations", GANG_REF))
+_STAMP: Final = pointer(("metadata", "annotations", meta.GANG_REF))
 
 
 def _annotate(raw_template: Mapping[str, Any], path: str, value: str | None) -> Patch:
     """Operations that set or remove the stamp in a Job template's metadata."""
-    meta = raw_template.get("metadata")
-    notes = meta.get("annotations") if isinstance(meta, dict) else None
-    present = isinstance(notes, dict) and GANG_REF in notes
+    metadata = raw_template.get("metadata")
+    notes = metadata.get("annotations") if isinstance(metadata, dict) else None
+    present = isinstance(notes, dict) and meta.GANG_REF in notes
     if value is None:
         return [{"op": "remove", "path": f"{path}{_STAMP}"}] if present else []
     if isinstance(notes, dict):
-        if notes.get(GANG_REF) == value:
+        if notes.get(meta.GANG_REF) == value:
             return []
         operation = "replace" if present else "add"
         return [{"op": operation, "path": f"{path}{_STAMP}", "value": value}]
-    if isinstance(meta, dict):
-        return [{"op": "add", "path": f"{path}/metadata/annotations", "value": {GANG_REF: value}}]
-    return [{"op": "add", "path": f"{path}/metadata", "value": {"annotations": {GANG_REF: value}}}]
+    if isinstance(metadata, dict):
+        return [{"op": "add", "path": f"{path}/metadata/annotations", "value": {meta.GANG_REF: value}}]
+    return [{"op": "add", "path": f"{path}/metadata", "value": {"annotations": {meta.GANG_REF: value}}}]
 
 
 def _annotations_patch(raw: Mapping[str, Any], texts: Sequence[str | None]) -> Patch:
@@ -91,16 +81,19 @@ def check_stamped(jobset: JobSet, resolution: Resolution) -> tuple[FieldError, .
                 "does not match the gang configuration: another admission webhook changed the JobSet after gangctl's "
                 "had run; order that webhook before gangctl-gangs by name, or set the configuration in the manifest"
             )
-            errors.append(FieldError(rj.annotation_path(GANG_REF), ErrorKind.INVALID, detail))
+            errors.append(FieldError(rj.annotation_path(meta.GANG_REF), ErrorKind.INVALID, detail))
     return tuple(errors)
 
 
 def _configuration(jobset: JobSet) -> dict[str, str | None]:
     """The user's gang configuration, by field path."""
-    values = {f"metadata.annotations[{key}]": jobset.annotations.get(key) for key in (GANG_MODE, GANG_OPTIONS, GANGS)}
+    values = {
+        f"metadata.annotations[{key}]": jobset.annotations.get(key)
+        for key in (meta.GANG_MODE, meta.GANG_OPTIONS, meta.GANGS)
+    }
     values["spec.gangConfig.gangMode"] = jobset.gang_config
     for rj in jobset.replicated_jobs:
-        values[rj.annotation_path(GANG_MODE)] = rj.annotations.get(GANG_MODE)
+        values[rj.annotation_path(meta.GANG_MODE)] = rj.annotations.get(meta.GANG_MODE)
         values[f"{rj.path}.gangConfig.gangMode"] = rj.gang_config
     return values
 
@@ -159,7 +152,7 @@ def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch
 
     The original text is restored, because any other text changes the immutable template.
     """
-    by_name = {rj.name: rj.annotations.get(GANG_REF) for rj in old.replicated_jobs}
+    by_name = {rj.name: rj.annotations.get(meta.GANG_REF) for rj in old.replicated_jobs}
     wanted = [by_name.get(rj.name) for rj in new.replicated_jobs]
     return _annotations_patch(raw_new, wanted) if wanted else []
 
@@ -190,22 +183,24 @@ def _pod_spec(raw_job: Mapping[str, Any]) -> Mapping[str, Any]:
     return within(raw_job, "spec", "template", "spec")
 
 
-def _labelled_reference(meta: Mapping[str, Any], stamp: Stamp) -> Reference | FieldError:
+def _labelled_reference(metadata: Mapping[str, Any], stamp: Stamp) -> Reference | FieldError:
     """The group by the identity in a Job's labels, which is verified against its controller reference."""
-    labels = within(meta, "labels")
-    owner = controller_owner(dict(meta)) or {}
+    labels = within(metadata, "labels")
+    owner = controller_owner(dict(metadata)) or {}
     name, uid = owner.get("name"), owner.get("uid")
-    named = isinstance(name, str) and name == labels.get(JOBSET_NAME)
-    if not (named and isinstance(uid, str) and uid == labels.get(JOBSET_UID) and is_jobset_owner(owner)):
+    named = isinstance(name, str) and name == labels.get(meta.JOBSET_NAME)
+    if not (named and isinstance(uid, str) and uid == labels.get(meta.JOBSET_UID) and is_jobset_owner(owner)):
         detail = (
             "is written by gangctl for the Jobs of JobSets, but this Job is not controlled by the JobSet "
-            f"of its labels {JOBSET_NAME} and {JOBSET_UID}: remove the annotation"
+            f"of its labels {meta.JOBSET_NAME} and {meta.JOBSET_UID}: remove the annotation"
         )
-        return FieldError(f"metadata.annotations[{GANG_REF}]", ErrorKind.FORBIDDEN, detail)
-    numbers = {key: str(labels.get(key, "0")) for key in (JOB_INDEX, RESTART_ATTEMPT, JOB_RESTART_ATTEMPT)}
+        return FieldError(f"metadata.annotations[{meta.GANG_REF}]", ErrorKind.FORBIDDEN, detail)
+    numbers = {
+        key: str(labels.get(key, "0")) for key in (meta.JOB_INDEX, meta.RESTART_ATTEMPT, meta.JOB_RESTART_ATTEMPT)
+    }
     wrong = [key for key, text in numbers.items() if not _NUMBER.fullmatch(text)]
-    if wrong or JOB_INDEX not in labels:
-        key = wrong[0] if wrong else JOB_INDEX
+    if wrong or meta.JOB_INDEX not in labels:
+        key = wrong[0] if wrong else meta.JOB_INDEX
         shown = one_line(str(labels.get(key, "")), 64)
         return FieldError("metadata.labels", ErrorKind.INVALID, f'label {key} has to be a number, got "{shown}"')
     index, attempt, job_attempt = (int(text) for text in numbers.values())
@@ -217,15 +212,15 @@ def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | Non
 
     Also None without a pod spec: the API server rejects such a Job.
     """
-    meta = within(raw_job, "metadata")
+    metadata = within(raw_job, "metadata")
     if not isinstance(within(raw_job, "spec", "template").get("spec"), dict):
         return None
-    stamp = read_stamp(within(meta, "annotations"), f"metadata.annotations[{GANG_REF}]")
+    stamp = read_stamp(within(metadata, "annotations"), f"metadata.annotations[{meta.GANG_REF}]")
     if stamp is None or isinstance(stamp, FieldError):
         return stamp
     if any(_pod_spec(raw_job).get(field) for field in SCHEDULING_REFERENCES):
         return None
-    return _labelled_reference(meta, stamp)
+    return _labelled_reference(metadata, stamp)
 
 
 def inject_patch(reference: Reference, adapter: SchedulingAdapter) -> Patch:

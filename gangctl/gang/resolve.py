@@ -16,24 +16,11 @@ from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import DEFAULT_SCHEDULER, GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.scheduling import NEWEST, Feature, Generation
 from gangctl.errors import ErrorKind, FieldError
+from gangctl.gang import validate
 from gangctl.gang.config import Gang, GangConfig, GangMode, read_config
 from gangctl.gang.naming import Scope, Stamp, base_name, template_names
 from gangctl.gang.plan import is_sequenced, make_plan, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.gang.validate import (
-    COMPOSITE_PATH,
-    check_composite,
-    check_gangs,
-    check_groups,
-    check_job_scheduling,
-    check_jobs,
-    check_keys,
-    check_schedulers,
-    check_sequences,
-    check_support,
-    check_templates,
-    pod_field,
-)
 
 JOBSET_TEMPLATE: Final = "jobset"
 
@@ -128,7 +115,7 @@ def _leave_user_managed(draft: _Draft) -> None:
     together = [rj for group in draft.groups() if len(group) > 1 for rj in group if rj.scheduling_reference]
     if draft.config.gangs and together:
         for rj in together:
-            path = pod_field(rj, rj.scheduling_reference)
+            path = validate.pod_field(rj, rj.scheduling_reference)
             detail = (
                 f'the pods of replicated job "{rj.name}" already name a group, and {GANGS} puts them into a gang with '
                 "others: remove this field, or take the replicated job out of the gang"
@@ -137,7 +124,7 @@ def _leave_user_managed(draft: _Draft) -> None:
         return
     if draft.config.jobset is GangMode.GANG and not draft.config.gangs:
         for rj in managed:
-            path = pod_field(rj, rj.scheduling_reference)
+            path = validate.pod_field(rj, rj.scheduling_reference)
             detail = (
                 f'a JobSet-wide gang cannot contain replicated job "{rj.name}", whose pods already name a group: '
                 f'remove this field, or set {GANG_MODE}: "Off" on that replicated job'
@@ -153,9 +140,9 @@ def _leave_other_schedulers(draft: _Draft) -> None:
     members = draft.members()
     if draft.config.gangs:
         for group in draft.groups():
-            draft.errors += check_schedulers([rj for rj in group if rj.replicas > 0])
+            draft.errors += validate.check_schedulers([rj for rj in group if rj.replicas > 0])
     elif draft.config.jobset is GangMode.GANG and not is_sequenced(draft.jobset, members):
-        draft.errors += check_schedulers([rj for rj in members if rj.replicas > 0])
+        draft.errors += validate.check_schedulers([rj for rj in members if rj.replicas > 0])
     aware = draft.rules.gang_schedulers
     others = [rj for rj in members if (rj.scheduler or DEFAULT_SCHEDULER) not in aware]
     if not others or draft.errors:
@@ -172,7 +159,7 @@ def _leave_other_schedulers(draft: _Draft) -> None:
 def _split_sequenced(draft: _Draft) -> None:
     members = draft.members()
     if draft.config.gangs:
-        draft.errors += check_sequences(draft.jobset, draft.config.gangs)
+        draft.errors += validate.check_sequences(draft.jobset, draft.config.gangs)
         return
     if draft.config.jobset is not GangMode.GANG or not is_sequenced(draft.jobset, members):
         return
@@ -226,19 +213,19 @@ def _warn_of_shrinking(draft: _Draft) -> None:
 def _check(draft: _Draft) -> None:
     """Check the resulting groups."""
     members = draft.members()
-    draft.errors += check_job_scheduling(members)
+    draft.errors += validate.check_job_scheduling(members)
     groups = draft.groups()
     capabilities = draft.rules.generation.capabilities
     for errors, notices in (
-        check_groups(draft.jobset, groups, capabilities),
-        check_support(draft.config, draft.rules.generation, draft.rules.lacks),
+        validate.check_groups(draft.jobset, groups, capabilities),
+        validate.check_support(draft.config, draft.rules.generation, draft.rules.lacks),
     ):
         draft.errors += errors
         draft.notices += notices
-    draft.errors += check_gangs(draft.jobset, draft.config.gangs)
-    draft.errors += check_composite(draft.jobset, draft.config, members)
-    draft.errors += check_jobs(draft.jobset)
-    draft.errors += check_templates(draft.jobset, groups)
+    draft.errors += validate.check_gangs(draft.jobset, draft.config.gangs)
+    draft.errors += validate.check_composite(draft.jobset, draft.config, members)
+    draft.errors += validate.check_jobs(draft.jobset)
+    draft.errors += validate.check_templates(draft.jobset, groups)
 
 
 def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
@@ -265,7 +252,8 @@ def _warn_of_lone_gang(draft: _Draft) -> None:
         return
     plan = make_plan(draft.jobset, _stamps(draft), draft.config)
     if plan is not None and plan.composite is None:
-        message = f"{COMPOSITE_PATH} has no effect: this JobSet has a single gang, which starts as a whole without it."
+        why = "this JobSet has a single gang, which starts as a whole without it"
+        message = f"{validate.COMPOSITE_PATH} has no effect: {why}."
         draft.notices.append(Notice(Reason.NO_EFFECT, message))
 
 
@@ -290,7 +278,7 @@ def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
     """
     config, errors = read_config(jobset)
     nothing: tuple[None, ...] = (None,) * len(jobset.replicated_jobs)
-    notices = check_keys(jobset)
+    notices = validate.check_keys(jobset)
     if jobset.managed_elsewhere:
         if config.asks_for_gangs:
             message = (

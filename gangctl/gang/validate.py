@@ -7,19 +7,8 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final
 
+from gangctl.api import meta
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.meta import (
-    DEFAULT_SCHEDULER,
-    EXCLUSIVE_TOPOLOGY,
-    EXPECTED_DURATION,
-    GANG_MODE,
-    GANG_OPTIONS,
-    GANG_REF,
-    GANGS,
-    NODE_SELECTOR_STRATEGY,
-    PREFIX,
-    SKIP_LABEL,
-)
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Claim, Feature, Generation
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
@@ -49,7 +38,7 @@ def _variants(group: Iterable[ReplicatedJob], values: Iterable[str]) -> str:
 
 def check_schedulers(group: Group) -> list[FieldError]:
     """All pods of one group must use one scheduler: a scheduler places only its own pods."""
-    schedulers = [rj.scheduler or DEFAULT_SCHEDULER for rj in group]
+    schedulers = [rj.scheduler or meta.DEFAULT_SCHEDULER for rj in group]
     odd = next((rj for rj, name in zip(group, schedulers, strict=True) if name != schedulers[0]), None)
     if odd is None:
         return []
@@ -76,17 +65,21 @@ def _check_exclusive(jobset: JobSet, group: Group) -> list[FieldError]:
     The leader of a gang is scheduled only with its followers, so any Job with more than one pod deadlocks.
     """
     for rj in group:
-        holder = rj.annotations if EXCLUSIVE_TOPOLOGY in rj.annotations else jobset.annotations
-        by_selector = NODE_SELECTOR_STRATEGY in rj.annotations or NODE_SELECTOR_STRATEGY in jobset.annotations
-        if EXCLUSIVE_TOPOLOGY not in holder or by_selector or job_pods(rj) <= 1:
+        holder = rj.annotations if meta.EXCLUSIVE_TOPOLOGY in rj.annotations else jobset.annotations
+        by_selector = meta.NODE_SELECTOR_STRATEGY in rj.annotations or meta.NODE_SELECTOR_STRATEGY in jobset.annotations
+        if meta.EXCLUSIVE_TOPOLOGY not in holder or by_selector or job_pods(rj) <= 1:
             continue
         on_template = holder is rj.annotations
-        path = rj.annotation_path(EXCLUSIVE_TOPOLOGY) if on_template else f"metadata.annotations[{EXCLUSIVE_TOPOLOGY}]"
+        path = (
+            rj.annotation_path(meta.EXCLUSIVE_TOPOLOGY)
+            if on_template
+            else f"metadata.annotations[{meta.EXCLUSIVE_TOPOLOGY}]"
+        )
         pods = plural(job_pods(rj), "pod")
         detail = (
             f'deadlocks with the gang of replicated job "{rj.name}" ({pods} per Job): JobSet admits '
             "followers only after their leader is scheduled, and the gang is scheduled only as a whole. "
-            f"Use {NODE_SELECTOR_STRATEGY}, or pod affinity: gangctl convert --to annotations "
+            f"Use {meta.NODE_SELECTOR_STRATEGY}, or pod affinity: gangctl convert --to annotations "
             "--replace-exclusive-topology writes it"
         )
         return [FieldError(path, ErrorKind.FORBIDDEN, detail)]
@@ -119,8 +112,8 @@ def check_job_scheduling(members: Iterable[ReplicatedJob]) -> list[FieldError]:
         FieldError(
             f"{rj.path}.template.spec.scheduling",
             ErrorKind.FORBIDDEN,
-            f"asks for a gang of each Job, and {GANG_MODE} for one of the JobSet: pods name one group only. Remove "
-            f'this field, or set {GANG_MODE}: "Off" on this replicated job',
+            f"asks for a gang of each Job, and {meta.GANG_MODE} for one of the JobSet: pods name one group only. "
+            f'Remove this field, or set {meta.GANG_MODE}: "Off" on this replicated job',
         )
         for rj in members
         if rj.job_scheduling
@@ -155,7 +148,7 @@ def check_templates(jobset: JobSet, groups: Sequence[Group]) -> list[FieldError]
     return errors
 
 
-_OPTIONS_PATH: Final = f"metadata.annotations[{GANG_OPTIONS}]"
+_OPTIONS_PATH: Final = f"metadata.annotations[{meta.GANG_OPTIONS}]"
 COMPOSITE_PATH: Final = f"{_OPTIONS_PATH}.composite"
 
 
@@ -282,7 +275,7 @@ def check_composite(jobset: JobSet, config: GangConfig, members: Sequence[Replic
         )
         errors.append(FieldError(COMPOSITE_PATH, ErrorKind.INVALID, detail))
     for field, values in (
-        ("schedulerName", {rj.scheduler or DEFAULT_SCHEDULER for rj in present}),
+        ("schedulerName", {rj.scheduler or meta.DEFAULT_SCHEDULER for rj in present}),
         ("priorityClassName", {rj.priority_class for rj in present}),
     ):
         if len(values) > 1:
@@ -293,12 +286,12 @@ def check_composite(jobset: JobSet, config: GangConfig, members: Sequence[Replic
 
 
 _BELONGS: Final = {
-    GANG_MODE: "it is an annotation, of the JobSet or of replicatedJobs[].template.metadata",
-    GANG_OPTIONS: "it is an annotation of the JobSet",
-    GANGS: "it is an annotation of the JobSet",
-    EXPECTED_DURATION: "it is an annotation of the JobSet",
-    GANG_REF: "gangctl writes it itself: leave it out",
-    SKIP_LABEL: "it is a label of namespaces",
+    meta.GANG_MODE: "it is an annotation, of the JobSet or of replicatedJobs[].template.metadata",
+    meta.GANG_OPTIONS: "it is an annotation of the JobSet",
+    meta.GANGS: "it is an annotation of the JobSet",
+    meta.EXPECTED_DURATION: "it is an annotation of the JobSet",
+    meta.GANG_REF: "gangctl writes it itself: leave it out",
+    meta.SKIP_LABEL: "it is a label of namespaces",
 }
 _SHOWN: Final = 64
 
@@ -309,10 +302,12 @@ def check_keys(jobset: JobSet) -> tuple[Notice, ...]:
         Notice(Reason.UNKNOWN_KEY, f"{path}[{one_line(key, _SHOWN)}] has no effect: {_why(key)}.")
         for path, key in jobset.unread
     ]
-    expected = jobset.annotations.get(EXPECTED_DURATION)
+    expected = jobset.annotations.get(meta.EXPECTED_DURATION)
     if expected is not None and expected_seconds(expected) is None:
         why = f'"{one_line(expected, _SHOWN)}" is no positive duration, such as 90s, 2h30m or 48h'
-        notices.append(Notice(Reason.NO_EFFECT, f"metadata.annotations[{EXPECTED_DURATION}] has no effect: {why}."))
+        notices.append(
+            Notice(Reason.NO_EFFECT, f"metadata.annotations[{meta.EXPECTED_DURATION}] has no effect: {why}.")
+        )
     return tuple(notices)
 
 
@@ -328,8 +323,8 @@ def expected_seconds(text: str) -> float | None:
 def _why(key: str) -> str:
     if key in _BELONGS:
         return _BELONGS[key]
-    keys = (GANG_MODE, GANG_OPTIONS, GANGS, EXPECTED_DURATION)
-    names = [each.removeprefix(PREFIX) for each in keys]
-    near = get_close_matches(key.removeprefix(PREFIX)[:_SHOWN], names, n=1, cutoff=0.75)
-    known = f"did you mean {PREFIX}{near[0]}" if near else f"gangctl reads {', '.join(keys)}"
+    keys = (meta.GANG_MODE, meta.GANG_OPTIONS, meta.GANGS, meta.EXPECTED_DURATION)
+    names = [each.removeprefix(meta.PREFIX) for each in keys]
+    near = get_close_matches(key.removeprefix(meta.PREFIX)[:_SHOWN], names, n=1, cutoff=0.75)
+    known = f"did you mean {meta.PREFIX}{near[0]}" if near else f"gangctl reads {', '.join(keys)}"
     return f"gangctl knows no such key; {known}"

@@ -23,10 +23,9 @@ from gangctl.api.jobset import JobSet
 from gangctl.gang.plan import job_pods, level_of
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_causes
-from gangctl.readiness.facts import Snapshot
+from gangctl.readiness.facts import Snapshot, unix
 from gangctl.readiness.membership import Group, Totals, members, stages_to_come, totals
 from gangctl.readiness.moments import Life, Traces, shows_readiness, traces
-from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
 
 

@@ -18,8 +18,7 @@ from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
 from gangctl.gang.naming import Scope, family
 from gangctl.gang.plan import GangPlan, PlannedJob, ungrouped_jobs
 from gangctl.gang.validate import MAX_JOBS
-from gangctl.readiness.facts import PodFacts, Snapshot
-from gangctl.readiness.reading import unix
+from gangctl.readiness.facts import PodFacts, Snapshot, unix
 from gangctl.readiness.result import Counts
 
 

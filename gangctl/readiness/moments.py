@@ -14,9 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.readiness.facts import PodFacts
+from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group, Totals, nth
-from gangctl.readiness.reading import unix
 from gangctl.readiness.result import GangPhase, GroupReadiness
 
 FIRST_STATUS_SECONDS: Final = 30

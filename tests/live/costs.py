@@ -20,7 +20,7 @@ import aiohttp
 
 from benchmarks.meters import Usage
 from gangctl.client.responses import decode_object
-from gangctl.readiness.reading import read_pod
+from gangctl.readiness.facts import read_pod
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.kubelet import Kubelet, Outcome
 from tests.controlplane.nodes import add_nodes, remove_nodes

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation, Reference
 from gangctl.api.scheduling_versions import ADAPTERS
-from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
-from gangctl.readiness.reading import read_node, read_pod, read_refusal, unix
+from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, read_node, read_pod, read_refusal, unix
 from tests.rows import each
 
 LABELS = {

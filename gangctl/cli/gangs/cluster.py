@@ -45,8 +45,7 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.placements import with_placements
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
-from gangctl.readiness.facts import PodFacts, is_followed
-from gangctl.readiness.reading import read_node, read_pod, read_refusal
+from gangctl.readiness.facts import PodFacts, is_followed, read_node, read_pod, read_refusal
 
 T = TypeVar("T")
 _MOST_NAMED: Final = 50

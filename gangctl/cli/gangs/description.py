@@ -29,7 +29,7 @@ from gangctl.cli.gangs.views import (
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
-from gangctl.readiness.reading import unix
+from gangctl.readiness.facts import unix
 from gangctl.readiness.report import Gang, gang_object
 from gangctl.readiness.result import GroupReadiness, Readiness
 

@@ -19,9 +19,8 @@ from gangctl.cli.messages import errors_in
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.errors import InputError
-from gangctl.readiness.facts import PodFacts
+from gangctl.readiness.facts import PodFacts, read_node, read_pod, read_refusal
 from gangctl.readiness.membership import FINISHED
-from gangctl.readiness.reading import read_node, read_pod, read_refusal
 
 DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})

@@ -25,15 +25,16 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.queues import current
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
+    REFUSING_KINDS,
     Collections,
     NodeFacts,
     PodFacts,
     Refused,
     Snapshot,
     assemble,
+    event_seen_at,
     is_followed,
 )
-from gangctl.readiness.reading import REFUSING_KINDS, event_seen_at
 from gangctl.readiness.result import Cause, Readiness
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")

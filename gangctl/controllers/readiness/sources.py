@@ -25,8 +25,7 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.source import RETRY_SECONDS, Source
 from gangctl.kueue.queues import QueueFacts
-from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
-from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
+from gangctl.readiness.facts import REFUSING_KINDS, NodeFacts, PodFacts, Refused, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
 from gangctl.runtime.shards import Share

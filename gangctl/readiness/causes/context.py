@@ -20,9 +20,8 @@ from gangctl.gang.desired import JobProgress, Lifecycle, job_pods_left
 from gangctl.gang.plan import PlannedJob
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, span
-from gangctl.readiness.facts import PodFacts, Snapshot
+from gangctl.readiness.facts import PodFacts, Snapshot, unix
 from gangctl.readiness.membership import Group
-from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause, Readiness
 
 Suggestion = NewType("Suggestion", str)

@@ -18,8 +18,8 @@ from gangctl.gang.desired import Lifecycle, listed, names_another
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import QUICK, Command, Context, Suggestion, counted, oldest, unplaced
+from gangctl.readiness.facts import unix
 from gangctl.readiness.membership import Group
-from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"

@@ -9,9 +9,8 @@ from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LONG, SOON, Command, Context, gated, oldest
-from gangctl.readiness.facts import PodFacts
+from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
-from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause, GangPhase
 
 _KUEUE_GATES: Final = {

@@ -12,7 +12,7 @@ from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
-from gangctl.readiness.reading import unix
+from gangctl.readiness.facts import unix
 from gangctl.readiness.result import Cause
 
 

@@ -14,9 +14,8 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE, QUICK, SOON, Command, Context, Suggestion, counted, gated, oldest
 from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusal
 from gangctl.readiness.causes.objects import about_group, gangs
-from gangctl.readiness.facts import PodFacts
+from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
-from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause
 
 _BACKOFF: Final = 10

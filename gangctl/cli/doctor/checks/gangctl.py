@@ -16,7 +16,7 @@ from gangctl.client.resources import LEASES, NAMESPACES
 from gangctl.controllers.policies import EVALUATION_UNAVAILABLE
 from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.errors import ForbiddenError, NotFoundError, plural
-from gangctl.readiness.reading import unix
+from gangctl.readiness.facts import unix
 from gangctl.runtime.shards import lease_names
 
 _LEASE: Final = "gangctl"

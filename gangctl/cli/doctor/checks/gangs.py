@@ -22,7 +22,7 @@ from gangctl.errors import ClusterUnavailableError, plural
 from gangctl.gang.desired import Lifecycle, desire
 from gangctl.gang.diff import Kind
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.reading import unix
+from gangctl.readiness.facts import unix
 from gangctl.readiness.result import Cause, Readiness
 
 _COUNT: Final = "count/"
