@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Self
 
 from gangctl.errors import one_line
+
+_NORMAL: Final = False
 
 
 class Reason(StrEnum):
     """Stable, CamelCase, safe to match in alerts."""
 
-    WORKLOAD_CREATED = "WorkloadCreated"
-    WORKLOAD_UPDATED = "WorkloadUpdated"
-    WORKLOAD_DELETED = "WorkloadDeleted"
-    POD_GROUP_CREATED = "PodGroupCreated"
-    POD_GROUP_UPDATED = "PodGroupUpdated"
-    POD_GROUP_DELETED = "PodGroupDeleted"
-    COMPOSITE_POD_GROUP_CREATED = "CompositePodGroupCreated"
-    COMPOSITE_POD_GROUP_DELETED = "CompositePodGroupDeleted"
-    GANG_EMPTY = "GangEmpty"
+    is_warning: bool
+    """Whether its events are of type Warning."""
+
+    def __new__(cls, value: str, is_warning: bool = True) -> Self:
+        reason = str.__new__(cls, value)
+        reason._value_ = value
+        reason.is_warning = is_warning
+        return reason
+
+    WORKLOAD_CREATED = "WorkloadCreated", _NORMAL
+    WORKLOAD_UPDATED = "WorkloadUpdated", _NORMAL
+    WORKLOAD_DELETED = "WorkloadDeleted", _NORMAL
+    POD_GROUP_CREATED = "PodGroupCreated", _NORMAL
+    POD_GROUP_UPDATED = "PodGroupUpdated", _NORMAL
+    POD_GROUP_DELETED = "PodGroupDeleted", _NORMAL
+    COMPOSITE_POD_GROUP_CREATED = "CompositePodGroupCreated", _NORMAL
+    COMPOSITE_POD_GROUP_DELETED = "CompositePodGroupDeleted", _NORMAL
+    GANG_EMPTY = "GangEmpty", _NORMAL
     GANG_SPLIT = "GangSplitSequencedStartup"
     GANG_TAIL_BLOCKED = "GangTailBlocked"
     USER_MANAGED = "UserManagedSchedulingGroup"
@@ -31,7 +43,7 @@ class Reason(StrEnum):
     UPSTREAM_SCHEDULING = "UpstreamSchedulingActive"
     UNSUPPORTED_SCHEDULER = "UnsupportedScheduler"
     MIXED_PRIORITY = "MixedPriority"
-    GANG_MAY_SHRINK = "GangMayShrink"
+    GANG_MAY_SHRINK = "GangMayShrink", _NORMAL
     OPTION_DROPPED = "GangOptionDropped"
     UNKNOWN_KEY = "UnknownKey"
     NO_EFFECT = "NoEffect"
@@ -41,12 +53,12 @@ class Reason(StrEnum):
     NEVER_FITS = "NeverFits"
     QUEUE_BLOCKED = "QueueBlocked"
     QUEUE_CONFLICT = "QueueConflict"
-    CHECK_READY = "AdmissionCheckReady"
-    CHECK_PENDING = "AdmissionCheckPending"
+    CHECK_READY = "AdmissionCheckReady", _NORMAL
+    CHECK_PENDING = "AdmissionCheckPending", _NORMAL
     CHECK_RETRY = "AdmissionCheckRetry"
     CHECK_REJECTED = "AdmissionCheckRejected"
 
-    GANG_READY = "GangReady"
+    GANG_READY = "GangReady", _NORMAL
     GANG_DEGRADED = "GangDegraded"
 
     # Why a gang is not ready, most of them also labels of metrics (gangctl/readiness).
@@ -98,50 +110,26 @@ class Reason(StrEnum):
     WORKLOAD_MISSING = "WorkloadMissing"
 
     # Reasons of events on a PathwaysJob (gangctl/pathways); NoEffect, Suspended, Restarting and NameConflict are above.
-    JOBSET_CREATED = "JobSetCreated"
+    JOBSET_CREATED = "JobSetCreated", _NORMAL
     JOBSET_CREATE_FAILED = "JobSetCreateFailed"
     JOBSET_GONE = "JobSetGone"
     INVALID_SPEC = "InvalidSpec"
     SPEC_CHANGE_IGNORED = "SpecChangeIgnored"
     ADMISSION_DENIED = "AdmissionDenied"
-    RESUMED = "Resumed"
+    RESUMED = "Resumed", _NORMAL
     SLICE_LOST = "SliceLost"
-    SLICE_RECOVERED = "SliceRecovered"
-    COMPLETED = "Completed"
+    SLICE_RECOVERED = "SliceRecovered", _NORMAL
+    COMPLETED = "Completed", _NORMAL
     FAILED = "Failed"
     ENV_OVERRIDDEN = "EnvOverridden"
     METADATA_MOVED = "MetadataMoved"
-    GANG_DISABLED = "GangDisabledExclusivePlacement"
+    GANG_DISABLED = "GangDisabledExclusivePlacement", _NORMAL
     GANG_CHOICE = "GangChoice"
     HEAD_MAY_BE_APART = "HeadMayBeApart"
     HEAD_DOES_NOT_FIT = "HeadDoesNotFit"
     FLOATING_IMAGE = "FloatingImage"
     DIRECTORY_MISSING = "DirectoryMissing"
     PRIVILEGED_POD = "PrivilegedPod"
-
-
-_NORMAL = frozenset(
-    {
-        Reason.WORKLOAD_CREATED,
-        Reason.WORKLOAD_UPDATED,
-        Reason.WORKLOAD_DELETED,
-        Reason.POD_GROUP_CREATED,
-        Reason.POD_GROUP_UPDATED,
-        Reason.POD_GROUP_DELETED,
-        Reason.COMPOSITE_POD_GROUP_CREATED,
-        Reason.COMPOSITE_POD_GROUP_DELETED,
-        Reason.GANG_EMPTY,
-        Reason.GANG_MAY_SHRINK,
-        Reason.CHECK_READY,
-        Reason.CHECK_PENDING,
-        Reason.GANG_READY,
-        Reason.JOBSET_CREATED,
-        Reason.RESUMED,
-        Reason.SLICE_RECOVERED,
-        Reason.COMPLETED,
-        Reason.GANG_DISABLED,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,4 +148,4 @@ class Notice:
     @property
     def is_warning(self) -> bool:
         """Whether the event is of type Warning."""
-        return self.reason not in _NORMAL
+        return self.reason.is_warning

@@ -15,8 +15,19 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
 
 from gangctl.controllers.readiness.controller import ReadinessObserver
-from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Lapse, Limits, Queue, queue_of
-from gangctl.readiness.changes import Disruptions, Span, Starts, transition
+from gangctl.readiness.metrics import (
+    OTHERS,
+    THE_OTHERS,
+    Aggregates,
+    Disruptions,
+    Lapse,
+    Limits,
+    Queue,
+    Span,
+    Starts,
+    queue_of,
+    transition,
+)
 from gangctl.readiness.result import Counts, GangPhase, Readiness
 from gangctl.runtime.metrics import Family, Scraped
 

@@ -24,7 +24,7 @@ from gangctl.gang.plan import job_pods, level_of
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_causes
 from gangctl.readiness.facts import Snapshot, unix
-from gangctl.readiness.membership import Group, Totals, members, stages_to_come, totals
+from gangctl.readiness.membership import Group, Totals, members, nth, stages_to_come, totals
 from gangctl.readiness.moments import Life, Traces, shows_readiness, traces
 from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
 
@@ -289,7 +289,7 @@ def _running_group(group: Group, life: Life, *, deleting: bool, recovered: bool)
         since=moments.since(phase, group, sum_, found, life),
         counts=sum_.counts,
         placed_at=moments.placed_at(group, sum_, been, life),
-        first_ready_at=moments.first_ready_at(sum_, life),
+        first_ready_at=(life.before.first_ready_at if life.before else 0) or nth(sum_.ready_at, 1),
         ready_at=moments.ready_at(group, sum_, been, life),
         been_ready=been,
         missing_since=missing if counting else 0,

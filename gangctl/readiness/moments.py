@@ -177,13 +177,6 @@ def placed_at(group: Group, totals: Totals, been_ready: bool, life: Life) -> int
     return 0
 
 
-def first_ready_at(totals: Totals, life: Life) -> int:
-    """When the first pod became ready."""
-    if life.before is not None and life.before.first_ready_at:
-        return life.before.first_ready_at
-    return nth(totals.ready_at, 1)
-
-
 def ready_at(group: Group, totals: Totals, been_ready: bool, life: Life) -> int:
     """When the last pod became ready, the first time in this attempt; 0 before that."""
     if life.before is not None and life.before.ready_at:

@@ -7,10 +7,9 @@ Times are Unix seconds, 0 if there is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Self
 
 from gangctl.api.reportfields import INTERNAL, TIME, Key
 from gangctl.gang.reasons import Reason
@@ -19,31 +18,35 @@ from gangctl.gang.reasons import Reason
 class GangPhase(StrEnum):
     """Stable, CamelCase, in the order of the lifecycle; :attr:`label` in metrics."""
 
-    SUSPENDED = "Suspended"
-    QUEUED = "Queued"
-    GATED = "Gated"
-    PENDING = "Pending"
-    WAITING_FOR_PODS = "WaitingForPods"
-    SCHEDULING = "Scheduling"
-    UNSCHEDULABLE = "Unschedulable"
-    PARTIALLY_PLACED = "PartiallyPlaced"
-    STARTING = "Starting"
-    PARTIALLY_READY = "PartiallyReady"
-    READY = "Ready"
-    DEGRADED = "Degraded"
-    RESTARTING = "Restarting"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
+    sentence: str
+    """Description for users."""
+
+    def __new__(cls, value: str, sentence: str) -> Self:
+        phase = str.__new__(cls, value)
+        phase._value_ = value
+        phase.sentence = sentence
+        return phase
+
+    SUSPENDED = "Suspended", "A user suspended the JobSet, and no queue will start it."
+    QUEUED = "Queued", "It waits in a queue of Kueue."
+    GATED = "Gated", "It is held back: by a gate on the JobSet, or by scheduling gates on its pods."
+    PENDING = "Pending", "It is there, and nothing has been made for it in this cluster yet."
+    WAITING_FOR_PODS = "WaitingForPods", "Fewer pods exist than have to start together."
+    SCHEDULING = "Scheduling", "All pods that have to start together exist, and the scheduler has not decided."
+    UNSCHEDULABLE = "Unschedulable", "The scheduler has looked, and found no place for all of them."
+    PARTIALLY_PLACED = "PartiallyPlaced", "Some pods hold nodes while others that they need have none."
+    STARTING = "Starting", "All pods have nodes; none is ready yet."
+    PARTIALLY_READY = "PartiallyReady", "All pods have nodes; some are ready."
+    READY = "Ready", "All pods that it needs are ready."
+    DEGRADED = "Degraded", "It was ready, and is not any more."
+    RESTARTING = "Restarting", "The JobSet starts anew: pods of the attempt before are on their way out."
+    SUCCEEDED = "Succeeded", "It has finished, with success."
+    FAILED = "Failed", "It has finished, without success."
 
     @property
     def label(self) -> str:
         """Value of the metrics label."""
         return self.value.lower()
-
-    @property
-    def sentence(self) -> str:
-        """Description for users."""
-        return _SENTENCES[self]
 
     @property
     def over(self) -> bool:
@@ -54,25 +57,6 @@ class GangPhase(StrEnum):
     def settled(self) -> bool:
         """Whether no cause is needed: the gang is ready or finished."""
         return self is GangPhase.READY or self.over
-
-
-_SENTENCES: Final[Mapping[GangPhase, str]] = {
-    GangPhase.SUSPENDED: "A user suspended the JobSet, and no queue will start it.",
-    GangPhase.QUEUED: "It waits in a queue of Kueue.",
-    GangPhase.GATED: "It is held back: by a gate on the JobSet, or by scheduling gates on its pods.",
-    GangPhase.PENDING: "It is there, and nothing has been made for it in this cluster yet.",
-    GangPhase.WAITING_FOR_PODS: "Fewer pods exist than have to start together.",
-    GangPhase.SCHEDULING: "All pods that have to start together exist, and the scheduler has not decided.",
-    GangPhase.UNSCHEDULABLE: "The scheduler has looked, and found no place for all of them.",
-    GangPhase.PARTIALLY_PLACED: "Some pods hold nodes while others that they need have none.",
-    GangPhase.STARTING: "All pods have nodes; none is ready yet.",
-    GangPhase.PARTIALLY_READY: "All pods have nodes; some are ready.",
-    GangPhase.READY: "All pods that it needs are ready.",
-    GangPhase.DEGRADED: "It was ready, and is not any more.",
-    GangPhase.RESTARTING: "The JobSet starts anew: pods of the attempt before are on their way out.",
-    GangPhase.SUCCEEDED: "It has finished, with success.",
-    GangPhase.FAILED: "It has finished, without success.",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 from gangctl import cli
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.readiness.aggregates import Limits
 from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.metrics import Limits
 
 GANGS: Final = 20
 """More have no series of their own."""

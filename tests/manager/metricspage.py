@@ -15,8 +15,8 @@ from gangctl.gang.plan import Level
 from gangctl.manager import readinessmetrics as gangs
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
 from gangctl.pathways.status import Phase
-from gangctl.readiness.aggregates import OTHERS, Limits
 from gangctl.readiness.causes import PROMISES, TIERS
+from gangctl.readiness.metrics import OTHERS, Limits
 from gangctl.readiness.result import GangPhase
 from gangctl.runtime.metrics import Family
 from gangctl.runtime.shards import MOST_SHARDS

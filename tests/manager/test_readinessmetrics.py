@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from gangctl.gang.reasons import Reason
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.readiness.aggregates import OTHERS, Limits
+from gangctl.readiness.metrics import OTHERS, Limits
 from gangctl.readiness.result import Counts, GangPhase, Readiness
 from gangctl.runtime.probes import ProbeServer
 from tests.manager import metricspage

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Blocked, Limits, Queue, queue_of
+from gangctl.readiness.metrics import OTHERS, THE_OTHERS, Aggregates, Blocked, Limits, Queue, queue_of
 from gangctl.readiness.result import Counts, GangPhase, Readiness
 from tests.readiness.standings import cause, standing, standings
 

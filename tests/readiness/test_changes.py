@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.changes import Disruptions, transition
+from gangctl.readiness.metrics import Disruptions, transition
 from gangctl.readiness.result import GangPhase, Readiness
 from tests.readiness.standings import standing
 from tests.rows import each

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.readiness.aggregates import Oldest
+from gangctl.readiness.metrics import Oldest
 
 moves = st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 20)), max_size=200)
 

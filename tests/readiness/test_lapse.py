@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.readiness.aggregates import Lapse
+from gangctl.readiness.metrics import Lapse
 
 moves = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c", ""]), st.integers(0, 9)), max_size=40)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.readiness.changes import Measured, Span, Starts
+from gangctl.readiness.metrics import Measured, Span, Starts
 from gangctl.readiness.result import GangPhase, Readiness
 from tests.readiness.standings import standing
 

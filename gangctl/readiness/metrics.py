@@ -1,8 +1,10 @@
-"""Counts of gangs by phase, queue and cause, updated with each change: the values of gauges.
+"""What metrics say of gangs: how many there are by phase, queue and cause; disturbances, and durations of starts.
 
 The cost of a change does not depend on the number of gangs. The number of series is limited on reading: the first keys
 keep their own rows while they exist, the others share one row of :data:`OTHERS`, and a freed row goes to the key that
 has waited longest. So the sums are always exact.
+
+Nothing is measured twice: not when a gang becomes ready again, and not by a new leader for events before it led.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
+from enum import Enum
 from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -156,17 +159,11 @@ class Row:
         """The sum of their pods."""
         return Counts(*self.sums)
 
-    def add(self, readiness: Readiness) -> None:
-        """Add one gang."""
-        self.phases[readiness.phase] += 1
-        self._sum(readiness.counts, 1)
-        self.gangs += 1
-
-    def remove(self, readiness: Readiness) -> None:
-        """Remove one gang."""
-        _less(self.phases, readiness.phase)
-        self._sum(readiness.counts, -1)
-        self.gangs -= 1
+    def add(self, readiness: Readiness, sign: int = 1) -> None:
+        """Add one gang, or remove it if ``sign`` is -1."""
+        _count(self.phases, readiness.phase, sign)
+        self._sum(readiness.counts, sign)
+        self.gangs += sign
 
     def merge(self, other: Row) -> None:
         """Add the counts of ``other``."""
@@ -277,13 +274,13 @@ class Aggregates:
             row = self._rows[queue] = Row()
             self._came("queues", len(self._rows))
         row.add(now)
-        if (blocked := _blocked(now)) is not None:
-            reason, since = blocked
-            if (oldest := self._blocked.get((queue, reason))) is None:
-                oldest = self._blocked[queue, reason] = Oldest()
+        if (blocked := next((cause for cause in now.causes if cause.blocking), None)) is not None:
+            if (oldest := self._blocked.get((queue, blocked.reason))) is None:
+                oldest = self._blocked[queue, blocked.reason] = Oldest()
                 self._came("reasons", len(self._blocked))
-            oldest.put(now.key, since)
-        for cause in _lost(now):
+            oldest.put(now.key, blocked.since or now.since)
+        if now.lost is not None:
+            cause = now.lost.reason
             self._lost[now.namespace, cause] += 1
             if now.namespace not in self._namespaces:
                 self._came("namespaces", len(self._namespaces) + 1)
@@ -294,18 +291,21 @@ class Aggregates:
             del self._gangs[counted.key]
         queue = queue_of(counted)
         row = self._rows[queue]
-        row.remove(counted)
+        row.add(counted, -1)
         if not row.gangs:
             del self._rows[queue]
-        blocked = _blocked(counted)
-        if blocked is not None and not _keeps(now, queue, blocked[0]):
-            oldest = self._blocked[queue, blocked[0]]
+        reason = counted.blocked_by
+        # With the same count as before it was already added again.
+        kept = now is not None and queue_of(now) == queue and now.blocked_by is reason
+        if reason is not None and not kept:
+            oldest = self._blocked[queue, reason]
             oldest.remove(counted.key)
             if not oldest:
-                del self._blocked[queue, blocked[0]]
-        for cause in _lost(counted):
-            _less(self._lost, (counted.namespace, cause))
-            _less(self._namespaces, counted.namespace)
+                del self._blocked[queue, reason]
+        if counted.lost is not None:
+            cause = counted.lost.reason
+            _count(self._lost, (counted.namespace, cause), -1)
+            _count(self._namespaces, counted.namespace, -1)
 
     def _came(self, what: str, how_many: int) -> None:
         if how_many > getattr(self.limits, what):
@@ -317,23 +317,123 @@ def queue_of(readiness: Readiness) -> Queue:
     return Queue(readiness.namespace, readiness.local_queue, readiness.cluster_queue)
 
 
-def _blocked(readiness: Readiness) -> tuple[Reason, int] | None:
-    """The cause and its start; the start of the phase if that is unknown."""
-    cause = next((cause for cause in readiness.causes if cause.blocking), None)
-    return (cause.reason, cause.since or readiness.since) if cause is not None else None
-
-
-def _keeps(now: Readiness | None, queue: Queue, reason: Reason) -> bool:
-    """Whether the count is the same as before: then it was already added again."""
-    return now is not None and queue_of(now) == queue and now.blocked_by is reason
-
-
-def _lost(readiness: Readiness) -> Iterator[Reason]:
-    if readiness.lost is not None:
-        yield readiness.lost.reason
-
-
-def _less(counter: Counter[K], key: K) -> None:
-    counter[key] -= 1
+def _count(counter: Counter[K], key: K, sign: int) -> None:
+    """Without the keys that are gone."""
+    counter[key] += sign
     if not counter[key]:
         del counter[key]
+
+
+VAGUE: Final = frozenset(
+    {Reason.NOT_READY, Reason.STARTING, Reason.PODS_MISSING, Reason.PODS_TERMINATING, Reason.UNKNOWN}
+)
+"""Reasons that describe the first symptom of a disturbance, not its origin."""
+
+
+class Disruptions:
+    """Detects once that a ready gang is no longer ready, with the reason found."""
+
+    def __init__(self) -> None:
+        """Start without disturbances."""
+        self._open: dict[Key, Reason] = {}
+        """Disturbed gangs with only a vague reason."""
+
+    def stands(self, before: Readiness | None, now: Readiness | None) -> Reason | None:
+        """The reason of a disturbance to count now."""
+        stated = now or before
+        if stated is None:
+            return None
+        if now is None or now.phase.settled:
+            return self._open.pop(stated.key, None)
+        if before is not None and before.phase is GangPhase.READY:
+            self._open[now.key] = Reason.UNKNOWN
+        if now.key not in self._open:
+            return None
+        reason = now.reason or Reason.UNKNOWN
+        if reason in VAGUE:
+            self._open[now.key] = reason
+            return None
+        del self._open[now.key]
+        return reason
+
+
+def transition(before: Readiness | None, now: Readiness | None) -> tuple[GangPhase, GangPhase] | None:
+    """Old and new phase of a JobSet; None if it is unchanged, new or gone."""
+    if before is None or now is None or before.uid != now.uid or before.phase is now.phase:
+        return None
+    return before.phase, now.phase
+
+
+class Span(Enum):
+    """Measured durations of a start."""
+
+    TO_SCHEDULED = "from creation to the last node"
+    TO_READY = "from creation to the last ready pod"
+    ADMITTED_TO_READY = "from admission to the last ready pod"
+    SPREAD = "from the first ready pod to the last"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One duration of one gang, in seconds."""
+
+    span: Span
+    seconds: int
+
+
+@dataclass(slots=True)
+class _Measurements:
+    """Durations of one JobSet that were measured, possibly by another leader."""
+
+    uid: str
+    scheduled: bool = False
+    ready: bool = False
+    admitted_at: int = -1
+    """The last measured admission."""
+    start: tuple[int, int] = (-1, -1)
+    """The last measured start: attempt and admission."""
+
+
+class Starts:
+    """Measures starts: once for each JobSet from its creation, once for each admission, and the spread of each attempt.
+
+    A restarted JobSet is not measured from its creation, unless it has never been ready.
+    """
+
+    def __init__(self, since: float) -> None:
+        """Measure events after ``since``, Unix seconds: when this replica became the leader."""
+        # Times of Kubernetes are in whole seconds.
+        self._since = int(since)
+        self._known: dict[Key, _Measurements] = {}
+
+    def forget(self, key: Key) -> None:
+        """Remove a deleted JobSet."""
+        self._known.pop(key, None)
+
+    def stands(self, now: Readiness) -> list[Measured]:
+        """The durations to record for the present state of a gang."""
+        known = self._known.get(now.key)
+        if known is None or known.uid != now.uid:
+            known = self._known[now.key] = _Measurements(now.uid)
+            if now.attempt:
+                # The result of earlier attempts is unknown.
+                known.scheduled = known.ready = True
+                known.admitted_at = now.admitted_at
+        spans: list[tuple[Span, int, int]] = []
+        start = now.attempt, now.admitted_at
+        if now.placed_at and not known.scheduled:
+            known.scheduled = True
+            spans.append((Span.TO_SCHEDULED, now.created_at, now.placed_at))
+        if now.ready_at:
+            if not known.ready:
+                spans.append((Span.TO_READY, now.created_at, now.ready_at))
+            if known.admitted_at != now.admitted_at <= now.ready_at:
+                known.admitted_at = now.admitted_at
+                spans.append((Span.ADMITTED_TO_READY, now.admitted_at, now.ready_at))
+            if known.start != start:
+                spans.append((Span.SPREAD, now.first_ready_at, now.ready_at))
+            known.ready, known.start = True, start
+        elif now.been_ready:
+            known.ready, known.admitted_at, known.start = True, now.admitted_at, start
+        # Both ends are known, and this replica observed the end.
+        return [Measured(span, max(0, end - begin)) for span, begin, end in spans if begin and end >= self._since]
