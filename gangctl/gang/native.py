@@ -75,10 +75,8 @@ def _jobset_wide(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
     if not members:
         return {}
     if len(members) == 1 or is_sequenced(jobset, members):
-        modes = [GangMode.GANG if mode is None else None for mode in config.replicated_jobs]
-        return {
-            "replicatedJobs": [_entry(rj, mode, config.options) for (rj, _), mode in zip(pairs, modes, strict=True)]
-        }
+        entries = [_entry(rj, GangMode.GANG if mode is None else None, config.options) for rj, mode in pairs]
+        return {"replicatedJobs": entries}
     together = {"targetReplicatedJobs": [rj.name for rj in members], **_policy(config.options)}
     apart = [_entry(rj, None, config.options) for rj, mode in pairs if mode is not None]
     return {"replicatedJobs": [together, *apart]}

@@ -215,26 +215,25 @@ def stored_stamps(jobset: JobSet) -> tuple[tuple[Stamp | None, ...], tuple[Field
     return tuple(stamps), tuple(errors)
 
 
-def _template(name: str, pods: int, first: ReplicatedJob, config: GangConfig) -> Template:
-    """The template of a gang with ``pods`` pods, with its own options or those of all."""
-    gang, key = config.gang(name), config.topology_key(name)
-    if gang is None:
-        return Template(name, pods, first.priority_class, key, config.options.disruption or "")
-    count = min(gang.min_count or pods, pods)
-    return Template(name, count, first.priority_class, key, gang.disruption or "", gang.claims())
-
-
 def _templates(jobset: JobSet, stamps: Sequence[Stamp | None], config: GangConfig) -> dict[str, Template]:
-    """Templates in ReplicatedJob order by name; those without pods are left out."""
-    members: dict[str, list[ReplicatedJob]] = {}
+    """Templates in ReplicatedJob order by name, with options of their own or those of all; none without pods."""
+    firsts: dict[str, ReplicatedJob] = {}
     sizes: dict[str, int] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
         if stamp is None or rj.replicas == 0:
             continue
         pods = job_pods(rj) if stamp.scope is Scope.JOB else replicated_job_pods(rj)
-        members.setdefault(stamp.template, []).append(rj)
+        firsts.setdefault(stamp.template, rj)
         sizes[stamp.template] = sizes.get(stamp.template, 0) + pods
-    return {name: _template(name, sizes[name], group[0], config) for name, group in members.items() if sizes[name] > 0}
+    templates = {}
+    for name, first in firsts.items():
+        gang, key, pods = config.gang(name), config.topology_key(name), sizes[name]
+        disruption = (config.options if gang is None else gang).disruption or ""
+        count = pods if gang is None else min(gang.min_count or pods, pods)
+        if pods > 0:
+            claims = gang.claims() if gang is not None else ()
+            templates[name] = Template(name, count, first.priority_class, key, disruption, claims)
+    return templates
 
 
 def make_plan(

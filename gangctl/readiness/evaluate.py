@@ -226,7 +226,8 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
         life = Life(begun, jobset.restarts, now, known.get(group.name))
         found.append(_running_group(group, life, deleting=jobset.deleting, recovered=recovered))
     stages = stages_to_come(jobset, snapshot.jobs)
-    to_come = {group.name for group in groups if stages and not group.pods and stages.issuperset(group.replicated_jobs)}
+    waiting = [group for group in groups if not group.pods and stages.keys() >= set(group.replicated_jobs)]
+    to_come = {group.name for group in waiting} if stages else ()
     return found, *rolled_up(found, to_come)
 
 

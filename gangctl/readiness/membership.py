@@ -7,7 +7,8 @@ older than the JobSet. If any ReplicatedJob has a gang, pods of those without on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
@@ -22,30 +23,27 @@ from gangctl.readiness.facts import PodFacts, Snapshot, unix
 from gangctl.readiness.result import Counts
 
 
-def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> frozenset[str]:
-    """Names of the ReplicatedJobs whose startup stage has not begun in this attempt.
+def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> Mapping[str, Sequence[str]]:
+    """ReplicatedJobs whose startup stage has not begun in this attempt, with the unfinished ones that they wait for.
 
-    They have no Job while an earlier one has not finished: JobSet creates all Jobs of a stage when it begins.
+    They have no Job while an earlier one has not finished: JobSet creates all Jobs of a stage when it begins. The
+    required status of a dependsOn is not stored, so one that waits for a ready one may wait for its end.
     """
     if not jobset.in_order and not any(rj.depends_on for rj in jobset.replicated_jobs):
-        return frozenset()
-    begun: set[str] = set()
-    complete: dict[str, int] = {}
-    for job in jobs:
-        if job.jobset_uid == jobset.uid and not job.deleting and job.attempt >= jobset.restarts:
-            begun.add(job.replicated_job)
-            complete[job.replicated_job] = complete.get(job.replicated_job, 0) + job.complete
-    unfinished = {rj.name for rj in jobset.replicated_jobs if complete.get(rj.name, 0) < rj.replicas}
-    to_come: set[str] = set()
-    earlier: list[str] = []
+        return {}
+    present = [j for j in jobs if j.jobset_uid == jobset.uid and not j.deleting and j.attempt >= jobset.restarts]
+    begun = {job.replicated_job for job in present}
+    complete = Counter(job.replicated_job for job in present if job.complete)
+    unfinished = {rj.name for rj in jobset.replicated_jobs if complete[rj.name] < rj.replicas}
+    waits: dict[str, Sequence[str]] = {}
+    before: list[str] = []
     for rj in jobset.replicated_jobs:
-        first = earlier if jobset.in_order else rj.depends_on
-        if rj.name not in begun and any(name in unfinished for name in first):
-            to_come.add(rj.name)
-        if rj.name in unfinished and not earlier:
-            # One unfinished ReplicatedJob delays all later ones.
-            earlier.append(rj.name)
-    return frozenset(to_come)
+        first = list(before) if jobset.in_order else [name for name in rj.depends_on if name in unfinished]
+        if first and rj.name not in begun:
+            waits[rj.name] = first
+        if rj.name in unfinished:
+            before.append(rj.name)
+    return waits
 
 
 JobKey = tuple[str, int]
@@ -221,7 +219,7 @@ def _group(
     draft: _Draft,
     replicated_jobs: Mapping[str, ReplicatedJob],
     unlinked: frozenset[JobKey],
-    to_come: frozenset[str],
+    to_come: Collection[str],
 ) -> Group:
     restarts = snapshot.jobset.restarts
     jobs: list[JobProgress] = []

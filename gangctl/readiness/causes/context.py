@@ -132,22 +132,12 @@ class Context:
         generation = self.snapshot.api.generation
         return None if generation is None else generation.capabilities
 
-    @property
-    def suspended(self) -> bool:
-        """Whether its pods must not run now."""
-        return self.snapshot.jobset.suspend
-
     @cached_property
     def runs(self) -> bool:
         """Whether its pods should exist now."""
         jobset = self.snapshot.jobset
         untouched = self.snapshot.assessment.lifecycle is Lifecycle.UNTOUCHED
         return not (jobset.suspend or jobset.deleting or jobset.finished or untouched)
-
-    @property
-    def pods(self) -> Sequence[PodFacts]:
-        """Of all groups here, those of this attempt that are neither finished nor being deleted."""
-        return [pod for group in self.groups for pod in group.pods]
 
     @cached_property
     def expected(self) -> Mapping[str, Sequence[Expected]]:

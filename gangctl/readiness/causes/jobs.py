@@ -27,26 +27,13 @@ def _there(group: Group) -> Counter[JobKey]:
     return Counter((pod.replicated_job, pod.job_index) for pod in (*group.pods, *group.leaving, *group.earlier))
 
 
-def _stages(context: Context) -> Mapping[str, tuple[str, ...]]:
-    """ReplicatedJobs whose startup stage has not begun, with those that they wait for.
-
-    The required status of a dependsOn is not stored, so one that waits for a ready one may wait for its end.
-    A stage has also begun if one of its Jobs was denied.
-    """
-    jobset, jobs = context.snapshot.jobset, context.snapshot.jobs
+def _stages(context: Context) -> Mapping[str, Sequence[str]]:
+    """Startup stages that have not begun; one has also begun if one of its Jobs was denied."""
     refused = {_job_name(refused) for refused in context.snapshot.refused if refused.kind == "JobSet"}
     begun = {job.replicated_job for group in context.groups for job in group.planned if job.name in refused}
-    to_come = stages_to_come(jobset, jobs) - begun
-    complete = Counter(job.replicated_job for job in jobs if job.complete and job.attempt >= jobset.restarts)
-    unfinished = {rj.name for rj in jobset.replicated_jobs if complete[rj.name] < rj.replicas}
-    waits: dict[str, tuple[str, ...]] = {}
-    before: list[str] = []
-    for rj in jobset.replicated_jobs:
-        if rj.name in to_come and rj.replicas:
-            needed = before if jobset.in_order else rj.depends_on
-            waits[rj.name] = tuple(name for name in needed if name in unfinished)
-        before.append(rj.name)
-    return waits
+    waits = stages_to_come(context.snapshot.jobset, context.snapshot.jobs)
+    sized = {rj.name for rj in context.snapshot.jobset.replicated_jobs if rj.replicas}
+    return {name: first for name, first in waits.items() if name in sized - begun}
 
 
 def _job_name(refused: Refused) -> str:

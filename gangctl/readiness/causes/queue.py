@@ -205,12 +205,12 @@ def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload,
             yield from _admitted(context, workload, status)
         case Phase.EVICTING:
             yield _evicting(context, workload, status)
-        case phase if phase in _WAITS and not (phase is Phase.FAILED and not context.suspended):
+        case phase if phase in _WAITS and not (phase is Phase.FAILED and not context.snapshot.jobset.suspend):
             reason, blocking, message, remedy = _WAITS[phase]
             yield context.cause(
                 reason,
                 message,
-                evidence=[f'LocalQueue "{facts.local_queue}"', *_status_detail(status), *_kueue_conditions(workload)],
+                evidence=[f'LocalQueue "{facts.local_queue}"', status.detail, *_kueue_conditions(workload)],
                 remedy=remedy,
                 command=context.suggest(Command.FIT)
                 if reason is Reason.WAITING_FOR_QUOTA and facts.queues_known
@@ -221,10 +221,6 @@ def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload,
             )
         case _:
             return
-
-
-def _status_detail(status: Status) -> list[str]:
-    return [status.detail] if status.detail else []
 
 
 def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
@@ -263,7 +259,7 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
     yield context.cause(
         Reason.WAITING_FOR_CHECK,
         f"it holds quota, and waits for admission check {names}" if names else "it holds quota, and is about to start",
-        evidence=[*states, *_status_detail(status)],
+        evidence=[*states, status.detail],
         remedy="put right what the check says: Kueue gives the quota back, and queues it again" if refused else remedy,
         command=command,
         pods=_pods(context),
@@ -274,7 +270,7 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
 
 def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
     """Admitted, and still suspended: Kueue is about to unsuspend it."""
-    if not context.suspended:
+    if not context.snapshot.jobset.suspend:
         return
     since = unix(status.since)
     late = context.late(since, SOON)
