@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,6 +40,10 @@ class _Refused:
     refusal: Refusal
 
 
+_Texts = tuple[str, Sequence[str], str, Suggestion]
+"""Message, evidence, remedy and command of a cause."""
+
+
 def _refused_groups(context: Context) -> Iterator[_Refused]:
     for group in context.groups:
         waiting = [pod for pod in group.pods if not pod.node]
@@ -72,17 +76,19 @@ def refused(context: Context) -> Iterator[Cause]:
         buckets.setdefault((reason, short), []).append(held)
     for (reason, short), found in buckets.items():
         found.sort(key=lambda held: held.group.name)
-        match reason:
-            case Reason.PRIORITY_MISMATCH:
-                yield _priority(context, found)
-            case Reason.SCHEDULER_BACKOFF:
-                yield _backoff(context, found)
-            case Reason.TOPOLOGY_TOO_SMALL:
-                yield _topology(context, found, short)
-            case Reason.SCHEDULER_ERROR:
-                yield _error(context, found, short)
-            case _:
-                yield _unschedulable(context, found, short)
+        message, evidence, remedy, command = _TELLERS[reason](context, found, short)
+        since = oldest(held.since for held in found)
+        yield context.cause(
+            reason,
+            message,
+            evidence=evidence,
+            remedy=remedy,
+            command=command,
+            groups=[held.group for held in found],
+            pods=_pods(found),
+            since=since,
+            blocking=reason is not Reason.SCHEDULER_BACKOFF or context.late(since, _FLUSH + _BACKOFF),
+        )
 
 
 def _reason(context: Context, each: _Refused) -> Reason:
@@ -111,7 +117,7 @@ def _priorities(context: Context, group: Group) -> set[int]:
 
 def _messages(found: Sequence[_Refused]) -> list[str]:
     """The scheduler's messages, those about nodes first."""
-    messages = sorted({message for each in found for message in each.messages if message})
+    messages = sorted({message for held in found for message in held.messages if message})
     return [f"scheduler: {message}" for message in sorted(messages, key=of_the_group)[:3]]
 
 
@@ -122,11 +128,11 @@ def _composite(context: Context) -> list[str]:
 
 
 def _pods(found: Sequence[_Refused]) -> int:
-    return sum(len(each.pods) for each in found)
+    return sum(len(held.pods) for held in found)
 
 
 def _describe(context: Context, found: Sequence[_Refused]) -> Suggestion:
-    pods = [pod for each in found for pod in each.pods]
+    pods = [pod for held in found for pod in held.pods]
     telling = [pod for pod in pods if pod.refusal and not of_the_group(pod.refusal)]
     return context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in telling or pods))
 
@@ -136,26 +142,17 @@ def _who(found: Sequence[_Refused]) -> str:
     return f"{plural(count, 'pod')} of {found[0].group.name}" if len(found) == 1 else plural(count, "pod")
 
 
-def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> Cause:
-    since = oldest(each.since for each in found)
-    together = " together" if any(each.group.scope is not None for each in found) else ""
+def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
+    since, refusal = oldest(held.since for held in found), found[0].refusal
+    together = " together" if any(held.group.scope is not None for held in found) else ""
     never = _never(context)
     message = never or f"the scheduler finds no nodes for {_who(found)}{together}"
-    return context.cause(
-        Reason.UNSCHEDULABLE,
+    first = f"refused for the first time {context.ago(since)}" if since else ""
+    return (
         message + ((f" ({short})" if never else f": {short}") if short else ""),
-        evidence=[
-            *_messages(found),
-            *_composite(context),
-            *([f"refused for the first time {context.ago(since)}"] if since else []),
-        ],
-        remedy=_help(found[0].refusal, never=bool(never)),
-        command=_compare(context, found)
-        if _is_short(found[0].refusal, never=bool(never))
-        else _describe(context, found),
-        groups=[each.group for each in found],
-        pods=_pods(found),
-        since=since,
+        [*_messages(found), *_composite(context), first],
+        _help(refusal, never=bool(never)),
+        _compare(context, found) if _is_short(refusal, never=bool(never)) else _describe(context, found),
     )
 
 
@@ -196,7 +193,7 @@ def _help(refusal: Refusal, *, never: bool) -> str:
     return "; ".join(helps) or "see what the scheduler says of single pods; all of a gang have to fit at once"
 
 
-def _topology(context: Context, found: Sequence[_Refused], short: str) -> Cause:
+def _topology(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
     first = found[0]
     key, refusal = _topology_key(first.group), first.refusal
     never = _never(context)
@@ -213,77 +210,61 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> Cause:
             "pods of a gang"
         )
         remedy = "wait until one such domain has room, make the gang smaller, or use a topologyKey with larger domains"
-    since = oldest(each.since for each in found)
-    return context.cause(
-        Reason.TOPOLOGY_TOO_SMALL,
-        message,
-        evidence=[
-            *([f"in the domain tried first: {short}"] if refusal.short else []),
-            *_messages(found),
-            *_composite(context),
-        ],
-        remedy=remedy,
-        command=command,
-        groups=[each.group for each in found],
-        pods=_pods(found),
-        since=since,
-    )
+    tried = f"in the domain tried first: {short}" if refusal.short else ""
+    return message, [tried, *_messages(found), *_composite(context)], remedy, command
 
 
-def _error(context: Context, found: Sequence[_Refused], short: str) -> Cause:
-    invalid = any(each.reasons & _INVALID for each in found)
+def _error(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
+    invalid = any(held.reasons & _INVALID for held in found)
     what = f"finds the group of {_who(found)} invalid" if invalid else f"fails on {_who(found)}"
-    return context.cause(
-        Reason.SCHEDULER_ERROR,
+    return (
         f"the scheduler {what}: {short or 'it does not say why'}",
-        evidence=_messages(found),
-        remedy="put right what it says; an error of the scheduler itself is in its log",
-        command=_describe(context, found),
-        groups=[each.group for each in found],
-        pods=_pods(found),
-        since=oldest(each.since for each in found),
+        _messages(found),
+        "put right what it says; an error of the scheduler itself is in its log",
+        _describe(context, found),
     )
 
 
-def _backoff(context: Context, found: Sequence[_Refused]) -> Cause:
+def _backoff(context: Context, found: Sequence[_Refused], _short: str) -> _Texts:
     """It was rejected, but would fit now: this should not last long."""
-    since = oldest(each.since for each in found)
-    return context.cause(
-        Reason.SCHEDULER_BACKOFF,
+    since = oldest(held.since for held in found)
+    remedy = (
+        f"wait: it tries again within {_BACKOFF} s of what may help, and after {_FLUSH // 60} minutes in any case; if "
+        "it goes on refusing, something counts that gangctl does not see, such as volumes or affinity"
+    )
+    return (
         f"the scheduler has refused {_who(found)}, and by gangctl's count there is room now",
-        evidence=[f"refused for the first time {context.ago(since)}", *_messages(found)],
-        remedy=f"wait: it tries again within {_BACKOFF} s of what may help, and after {_FLUSH // 60} minutes in any "
-        "case; if it goes on refusing, something counts that gangctl does not see, such as volumes or affinity",
-        command=_describe(context, found),
-        groups=[each.group for each in found],
-        pods=_pods(found),
-        since=since,
-        blocking=context.late(since, _FLUSH + _BACKOFF),
+        [f"refused for the first time {context.ago(since)}", *_messages(found)],
+        remedy,
+        _describe(context, found),
     )
 
 
-def _priority(context: Context, found: Sequence[_Refused]) -> Cause:
+def _priority(context: Context, found: Sequence[_Refused], _short: str) -> _Texts:
     evidence = []
-    for each in found[:3]:
-        pods = _priorities(context, each.group)
-        have = each.group.pod_group
+    for held in found[:3]:
+        pods, have = _priorities(context, held.group), held.group.pod_group
         if pods and have is not None:
             named = f" of {have.priority_class}" if have.priority_class else " of no class"
             evidence.append(
-                f"group {each.group.name} has priority {have.priority}{named}, its pods have "
+                f"group {held.group.name} has priority {have.priority}{named}, its pods have "
                 f"{listed(str(number) for number in pods)}"
             )
-    return context.cause(
-        Reason.PRIORITY_MISMATCH,
-        "the scheduler refuses a gang whose pods have another priority than their PodGroup",
-        evidence=[*evidence, *_messages(found)],
-        remedy="both are fixed once made: give all pods of the gang one priorityClassName, leave spec.priority to the "
-        "cluster, and create the JobSet again; a changed PriorityClass or global default does this, too",
-        command=context.suggest(Command.PRIORITIES),
-        groups=[each.group for each in found],
-        pods=_pods(found),
-        since=oldest(each.since for each in found),
+    message = "the scheduler refuses a gang whose pods have another priority than their PodGroup"
+    remedy = (
+        "both are fixed once made: give all pods of the gang one priorityClassName, leave spec.priority to the "
+        "cluster, and create the JobSet again; a changed PriorityClass or global default does this, too"
     )
+    return message, [*evidence, *_messages(found)], remedy, context.suggest(Command.PRIORITIES)
+
+
+_TELLERS: Final[Mapping[Reason, Callable[[Context, Sequence[_Refused], str], _Texts]]] = {
+    Reason.UNSCHEDULABLE: _unschedulable,
+    Reason.TOPOLOGY_TOO_SMALL: _topology,
+    Reason.SCHEDULER_ERROR: _error,
+    Reason.SCHEDULER_BACKOFF: _backoff,
+    Reason.PRIORITY_MISMATCH: _priority,
+}
 
 
 def scheduler_silent(context: Context) -> Iterator[Cause]:
