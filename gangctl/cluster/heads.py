@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.order import is_queued
-from gangctl.kueue.queues import Head, find_head
+from gangctl.kueue.queues import Head, find_head, is_queued
 
 if TYPE_CHECKING:
     from gangctl.cluster.queues import Queues

@@ -21,12 +21,11 @@ from gangctl.fit.clusterstate import FitRequest, Held, Snapshot
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import fit
 from gangctl.kueue.amounts import age
-from gangctl.kueue.blocked import Blocked, blocked, selects
+from gangctl.kueue.blocked import Blocked, Owner, Stuck, blocked, selects, stuck_workload, without_workload
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import QueueFacts, current, pods_ready_seconds
 from gangctl.kueue.states import phase_of
-from gangctl.kueue.stuck import Owner, Stuck, stuck_workload, without_workload
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""

@@ -17,7 +17,7 @@ from typing import Final
 from gangctl.fit.tree import Node, Pair, plus
 from gangctl.kueue.amounts import moment
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.order import queued_at
+from gangctl.kueue.queues import queued_at
 
 LOWEST: Final = -(2**31) - 1
 """Below the priority of every workload: what is preempted for it is preempted for any."""

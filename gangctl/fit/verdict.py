@@ -40,14 +40,12 @@ from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Waiting, starts
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.blocked import blocked, selects, unresolved
+from gangctl.kueue.blocked import JOBSET_FRAMEWORK, blocked, selects, unresolved
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE
 from gangctl.kueue.objects import ELSEWHERE, Amounts, ClusterQueue, QueuedWorkload
-from gangctl.kueue.order import queued_at
-from gangctl.kueue.queues import MOST_PODSETS
-from gangctl.kueue.stuck import JOBSET_FRAMEWORK
+from gangctl.kueue.queues import MOST_PODSETS, queued_at
 
 __all__ = ["FitRequest", "fit"]
 _MOST_HOLDERS: Final = 50

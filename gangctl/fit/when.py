@@ -24,7 +24,7 @@ from gangctl.fit.search import Demand, pairs_of
 from gangctl.fit.tree import Pair
 from gangctl.kueue.amounts import span
 from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import in_order, queued_at
+from gangctl.kueue.queues import in_order, queued_at
 from gangctl.kueue.states import Phase, phase_of
 
 BUDGET: Final = 12_000

@@ -94,7 +94,7 @@ class Reason(StrEnum):
     RESTARTING = "Restarting"
     UNKNOWN = "Unknown"
 
-    # Kueue problems that need an action (gangctl.kueue.stuck), beside QueueBlocked.
+    # Kueue problems that need an action (gangctl.kueue.blocked), beside QueueBlocked.
     FAILED_TO_START = "FailedToStart"
     DEACTIVATED = "Deactivated"
     PODS_NOT_READY = "PodsNotReady"

@@ -1,16 +1,30 @@
-"""Why a queue admits nothing at present, for any request; ``never`` is not one of these.
+"""Why a JobSet does not get on in Kueue: a queue that admits nothing, and problems that do not end by themselves.
 
-The result is the first reason in Kueue's own order: others show only after it is fixed.
+A queue is closed to any request, so ``never`` is no reason for it. The result is the first reason in Kueue's own order:
+others show only after it is fixed. A problem has a name, evidence and a remedy: it is of one object, a Workload or a
+JobSet without one. Waiting for quota is not a problem: it ends when others finish.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from gangctl.api.labelselector import holds
-from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, SelectorTerm
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.amounts import TimeFormat, age, moment, span
+from gangctl.kueue.objects import (
+    AdmissionCheck,
+    ClusterQueue,
+    LocalQueue,
+    QueuedWorkload,
+    ResourceFlavor,
+    SelectorTerm,
+)
+from gangctl.kueue.states import DEACTIVATED, FAILED_TO_START, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
 
 
 class Blockage(StrEnum):
@@ -81,9 +95,10 @@ def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
         )
     # "Stopped" is from before stopPolicy was removed; Kueue updates the condition soon.
     if queue.active is not None and not queue.active.status and queue.active.reason != "Stopped":
+        why = queue.active.message.removeprefix("Can't admit new workloads: ").rstrip(".") or "it does not say why"
         return Blocked(
             Blockage.CLUSTER_QUEUE_INACTIVE,
-            f'ClusterQueue "{queue.name}" is inactive ({queue.active.reason}): {_sentence(queue.active.message)}',
+            f'ClusterQueue "{queue.name}" is inactive ({queue.active.reason}): {why}',
         )
     return None
 
@@ -99,26 +114,22 @@ def unresolved(
     ``topologies`` are names of those that exist, None if they are unknown or not needed. A missing object counts only
     if Kueue has not written the Active condition yet, as in files.
     """
-    names = [each.name for group in queue.groups for each in group.flavors]
+    names = [quotas.name for group in queue.groups for quotas in group.flavors]
     missing = [f'ResourceFlavor "{name}"' for name in dict.fromkeys(names) if flavor(name) is None]
     if topologies is not None:
         named = [known.topology for name in names if (known := flavor(name)) is not None and known.topology]
         missing += [f'Topology "{name}"' for name in named if name not in topologies]
     missing += [f'AdmissionCheck "{use.name}"' for use in queue.checks if check(use.name) is None]
-    found = [each for use in queue.checks if (each := check(use.name)) is not None]
-    stopped = next((each for each in found if each.active is not None and not each.active.status), None)
+    conditions = [(use.name, used.active) for use in queue.checks if (used := check(use.name)) is not None]
+    stopped = [(name, active) for name, active in conditions if active is not None and not active.status]
     if missing and queue.active is None:
         problem = f"{missing[0]} does not exist; create it, or take it out of the queue"
-    elif stopped is not None and stopped.active is not None:
-        problem = f'AdmissionCheck "{stopped.name}" is inactive ({stopped.active.reason}): {stopped.active.message}'
+    elif stopped:
+        name, active = stopped[0]
+        problem = f'AdmissionCheck "{name}" is inactive ({active.reason}): {active.message}'
     else:
         return None
     return Blocked(Blockage.CLUSTER_QUEUE_INACTIVE, f'ClusterQueue "{queue.name}" is inactive: {problem.rstrip(".")}')
-
-
-def _sentence(message: str) -> str:
-    """Kueue's message without its common prefix and its full stop."""
-    return message.removeprefix("Can't admit new workloads: ").rstrip(".") or "it does not say why"
 
 
 def _namespace_blocked(queue: ClusterQueue, labels: Mapping[str, str] | None) -> Blocked | None:
@@ -144,3 +155,191 @@ def _shown(term: SelectorTerm) -> str:
             return f"{term.key} exists"
         case "DoesNotExist":
             return f"{term.key} does not exist"
+
+
+JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
+TIMEOUT: Final = timedelta(minutes=5)
+"""How long Kueue may take for actions that usually take seconds."""
+CREATION_TIMEOUT: Final = timedelta(seconds=30)
+"""How long Kueue may take to make a Workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """``evidence`` is what was observed, ``remedy`` what to do; both are one sentence without its full stop."""
+
+    reason: Reason
+    evidence: str
+    remedy: str
+
+    @property
+    def message(self) -> str:
+        """Both, for one line."""
+        return f"{self.evidence}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Facts of the job of a Workload; ``pods`` exist and have not finished, None if unknown."""
+
+    finished: bool = False
+    pods: int | None = None
+
+
+def stuck_workload(
+    workload: QueuedWorkload,
+    owner: Owner,
+    now: datetime,
+    *,
+    blocked: Blocked | None = None,
+    ready_timeout: timedelta | None = None,
+    kept: bool = False,
+) -> Stuck | None:
+    """The problem of one Workload, or None.
+
+    ``blocked`` is why its queue is closed. ``ready_timeout`` is that of Kueue's ``waitForPodsReady``, None if that is
+    off or unknown. ``kept`` texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
+    """
+    when = TimeFormat(now, kept)
+    phase = phase_of(workload, queue_open=None if blocked is None else False)
+    if phase.waits:
+        return _waiting(workload, phase, when, blocked)
+    match phase:
+        case Phase.EVICTING:
+            return _evicting(workload, owner, when) or _finished(workload, owner, now)
+        case Phase.QUOTA_RESERVED:
+            return _finished(workload, owner, now)
+        case Phase.ADMITTED:
+            return _finished(workload, owner, now) or _not_ready(workload, when, ready_timeout)
+        case Phase.DEACTIVATED:
+            eviction = eviction_of(workload)
+            # A user who deactivates a Workload knows it.
+            if eviction is None or eviction.reason != DEACTIVATED or not eviction.cause:
+                return None
+            return Stuck(
+                Reason.DEACTIVATED,
+                f"evicted {eviction.words}: {eviction.message or eviction.cause}",
+                "repair the cause, then set spec.active of its Workload to true",
+            )
+        case Phase.FAILED if workload.conditions["Finished"].reason == FAILED_TO_START:
+            why = workload.conditions["Finished"].message or "it does not say why"
+            return Stuck(
+                Reason.FAILED_TO_START,
+                f"Kueue could not start it, and does not try again: {why}",
+                "take what Kueue writes into the pod templates out of the JobSet (labels, node selectors of its "
+                "flavors), and create it anew",
+            )
+    return None
+
+
+def _waiting(workload: QueuedWorkload, phase: Phase, when: TimeFormat, blocked: Blocked | None) -> Stuck | None:
+    eviction = eviction_of(workload)
+    if blocked is not None:
+        return Stuck(Reason.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
+    failed = [check for check in workload.checks if check.state in {"Retry", "Rejected"}]
+    if failed and phase is Phase.PENDING:
+        names = ", ".join(f"{check.name} ({check.state})" for check in failed)
+        return Stuck(
+            Reason.FAILED_CHECK_WITHOUT_QUOTA,
+            f"it holds no quota, and Kueue passes it over because of checks that are not reset: {names}",
+            "set spec.active of its Workload to false and to true again, or delete the Workload: Kueue makes a new one",
+        )
+    if eviction is None or eviction.reason != PODS_READY_TIMEOUT:
+        return None
+    end = moment(workload.requeue_at)
+    again = f", and it is tried again {when.ahead(end)}" if end is not None and (when.kept or end > when.now) else ""
+    often = "once" if workload.requeue_count <= 1 else f"{workload.requeue_count} times"
+    return Stuck(
+        Reason.EVICTED_AS_NOT_READY,
+        f"Kueue evicted it {often} because its pods were not all ready in time{again}",
+        "find out which pods did not become ready; a JobSet with dependsOn counts as ready only once its last stage "
+        "runs, so waitForPodsReady.timeout of Kueue must be longer than all stages before it",
+    )
+
+
+def _evicting(workload: QueuedWorkload, owner: Owner, when: TimeFormat) -> Stuck | None:
+    evicted = workload.conditions.get("Evicted")
+    since = None if evicted is None or not evicted.status else moment(evicted.since)
+    if owner.pods != 0 or since is None or when.now - since < TIMEOUT:
+        return None
+    return Stuck(
+        Reason.EVICTED_HOLDS_QUOTA,
+        f"it was evicted {when.ago(since)} and has no pods, and still holds its quota (kueue issue 14811)",
+        "delete its Workload: Kueue makes a new one, and the quota is free",
+    )
+
+
+def _finished(workload: QueuedWorkload, owner: Owner, now: datetime) -> Stuck | None:
+    since = age(workload.conditions["QuotaReserved"].since, now)
+    if not owner.finished or owner.pods or since is None or since < TIMEOUT:
+        return None
+    return Stuck(
+        Reason.FINISHED_HOLDS_QUOTA,
+        f"its {workload.owner_kind or 'job'} has finished, and its Workload still holds quota",
+        "see whether Kueue runs, and what it logs about this Workload; deleting it frees the quota",
+    )
+
+
+def _not_ready(workload: QueuedWorkload, when: TimeFormat, timeout: timedelta | None) -> Stuck | None:
+    ready = workload.conditions.get("PodsReady")
+    if ready is None or ready.status or timeout is None:
+        return None
+    recovering = ready.reason == "WaitForRecovery"
+    since = moment(ready.since if recovering else workload.conditions["Admitted"].since)
+    if since is None or when.now - since < timeout / 2:
+        return None
+    return Stuck(
+        Reason.PODS_NOT_READY,
+        f"its pods are not all ready {when.lasting(since, 'after')} ({ready.reason}), and Kueue evicts it "
+        f"{when.ahead(since + timeout)}",
+        "find out which pods are not ready: waitForPodsReady of Kueue sets the timeout",
+    )
+
+
+def without_workload(
+    waited: timedelta,
+    *,
+    podsets: int,
+    podset_limit: int | None = None,
+    frameworks: Collection[str] | None = None,
+    managed: bool | None = None,
+    missing_priority_class: str = "",
+    made: str = "",
+) -> Stuck | None:
+    """Why a queued, suspended JobSet has no Workload of Kueue after ``waited``; None is unknown.
+
+    ``managed`` is whether Kueue's ``managedJobsNamespaceSelector`` selects its namespace, ``frameworks`` are those of
+    ``integrations``, ``missing_priority_class`` is the WorkloadPriorityClass of its label if that does not exist.
+    ``made`` is when the JobSet was created: if given, it is shown instead of ``waited``.
+    """
+    if waited < CREATION_TIMEOUT:
+        return None
+    if frameworks is not None and JOBSET_FRAMEWORK not in frameworks:
+        return Stuck(
+            Reason.FRAMEWORK_NOT_ENABLED,
+            f"Kueue does not manage JobSets: {JOBSET_FRAMEWORK} is not among integrations.frameworks",
+            "add it to Kueue's configuration and restart Kueue",
+        )
+    if managed is False:
+        return Stuck(
+            Reason.NAMESPACE_NOT_MANAGED,
+            "Kueue does not manage this namespace: managedJobsNamespaceSelector of its configuration does not match",
+            "label the namespace so that it matches, or use another one",
+        )
+    if missing_priority_class:
+        return Stuck(
+            Reason.PRIORITY_CLASS_MISSING,
+            f'WorkloadPriorityClass "{missing_priority_class}" of its label does not exist',
+            "create it, or change the label kueue.x-k8s.io/priority-class",
+        )
+    if podset_limit is not None and podsets > podset_limit:
+        return Stuck(
+            Reason.TOO_MANY_PODSETS,
+            f"it has {podsets} replicatedJobs, and a Workload of this Kueue takes {podset_limit} podsets",
+            "merge replicatedJobs, or split the JobSet",
+        )
+    return Stuck(
+        Reason.WORKLOAD_MISSING,
+        f"Kueue has made no Workload for it {f'since {made}' if made else f'in {span(waited)}'}",
+        "see whether Kueue runs, and what it logs about this JobSet",
+    )

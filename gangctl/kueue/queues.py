@@ -1,20 +1,34 @@
-"""The facts of a JobSet in Kueue's queues: one function, for what the controller writes and what commands print."""
+"""A JobSet in its queue: its current Workload, the order in which Kueue tries Workloads, and the head before others.
+
+Priority first, then the time of queueing, then the UID (``baseCompareFunc`` of Kueue's ``pkg/cache/queue``, v0.19). A
+StrictFIFO queue tries its head only, until that is admitted. A BestEffortFIFO queue skips Workloads that do not fit,
+and retries all of them in the same order when usage or quotas change: so one order holds for both.
+
+The shares of AdmissionFairSharing and the boosts of priority (alpha) are not in the Workloads: with those the
+order differs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
-from gangctl.kueue.blocked import Blocked
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.amounts import TimeFormat, moment
+from gangctl.kueue.blocked import Blocked, Stuck
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.order import head_of, in_order, is_queued
-from gangctl.kueue.stuck import Stuck, effect_of_head
+from gangctl.kueue.states import ADMISSION_CHECK, PODS_READY_TIMEOUT, Phase, eviction_of, is_backed_off, phase_of
 
 MOST_PODSETS: Final = 18
 """Podsets of a Workload since Kueue 0.19."""
+
+_UNDATED: Final = datetime.max.replace(tzinfo=UTC)
+_QUEUED: Final = frozenset({Phase.PENDING, Phase.BACKOFF, Phase.WAITING_FOR_PODS_READY, Phase.BLOCKED})
+_NOT_TRIED: Final = ("", "PendingEvaluation", "Waiting", "WaitingForPodsReady")
+"""Reasons of QuotaReserved of a Workload that Kueue has not tried, or not since it could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,40 +46,6 @@ class QueueFacts:
     """The worker cluster on which MultiKueue runs it, or ran it; empty for none."""
     queues_known: bool = True
     """Whether ClusterQueues may be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The first Workload that waits in a StrictFIFO queue, at one time; ``behind`` are the others that wait."""
-
-    workload: QueuedWorkload
-    behind: int
-    queue: ClusterQueue
-    now: datetime
-
-    def effect(
-        self, reader: str | None, *, joined: bool = False, impossible: bool = False, kept: bool = False
-    ) -> Stuck | None:
-        """Its effect on those behind it, and on one that has ``joined``; None if it blocks none.
-
-        ``reader`` is the namespace of the readers, None for those who may read all that the objects were read from.
-        ``impossible`` is one that can never be admitted. ``kept`` texts have absolute times.
-        """
-        return effect_of_head(
-            self.workload,
-            self.behind + joined,
-            self.queue,
-            self.now,
-            impossible=impossible,
-            kept=kept,
-            reader=reader,
-        )
-
-    def precedes(self, workload: QueuedWorkload) -> bool:
-        """Whether Kueue tries it, and nothing else, before another Workload of its queue."""
-        if workload.uid == self.workload.uid or not is_queued(workload):
-            return False
-        return head_of(in_order([self.workload, workload], self.queue), self.queue) is self.workload
 
 
 def current(workloads: Iterable[QueuedWorkload]) -> QueuedWorkload | None:
@@ -87,6 +67,96 @@ def pods_ready_seconds(configuration: KueueConfiguration, podset_limit: int | No
     # It is on by default since 0.19, the first version that takes so many podsets.
     on = ready.on if ready.on is not None else podset_limit is not None and podset_limit >= MOST_PODSETS
     return ready.timeout if configuration.known and on else None
+
+
+def queued_at(workload: QueuedWorkload) -> datetime:
+    """The time that determines its position: of its creation, or of an eviction that moves it to the end of the queue.
+
+    With ``waitForPodsReady.requeuingStrategy.timestamp`` Creation, only evictions by admission checks would do that:
+    that setting is not read.
+    """
+    eviction = eviction_of(workload)
+    late = eviction is not None and eviction.reason in {ADMISSION_CHECK, PODS_READY_TIMEOUT}
+    return moment(eviction.since if eviction is not None and late else workload.created) or _UNDATED
+
+
+def is_queued(workload: QueuedWorkload) -> bool:
+    """Whether it is in the queue: without gates, not suspended by its owner, not deactivated, without quota."""
+    return phase_of(workload, queue_open=True) in _QUEUED and not (
+        workload.deleting or workload.holds("WaitingForReplacementPods")
+    )
+
+
+def in_order(workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue) -> list[QueuedWorkload]:
+    """The pending Workloads of one ClusterQueue, in the order in which Kueue tries them."""
+    sticky = cluster_queue.strategy == "BestEffortFIFO"
+
+    def place(workload: QueuedWorkload) -> tuple[bool, int, datetime, str]:
+        # One for which others are being preempted stays first until they are gone.
+        quota = workload.conditions.get("QuotaReserved")
+        preempts = quota is not None and not quota.status and "Pending the preemption of " in quota.message
+        return not (sticky and preempts), -workload.priority, queued_at(workload), workload.uid
+
+    return sorted((workload for workload in workloads if is_queued(workload)), key=place)
+
+
+def head_of(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> QueuedWorkload | None:
+    """The Workload that blocks all others of a StrictFIFO queue, or None; ``ordered`` is from :func:`in_order`."""
+    if cluster_queue.strategy != "StrictFIFO":
+        return None
+    return next((workload for workload in ordered if not _is_skipped(workload)), None)
+
+
+def _is_skipped(workload: QueuedWorkload) -> bool:
+    """Whether others may overtake it in a StrictFIFO queue."""
+    quota = workload.conditions.get("QuotaReserved")
+    foreign = quota is not None and quota.message.startswith("workload namespace doesn't match ")
+    return foreign or is_backed_off(workload)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first Workload that waits in a StrictFIFO queue, at one time; ``behind`` are the others that wait."""
+
+    workload: QueuedWorkload
+    behind: int
+    queue: ClusterQueue
+    now: datetime
+
+    def effect(
+        self, reader: str | None, *, joined: bool = False, impossible: bool = False, kept: bool = False
+    ) -> Stuck | None:
+        """Its effect on those behind it, and on one that has ``joined``.
+
+        None if it blocks none, and if Kueue has not found that it does not fit.
+        ``reader`` is the namespace of the readers, None for those who may read all that the objects were read from.
+        ``impossible`` is one that can never be admitted. ``kept`` texts have absolute times.
+        """
+        behind = self.behind + joined
+        quota = self.workload.conditions.get("QuotaReserved")
+        if (not behind and not impossible) or quota is None or quota.reason in _NOT_TRIED:
+            return None
+        found, remedy = (
+            "does not fit now",
+            "it goes once quota is free; queueingStrategy BestEffortFIFO would let others pass",
+        )
+        if impossible:
+            found = "can never fit"
+            remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"
+        since = moment(quota.since or self.workload.created)
+        waited = f" {TimeFormat(self.now, kept).lasting(since)}" if since is not None else ""
+        return Stuck(
+            Reason.HEAD_BLOCKS_QUEUE,
+            f'"{self.workload.title_for(reader)}" {found}, and is the head of StrictFIFO ClusterQueue '
+            f'"{self.queue.name}"{waited}; {behind} behind it wait',
+            remedy,
+        )
+
+    def precedes(self, workload: QueuedWorkload) -> bool:
+        """Whether Kueue tries it, and nothing else, before another Workload of its queue."""
+        if workload.uid == self.workload.uid or not is_queued(workload):
+            return False
+        return head_of(in_order([self.workload, workload], self.queue), self.queue) is self.workload
 
 
 def find_head(queue: ClusterQueue, inside: Iterable[QueuedWorkload], now: datetime) -> Head | None:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import Blockage, Blocked
+from gangctl.kueue.blocked import JOBSET_FRAMEWORK, Blockage, Blocked, Owner, Stuck, stuck_workload, without_workload
 from gangctl.kueue.objects import CheckState, ClusterQueue, Condition, QueuedWorkload
-from gangctl.kueue.order import in_order
-from gangctl.kueue.stuck import JOBSET_FRAMEWORK, Owner, Stuck, blocking_head, stuck_workload, without_workload
+from gangctl.kueue.queues import find_head
 from tests.kueue.workloads import NOW, ago, no, queued, yes
 from tests.rows import each
 
@@ -164,28 +163,38 @@ STRICT = ClusterQueue(name="q", strategy="StrictFIFO")
 HEAD = queued("head", created=ago(hours=5), QuotaReserved=no("Pending", "maximum capacity", since=ago(hours=4)))
 
 
+def effect(
+    *workloads: QueuedWorkload,
+    queue: ClusterQueue = STRICT,
+    reader: str | None = None,
+    impossible: bool = False,
+    kept: bool = False,
+) -> Stuck | None:
+    head = find_head(queue, workloads, NOW)
+    return None if head is None else head.effect(reader, impossible=impossible, kept=kept)
+
+
 def test_the_head_of_a_strict_queue_that_does_not_fit_is_reported() -> None:
-    line = in_order([queued("second"), HEAD, queued("third")], STRICT)
-    stuck = blocking_head(line, STRICT, NOW)
+    line = queued("second"), HEAD, queued("third")
+    stuck = effect(*line)
     named(stuck, Reason.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now', "for 4h", "2 behind it wait")
-    stuck = blocking_head(line, STRICT, NOW, never={HEAD.uid})
+    stuck = effect(*line, impossible=True)
     named(stuck, Reason.HEAD_BLOCKS_QUEUE, '"t/head" can never fit', "delete or shrink it")
-    named(blocking_head(line, STRICT, NOW, kept=True), Reason.HEAD_BLOCKS_QUEUE, "since 2026-03-01T08:00:00Z; 2 behind")
-    named(blocking_head(line, STRICT, NOW, reader="t"), Reason.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now')
-    unnamed = blocking_head(line, STRICT, NOW, never={HEAD.uid}, reader="u")
+    named(effect(*line, kept=True), Reason.HEAD_BLOCKS_QUEUE, "since 2026-03-01T08:00:00Z; 2 behind")
+    named(effect(*line, reader="t"), Reason.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now')
+    unnamed = effect(*line, impossible=True, reader="u")
     named(unnamed, Reason.HEAD_BLOCKS_QUEUE, '"another namespace\'s workload" can never fit')
     assert "t/head" not in str(unnamed)
-    assert blocking_head(line, ClusterQueue(name="q"), NOW) is None, "others pass in BestEffortFIFO"
+    assert effect(*line, queue=ClusterQueue(name="q")) is None, "others pass in BestEffortFIFO"
 
 
 def test_a_head_without_followers_or_a_first_try_is_not_reported() -> None:
-    assert blocking_head([], STRICT, NOW) is None
-    assert blocking_head([HEAD], STRICT, NOW) is None
+    assert effect() is None
+    assert effect(HEAD) is None
     fresh = replace(HEAD, conditions={"QuotaReserved": no("PendingEvaluation", "not evaluated yet")})
-    assert blocking_head([fresh, queued("second")], STRICT, NOW) is None
-    named(blocking_head([HEAD], STRICT, NOW, never={HEAD.uid}), Reason.HEAD_BLOCKS_QUEUE, "0 behind it")
-    untried = in_order([queued("a", created=ago(hours=9)), queued("b")], STRICT)
-    assert blocking_head(untried, STRICT, NOW) is None
+    assert effect(fresh, queued("second")) is None
+    named(effect(HEAD, impossible=True), Reason.HEAD_BLOCKS_QUEUE, "0 behind it")
+    assert effect(queued("a", created=ago(hours=9)), queued("b")) is None
 
 
 @each(

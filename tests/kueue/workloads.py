@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue import stuck
+from gangctl.kueue import blocked, queues
 from gangctl.kueue.objects import Condition, QueuedWorkload
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-STUCK = frozenset(Reason[name] for name in re.findall(r"Reason\.([A-Z_]+)", inspect.getsource(stuck)))
+STUCK = frozenset(
+    Reason[name] for module in (blocked, queues) for name in re.findall(r"Reason\.([A-Z_]+)", inspect.getsource(module))
+)
 """Every reason of ``Stuck``."""
 WITHOUT_WORKLOAD = frozenset(
-    Reason[name] for name in re.findall(r"Reason\.([A-Z_]+)", inspect.getsource(stuck.without_workload))
+    Reason[name] for name in re.findall(r"Reason\.([A-Z_]+)", inspect.getsource(blocked.without_workload))
 )
 """Those of a JobSet that has no Workload."""
 

@@ -9,10 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import Blockage
-from gangctl.kueue.order import head_of, in_order
+from gangctl.kueue.blocked import Blockage, Owner, stuck_workload, without_workload
+from gangctl.kueue.queues import find_head, in_order
 from gangctl.kueue.states import Phase
-from gangctl.kueue.stuck import Owner, blocking_head, stuck_workload, without_workload
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
@@ -404,9 +403,9 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
 
     async def reported() -> str:
         line = in_order(await queued.workloads(), queue)
-        head = head_of(line, queue)
-        stuck = blocking_head(line, queue, datetime.now(UTC), never={queued.uids["big"]})
-        if head is None or head.owner_name != "big" or len(line) != 2 or stuck is None:
+        head = find_head(queue, line, datetime.now(UTC))
+        stuck = None if head is None else head.effect(None, impossible=head.workload.uid == queued.uids["big"])
+        if head is None or head.workload.owner_name != "big" or len(line) != 2 or stuck is None:
             raise NotYet(f"{head} {line} {stuck}")
         assert stuck.reason is Reason.HEAD_BLOCKS_QUEUE
         return stuck.message

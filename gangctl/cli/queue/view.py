@@ -27,11 +27,10 @@ from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
-from gangctl.kueue.blocked import Blockage, Blocked, blocked
+from gangctl.kueue.blocked import Blockage, Blocked, Owner, blocked
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import in_order, places
+from gangctl.kueue.queues import in_order
 from gangctl.kueue.states import Phase, status_of
-from gangctl.kueue.stuck import Owner
 from gangctl.readiness.membership import FINISHED
 
 
@@ -153,7 +152,7 @@ class View:
         local = report["queue"] == "LocalQueue"
         inside = self._behind(**identity) if local else self.stock.inside(identity["name"])
         ordered = in_order(self.stock.inside(queue.name), queue) if queue is not None else []
-        order = {uid: place.in_cluster_queue + 1 for uid, place in places(ordered, queue).items()} if queue else {}
+        order = {workload.uid: number for number, workload in enumerate(ordered, 1)}
         members = [self._member(workload, order.get(workload.uid)) for workload in inside]
         return {
             **report,

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import Blockage, Blocked
+from gangctl.kueue.blocked import Blockage, Blocked, Stuck
 from gangctl.kueue.queues import QueueFacts
-from gangctl.kueue.stuck import Stuck
 from gangctl.readiness.causes import MOST_CAUSES, place_of
 from gangctl.readiness.causes.context import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.evaluate import evaluate

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import Blockage, Blocked
+from gangctl.kueue.blocked import Blockage, Blocked, Stuck
 from gangctl.kueue.objects import CheckState, QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
-from gangctl.kueue.stuck import Stuck
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot
 from tests.jobsets import jobset, rj

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.order import head_of, in_order, is_queued, places
+from gangctl.kueue.queues import head_of, in_order, is_queued
 from tests.kueue.workloads import ago, no, queued, yes
 
 BEST = ClusterQueue(name="q", strategy="BestEffortFIFO")
@@ -72,20 +72,11 @@ def test_a_preempting_workload_stays_at_the_head_unless_the_queue_is_strict() ->
         assert names(in_order([other, preemptor], STRICT)) == ["other", "preemptor"]
 
 
-def test_positions_are_counted_from_zero() -> None:
-    line = [queued("a", created=ago(hours=4)), queued("b", created=ago(hours=3), queue="side")]
-    found = places(in_order(line, BEST), BEST)
-    assert {p.workload.name: p.in_cluster_queue for p in found.values()} == {"a": 0, "b": 1}
-
-
-def test_a_workload_that_does_not_fit_is_skipped_unless_the_queue_is_strict() -> None:
+def test_a_workload_that_does_not_fit_is_the_head_if_the_queue_is_strict() -> None:
     stuck = queued("stuck", created=ago(hours=4), QuotaReserved=NO_FIT)
     new = queued("new", created=ago(hours=1))
     unseen = queued("unseen", created=ago(hours=2), QuotaReserved=no("PendingEvaluation"))
-    best = places(in_order([stuck, new, unseen], BEST), BEST)
-    assert {place.workload.name for place in best.values() if place.skipped} == {"stuck"}
     strict = in_order([stuck, new, unseen], STRICT)
-    assert not any(place.skipped for place in places(strict, STRICT).values())
     assert head_of(strict, STRICT) is stuck
     assert head_of(strict, BEST) is None
 
