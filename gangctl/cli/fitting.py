@@ -11,8 +11,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import full_name, note
 from gangctl.cli.output import Section, Table
-from gangctl.cluster.nodes import PlacedPod, in_use
-from gangctl.cluster.stock import Stock
+from gangctl.cluster.stock import PlacedPod, Stock, in_use
 from gangctl.fit import verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit

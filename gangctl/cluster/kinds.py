@@ -10,7 +10,6 @@ from gangctl.client.resources import Resource
 from gangctl.fit.clusterstate import Held
 from gangctl.kueue.names import GROUP, VERSION
 from gangctl.kueue.objects import LocalQueue, QueuedWorkload
-from gangctl.kueue.placements import with_placements
 from gangctl.kueue.reading import (
     read_check,
     read_cluster_queue,
@@ -21,6 +20,7 @@ from gangctl.kueue.reading import (
     read_priority_class,
     read_topology,
 )
+from gangctl.kueue.topology import with_placements
 
 CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)
 COHORTS: Final = Resource(GROUP, VERSION, "cohorts", "Cohort", namespaced=False)

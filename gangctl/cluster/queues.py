@@ -9,28 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
 from gangctl.api.store import Entry, Store
 from gangctl.client.resources import Resource
 from gangctl.cluster import kinds
-from gangctl.cluster.heads import Heads
 from gangctl.fit.clusterstate import FitRequest, Held, Snapshot
+from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import fit
 from gangctl.kueue.amounts import age
 from gangctl.kueue.blocked import Blocked, Owner, Stuck, blocked, selects, stuck_workload, without_workload
 from gangctl.kueue.configuration import KueueConfiguration
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.queues import QueueFacts, current, pods_ready_seconds
+from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload
+from gangctl.kueue.queues import Head, QueueFacts, current, find_head, is_queued, pods_ready_seconds
 from gangctl.kueue.states import phase_of
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""
 Never = Callable[[str, str], str]
 """Why the JobSet of a namespace and name can never be admitted, empty if that is not known."""
+
+
+HEAD_SECONDS: Final = 5.0
+"""How long a head is cached, unless its Workload changes, or one comes that goes before it."""
 
 
 class Queues:
@@ -47,12 +51,16 @@ class Queues:
         """Labels of those that are known."""
         self.snapshot = Snapshot(queued=False, unknown=self.unknown)
         """For fits."""
-        self.unused = Snapshot(queued=False, unknown=self.unknown)
-        """The same without Workloads: what never fits does not fit an unused quota either."""
+        self._unused = Quotas()
         self.heads = Heads(self, now)
         self._unread: dict[str, str] = {}
         self._present: bool | None = None
         self._podset_limit: int | None = None
+
+    @property
+    def unused(self) -> Snapshot:
+        """The snapshot without Workloads: what never fits does not fit an unused quota either."""
+        return self.snapshot.over(self._unused)
 
     @property
     def known(self) -> bool | None:
@@ -119,27 +127,21 @@ class Queues:
     def keep(self, old: Any, new: Any) -> None:
         """Follow a change of one object: None is one that does not exist."""
         changed = new if new is not None else old
-        if isinstance(changed, QueuedWorkload):
-            self._keep_in(self.snapshot, old, new)
-            self.heads.changed(changed)
-            return
-        for snapshot in (self.snapshot, self.unused):
-            self._keep_in(snapshot, old, new)
+        if new is not None:
+            self.snapshot.take(new)
+        elif old is not None:
+            self.snapshot.drop(old)
+        match changed:
+            case QueuedWorkload():
+                self.heads.changed(changed)
+                return
+            case ClusterQueue() | Cohort() if new is not None:
+                self._unused.take(new)
+            case ClusterQueue() | Cohort():
+                self._unused.drop(old)
         before, after = _order(old), _order(new)
         for cluster_queue, _ in {*before.items()} ^ {*after.items()}:
             self.heads.forget(cluster_queue)
-
-    @staticmethod
-    def _keep_in(snapshot: Snapshot, old: Any, new: Any) -> None:
-        if new is not None:
-            snapshot.take(new)
-        elif old is not None:
-            snapshot.drop(old)
-
-    def take_configuration(self, text: str | None) -> None:
-        """Set the text of Kueue's configuration; None if it is unknown."""
-        for snapshot in (self.snapshot, self.unused):
-            snapshot.take_configuration(text)
 
     @property
     def configuration(self) -> KueueConfiguration:
@@ -306,3 +308,64 @@ def _order(held: object) -> Mapping[str, str]:
         case LocalQueue():
             return {held.cluster_queue: held.stop_policy}
     return {}
+
+
+class Heads:
+    """Found from ``queues`` at ``now()`` and cached."""
+
+    def __init__(self, queues: Queues, now: Callable[[], datetime]) -> None:
+        """Find nothing yet."""
+        self._queues = queues
+        self._now = now
+        self._cached: dict[str, tuple[datetime, Head | None]] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    def subscribe(self, on_change: Callable[[str], None]) -> None:
+        """Call ``on_change`` with the name of each ClusterQueue whose Workloads wait for another reason than before."""
+        self._listeners.append(on_change)
+
+    def of(self, queue: ClusterQueue, now: datetime | None = None) -> Head | None:
+        """The head of a queue; None for another strategy, and where nothing waits."""
+        now = now or self._now()
+        until, known = self._cached.get(queue.name, (None, None))
+        if until is not None and now < until:
+            return known
+        return self._find(queue, now)
+
+    def forget(self, queue: str) -> None:
+        """Find the head of a queue again when it is asked for: the queue, or one that leads to it, has changed."""
+        self._cached.pop(queue, None)
+
+    def changed(self, workload: QueuedWorkload) -> None:
+        """Find the head of its queue again if it was it, or may be now: those behind have no change of their own."""
+        name = workload.cluster_queue or self._queues.cluster_queue_of((workload.namespace, workload.queue))
+        queue = self._queues.cluster_queue(name)
+        if name not in self._cached or queue is None:
+            return
+        _, head = self._cached[name]
+        was = head is not None and head.workload.uid == workload.uid
+        if was or (is_queued(workload) and (head is None or not head.precedes(workload))):
+            self._find(queue, self._now())
+
+    def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
+        head = find_head(queue, self._tried(queue), now)
+        _, known = self._cached.get(queue.name, (None, head))
+        self._cached[queue.name] = now + timedelta(seconds=HEAD_SECONDS), head
+        if _reason(known) != _reason(head):
+            for listener in self._listeners:
+                listener(queue.name)
+        return head
+
+    def _tried(self, queue: ClusterQueue) -> list[QueuedWorkload]:
+        """Workloads in a ClusterQueue, without those of stopped LocalQueues, which Kueue does not try."""
+
+        def is_open(workload: QueuedWorkload) -> bool:
+            local_queue = self._queues.local_queue(workload.namespace, workload.queue)
+            return local_queue is not None and local_queue.stop_policy == "None"
+
+        return [workload for workload in self._queues.inside(queue.name) if is_open(workload)]
+
+
+def _reason(head: Head | None) -> tuple[str, bool] | None:
+    """What those behind a head wait for: which it is, and whether it blocks them."""
+    return None if head is None else (head.workload.uid, head.effect("", joined=True) is not None)

@@ -1,26 +1,79 @@
-"""What a listing or files have for fits and queues: Kueue's objects, and nodes with the pods on them."""
+"""What a listing or files have for fits and queues: Kueue's objects, and nodes with the pods that are placed there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from gangctl.api.emit import to_yaml
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.store import Entry
 from gangctl.client.resources import JOBSETS
 from gangctl.cluster import kinds
-from gangctl.cluster.nodes import PlacedPod, in_use, placed_pods
 from gangctl.cluster.queues import Queues
 from gangctl.errors import InputError
-from gangctl.fit.clusterstate import KnownNodes, Snapshot
-from gangctl.fit.ends import Outlook
-from gangctl.fit.nodes import NodeShape, read_node
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
+from gangctl.fit.clusterstate import KnownNodes, Outlook, Snapshot
+from gangctl.fit.floor import NodeShape, read_node
+from gangctl.gang.requests import as_integers, pod_requests
+from gangctl.kueue.names import (
+    SLICE_CONSTRAINTS,
+    SLICE_TOPOLOGY,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_UNCONSTRAINED,
+)
+from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
 from gangctl.kueue.reading import read_expected
+from gangctl.readiness.membership import FINISHED
 
 CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
+_TOPOLOGY_NOTES: Final = frozenset(
+    {TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED, SLICE_TOPOLOGY, SLICE_CONSTRAINTS}
+)
+"""By these annotations Kueue takes a pod for one that it placed (``pkg/util/tas``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """Requests of a pod on its node; ``jobset`` is the name of its JobSet, or empty.
+
+    ``in_topology`` is a pod that Kueue placed: its usage is also in its Workload.
+    """
+
+    namespace: str
+    jobset: str
+    node: str
+    requests: Amounts
+    in_topology: bool
+
+
+def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
+    """The pod, if it uses capacity of a node. Invalid requests count as 0."""
+    metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
+    node = spec.get("nodeName")
+    if isinstance(node, str) and node and str(status.get("phase")) not in FINISHED:
+        requests = as_integers(pod_requests(spec)[0])
+        labels = object_at(metadata, "labels")
+        yield PlacedPod(
+            str(metadata.get("namespace") or ""),
+            str(labels.get(JOBSET_NAME) or ""),
+            node,
+            requests,
+            not _TOPOLOGY_NOTES.isdisjoint(object_at(metadata, "annotations")),
+        )
+
+
+def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> dict[str, Amounts]:
+    """Requests on each node, by its name, except some pods."""
+    used: dict[str, Counter[str]] = {}
+    for pod in pods:
+        if not without(pod):
+            used.setdefault(pod.node, Counter()).update({**pod.requests, PODS: 1})
+    return dict(used)
 
 
 def key_of(raw: Object) -> tuple[str, str, str]:
@@ -67,10 +120,10 @@ class Stock(Queues):
                 self.note_presence(True, self.podset_limit)
             self.take(held)
         elif group == CONFIGURATION_GROUP and kind == "Configuration":
-            self.take_configuration(to_yaml([raw]))
+            self.snapshot.take_configuration(to_yaml([raw]))
         elif (group, kind) == ("", "ConfigMap") and key_of(raw)[2] == kinds.CONFIG_NAME:
             text = object_at(raw, "data").get(kinds.CONFIG_KEY)
-            self.take_configuration(text if isinstance(text, str) else "")
+            self.snapshot.take_configuration(text if isinstance(text, str) else "")
         elif not key_of(raw)[2]:
             raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
         else:
@@ -79,8 +132,7 @@ class Stock(Queues):
 
     def _take_other(self, group: str, kind: str, raw: Object) -> bool:
         if (group, kind) == ("", "LimitRange"):
-            for snapshot in (self.snapshot, self.unused):
-                snapshot.take_limit_range(raw)
+            self.snapshot.take_limit_range(raw)
         elif (group, kind) == ("node.k8s.io", "RuntimeClass"):
             self.take_runtime_classes([*(self.runtime_classes or ()), raw])
         elif (group, kind) == ("", "Namespace"):
@@ -104,8 +156,7 @@ class Stock(Queues):
     def take_runtime_classes(self, classes: list[Object]) -> None:
         """Set all RuntimeClasses."""
         self.runtime_classes = classes
-        for snapshot in (self.snapshot, self.unused):
-            snapshot.take_runtime_classes(classes)
+        self.snapshot.take_runtime_classes(classes)
 
     def live_workloads(self) -> list[QueuedWorkload]:
         """Kueue's Workloads that have not finished."""

@@ -2,22 +2,31 @@
 
 The CLI and the controller use the same, so that both give the same result. The cost of a change depends on the changed
 object, not on the size of the cluster.
+
+An outlook has when workloads give their quota back, from what they declare. Its times are seconds from now. A range is
+early and late; infinite is not known. Only Kueue's maximum execution time, and an eviction, are bounds that something
+enforces (Kueue 0.19, ``pkg/controller/core``).
 """
 
 from __future__ import annotations
 
+import copy
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf
+from typing import Any, TypeVar
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
-from gangctl.fit.ends import Outlook
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import Surroundings
+from gangctl.kueue.amounts import moment
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
+from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.objects import (
     AdmissionCheck,
     Amounts,
@@ -28,9 +37,63 @@ from gangctl.kueue.objects import (
     PriorityClass,
     QueuedWorkload,
     ResourceFlavor,
+    RunTime,
     Topology,
 )
 from gangctl.kueue.queues import Head
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The time of asking, and the Workloads of all queues that wait.
+
+    ``expected`` are the durations that JobSets declare, in seconds, by namespace and name: Kueue does not copy them.
+    """
+
+    now: datetime
+    pending: Sequence[QueuedWorkload] = ()
+    expected: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    def since(self, workload: QueuedWorkload, condition: str) -> float | None:
+        """For how long a condition is True; None if it is not, or has no time."""
+        found = workload.conditions.get(condition)
+        at = moment(found.since) if found is not None and found.status else None
+        return None if at is None else (self.now - at).total_seconds()
+
+    def expects(self, workload: QueuedWorkload) -> float | None:
+        """The duration that a workload or its JobSet declares."""
+        if workload.run_time.expected is not None or workload.owner_kind != "JobSet":
+            return workload.run_time.expected
+        return self.expected.get((workload.namespace, workload.owner_name))
+
+    def end_of_holder(self, holder: QueuedWorkload) -> Range:
+        """When one that has quota gives it back."""
+        grace = holder.run_time.grace
+        evicted = self.since(holder, "Evicted")
+        if evicted is not None or holder.deleting or not holder.active:
+            return 0.0, inf if evicted is None else _in_future(grace - evicted)
+        age = self.since(holder, "Admitted")
+        if age is None:
+            return 0.0, inf
+        age = max(0.0, age)
+        bound = _in_future(_most(holder.run_time) - age + grace)
+        return min(max(0.0, (self.expects(holder) or 0.0) - age), bound), bound
+
+    def length_of_next(self, waiting: QueuedWorkload) -> Range:
+        """How long one runs that is still to be admitted."""
+        bound = _most(waiting.run_time) + waiting.run_time.grace
+        return min(self.expects(waiting) or 0.0, bound), bound
+
+
+def _most(run_time: RunTime) -> float:
+    return inf if run_time.maximum is None else max(0, run_time.maximum - run_time.spent)
+
+
+def _in_future(at: float) -> float:
+    """A bound that is over was none: what was to end by then did not."""
+    return at if at >= 0 else inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +149,7 @@ Held = (
     | PodPriorityClass
 )
 """Objects that a snapshot stores unchanged."""
+_Kind = TypeVar("_Kind", bound=Held)
 
 
 class Snapshot:
@@ -121,91 +185,61 @@ class Snapshot:
         self.topologies_known = topologies_known
         self.nodes = nodes
         self.unknown = unknown
-        self._local_queues: dict[tuple[str, str], LocalQueue] = {}
-        self._flavors: dict[str, ResourceFlavor] = {}
-        self._topologies: dict[str, Topology] = {}
-        self._checks: dict[str, AdmissionCheck] = {}
-        self._priorities: dict[str, int] = {}
-        self._pod_priorities: dict[str, PodPriorityClass] = {}
-        self._limit_ranges: dict[str, dict[str, Object]] = {}
+        self._held: dict[type[object], dict[tuple[str, str], Any]] = defaultdict(dict)
+        """By kind, then by namespace and name."""
+        self._limit_ranges: dict[str, dict[str, Object]] = defaultdict(dict)
         self._runtime_classes: dict[str, Object] | None = None
         self.configuration: KueueConfiguration = read_configuration(configuration)
-        for each in held:
-            self.take(each)
+        for one in held:
+            self.take(one)
         self.limits_known = limit_ranges is not None
         for raw in limit_ranges or ():
             self.take_limit_range(raw)
-        if runtime_classes is not None:
-            self.take_runtime_classes(runtime_classes)
+        self.take_runtime_classes(runtime_classes)
+
+    def over(self, quotas: Quotas) -> Snapshot:
+        """The same objects, now and later, with other quotas and usage."""
+        other = copy.copy(self)
+        other.quotas = quotas
+        return other
 
     def take(self, held: Held) -> None:
         """Add or update an object."""
-        match held:
-            case ClusterQueue():
-                self.quotas.set_queue(held)
-            case Cohort():
-                self.quotas.set_cohort(held)
-            case QueuedWorkload():
-                self.quotas.set_usage(held)
-            case LocalQueue():
-                self._local_queues[held.namespace, held.name] = held
-            case ResourceFlavor():
-                self._flavors[held.name] = held
-            case Topology():
-                self._topologies[held.name] = held
-            case AdmissionCheck():
-                self._checks[held.name] = held
-            case PriorityClass():
-                self._priorities[held.name] = held.value
-            case PodPriorityClass():
-                self._pod_priorities[held.name] = held
+        if isinstance(held, ClusterQueue | Cohort | QueuedWorkload):
+            self.quotas.take(held)
+        else:
+            self._held[type(held)][_key(held)] = held
 
     def drop(self, held: Held) -> None:
         """Remove an object, if it exists."""
-        match held:
-            case ClusterQueue():
-                self.quotas.remove_queue(held.name)
-            case Cohort():
-                self.quotas.remove_cohort(held.name)
-            case QueuedWorkload():
-                self.quotas.remove_usage(held.uid)
-            case LocalQueue():
-                self._local_queues.pop((held.namespace, held.name), None)
-            case ResourceFlavor():
-                self._flavors.pop(held.name, None)
-            case Topology():
-                self._topologies.pop(held.name, None)
-            case AdmissionCheck():
-                self._checks.pop(held.name, None)
-            case PriorityClass():
-                self._priorities.pop(held.name, None)
-            case PodPriorityClass():
-                self._pod_priorities.pop(held.name, None)
+        if isinstance(held, ClusterQueue | Cohort | QueuedWorkload):
+            self.quotas.drop(held)
+        else:
+            self._held[type(held)].pop(_key(held), None)
 
     @contextmanager
     def without(self, workloads: Iterable[QueuedWorkload]) -> Iterator[None]:
         """Ignore the usage of these inside the block: a JobSet does not compete with itself."""
         own = list(workloads)
-        for each in own:
-            self.drop(each)
+        for workload in own:
+            self.drop(workload)
         try:
             yield
         finally:
-            for each in own:
-                self.take(each)
+            for workload in own:
+                self.take(workload)
 
     def take_limit_range(self, raw: Object) -> None:
         """Add or update a LimitRange."""
         metadata = raw["metadata"]
-        self._limit_ranges.setdefault(metadata.get("namespace") or "", {})[metadata["name"]] = raw
+        self._limit_ranges[metadata.get("namespace") or ""][metadata["name"]] = raw
 
     def drop_limit_range(self, raw: Object) -> None:
         """Remove a LimitRange."""
         namespace = raw["metadata"].get("namespace") or ""
-        there = self._limit_ranges.get(namespace, {})
-        there.pop(raw["metadata"]["name"], None)
-        if not there:
-            self._limit_ranges.pop(namespace, None)
+        self._limit_ranges[namespace].pop(raw["metadata"]["name"], None)
+        if not self._limit_ranges[namespace]:
+            del self._limit_ranges[namespace]
 
     def take_runtime_classes(self, raws: Iterable[Object] | None) -> None:
         """Set all RuntimeClasses; None if they are unknown."""
@@ -215,47 +249,70 @@ class Snapshot:
         """Set Kueue's configuration; None if it is unknown."""
         self.configuration = read_configuration(text)
 
+    def _all(self, kind: type[_Kind]) -> Mapping[tuple[str, str], _Kind]:
+        return self._held[kind]
+
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         """A LocalQueue, or None if it does not exist."""
-        return self._local_queues.get((namespace, name))
+        return self._all(LocalQueue).get((namespace, name))
 
     def flavor(self, name: str) -> ResourceFlavor | None:
         """A ResourceFlavor, or None if it does not exist."""
-        return self._flavors.get(name)
+        return self._all(ResourceFlavor).get(("", name))
 
     def flavors(self) -> Sequence[ResourceFlavor]:
         """All ResourceFlavors."""
-        return tuple(self._flavors.values())
+        return tuple(self._all(ResourceFlavor).values())
 
     def has_topologies(self) -> bool:
         """Whether Kueue places pods of any flavor: then nodes matter."""
-        return any(flavor.topology for flavor in self._flavors.values())
+        return any(flavor.topology for flavor in self.flavors())
 
-    @property
-    def topologies(self) -> Mapping[str, Topology] | None:
-        """Topologies by name, or None if they are unknown."""
-        return self._topologies if self.topologies_known else None
+    def levels(self, flavor: str) -> tuple[str, ...] | None:
+        """Levels of the topology of a flavor, or None if it has none or they are unknown."""
+        known = self.flavor(flavor)
+        topology = self._all(Topology).get(("", known.topology)) if known is not None else None
+        return topology.levels if topology is not None and self.topologies_known else None
+
+    def topologies(self) -> set[str] | None:
+        """Names of the Topologies, or None if they are unknown."""
+        return {name for _, name in self._all(Topology)} if self.topologies_known else None
 
     def check(self, name: str) -> AdmissionCheck | None:
         """An AdmissionCheck, or None if it does not exist or is unknown."""
-        return self._checks.get(name)
+        return self._all(AdmissionCheck).get(("", name))
 
     def checks(self) -> Sequence[AdmissionCheck]:
         """All known AdmissionChecks."""
-        return tuple(self._checks.values())
+        return tuple(self._all(AdmissionCheck).values())
+
+    def dispatcher(self, queue: ClusterQueue) -> str:
+        """The AdmissionCheck by which a queue dispatches its JobSets to other clusters (MultiKueue), or empty."""
+        checks = ((use.name, self.check(use.name)) for use in queue.checks)
+        return next((name for name, check in checks if check is not None and check.controller == MULTIKUEUE), "")
+
+    def topology_aware(self, queue: ClusterQueue) -> bool:
+        """Whether Kueue places the pods of a queue: with MultiKueue the clusters do that on which they run."""
+        return self.configuration.gate("TopologyAwareScheduling", default=True) and not self.dispatcher(queue)
 
     def priority(self, name: str) -> int | None:
         """Value of a WorkloadPriorityClass, or None if it does not exist or is unknown."""
-        return self._priorities.get(name)
+        known = self._all(PriorityClass).get(("", name))
+        return known.value if known is not None else None
 
     def pod_priority(self, name: str) -> int | None:
         """Value of a PriorityClass, or of the default if the name is empty; None if unknown."""
+        classes = self._all(PodPriorityClass)
         if name:
-            found = self._pod_priorities.get(name)
-            return found.value if found is not None else None
-        return min((each.value for each in self._pod_priorities.values() if each.default), default=0)
+            known = classes.get(("", name))
+            return known.value if known is not None else None
+        return min((known.value for known in classes.values() if known.default), default=0)
 
     def surroundings(self, namespace: str) -> Surroundings:
         """Objects that change the requests of pods in a namespace, including Kueue's configuration."""
         ranges = tuple(self._limit_ranges.get(namespace, {}).values()) if self.limits_known else None
         return Surroundings(ranges, self._runtime_classes, self.configuration)
+
+
+def _key(held: Held) -> tuple[str, str]:
+    return getattr(held, "namespace", ""), held.name

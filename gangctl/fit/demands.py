@@ -1,21 +1,25 @@
-"""Demands of podsets on a ClusterQueue: amounts, common podsets, and flavors.
+"""Demands of podsets on a ClusterQueue: amounts, common podsets, and the flavors that they may use.
 
 All podsets of one ``podset-group-name`` take the same flavors, and all resources of one resource group come from one
-flavor (Kueue 0.19, ``pkg/scheduler/flavorassigner``).
+flavor. Whether pods may use a flavor is independent of usage, and Kueue checks only labels that the flavor itself
+defines. Source: Kueue ``pkg/scheduler/flavorassigner`` of v0.19.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
 
+from gangctl.api.objects import object_at, objects_at
+from gangctl.errors import one_line, shown
 from gangctl.fit.clusterstate import Snapshot
-from gangctl.fit.eligibility import all_with_topology, refusal
-from gangctl.fit.podsets import PodSet
-from gangctl.fit.requests import Counted
+from gangctl.fit.floor import affinity_allows, affinity_terms, untolerated
+from gangctl.fit.requests import Counted, PodSet
 from gangctl.fit.search import Demand
-from gangctl.kueue.configuration import KueueConfiguration
-from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, ResourceGroup
+from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, ResourceFlavor, ResourceGroup
+from gangctl.kueue.topology import TopologyRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +48,114 @@ Refuses = Callable[[Member, str, ResourceGroup], str]
 """Why a podset may not use a flavor for a resource group, by flavor; empty if it may."""
 
 
-def refusals(queue: ClusterQueue, cluster: Snapshot, configuration: KueueConfiguration) -> Refuses:
-    """Rejections of a queue's flavors by podset; ``configuration`` is Kueue's."""
+def refusals(queue: ClusterQueue, cluster: Snapshot) -> Refuses:
+    """Rejections of a queue's flavors by podset."""
     tas_only = all_with_topology(queue, cluster.flavor)
-    topology_aware = configuration.gate("TopologyAwareScheduling", default=True)
-
-    topologies = cluster.topologies or {}
+    topology_aware = cluster.configuration.gate("TopologyAwareScheduling", default=True)
 
     def refuses(member: Member, name: str, group: ResourceGroup) -> str:
-        flavor = cluster.flavor(name)
-        topology = topologies.get(flavor.topology) if flavor is not None else None
         return refusal(
             member.podset,
-            flavor,
+            cluster.flavor(name),
             counted=member.counted,
             group=group,
             tas_only=tas_only,
-            levels=topology.levels if topology is not None else None,
+            levels=cluster.levels(name),
             topology_aware=topology_aware,
         )
 
     return refuses
+
+
+_SHOWN: Final = 80
+
+
+def refusal(
+    podset: PodSet,
+    flavor: ResourceFlavor | None,
+    *,
+    counted: Counted | None = None,
+    group: ResourceGroup | None = None,
+    tas_only: bool | None = None,
+    levels: Sequence[str] | None = None,
+    topology_aware: bool = True,
+) -> str:
+    """Why these pods may not use a flavor, in a few words without the flavor's name; empty if they may.
+
+    ``counted`` and ``group`` are the podset's requests and the resource group that the flavor is tried for: without
+    them a flavor without topology is not rejected. ``tas_only`` is :func:`all_with_topology` of the ClusterQueue.
+    ``levels`` are node labels of the flavor's Topology. None is unknown, and rejects nothing.
+    ``topology_aware`` is Kueue's gate TopologyAwareScheduling.
+    """
+    if flavor is None:
+        return "the ResourceFlavor does not exist"
+    if topology_aware:
+        placement = _placement_refusal(podset, flavor, counted, group, tas_only=tas_only, levels=levels)
+        if placement:
+            return placement
+    taint = untolerated(flavor.taints, [*objects_at(podset.pod_spec, "tolerations"), *flavor.tolerations])
+    if taint is not None:
+        return f"its taint {_shown_taint(taint)} is not tolerated"
+    if not affinity_allows(podset.pod_spec, flavor.node_labels, only_keys=flavor.node_labels.keys()):
+        return f"its node labels do not match: {_unmet(podset.pod_spec, flavor.node_labels)}"
+    return ""
+
+
+def all_with_topology(queue: ClusterQueue, flavor: Callable[[str], ResourceFlavor | None]) -> bool:
+    """Whether every flavor of a ClusterQueue has a topology: then pods get one without requesting it."""
+    found = [flavor(each.name) for group in queue.groups for each in group.flavors]
+    return all(each is not None and each.topology for each in found)
+
+
+def _placement_refusal(
+    podset: PodSet,
+    flavor: ResourceFlavor,
+    counted: Counted | None,
+    group: ResourceGroup | None,
+    *,
+    tas_only: bool | None,
+    levels: Sequence[str] | None,
+) -> str:
+    if not podset.topology:
+        return "it is only for pods that ask for a topology" if flavor.topology and tas_only is False else ""
+    if not flavor.topology:
+        # A flavor may provide transformed resources, besides the one that provides the nodes.
+        concerned = counted is not None and group is not None and not counted.asked.keys().isdisjoint(group.resources)
+        return f"it has no topology, and these pods ask for one ({podset.topology})" if concerned else ""
+    return _level_refusal(podset.topology, levels) if levels is not None else ""
+
+
+def _level_refusal(request: TopologyRequest, levels: Sequence[str]) -> str:
+    """Why a Topology has no place for a request: a level is missing, or they are in another order."""
+    missing = [level for level in request.levels if level not in levels]
+    if missing:
+        listed = f"levels {', '.join(map(_short, levels))}" if levels else "no levels"
+        return f"its topology has no level {', '.join(map(_short, missing))} (it has {listed})"
+    for number, (above, below) in enumerate(pairwise(request.levels)):
+        # The largest slices may be of the podset's own level, smaller ones only of levels below.
+        least = levels.index(above) + (1 if number or not request.level else 0)
+        if levels.index(below) < least:
+            return f"in its topology {_short(below)} is not below {_short(above)}, as the slices need it"
+    return ""
+
+
+def _unmet(pod_spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    """Label requirements of pods that a flavor does not meet."""
+    selector = object_at(pod_spec, "nodeSelector")
+    unmet = [key for key in labels if isinstance(selector.get(key), str) and selector[key] != labels[key]]
+    if unmet:
+        return f"these pods ask for {', '.join(f'{_short(key)}={_short(selector[key])}' for key in unmet)}"
+    keys = {key for term, _ in affinity_terms(pod_spec) for each in term if isinstance(key := each.get("key"), str)}
+    return f"these pods ask for others of {', '.join(_short(key) for key in labels if key in keys)}"
+
+
+def _shown_taint(taint: Mapping[str, Any]) -> str:
+    key, value, effect = (_short(taint.get(each) or "") for each in ("key", "value", "effect"))
+    return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+
+
+def _short(value: object) -> str:
+    return one_line(value, _SHOWN) if isinstance(value, str) else shown(value)
 
 
 def with_pods(requests: Amounts, queue: ClusterQueue) -> dict[str, int]:

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from gangctl.api.objects import objects_at
 from gangctl.errors import plural
-from gangctl.fit.eligibility import affinity_allows, untolerated
-from gangctl.fit.floor import NodeShape
+from gangctl.fit.floor import NodeShape, affinity_allows, untolerated
 from gangctl.fit.report import DomainReport
 from gangctl.fit.topology import MOST, Ask, Found, Leaves, Room, Tree, room_of
 from gangctl.kueue.amounts import UNLIMITED

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gangctl.fit.candidates import Candidate
 from gangctl.fit.demands import Member, Needs
-from gangctl.fit.now import Capacity, when_empty
-from gangctl.fit.quotas import by_resource
+from gangctl.fit.preemption import when_empty
+from gangctl.fit.quotas import Capacity, by_resource
 from gangctl.fit.report import figure, joined, quoted, show, show_all
-from gangctl.fit.search import Available, Demand, greedy, pairs_of, search
+from gangctl.fit.search import Available, Demand, greedy, pairs_of, search, totals
 from gangctl.fit.tree import Node, Pair
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 
@@ -235,11 +236,7 @@ def _several(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, 
     available = gang.capacity.ceiling
     flavors = list(dict.fromkeys(flavor for demand in demands for flavor in demand.flavors))
     names = gang.names([index for indexes in owners for index in indexes])
-    sums: dict[str, int] = {}
-    for demand in demands:
-        for resource, amount in demand.amounts.items():
-            sums[resource] = sums.get(resource, 0) + amount
-    for resource, total in sums.items():
+    for resource, total in totals(demands).items():
         amounts = [available.get((flavor, resource), 0) for flavor in flavors]
         there = sum(amount or 0 for amount in amounts)
         if None not in amounts and total > there:
@@ -362,11 +359,10 @@ def waiting(
 
 def preempting(short: Mapping[Pair, int], problem: str, preempted: Sequence[Candidate], reader: str | None) -> str:
     """What is missing now, and the workloads that Kueue would preempt for it."""
-    freed: dict[str, int] = {}
-    for each in preempted:
-        for resource, amount in by_resource(each.held).items():
-            freed[resource] = freed.get(resource, 0) + amount
-    names = quoted(each.workload.title_for(reader) for each in preempted)
+    freed: Counter[str] = Counter()
+    for one in preempted:
+        freed.update(by_resource(one.held))
+    names = quoted(one.workload.title_for(reader) for one in preempted)
     return f"{_missing(short, problem)}; Kueue would preempt {names} for it, which frees {show_all(freed)}"
 
 

@@ -1,18 +1,19 @@
 """Placement of pods on the nodes of a cluster: shapes, eligible nodes, and whether they are enough.
 
+The rules of taints and of required node affinity are the scheduler's (``k8s.io/component-helpers``).
 Kinds of pods and nodes are vectors over the same resources, including ``pods``, of which every pod uses one. If neither
 a bound is exceeded nor a placement is found, the result is unknown: packing is NP-hard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.objects import condition_of, object_at, objects_at
-from gangctl.fit.eligibility import affinity_allows, untolerated
-from gangctl.fit.podsets import PodSet
+from gangctl.fit.requests import PodSet
 from gangctl.kueue.amounts import UNLIMITED, read_amounts
 from gangctl.kueue.objects import PODS, Amounts
 
@@ -187,6 +188,102 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
         tuple(passing),
         closed=bool(spec.get("unschedulable")) or not ready,
     )
+
+
+_REPELLING: Final = ("NoSchedule", "NoExecute")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def untolerated(
+    taints: Sequence[Mapping[str, Any]], tolerations: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """The first taint that repels pods without a matching toleration."""
+    for taint in taints:
+        if taint.get("effect") in _REPELLING and not any(tolerates(each, taint) for each in tolerations):
+            return taint
+    return None
+
+
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """Whether a toleration matches a taint, with any effect."""
+    effect, key = toleration.get("effect"), toleration.get("key")
+    if (effect and effect != taint.get("effect")) or (key and key != taint.get("key")):
+        return False
+    wanted, value = toleration.get("value") or "", taint.get("value") or ""
+    match toleration.get("operator") or "Equal":
+        case "Equal":
+            return bool(wanted == value)
+        case "Exists":
+            return True
+        case "Gt" | "Lt" as operator:
+            bound = _integer(wanted)
+            return bound is not None and _beyond(operator, _integer(value), bound)
+    return False
+
+
+def affinity_allows(
+    pod_spec: Mapping[str, Any], labels: Mapping[str, str], *, only_keys: Collection[str] | None = None
+) -> bool:
+    """Whether nodeSelector and required node affinity match a node with these labels.
+
+    With ``only_keys``, requirements on other labels are ignored, as Kueue does for a flavor; a term without other
+    requirements matches everything. ``matchFields`` are ignored, and a requirement that the API server would reject
+    matches everything, so that nothing is rejected by mistake.
+    """
+    for key, value in object_at(pod_spec, "nodeSelector").items():
+        if (only_keys is None or key in only_keys) and isinstance(value, str) and labels.get(key) != value:
+            return False
+    terms = list(affinity_terms(pod_spec))
+    if not terms:
+        return True
+    if only_keys is None:
+        return any(all(_holds(each, labels) for each in term) for term, says_something in terms if says_something)
+    return any(all(_holds(each, labels) for each in term if _is_about(each, only_keys)) for term, _ in terms)
+
+
+def _is_about(requirement: Mapping[str, Any], keys: Collection[str]) -> bool:
+    key = requirement.get("key")
+    return isinstance(key, str) and key in keys
+
+
+def affinity_terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str, Any]], bool]]:
+    """Requirements of each term of the required node affinity, one of which has to hold.
+
+    With each, whether it is non-empty: an empty term matches no node.
+    """
+    affinity = object_at(object_at(pod_spec, "affinity"), "nodeAffinity")
+    for term in objects_at(object_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms"):
+        expressions = objects_at(term, "matchExpressions")
+        yield expressions, bool(expressions or term.get("matchFields"))
+
+
+def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key = requirement.get("key")
+    values = requirement.get("values")
+    if not isinstance(key, str) or not isinstance(values, list | None):
+        return True
+    label, wanted = labels.get(key), values or []
+    match requirement.get("operator"):
+        case "In":
+            return not wanted or label in wanted
+        case "NotIn":
+            return label not in wanted
+        case "Exists":
+            return label is not None
+        case "DoesNotExist":
+            return label is None
+        case "Gt" | "Lt" as operator:
+            bound = _integer(wanted[0]) if len(wanted) == 1 else None
+            return bound is None or _beyond(operator, _integer(label), bound)
+    return True
+
+
+def _beyond(operator: str, number: int | None, bound: int) -> bool:
+    return number is not None and (number > bound if operator == "Gt" else number < bound)
+
+
+def _integer(value: object) -> int | None:
+    return int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else None
 
 
 def takes(node: NodeShape, podset: PodSet) -> bool:

@@ -16,10 +16,9 @@ from typing import Final
 from gangctl.api.jobset import JobSet
 from gangctl.errors import one_line, plural
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.floor import Excess, Floor, NodeShape, Together, read_node
-from gangctl.fit.podsets import podsets_of
+from gangctl.fit.floor import Excess, Floor, NodeShape, Together
 from gangctl.fit.report import DomainReport, FitReport, LimitReport, Verdict, bounded, quoted, report_of, show
-from gangctl.fit.requests import Surroundings, requests_of
+from gangctl.fit.requests import Surroundings, podsets_of, requests_of
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -27,8 +26,6 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import PODS, Amounts
 
 _MOST_ROWS: Final = 20
-
-__all__ = ["NodeShape", "Together", "gangs_of", "node_fit", "read_node"]
 
 
 def gangs_of(jobset: JobSet) -> tuple[Together, ...]:

@@ -11,16 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from gangctl.fit.clusterstate import Snapshot
-from gangctl.fit.demands import Member, Needs
+from gangctl.fit.demands import Member, Needs, all_with_topology
 from gangctl.fit.domains import HOSTNAME, DomainView, FlavorDomains, Pods, Usage, use
-from gangctl.fit.eligibility import all_with_topology
-from gangctl.fit.podsets import TopologyRequest
 from gangctl.fit.report import DomainReport, joined, quoted
 from gangctl.fit.search import Demand, Step
 from gangctl.fit.topology import Ask, Found, find
-from gangctl.kueue.configuration import KueueConfiguration
-from gangctl.kueue.names import MULTIKUEUE, PROVISIONING
+from gangctl.kueue.names import PROVISIONING
 from gangctl.kueue.objects import Amounts, ClusterQueue, Placement, QueuedWorkload
+from gangctl.kueue.topology import TopologyRequest
 
 Holders = Sequence[tuple[QueuedWorkload, Amounts]]
 
@@ -56,17 +54,15 @@ class Placing:
         needs: Needs,
         queue: ClusterQueue,
         cluster: Snapshot,
-        configuration: KueueConfiguration,
     ) -> None:
-        """``configuration`` is Kueue's."""
+        """Find the podsets that need domains."""
         self._members = members
         self._needs = needs
         self._cluster = cluster
-        self._gate = configuration.gate
+        self._gate = cluster.configuration.gate
         self._provisioned = _provisioned(queue, cluster)
         implied = all_with_topology(queue, cluster.flavor)
-        aware = topology_aware(queue, cluster, configuration)
-        self.units = list(_units(members, implied=implied)) if aware else []
+        self.units = list(_units(members, implied=implied)) if cluster.topology_aware(queue) else []
         self._pods = [Pods(index, each.counted.asked, each.podset.pod_spec) for index, each in enumerate(members)]
         self._trees: dict[tuple[str, bool], FlavorDomains] = {}
 
@@ -77,7 +73,7 @@ class Placing:
             return
         if any(self._provisioned(flavor) for flavor in flavors):
             yield "which nodes are added for it (ProvisioningRequest)"
-        if missing := [name for name in flavors if self._levels(name) is None]:
+        if missing := [name for name in flavors if not self._cluster.levels(name)]:
             yield f"the topology of flavor {quoted(missing)}"
         nodes = self._cluster.nodes
         if nodes is None:
@@ -215,16 +211,10 @@ class Placing:
         found = self._cluster.flavor(flavor)
         return found is not None and bool(found.topology)
 
-    def _levels(self, flavor: str) -> tuple[str, ...] | None:
-        """Levels of a flavor's topology, None if they are unknown."""
-        found, topologies = self._cluster.flavor(flavor), self._cluster.topologies
-        topology = topologies.get(found.topology) if found is not None and topologies is not None else None
-        return topology.levels or None if topology is not None else None
-
     def _domains(self, name: str, *, ever: bool) -> FlavorDomains | None:
         """Domains of a flavor, None if they are unknown."""
-        flavor, levels, nodes = self._cluster.flavor(name), self._levels(name), self._cluster.nodes
-        if flavor is None or levels is None or nodes is None:
+        flavor, levels, nodes = self._cluster.flavor(name), self._cluster.levels(name), self._cluster.nodes
+        if flavor is None or not levels or nodes is None:
             return None
         if (name, ever) not in self._trees:
             domains = FlavorDomains(flavor, levels, nodes.shapes, nodes.used or {}, ever=ever)
@@ -328,13 +318,6 @@ def _units(members: Sequence[Member], *, implied: bool) -> Iterator[Unit]:
         if leader is not None and members[leader].podset.pods > members[workers].podset.pods:
             workers, leader = leader, workers
         yield Unit(workers, leader, members[workers].podset.topology)
-
-
-def topology_aware(queue: ClusterQueue, cluster: Snapshot, configuration: KueueConfiguration) -> bool:
-    """Whether Kueue places the pods of a queue: with MultiKueue the clusters do that on which they run."""
-    checks = (cluster.check(use.name) for use in queue.checks)
-    dispatched = any(check is not None and check.controller == MULTIKUEUE for check in checks)
-    return configuration.gate("TopologyAwareScheduling", default=True) and not dispatched
 
 
 def _provisioned(queue: ClusterQueue, cluster: Snapshot) -> Callable[[str], bool]:

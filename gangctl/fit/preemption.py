@@ -1,4 +1,4 @@
-"""Which running workloads Kueue would preempt for a gang, and whether that makes room for it.
+"""What Kueue would do for a gang that can fit: the flavors it gets, and which running workloads are preempted for it.
 
 Source: Kueue 0.19 ``pkg/scheduler/preemption`` (``classical`` here, fair sharing in :mod:`gangctl.fit.candidates`),
 and ``fitsResourceQuota`` of ``pkg/scheduler/flavorassigner``. The usage of workloads is taken out of the quotas and
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from gangctl.fit.candidates import Candidate, Preemptor, Share, Shares, Waiting, Why
-from gangctl.fit.quotas import Quotas
-from gangctl.fit.search import Mode
+from gangctl.fit.placing import Placed, Placing
+from gangctl.fit.quotas import Capacity, Quotas
+from gangctl.fit.search import Assess, Demand, Mode, Step, Terms, taken, tries
 from gangctl.fit.tree import Node, Pair, minus
+from gangctl.kueue.objects import ClusterQueue
 
 BUDGET: Final = 3_000
 """Workloads taken out and shares computed in all simulations together, 30 to 40 ms."""
@@ -311,3 +313,101 @@ def _evicted_first(*groups: Sequence[Candidate]) -> list[Candidate]:
     """Those that are being evicted already, then the others, each in the order of the groups."""
     every = [each for group in groups for each in group]
     return sorted(every, key=lambda each: not each.workload.holds("Evicted"))
+
+
+def when_empty(queue: ClusterQueue, node: Node, capacity: Capacity) -> Terms:
+    """Kueue's choice with nothing in use."""
+
+    def assess(pair: Pair, amount: int) -> tuple[Mode, int]:
+        most = capacity.ceilings[pair].amount
+        if most is not None and amount > most:
+            return Mode.NO_FIT, 0
+        return Mode.FIT, borrowed_at(node, pair, amount, empty=True)[0]
+
+    return _terms(queue, assess)
+
+
+def as_it_is(preemption: Preemption, capacity: Capacity) -> Terms:
+    """Kueue's choice now."""
+
+    def assess(pair: Pair, amount: int) -> tuple[Mode, int]:
+        most = capacity.ceilings[pair].amount
+        return preemption.assess(pair, amount) if most is None or amount <= most else (Mode.NO_FIT, 0)
+
+    return _terms(preemption.preemptor.queue, assess)
+
+
+def without_preemption(queue: ClusterQueue, node: Node) -> Terms:
+    """Kueue's choice among what is free."""
+
+    def assess(pair: Pair, amount: int) -> tuple[Mode, int]:
+        free = amount <= max(0, node.available(pair))
+        return (Mode.FIT, borrowed_at(node, pair, amount)[0]) if free else (Mode.NO_FIT, 0)
+
+    return _terms(queue, assess)
+
+
+def _terms(queue: ClusterQueue, assess: Assess) -> Terms:
+    return Terms(
+        assess,
+        stop_at_borrowing=queue.when_can_borrow != "TryNextFlavor",
+        stop_at_preemption=queue.when_can_preempt != "TryNextFlavor",
+        prefer_preemption=queue.prefers_preemption,
+    )
+
+
+def lacking(demands: Sequence[Demand], steps: Sequence[Step], capacity: Capacity) -> dict[Pair, int]:
+    """Missing amounts now of each flavor and resource that the gang would use."""
+    short = {}
+    for pair, amount in taken(demands, (step.flavor for step in steps)).items():
+        there = capacity.free[pair]
+        if there is not None and amount > there:
+            short[pair] = amount - there
+    return short
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What Kueue would do now: its assignment, None without one, and the workloads that it would preempt.
+
+    ``placed`` are the domains of its pods, or what is missing for them.
+    """
+
+    steps: tuple[Step, ...] | None
+    preempted: Sequence[Candidate] = ()
+    placed: Placed = Placed()  # noqa: RUF009 -- it is frozen
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything fits without preemption."""
+        return self.steps is not None and all(step.mode is Mode.FIT for step in self.steps) and not self.placed.problem
+
+
+def decide(demands: Sequence[Demand], terms: Terms, preemption: Preemption, placing: Placing) -> Now:
+    """Kueue's decision: the first try that fits or fits after preemption, else the first assignment, which waits."""
+    waits: Now | None = None
+    for steps in tries(demands, terms):
+        if steps is None:
+            continue
+        now = Now(steps, placed=placing.place(steps))
+        if now.fits:
+            return now
+        waits = waits or now
+        if not placing.fits(steps, vacant=True):
+            continue
+        short = {(step.flavor, resource) for step in steps for resource in step.waits} | placing.pairs(steps)
+        requests = taken(demands, (step.flavor for step in steps))
+        preempted = preemption.preempted(requests, short, _places(steps, preemption, placing))
+        if preempted:
+            return replace(now, preempted=preempted)
+    return waits or Now(None)
+
+
+def _places(steps: Sequence[Step], preemption: Preemption, placing: Placing) -> Places:
+    """Whether there are domains without some workloads; it counts as steps of the preemption."""
+
+    def places(out: AbstractSet[str]) -> bool:
+        preemption.spend(placing.cost)
+        return placing.fits(steps, without=out)
+
+    return places

@@ -6,11 +6,13 @@ number of cohorts above the changed object.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
-from gangctl.fit.tree import Node, Pair, plus, quotas_of
+from gangctl.fit.report import joined
+from gangctl.fit.search import Available, Demand, pairs_of
+from gangctl.fit.tree import NO_QUOTA, Node, Pair, plus, quotas_of
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import Amounts, ClusterQueue, Cohort, QueuedWorkload
 
@@ -52,6 +54,26 @@ class Quotas:
         self._workloads: dict[str, QueuedWorkload] = {}
         self._holders: dict[str, dict[str, dict[Pair, int]]] = {}
         """Usage by ClusterQueue, existing or not, and by UID of the workload."""
+
+    def take(self, held: ClusterQueue | Cohort | QueuedWorkload) -> None:
+        """Add or update an object."""
+        match held:
+            case ClusterQueue():
+                self.set_queue(held)
+            case Cohort():
+                self.set_cohort(held)
+            case QueuedWorkload():
+                self.set_usage(held)
+
+    def drop(self, held: ClusterQueue | Cohort | QueuedWorkload) -> None:
+        """Remove an object, if it exists."""
+        match held:
+            case ClusterQueue():
+                self.remove_queue(held.name)
+            case Cohort():
+                self.remove_cohort(held.name)
+            case QueuedWorkload():
+                self.remove_usage(held.uid)
 
     def set_queue(self, queue: ClusterQueue) -> None:
         """Add a ClusterQueue, or replace the one of this name."""
@@ -301,3 +323,45 @@ def by_resource(held: Mapping[Pair, int], wanted: Collection[Pair] | None = None
         if amount and (wanted is None or (flavor, resource) in wanted):
             amounts[resource] = plus(amounts.get(resource, 0), amount)
     return amounts
+
+
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Quota of a ClusterQueue in the flavors and resources that a gang could use."""
+
+    ceilings: Mapping[Pair, Ceiling]
+    nominal: Mapping[Pair, int]
+    used: Mapping[Pair, int]
+    free: Available
+
+    @property
+    def ceiling(self) -> Available:
+        """The ceilings' amounts."""
+        return {pair: ceiling.amount for pair, ceiling in self.ceilings.items()}
+
+
+def capacity_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) -> Capacity:
+    """The quota for these demands."""
+    pairs = pairs_of(demands)
+    own = quotas_of(queue.groups)
+    free = {pair: quotas.available(queue.name, *pair) for pair in pairs}
+    return Capacity(
+        {pair: quotas.ceiling(queue.name, *pair) for pair in sorted(pairs)},
+        {pair: own.get(pair, NO_QUOTA).nominal for pair in pairs},
+        {pair: quotas.used(queue.name, *pair) for pair in pairs},
+        {pair: None if amount >= UNLIMITED else max(0, amount) for pair, amount in free.items()},
+    )
+
+
+def with_lending_limits(capacity: Capacity, node: Node) -> Capacity:
+    """The same, with the lendingLimits of others named where they keep a ceiling low."""
+
+    def named(pair: Pair, ceiling: Ceiling) -> Ceiling:
+        keepers = node.lenders_with_limits(pair) if node.potential(pair)[1] is None else []
+        names = joined([str(each) for each in keepers[:_NAMED]])
+        return replace(ceiling, limit=f"{ceiling.limit} beyond the lendingLimit of {names}") if keepers else ceiling
+
+    return replace(capacity, ceilings={pair: named(pair, each) for pair, each in capacity.ceilings.items()})

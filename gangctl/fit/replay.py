@@ -16,10 +16,9 @@ from math import inf
 from typing import Literal
 
 from gangctl.fit.demands import with_pods
-from gangctl.fit.now import taken, without_preemption
-from gangctl.fit.preemption import borrowed_at
+from gangctl.fit.preemption import borrowed_at, without_preemption
 from gangctl.fit.quotas import Quotas
-from gangctl.fit.search import Demand, pairs_of, search, tries
+from gangctl.fit.search import Demand, pairs_of, search, taken, tries
 from gangctl.fit.tree import Pair
 from gangctl.kueue.objects import PODS, ClusterQueue, QueuedWorkload
 
@@ -42,14 +41,9 @@ class Waiter:
     @classmethod
     def of(cls, uid: str, queue: ClusterQueue, demands: Sequence[Demand], priority: int, since: datetime) -> Waiter:
         """With what it takes."""
-        sums: dict[Pair, int] | None = None
-        if all(len(each.flavors) == 1 for each in demands):
-            sums = {}
-            for each in demands:
-                for resource, amount in each.amounts.items():
-                    pair = each.flavors[0], resource
-                    sums[pair] = sums.get(pair, 0) + amount
-        return cls(uid, queue, tuple(demands), priority, since, sums)
+        fixed = all(len(demand.flavors) == 1 for demand in demands)
+        pairs = taken(demands, (demand.flavors[0] for demand in demands)) if fixed else None
+        return cls(uid, queue, tuple(demands), priority, since, pairs)
 
 
 def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, ...] | None:
@@ -233,8 +227,8 @@ class Replay:
             fits = all(amount <= node.available(pair) for pair, amount in waiter.pairs.items())
             return waiter.pairs if fits else None
         terms = without_preemption(waiter.queue, node)
-        found = next((each for each in tries(waiter.demands, terms) if each is not None), None)
-        return None if found is None else taken(waiter.demands, found)
+        steps = next((steps for steps in tries(waiter.demands, terms) if steps is not None), None)
+        return None if steps is None else taken(waiter.demands, (step.flavor for step in steps))
 
     def _level(self, waiter: Waiter, held: Mapping[Pair, int]) -> int:
         """From how many levels up it borrows."""

@@ -8,6 +8,7 @@ So it may find an existing choice late, or miss it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -48,6 +49,22 @@ def pairs_of(demands: Iterable[Demand]) -> list[tuple[str, str]]:
     """Flavors and resources that these demands could use, each once."""
     pairs = ((flavor, resource) for demand in demands for flavor in demand.flavors for resource in demand.amounts)
     return list(dict.fromkeys(pairs))
+
+
+def totals(demands: Iterable[Demand]) -> Counter[str]:
+    """What demands ask for together, by resource."""
+    sums: Counter[str] = Counter()
+    for demand in demands:
+        sums.update(demand.amounts)
+    return sums
+
+
+def taken(demands: Iterable[Demand], flavors: Iterable[str]) -> Counter[tuple[str, str]]:
+    """Amounts that demands would use of their flavors, by flavor and resource."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for demand, flavor in zip(demands, flavors, strict=True):
+        sums.update({(flavor, resource): amount for resource, amount in demand.amounts.items()})
+    return sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,9 @@ from gangctl.fit import explain, preemption
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import FitRequest, Snapshot
 from gangctl.fit.demands import Member, Needs, needs_of, refusals, with_pods
-from gangctl.fit.now import Capacity, as_it_is, capacity_of, decide, lacking, when_empty, with_lending_limits
-from gangctl.fit.placing import Placing, topology_aware
-from gangctl.fit.podsets import PodSet, malformed_topology, podsets_of
-from gangctl.fit.preemption import Preemption
-from gangctl.fit.quotas import by_resource
+from gangctl.fit.placing import Placing
+from gangctl.fit.preemption import Preemption, as_it_is, decide, lacking, when_empty
+from gangctl.fit.quotas import Capacity, by_resource, capacity_of, with_lending_limits
 from gangctl.fit.report import (
     DomainReport,
     FitReport,
@@ -35,13 +33,12 @@ from gangctl.fit.report import (
     bounded,
     report_of,
 )
-from gangctl.fit.requests import requests_of
+from gangctl.fit.requests import PodSet, malformed_topology, podsets_of, requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Waiting, starts
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, blocked, selects, unresolved
-from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE
 from gangctl.kueue.objects import ELSEWHERE, Amounts, ClusterQueue, QueuedWorkload
@@ -176,19 +173,18 @@ def fit(
     ``budget`` and ``preemptions`` bound the steps of the search for flavors and of the search for preemption.
     """
     jobset = request.read()
-    configuration = cluster.surroundings(request.namespace).configuration
     case = _Case(request, cluster, jobset, request.queue)
-    abandoned = _abandoned(case, configuration)
+    abandoned = _abandoned(case)
     may_default = request.new and not case.queue and not abandoned
     if may_default and cluster.local_queue(request.namespace, DEFAULT_QUEUE) is not None:
         case.queue = DEFAULT_QUEUE
-    outside = _outside(case, configuration)
+    outside = _outside(case)
     if outside:
         return case.answer("fits", "NotQueued", outside)
     if abandoned:
         case.blocked = abandoned
         return case.answer("not-now", "QueueBlocked", abandoned)
-    case.unknown = list(dict.fromkeys(_unknown(case, configuration)))
+    case.unknown = list(dict.fromkeys(_unknown(case)))
     local = cluster.local_queue(request.namespace, case.queue)
     queue = cluster.quotas.queue(local.cluster_queue) if local is not None else None
     case.cluster_queue = local.cluster_queue if local is not None else ""
@@ -199,54 +195,50 @@ def fit(
     if cluster.quotas.cycle(queue.name):
         case.blocked = f'the cohorts of ClusterQueue "{queue.name}" form a cycle, in which nothing is admitted'
         return case.answer("not-now", "QueueBlocked", case.blocked)
-    topologies = cluster.topologies if topology_aware(queue, cluster, configuration) else None
+    topologies = cluster.topologies() if cluster.topology_aware(queue) else None
     if not case.unknown and (inactive := unresolved(queue, cluster.check, cluster.flavor, topologies)):
         case.blocked = inactive.message
         return case.answer("not-now", "QueueBlocked", case.blocked)
     case.strict = queue.strategy == "StrictFIFO"
-    case.unknown += _unknown_checks(queue, cluster)
+    if dispatcher := cluster.dispatcher(queue):
+        case.unknown.append(f'what the clusters have to which MultiKueue (AdmissionCheck "{dispatcher}") sends it')
     case.preemptions = preemptions
-    return _in_queue(case, queue, configuration, budget)
+    return _in_queue(case, queue, budget)
 
 
-def _outside(case: _Case, configuration: KueueConfiguration) -> str:
+def _outside(case: _Case) -> str:
     """Why no queue delays the JobSet; empty if one does."""
     if not case.cluster.queued:
         return "there is no Kueue in this cluster: no quota holds it back"
     if not case.queue:
         return "it names no queue: no quota holds it back"
+    configuration = case.cluster.configuration
     if configuration.known and JOBSET_FRAMEWORK not in configuration.frameworks:
         return "Kueue does not manage JobSets here (integrations.frameworks): its queue label does nothing"
     return ""
 
 
-def _abandoned(case: _Case, configuration: KueueConfiguration) -> str:
+def _abandoned(case: _Case) -> str:
     """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
-    selector, labels = configuration.managed_namespaces, case.request.namespace_labels
+    configuration, labels = case.cluster.configuration, case.request.namespace_labels
+    selector = configuration.managed_namespaces
     if configuration.known and selector is not None and labels is not None and not selects(selector, labels):
         return "Kueue suspends JobSets with a queue, and does not manage this namespace (managedJobsNamespaceSelector)"
     return ""
 
 
-def _unknown(case: _Case, configuration: KueueConfiguration) -> Iterable[str]:
+def _unknown(case: _Case) -> Iterable[str]:
     yield from case.cluster.unknown()
+    configuration = case.cluster.configuration
     if not configuration.known:
         yield configuration.unreadable or "Kueue's configuration"
     if case.jobset.managed_by == MULTIKUEUE:
         yield "what the clusters have on which MultiKueue runs it"
 
 
-def _unknown_checks(queue: ClusterQueue, cluster: Snapshot) -> list[str]:
-    """A queue that dispatches its JobSets to other clusters."""
-    for use in queue.checks:
-        check = cluster.check(use.name)
-        if check is not None and check.controller == MULTIKUEUE:
-            return [f'what the clusters have to which MultiKueue (AdmissionCheck "{use.name}") sends it']
-    return []
-
-
-def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguration, budget: int) -> FitReport:
+def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> FitReport:
     """The verdict on a JobSet whose queue is open."""
+    configuration = case.cluster.configuration
     podsets = podsets_of(case.request.jobset)
     limit = case.cluster.queue_limit
     if limit is None and len(podsets) > FEWEST_PODSETS:
@@ -266,7 +258,7 @@ def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguratio
     case.needs = needs_of(
         case.members,
         queue,
-        refusals(queue, case.cluster, configuration),
+        refusals(queue, case.cluster),
         lenient=configuration.quota_check == "IgnoreUndeclared",
     )
     case.capacity = capacity_of(case.cluster.quotas, queue, case.needs.demands)
@@ -278,7 +270,7 @@ def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguratio
         return case.never("NeverUndeclaredResource", explain.undeclared(gang))
     if not all(demand.flavors for demand in case.needs.demands):
         return case.never("NeverNoFlavor", explain.no_flavor(gang))
-    placing = Placing(case.members, case.needs, queue, case.cluster, configuration)
+    placing = Placing(case.members, case.needs, queue, case.cluster)
     if misfit := placing.misfit():
         return case.never("NeverNoFlavor", misfit)
     return _by_quota(case, gang, placing, budget)
@@ -389,7 +381,7 @@ def _starts(case: _Case, gang: explain.Gang, preemptor: Preemptor, short: dict[P
 
 
 def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
-    configuration = case.cluster.surroundings(case.request.namespace).configuration
+    configuration = case.cluster.configuration
     priority, workload = _priority(case), case.request.workload
     return Preemptor(
         queue,

@@ -1,8 +1,8 @@
 """When a gang that waits for quota will start: a range with its reasons, or nothing.
 
-The range holds every start for which workloads end as they declare (:mod:`gangctl.fit.ends`). If an end is needed that
-is not known, the range has no latest start. Workloads that are not there yet, and may go before the gang, are not in
-it.
+The range holds every start for which workloads end as they declare (:class:`~gangctl.fit.clusterstate.Outlook`). If an
+end is needed that is not known, the range has no latest start. Workloads that are not there yet, and may go before the
+gang, are not in it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.ends import Outlook, Range
+from gangctl.fit.clusterstate import Outlook, Range
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.replay import OutOfStepsError, Replay, Waiter, demands_of
 from gangctl.fit.report import StartReport, quoted
-from gangctl.fit.search import Demand, pairs_of
+from gangctl.fit.search import Demand, pairs_of, totals
 from gangctl.fit.tree import Pair
 from gangctl.kueue.amounts import span
-from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import in_order, queued_at
 from gangctl.kueue.states import Phase, phase_of
 
@@ -174,8 +174,8 @@ class _Estimate:
         if self.own.queue.strategy == "StrictFIFO":
             return True
         quota = workload.conditions.get("QuotaReserved")
-        own, other = _sums(self.own.demands), _sums(waiter.demands)
-        smaller = all(amount <= own.get(resource, 0) for resource, amount in other.items())
+        own, other = totals(self.own.demands), totals(waiter.demands)
+        smaller = all(amount <= own[resource] for resource, amount in other.items())
         return self.own.pairs is not None and smaller and quota is not None and _NO_ROOM in quota.message
 
     def _late(self, replay: Replay) -> float:
@@ -262,14 +262,6 @@ def _before(one: Waiter, own: Waiter) -> bool:
 def _in_mix(uid: str, mix: int) -> bool:
     """Any half of the workloads, but the same each time."""
     return blake2b(f"{mix}/{uid}".encode(), digest_size=1).digest()[0] % 2 == 0
-
-
-def _sums(demands: Sequence[Demand]) -> Amounts:
-    sums: dict[str, int] = {}
-    for each in demands:
-        for resource, amount in each.amounts.items():
-            sums[resource] = sums.get(resource, 0) + amount
-    return sums
 
 
 def _span(seconds: float) -> str:

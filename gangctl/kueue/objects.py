@@ -225,7 +225,7 @@ class QueuedWorkload:
     """``status.admission.clusterQueue``: empty without a reservation."""
     assignments: tuple[PodSetAssignment, ...] = ()
     placements: tuple[Placement, ...] = ()
-    """Only if read by :func:`~gangctl.kueue.placements.with_placements`."""
+    """Only if read by :func:`~gangctl.kueue.topology.with_placements`."""
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     checks: tuple[CheckState, ...] = ()
     requeue_at: str = ""

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 from gangctl.fit.floor import NodeShape, takes
-from gangctl.fit.podsets import podsets_of
 from gangctl.fit.report import joined, show, show_all
+from gangctl.fit.requests import podsets_of
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions

@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from gangctl.fit.eligibility import (
-    affinity_allows,
-    all_with_topology,
-    refusal,
-    tolerates,
-    untolerated,
-)
-from gangctl.fit.podsets import Layer, PodSet, TopologyRequest, podsets_of
-from gangctl.fit.requests import Counted
+from gangctl.fit.demands import all_with_topology, refusal
+from gangctl.fit.floor import affinity_allows, tolerates, untolerated
+from gangctl.fit.requests import Counted, PodSet, podsets_of
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor
+from gangctl.kueue.topology import Layer, TopologyRequest
 from tests.fit.queues import group
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.floor import Class, Kind, excess, place
-from gangctl.fit.nodes import NodeShape, gangs_of, node_fit, read_node
+from gangctl.fit.floor import Class, Kind, NodeShape, excess, place, read_node
+from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.report import FitReport
 from gangctl.fit.requests import Surroundings
 from tests.cli.schema import fit_violations

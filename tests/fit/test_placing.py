@@ -11,9 +11,8 @@ from gangctl.fit.clusterstate import FitRequest, KnownNodes, Snapshot
 from gangctl.fit.demands import Member, needs_of
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.placing import Placing
-from gangctl.fit.podsets import podsets_of
 from gangctl.fit.report import FitReport
-from gangctl.fit.requests import requests_of
+from gangctl.fit.requests import podsets_of, requests_of
 from gangctl.fit.search import Mode, Step
 from gangctl.fit.verdict import fit
 from gangctl.kueue.names import MULTIKUEUE, PROVISIONING
@@ -231,7 +230,7 @@ class TestPlacing:
             for podset in podsets_of(gang(asking(2)).jobset)
         ]
         needs = needs_of(members, own, lambda *_: "")
-        placing = Placing(members, needs, own, there, there.configuration)
+        placing = Placing(members, needs, own, there)
         steps = [Step("f1", Mode.FIT)]
         assert "no domain of rack has room for 2 pods" in placing.place(steps).problem
         assert placing.fits(steps, without={"u"})

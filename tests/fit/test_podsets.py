@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.podsets import podsets_of
+from gangctl.fit.requests import podsets_of
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets

@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.podsets import Layer, TopologyRequest, malformed_topology, podsets_of, read_request
+from gangctl.fit.requests import malformed_topology, podsets_of
+from gangctl.kueue.topology import Layer, TopologyRequest, read_request
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY

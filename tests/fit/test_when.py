@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.ends import Outlook
+from gangctl.fit.clusterstate import Outlook
 from gangctl.fit.report import FitReport, StartReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import CheckUse, ClusterQueue, Condition, LocalQueue, QueuedWorkload, RunTime

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.kueue.placements import with_placements
+from gangctl.kueue.topology import with_placements
 from tests.rows import each
 from tests.strategies import PROPERTY
 

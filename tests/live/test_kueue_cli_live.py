@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gangctl.kueue.placements import with_placements
+from gangctl.kueue.topology import with_placements
 from tests.cli.gangs.place import running
 from tests.cli.manifests import write
 from tests.cli.run import Answer, process

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.fit.podsets import podsets_of
-from gangctl.fit.requests import Surroundings, requests_of
+from gangctl.fit.requests import Surroundings, podsets_of, requests_of
 from gangctl.gang.requests import times
 from gangctl.kueue.objects import QueuedWorkload
 from tests.controlplane.api import Object, path_of

@@ -16,7 +16,7 @@ from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.kueue.placements import with_placements
+from gangctl.kueue.topology import with_placements
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
@@ -157,7 +157,7 @@ class Ground:
         stock.take_runtime_classes([])
         stock.pods = stock.pods or []
         stock.note_presence(True, 18)
-        stock.take_configuration((self.plane.directory / "kueue.yaml").read_text(encoding="utf-8"))
+        stock.snapshot.take_configuration((self.plane.directory / "kueue.yaml").read_text(encoding="utf-8"))
         return stock
 
     async def empty(self, holders: Iterable[Object]) -> None:

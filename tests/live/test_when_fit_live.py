@@ -10,8 +10,7 @@ from statistics import median
 
 import pytest
 
-from gangctl.fit.clusterstate import Snapshot
-from gangctl.fit.ends import Outlook
+from gangctl.fit.clusterstate import Outlook, Snapshot
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor

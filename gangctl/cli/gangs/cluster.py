@@ -30,21 +30,19 @@ from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
-from gangctl.cluster.nodes import in_use
-from gangctl.cluster.stock import Stock
+from gangctl.cluster.stock import Stock, in_use
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Floor, Together
-from gangctl.fit.podsets import podsets_of
-from gangctl.fit.requests import requests_of
+from gangctl.fit.requests import podsets_of, requests_of
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.plan import GangPlan
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
-from gangctl.kueue.placements import with_placements
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
+from gangctl.kueue.topology import with_placements
 from gangctl.readiness.facts import PodFacts, is_followed, read_node, read_pod, read_refusal
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.cluster.stock import Stock
 from gangctl.controllers.pathways.plan import PATHWAYS_JOBS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
-from gangctl.fit.nodes import NodeShape, read_node
+from gangctl.fit.floor import NodeShape, read_node
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.status import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL

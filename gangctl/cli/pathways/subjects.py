@@ -22,7 +22,7 @@ from gangctl.cli.inputs import count_kinds, note_skipped, placed, read_documents
 from gangctl.cli.manifests import check_jobset
 from gangctl.cli.messages import errors_in, full_name, note
 from gangctl.errors import FieldError, InputError, one_line
-from gangctl.fit.nodes import NodeShape
+from gangctl.fit.floor import NodeShape
 from gangctl.gang.reasons import Notice
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve

@@ -207,12 +207,11 @@ class QueueView(Queues):
         self._notify(Affected(cluster_queues=frozenset(using)))
 
     def _on_limit_range(self, old: Object | None, new: Object | None) -> None:
-        for snapshot in (self.snapshot, self.unused):
-            if new is not None:
-                snapshot.take_limit_range(new)
-            elif old is not None:
-                snapshot.drop_limit_range(old)
         changed = new or old
+        if new is not None:
+            self.snapshot.take_limit_range(new)
+        elif old is not None:
+            self.snapshot.drop_limit_range(old)
         if changed is not None:
             self._notify(Affected(namespaces=frozenset({changed["metadata"]["namespace"]})))
 
@@ -221,7 +220,7 @@ class QueueView(Queues):
         self._notify(Affected(namespaces=frozenset({name})))
 
     def _on_configuration(self, _old: str | None, new: str | None) -> None:
-        self.take_configuration(new)
+        self.snapshot.take_configuration(new)
         self._notify(ALL)
 
 

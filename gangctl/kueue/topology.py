@@ -1,19 +1,21 @@
-"""The podsets that Kueue creates for a JobSet, one for each replicated job, in order; their topology requests.
+"""Topology requests in pod templates, and topology assignments in Workloads (``status.admission``).
 
-Source: Kueue ``pkg/controller/jobs/jobset``, ``pkg/controller/jobframework/tas.go`` and ``tas_validation.go`` of v0.19.
-Kueue reserves the full count of each podset or nothing; a podset may have no pods.
+The assignments are read apart from :mod:`gangctl.kueue.reading`: one may name thousands of nodes, and few readers want
+them. Source: Kueue ``pkg/controller/jobframework/tas.go``, ``tas_validation.go``, ``apis/kueue/v1beta2`` and
+``pkg/util/tas/tas_assignment.go`` of v0.19.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from gangctl.api.objects import object_at
+from gangctl.api.objects import object_at, objects_at
 from gangctl.errors import one_line
-from gangctl.gang.plan import pods_per_job
+from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.kueue.consistency import TRUE
 from gangctl.kueue.names import (
     PODSET_GROUP,
@@ -24,6 +26,8 @@ from gangctl.kueue.names import (
     TOPOLOGY_REQUIRED,
     TOPOLOGY_UNCONSTRAINED,
 )
+from gangctl.kueue.objects import Placement, QueuedWorkload
+from gangctl.kueue.reading import read_workload
 
 Mode = Literal["required", "preferred", "unconstrained", "slices"]
 
@@ -182,71 +186,60 @@ def _short(value: str) -> str:
     return one_line(value, _SHOWN)
 
 
-_NOTHING: Final[Mapping[str, Any]] = {}
+def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
+    """A Workload with its topology assignments; InputError when it has no name. Total otherwise."""
+    templates = {each.get("name", "main"): each for each in objects_at(object_at(raw, "spec"), "podSets")}
+    admission = object_at(object_at(raw, "status"), "admission")
+    found = []
+    for assignment in objects_at(admission, "podSetAssignments"):
+        written = object_at(assignment, "topologyAssignment")
+        levels = written.get("levels")
+        if not isinstance(levels, list):
+            continue
+        template = object_at(templates.get(assignment.get("name"), {}), "template")
+        found.append(
+            Placement(
+                frozenset(each for each in object_at(assignment, "flavors").values() if isinstance(each, str)),
+                tuple(sys.intern(str(level)) for level in levels),
+                _domains(written),
+                as_integers(pod_requests(object_at(template, "spec"))[0]),
+            )
+        )
+    return replace(read_workload(raw), placements=tuple(found))
 
 
-@dataclass(frozen=True, slots=True)
-class PodSet:
-    """Equal pods of one JobSet. ``index`` is that of the replicated job, ``template`` its pod template, raw."""
-
-    name: str
-    index: int
-    pods: int
-    template: Mapping[str, Any] = field(repr=False)
-    topology: TopologyRequest | None = None
-    problems: tuple[str, ...] = ()
-    """Why Kueue's webhook rejects the request for a topology."""
-
-    @property
-    def group(self) -> str:
-        """Podsets of one group use the same flavors; empty without a group."""
-        return self.topology.group if self.topology is not None else ""
-
-    @property
-    def pod_spec(self) -> Mapping[str, Any]:
-        """``spec`` of the pod template."""
-        return object_at(self.template, "spec")
+def _domains(written: Mapping[str, Any]) -> dict[tuple[str, ...], int]:
+    """Pods by the values of a domain, over all slices."""
+    domains: dict[tuple[str, ...], int] = {}
+    for part in objects_at(written, "slices"):
+        columns = [list(_values(each)) for each in objects_at(part, "valuesPerLevel")]
+        for number in range(max(map(len, columns), default=0)):
+            values = tuple(_at(column, number) for column in columns)
+            domains[values] = domains.get(values, 0) + _count(part.get("podCounts"), number)
+    return domains
 
 
-def _count(raw: Mapping[str, Any], key: str) -> int | None:
-    value = raw.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _values(written: Mapping[str, Any]) -> Iterator[str]:
+    """Values of one level: one for all domains, or one for each."""
+    universal, individual = written.get("universal"), object_at(written, "individual")
+    if isinstance(universal, str):
+        yield sys.intern(universal)
+        return
+    prefix, suffix = individual.get("prefix") or "", individual.get("suffix") or ""
+    roots = individual.get("roots")
+    for root in roots if isinstance(roots, list) else ():
+        yield sys.intern(f"{prefix}{root}{suffix}")
 
 
-def podsets_of(jobset: Mapping[str, Any]) -> tuple[PodSet, ...]:
-    """Podsets of a raw JobSet. Total: a value of the wrong type counts as absent."""
-    entries = object_at(jobset, "spec").get("replicatedJobs")
-    return tuple(
-        _podset(entry if isinstance(entry, dict) else _NOTHING, index)
-        for index, entry in enumerate(entries if isinstance(entries, list) else ())
-    )
+def _at(column: list[str], number: int) -> str:
+    if len(column) == 1:
+        return column[0]
+    return column[number] if number < len(column) else ""
 
 
-def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
-    job = object_at(object_at(entry, "template"), "spec")
-    template = object_at(job, "template")
-    replicas = _count(entry, "replicas")
-    pods = pods_per_job(_count(job, "parallelism"), _count(job, "completions"))
-    name = entry.get("name")
-    written = object_at(object_at(template, "metadata"), "annotations")
-    annotations = {key: value for key, value in written.items() if isinstance(value, str)}
-    count = max(0, 1 if replicas is None else replicas) * max(0, pods)
-    topology, problems = read_request(annotations, count)
-    return PodSet(
-        name=name.lower() if isinstance(name, str) else "",
-        index=index,
-        pods=count,
-        template=template,
-        topology=topology,
-        problems=problems,
-    )
-
-
-def malformed_topology(podsets: Sequence[PodSet]) -> list[str]:
-    """Requests for a topology that Kueue's webhook rejects when the JobSet is created."""
-    found = [f'"{podset.name}": {problem}' for podset in podsets for problem in podset.problems]
-    groups: dict[str, list[tuple[str, int, TopologyRequest]]] = {}
-    for podset in podsets:
-        if podset.topology is not None and podset.group:
-            groups.setdefault(podset.group, []).append((podset.name, podset.pods, podset.topology))
-    return found + [problem for members in groups.values() for problem in group_problems(members)]
+def _count(written: object, number: int) -> int:
+    counts = written if isinstance(written, dict) else {}
+    universal, individual = counts.get("universal"), counts.get("individual")
+    if isinstance(individual, list) and number < len(individual):
+        universal = individual[number]
+    return universal if isinstance(universal, int) and not isinstance(universal, bool) else 0
