@@ -39,7 +39,7 @@ def onto_nodes(request: FitRequest, stock: Stock, without: Callable[[PlacedPod],
     """Whether the nodes can hold a JobSet; some pods are ignored."""
     used = None if stock.pods is None else in_use(stock.pods, without)
     surroundings = stock.snapshot.surroundings(request.namespace)
-    return node_fit(request, stock.nodes, surroundings, used=used, fixed_nodes=request.fixed_nodes)
+    return node_fit(request, stock.nodes, surroundings, used=used)
 
 
 def needs_domain(raw: Mapping[str, Any]) -> bool:

@@ -8,18 +8,9 @@ from typing import Any, Final
 from gangctl.api.store import Store
 from gangctl.client.resources import Resource
 from gangctl.fit.clusterstate import Held
+from gangctl.kueue import reading
 from gangctl.kueue.names import GROUP, VERSION
 from gangctl.kueue.objects import LocalQueue, QueuedWorkload
-from gangctl.kueue.reading import (
-    read_check,
-    read_cluster_queue,
-    read_cohort,
-    read_flavor,
-    read_local_queue,
-    read_pod_priority_class,
-    read_priority_class,
-    read_topology,
-)
 from gangctl.kueue.topology import with_placements
 
 CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)
@@ -50,15 +41,15 @@ ESSENTIAL: Final = frozenset({CLUSTER_QUEUES.plural, LOCAL_QUEUES.plural, QUEUED
 READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] = {
     (resource.group, resource.kind): read
     for resource, read in (
-        (CLUSTER_QUEUES, read_cluster_queue),
-        (COHORTS, read_cohort),
-        (LOCAL_QUEUES, read_local_queue),
-        (RESOURCE_FLAVORS, read_flavor),
-        (TOPOLOGIES, read_topology),
+        (CLUSTER_QUEUES, reading.read_cluster_queue),
+        (COHORTS, reading.read_cohort),
+        (LOCAL_QUEUES, reading.read_local_queue),
+        (RESOURCE_FLAVORS, reading.read_flavor),
+        (TOPOLOGIES, reading.read_topology),
         (QUEUED_WORKLOADS, with_placements),
-        (ADMISSION_CHECKS, read_check),
-        (PRIORITY_CLASSES, read_priority_class),
-        (POD_PRIORITY_CLASSES, read_pod_priority_class),
+        (ADMISSION_CHECKS, reading.read_check),
+        (PRIORITY_CLASSES, reading.read_priority_class),
+        (POD_PRIORITY_CLASSES, reading.read_pod_priority_class),
     )
 }
 """By group and kind."""

@@ -19,22 +19,12 @@ from gangctl.errors import InputError
 from gangctl.fit.clusterstate import KnownNodes, Outlook, Snapshot
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.gang.requests import as_integers, pod_requests
-from gangctl.kueue.names import (
-    SLICE_CONSTRAINTS,
-    SLICE_TOPOLOGY,
-    TOPOLOGY_PREFERRED,
-    TOPOLOGY_REQUIRED,
-    TOPOLOGY_UNCONSTRAINED,
-)
 from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
 from gangctl.kueue.reading import read_expected
+from gangctl.kueue.topology import REQUESTS
 from gangctl.readiness.membership import FINISHED
 
 CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
-_TOPOLOGY_NOTES: Final = frozenset(
-    {TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED, SLICE_TOPOLOGY, SLICE_CONSTRAINTS}
-)
-"""By these annotations Kueue takes a pod for one that it placed (``pkg/util/tas``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +53,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
             str(labels.get(JOBSET_NAME) or ""),
             node,
             requests,
-            not _TOPOLOGY_NOTES.isdisjoint(object_at(metadata, "annotations")),
+            not REQUESTS.isdisjoint(object_at(metadata, "annotations")),
         )
 
 

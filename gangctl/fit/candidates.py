@@ -197,7 +197,7 @@ class Shares:
                 queue = queues.get(child)
                 if queue is None or not queue.waiting or queue.dropped or not (borrows or child is self._preemptor):
                     over.add(child)
-                elif best is None or share > best_share or (share == best_share and _first(queue) < _first(best)):
+                elif best is None or (share, -queue.waiting[0][0]) > (best_share, -best.waiting[0][0]):
                     best, best_share = queue, share
             elif not borrows and child not in self._path:
                 over.add(child)
@@ -210,7 +210,3 @@ class Shares:
         if inner is not None and inner_share >= best_share:
             return self._highest(inner, queues, over)
         return best
-
-
-def _first(queue: Waiting) -> int:
-    return queue.waiting[0][0]

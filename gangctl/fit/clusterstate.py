@@ -24,22 +24,10 @@ from gangctl.api.objects import Object
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import Surroundings
+from gangctl.kueue import objects
 from gangctl.kueue.amounts import moment
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
 from gangctl.kueue.names import MULTIKUEUE
-from gangctl.kueue.objects import (
-    AdmissionCheck,
-    Amounts,
-    ClusterQueue,
-    Cohort,
-    LocalQueue,
-    PodPriorityClass,
-    PriorityClass,
-    QueuedWorkload,
-    ResourceFlavor,
-    RunTime,
-    Topology,
-)
 from gangctl.kueue.queues import Head
 
 Range = tuple[float, float]
@@ -53,22 +41,22 @@ class Outlook:
     """
 
     now: datetime
-    pending: Sequence[QueuedWorkload] = ()
+    pending: Sequence[objects.QueuedWorkload] = ()
     expected: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
-    def since(self, workload: QueuedWorkload, condition: str) -> float | None:
+    def since(self, workload: objects.QueuedWorkload, condition: str) -> float | None:
         """For how long a condition is True; None if it is not, or has no time."""
         found = workload.conditions.get(condition)
         at = moment(found.since) if found is not None and found.status else None
         return None if at is None else (self.now - at).total_seconds()
 
-    def expects(self, workload: QueuedWorkload) -> float | None:
+    def expects(self, workload: objects.QueuedWorkload) -> float | None:
         """The duration that a workload or its JobSet declares."""
         if workload.run_time.expected is not None or workload.owner_kind != "JobSet":
             return workload.run_time.expected
         return self.expected.get((workload.namespace, workload.owner_name))
 
-    def end_of_holder(self, holder: QueuedWorkload) -> Range:
+    def end_of_holder(self, holder: objects.QueuedWorkload) -> Range:
         """When one that has quota gives it back."""
         grace = holder.run_time.grace
         evicted = self.since(holder, "Evicted")
@@ -81,13 +69,13 @@ class Outlook:
         bound = _in_future(_most(holder.run_time) - age + grace)
         return min(max(0.0, (self.expects(holder) or 0.0) - age), bound), bound
 
-    def length_of_next(self, waiting: QueuedWorkload) -> Range:
+    def length_of_next(self, waiting: objects.QueuedWorkload) -> Range:
         """How long one runs that is still to be admitted."""
         bound = _most(waiting.run_time) + waiting.run_time.grace
         return min(self.expects(waiting) or 0.0, bound), bound
 
 
-def _most(run_time: RunTime) -> float:
+def _most(run_time: objects.RunTime) -> float:
     return inf if run_time.maximum is None else max(0, run_time.maximum - run_time.spent)
 
 
@@ -114,11 +102,11 @@ class FitRequest:
     namespace_labels: Mapping[str, str] | None
     queue: str
     new: bool = True
-    workload: QueuedWorkload | None = None
+    workload: objects.QueuedWorkload | None = None
     fixed_nodes: bool = False
     outlook: Outlook | None = None
     reader: str | None = None
-    head: Callable[[ClusterQueue], Head | None] = lambda _: None
+    head: Callable[[objects.ClusterQueue], Head | None] = lambda _: None
     parsed: JobSet | None = None
 
     def read(self) -> JobSet:
@@ -134,19 +122,19 @@ class KnownNodes:
     """
 
     shapes: Sequence[NodeShape]
-    used: Mapping[str, Amounts] | None
+    used: Mapping[str, objects.Amounts] | None
 
 
 Held = (
-    ClusterQueue
-    | Cohort
-    | LocalQueue
-    | ResourceFlavor
-    | Topology
-    | QueuedWorkload
-    | AdmissionCheck
-    | PriorityClass
-    | PodPriorityClass
+    objects.ClusterQueue
+    | objects.Cohort
+    | objects.LocalQueue
+    | objects.ResourceFlavor
+    | objects.Topology
+    | objects.QueuedWorkload
+    | objects.AdmissionCheck
+    | objects.PriorityClass
+    | objects.PodPriorityClass
 )
 """Objects that a snapshot stores unchanged."""
 _Kind = TypeVar("_Kind", bound=Held)
@@ -205,20 +193,20 @@ class Snapshot:
 
     def take(self, held: Held) -> None:
         """Add or update an object."""
-        if isinstance(held, ClusterQueue | Cohort | QueuedWorkload):
+        if isinstance(held, objects.ClusterQueue | objects.Cohort | objects.QueuedWorkload):
             self.quotas.take(held)
         else:
             self._held[type(held)][_key(held)] = held
 
     def drop(self, held: Held) -> None:
         """Remove an object, if it exists."""
-        if isinstance(held, ClusterQueue | Cohort | QueuedWorkload):
+        if isinstance(held, objects.ClusterQueue | objects.Cohort | objects.QueuedWorkload):
             self.quotas.drop(held)
         else:
             self._held[type(held)].pop(_key(held), None)
 
     @contextmanager
-    def without(self, workloads: Iterable[QueuedWorkload]) -> Iterator[None]:
+    def without(self, workloads: Iterable[objects.QueuedWorkload]) -> Iterator[None]:
         """Ignore the usage of these inside the block: a JobSet does not compete with itself."""
         own = list(workloads)
         for workload in own:
@@ -252,17 +240,17 @@ class Snapshot:
     def _all(self, kind: type[_Kind]) -> Mapping[tuple[str, str], _Kind]:
         return self._held[kind]
 
-    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
+    def local_queue(self, namespace: str, name: str) -> objects.LocalQueue | None:
         """A LocalQueue, or None if it does not exist."""
-        return self._all(LocalQueue).get((namespace, name))
+        return self._all(objects.LocalQueue).get((namespace, name))
 
-    def flavor(self, name: str) -> ResourceFlavor | None:
+    def flavor(self, name: str) -> objects.ResourceFlavor | None:
         """A ResourceFlavor, or None if it does not exist."""
-        return self._all(ResourceFlavor).get(("", name))
+        return self._all(objects.ResourceFlavor).get(("", name))
 
-    def flavors(self) -> Sequence[ResourceFlavor]:
+    def flavors(self) -> Sequence[objects.ResourceFlavor]:
         """All ResourceFlavors."""
-        return tuple(self._all(ResourceFlavor).values())
+        return tuple(self._all(objects.ResourceFlavor).values())
 
     def has_topologies(self) -> bool:
         """Whether Kueue places pods of any flavor: then nodes matter."""
@@ -271,38 +259,38 @@ class Snapshot:
     def levels(self, flavor: str) -> tuple[str, ...] | None:
         """Levels of the topology of a flavor, or None if it has none or they are unknown."""
         known = self.flavor(flavor)
-        topology = self._all(Topology).get(("", known.topology)) if known is not None else None
+        topology = self._all(objects.Topology).get(("", known.topology)) if known is not None else None
         return topology.levels if topology is not None and self.topologies_known else None
 
     def topologies(self) -> set[str] | None:
         """Names of the Topologies, or None if they are unknown."""
-        return {name for _, name in self._all(Topology)} if self.topologies_known else None
+        return {name for _, name in self._all(objects.Topology)} if self.topologies_known else None
 
-    def check(self, name: str) -> AdmissionCheck | None:
+    def check(self, name: str) -> objects.AdmissionCheck | None:
         """An AdmissionCheck, or None if it does not exist or is unknown."""
-        return self._all(AdmissionCheck).get(("", name))
+        return self._all(objects.AdmissionCheck).get(("", name))
 
-    def checks(self) -> Sequence[AdmissionCheck]:
+    def checks(self) -> Sequence[objects.AdmissionCheck]:
         """All known AdmissionChecks."""
-        return tuple(self._all(AdmissionCheck).values())
+        return tuple(self._all(objects.AdmissionCheck).values())
 
-    def dispatcher(self, queue: ClusterQueue) -> str:
+    def dispatcher(self, queue: objects.ClusterQueue) -> str:
         """The AdmissionCheck by which a queue dispatches its JobSets to other clusters (MultiKueue), or empty."""
         checks = ((use.name, self.check(use.name)) for use in queue.checks)
         return next((name for name, check in checks if check is not None and check.controller == MULTIKUEUE), "")
 
-    def topology_aware(self, queue: ClusterQueue) -> bool:
+    def topology_aware(self, queue: objects.ClusterQueue) -> bool:
         """Whether Kueue places the pods of a queue: with MultiKueue the clusters do that on which they run."""
         return self.configuration.gate("TopologyAwareScheduling", default=True) and not self.dispatcher(queue)
 
     def priority(self, name: str) -> int | None:
         """Value of a WorkloadPriorityClass, or None if it does not exist or is unknown."""
-        known = self._all(PriorityClass).get(("", name))
+        known = self._all(objects.PriorityClass).get(("", name))
         return known.value if known is not None else None
 
     def pod_priority(self, name: str) -> int | None:
         """Value of a PriorityClass, or of the default if the name is empty; None if unknown."""
-        classes = self._all(PodPriorityClass)
+        classes = self._all(objects.PodPriorityClass)
         if name:
             known = classes.get(("", name))
             return known.value if known is not None else None

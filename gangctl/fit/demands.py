@@ -7,7 +7,7 @@ defines. Source: Kueue ``pkg/scheduler/flavorassigner`` of v0.19.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -174,53 +174,43 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
     refused: list[dict[str, str]] = [{} for _ in members]
     demands, owners = [], []
     undeclared: dict[str, list[int]] = {}
-    for number, sharing in enumerate(_groups(members)):
+    for number, sharing in enumerate(groups(members)):
         by_part: dict[int, dict[str, int]] = {}
-        for index in sharing:
-            for resource, amount in _totals(members[index]).items():
-                part = parts.get(resource)
+        for member in sharing:
+            for resource, of_one in member.requests.items():
+                amount, part = of_one * member.podset.pods, parts.get(resource)
+                if amount <= 0:
+                    # It needs no flavor.
+                    continue
                 if part is None:
-                    undeclared.setdefault(resource, []).append(index)
+                    undeclared.setdefault(resource, []).append(member.podset.index)
                 else:
                     wanted = by_part.setdefault(part, {})
                     wanted[resource] = wanted.get(resource, 0) + amount
         for part, wanted in sorted(by_part.items()):
             group = queue.groups[part]
             among = tuple(flavor.name for flavor in group.flavors)
-            usable = _usable(members, sharing, group, refuses, refused)
+            usable = tuple(flavor for flavor in among if _is_usable(flavor, group, sharing, refuses, refused))
             demands.append(Demand(wanted, usable, part, number, among))
-            owners.append(sharing)
+            owners.append(tuple(member.podset.index for member in sharing))
     missing = {} if lenient else {resource: tuple(names) for resource, names in undeclared.items()}
     return Needs(tuple(demands), tuple(owners), tuple(refused), missing)
 
 
-def _totals(member: Member) -> dict[str, int]:
-    """Requests of all pods of a podset; zero amounts are left out, because they need no flavor."""
-    totals = {resource: amount * member.podset.pods for resource, amount in member.requests.items()}
-    return {resource: amount for resource, amount in totals.items() if amount > 0}
+def _is_usable(
+    flavor: str, group: ResourceGroup, sharing: Sequence[Member], refuses: Refuses, refused: Sequence[dict[str, str]]
+) -> bool:
+    """Whether all podsets that share their flavors may use one; the rejections of each podset go to ``refused``."""
+    reasons = [(member.podset.index, why) for member in sharing if (why := refuses(member, flavor, group))]
+    for index, why in reasons:
+        refused[index].setdefault(flavor, why)
+    return not reasons
 
 
-def _groups(members: Sequence[Member]) -> list[tuple[int, ...]]:
-    groups: dict[tuple[str, int], list[int]] = {}
-    for index, member in enumerate(members):
+def groups(members: Iterable[Member]) -> list[list[Member]]:
+    """Podsets that take the same flavors and are placed together, in order."""
+    grouped: dict[tuple[str, int], list[Member]] = {}
+    for member in members:
         name = member.podset.group
-        groups.setdefault((name, -1) if name else ("", index), []).append(index)
-    return [tuple(group) for group in groups.values()]
-
-
-def _usable(
-    members: Sequence[Member],
-    sharing: Sequence[int],
-    group: ResourceGroup,
-    refuses: Refuses,
-    refused: Sequence[dict[str, str]],
-) -> tuple[str, ...]:
-    """Flavors that all podsets that share them may use; the rejections of each podset are added to ``refused``."""
-    usable = []
-    for flavor in group.flavors:
-        reasons = [(index, why) for index in sharing if (why := refuses(members[index], flavor.name, group))]
-        for index, why in reasons:
-            refused[index].setdefault(flavor.name, why)
-        if not reasons:
-            usable.append(flavor.name)
-    return tuple(usable)
+        grouped.setdefault((name, -1) if name else ("", member.podset.index), []).append(member)
+    return list(grouped.values())

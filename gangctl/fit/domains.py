@@ -8,11 +8,12 @@ sum of its nodes. Source: Kueue ``pkg/cache/scheduler`` of v0.19 (``tas_topology
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from gangctl.api.objects import objects_at
 from gangctl.errors import plural
+from gangctl.fit.demands import Member
 from gangctl.fit.floor import NodeShape, affinity_allows, untolerated
 from gangctl.fit.report import DomainReport
 from gangctl.fit.topology import MOST, Ask, Found, Leaves, Room, Tree, room_of
@@ -26,15 +27,6 @@ Key = tuple[str, ...]
 
 Usage = dict[Key, dict[str, int]]
 """Amounts by lowest domain."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pods:
-    """Pods of one podset: ``requests`` are of one, without the pod itself; ``index`` identifies the podset."""
-
-    index: int
-    requests: Amounts
-    spec: Mapping[str, Any] = field(repr=False)
 
 
 def use(usage: Usage, key: Key, requests: Amounts, pods: int) -> None:
@@ -103,39 +95,43 @@ class FlavorDomains:
                 for resource, amount in {**placement.requests, PODS: 1}.items():
                     free[resource] = free.get(resource, 0) - amount * pods
 
-    def takes_any(self, pods: Pods) -> bool:
+    def takes_any(self, pods: Member) -> bool:
         """Whether any of the nodes may run these pods, regardless of their size."""
         return any(self._takers(pods))
 
-    def _takers(self, pods: Pods) -> list[bool]:
+    def _takers(self, pods: Member) -> list[bool]:
         """Whether each of the lowest domains may run these pods; computed once for equal requirements."""
-        requirements = repr([pods.spec.get(key) for key in ("tolerations", "nodeSelector", "affinity")])
+        spec = pods.podset.pod_spec
+        requirements = repr([spec.get(key) for key in ("tolerations", "nodeSelector", "affinity")])
         if requirements not in self._eligible:
-            tolerations = [*objects_at(pods.spec, "tolerations"), *self.flavor.tolerations]
+            tolerations = [*objects_at(spec, "tolerations"), *self.flavor.tolerations]
             self._eligible[requirements] = [
                 not self.hosts
                 or (
                     untolerated(node.taints if self._ever else (*node.taints, *node.passing), tolerations) is None
-                    and affinity_allows(pods.spec, node.labels)
+                    and affinity_allows(spec, node.labels)
                 )
                 for node in self._nodes
             ]
         return self._eligible[requirements]
 
-    def leaves(self, workers: Pods, leader: Pods | None, taken: Usage) -> Leaves:
+    def leaves(self, workers: Member, leader: Member | None, taken: Usage) -> Leaves:
         """Pods that each of the lowest domains has room for; ``taken`` is usage besides the known one.
 
         As in Kueue, taints and labels are those for the workers only.
         """
-        known = workers.index, leader.index if leader is not None else -1
+        known, takers = (workers.podset.index, leader.podset.index if leader is not None else -1), self._takers(workers)
         if known not in self._counted:
-            self._counted[known] = self._leaves(workers, leader)
+            counts = [
+                _counts(free, workers, leader) if takes else (0, 0, 0)
+                for free, takes in zip(self._free, takers, strict=True)
+            ]
+            self._counted[known] = Leaves(*([count[part] for count in counts] for part in range(3)))
         base = self._counted[known]
         changed = [index for key in taken if (index := self._index.get(key)) is not None]
         if not changed:
             return base
         pods, beside, leaders = list(base.pods), list(base.beside), list(base.leaders)
-        takers = self._takers(workers)
         for index in changed:
             if takers[index]:
                 free = self._free[index]
@@ -143,23 +139,14 @@ class FlavorDomains:
                 pods[index], beside[index], leaders[index] = _counts(left, workers, leader)
         return Leaves(pods, beside, leaders)
 
-    def _leaves(self, workers: Pods, leader: Pods | None) -> Leaves:
-        counts = [
-            _counts(free, workers, leader) if takes else (0, 0, 0)
-            for free, takes in zip(self._free, self._takers(workers), strict=True)
-        ]
-        pods, beside, leaders = ([each[part] for each in counts] for part in range(3))
-        return Leaves(pods, beside, leaders)
 
-
-def _counts(free: Mapping[str, int] | None, workers: Pods, leader: Pods | None) -> tuple[int, int, int]:
+def _counts(free: Mapping[str, int] | None, workers: Member, leader: Member | None) -> tuple[int, int, int]:
     """Workers that there is room for, alone and beside the leader, and whether there is room for the leader."""
-    pods = _count(free, workers.requests)
-    if leader is None:
+    pods = _count(free, workers.counted.asked)
+    if leader is None or not _count(free, leader.counted.asked):
         return pods, pods, 0
-    if not _count(free, leader.requests):
-        return pods, pods, 0
-    return pods, _count(None if free is None else _minus(free, {**leader.requests, PODS: 1}), workers.requests), 1
+    left = None if free is None else _minus(free, {**leader.counted.asked, PODS: 1})
+    return pods, _count(left, workers.counted.asked), 1
 
 
 def _count(free: Mapping[str, int] | None, requests: Amounts) -> int:
@@ -193,15 +180,14 @@ _MOST_ROWS: Final = 20
 class DomainView:
     """Room for the pods of one podset, and of a leader beside it, in the domains of a flavor.
 
-    ``leaves`` are the lowest domains, ``podset`` and ``leader`` are names, the latter empty without one.
+    ``leaves`` are the lowest domains.
     """
 
     domains: FlavorDomains
     leaves: Leaves
     ask: Ask
-    pods: Pods
-    podset: str
-    leader: str
+    workers: Member
+    leader: Member | None
     _summed: Sequence[Room] = ()
 
     @property
@@ -261,7 +247,7 @@ class DomainView:
             assigned = self.domains.tree.above(self.level, found.pods)
         return [
             {
-                "podSet": self.podset,
+                "podSet": self.workers.podset.name,
                 "flavor": self.domains.flavor.name,
                 "level": self.label,
                 "domain": self.name(index),
@@ -280,8 +266,8 @@ class DomainView:
     @property
     def who(self) -> str:
         """The pods."""
-        beside = f' and its leader "{self.leader}"' if self.leader else ""
-        return f'"{self.podset}"{beside}'
+        beside = f' and its leader "{self.leader.podset.name}"' if self.leader is not None else ""
+        return f'"{self.workers.podset.name}"{beside}'
 
     def where(self, found: Found) -> str:
         """Where the pods are."""
@@ -299,7 +285,7 @@ class DomainView:
         if index is None:
             levels = ", ".join(self.domains.tree.levels)
             return f"no {'' if ever else 'ready '}node of {flavor} has labels for all levels of its topology ({levels})"
-        if not self.domains.takes_any(self.pods):
+        if not self.domains.takes_any(self.workers):
             return f"taints, node selectors and affinity keep {self.who} from all nodes of {flavor}"
         when = ", with all nodes ready and nothing on them" if ever else " now"
         when += ", beside the podsets before it" if beside else ""

@@ -139,15 +139,10 @@ def _shortage(demands: Sequence[Demand], available: Available, pair: Pair) -> in
     captive = [
         demand.amounts[resource]
         for demand in askers
-        if not any(_alone(demand, name, available) for name in demand.flavors if name != flavor)
+        if all(_short(demand, name, available) for name in demand.flavors if name != flavor)
         and flavor in demand.flavors
     ]
     return max(0, bound, sum(captive) - there)
-
-
-def _alone(demand: Demand, flavor: str, available: Available) -> bool:
-    amounts = ((available.get((flavor, resource), 0), amount) for resource, amount in demand.amounts.items())
-    return all(there is None or amount <= there for there, amount in amounts)
 
 
 BLOCKS = "; the queue is StrictFIFO: it would stay at the head and block every workload behind it"
@@ -211,7 +206,7 @@ def exceeds(gang: Gang, parts: Sequence[int]) -> str:
 def _exceeds(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, ...]]) -> str:
     available = gang.capacity.ceiling
     for demand, indexes in zip(demands, owners, strict=True):
-        if not any(_short(demand, flavor, available) == {} for flavor in demand.flavors):
+        if all(_short(demand, flavor, available) for flavor in demand.flavors):
             return f"{_one(gang, demand, indexes)}; {_advice(gang, demands, owners)}"
     return f"{_several(gang, demands, owners)}; {_advice(gang, demands, owners)}"
 

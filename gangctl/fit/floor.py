@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from gangctl.api.objects import condition_of, object_at, objects_at
@@ -58,15 +59,9 @@ def most(size: Vector, capacity: Vector) -> int:
 
 def excess(kinds: Sequence[Kind], classes: Sequence[Class]) -> Excess | None:
     """A proof that these pods do not all fit on these nodes at once, or None if there is no proof."""
-    for index, kind in enumerate(kinds):
-        found = _alone(index, kind, classes)
-        if found is not None:
-            return found
-    for subset in _subsets(kinds):
-        found = _together(subset, kinds, classes)
-        if found is not None:
-            return found
-    return None
+    alone = (_alone(index, kind, classes) for index, kind in enumerate(kinds))
+    together = (_together(subset, kinds, classes) for subset in _subsets(kinds))
+    return next((proof for proof in chain(alone, together) if proof is not None), None)
 
 
 def _alone(index: int, kind: Kind, classes: Sequence[Class]) -> Excess | None:
@@ -318,15 +313,13 @@ class Floor:
         self.resources = (PODS, *sorted({name for each in requests for name, amount in each.items() if amount > 0}))
         self._used = used
         self._sizes = [self._vector({**each, PODS: 1}, 0) for each in requests]
-        self._capacities = [self._capacity(node) for node in nodes]
+        unlimited = (UNLIMITED,) * len(self.resources)
+        # A node without a capacity has not reported it yet.
+        self._capacities = [self._vector(node.capacity, UNLIMITED) if node.capacity else unlimited for node in nodes]
         self.takers = self._all_takers()
 
     def _vector(self, amounts: Amounts, default: int) -> Vector:
         return tuple(max(0, amounts.get(name, default if name == PODS else 0)) for name in self.resources)
-
-    def _capacity(self, node: NodeShape) -> Vector:
-        """Capacity of an empty node; unlimited if unknown."""
-        return self._vector(node.capacity, UNLIMITED) if node.capacity else (UNLIMITED,) * len(self.resources)
 
     def _free(self, node: NodeShape) -> Vector:
         taken = (self._used or {}).get(node.name, {})

@@ -15,9 +15,9 @@ from typing import Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.errors import one_line, plural
+from gangctl.fit import report
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Excess, Floor, NodeShape, Together
-from gangctl.fit.report import DomainReport, FitReport, LimitReport, Verdict, bounded, quoted, report_of, show
 from gangctl.fit.requests import Surroundings, podsets_of, requests_of
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
@@ -54,8 +54,7 @@ def node_fit(
     surroundings: Surroundings,
     *,
     used: Mapping[str, Amounts] | None = None,
-    fixed_nodes: bool = False,
-) -> FitReport:
+) -> report.FitReport:
     """Whether the nodes can ever hold each gang of a JobSet, and whether all of its pods fit now.
 
     ``used`` are requests of the pods on each node, by its name; None if unknown. Kueue's configuration in
@@ -71,20 +70,14 @@ def node_fit(
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
     placed = floor.placed_now(gangs) if used is not None else None
     verdict, reason, message = _evaluate(
-        floor, gangs, unknown, placed=placed, in_use=used is not None, fixed_nodes=fixed_nodes
+        floor, gangs, unknown, placed=placed, in_use=used is not None, fixed_nodes=request.fixed_nodes
     )
-    report = report_of(jobset, request.namespace, verdict, reason, one_line(message[:1].upper() + message[1:] + "."))
+    sentence = one_line(message[:1].upper() + message[1:] + ".")
     return {
-        **report,
+        **report.report_of(jobset, request.namespace, verdict, reason, sentence),
         "podSets": [
-            {
-                "name": podset.name,
-                "pods": bounded(podset.pods),
-                "requests": {name: bounded(amount) for name, amount in each.items()},
-                "flavors": {},
-                "refused": {},
-            }
-            for podset, each in zip(podsets, requests, strict=True)
+            report.podset_report(podset.name, podset.pods, each.requests)
+            for podset, each in zip(podsets, counted, strict=True)
         ],
         "limits": _limits(floor, requests, used),
         "domains": _domains(floor, gangs, placed or ()),
@@ -100,7 +93,7 @@ def _evaluate(
     placed: Sequence[tuple[Together, str]] | None,
     in_use: bool,
     fixed_nodes: bool,
-) -> tuple[Verdict, str, str]:
+) -> tuple[report.Verdict, str, str]:
     """Verdict, reason and message; adds unknown facts. ``placed`` is where the pods fit now."""
     impossible = _impossible(floor, gangs)
     if impossible:
@@ -119,7 +112,7 @@ def _evaluate(
         unknown.append("what is in use on the nodes")
         return "unknown", "Unknown", f"the nodes hold it with nothing else on them, but {_not_known(unknown)}"
     if floor.placed_now([replace(gang, topology="") for gang in gangs]) is not None:
-        keys = quoted(gang.topology for gang in gangs if gang.topology)
+        keys = report.quoted(gang.topology for gang in gangs if gang.topology)
         return "not-now", "WaitsForTopology", f"the nodes have room for all of it now, but not in one domain of {keys}"
     return (
         "not-now",
@@ -133,14 +126,16 @@ def _where(floor: Floor, placed: Sequence[tuple[Together, str]]) -> str:
     if not placed:
         return ""
     gang, value = placed[0]
-    names = quoted(floor.podsets[index].name for index in sorted(gang.pods))
+    names = report.quoted(floor.podsets[index].name for index in sorted(gang.pods))
     others = f", and {plural(len(placed) - 1, 'gang')} more" if len(placed) > 1 else ""
     return f': {names} in "{value}" ({gang.topology}){others}'
 
 
-def _domains(floor: Floor, gangs: Sequence[Together], placed: Sequence[tuple[Together, str]]) -> list[DomainReport]:
+def _domains(
+    floor: Floor, gangs: Sequence[Together], placed: Sequence[tuple[Together, str]]
+) -> list[report.DomainReport]:
     """The domains of gangs with a topology, those of their pods first, then those with the most room."""
-    reports: list[DomainReport] = []
+    reports: list[report.DomainReport] = []
     for gang in gangs:
         for index, pods in sorted(gang.pods.items()) if gang.topology else ():
             assigned = Counter(value for each, value in placed if each is gang)
@@ -153,10 +148,10 @@ def _domains(floor: Floor, gangs: Sequence[Together], placed: Sequence[tuple[Tog
                     "flavor": "",
                     "level": gang.topology,
                     "domain": value,
-                    "requested": bounded(pods),
-                    "assigned": bounded(assigned[value] * pods),
-                    "free": bounded(free),
-                    "maximum": bounded(maximum),
+                    "requested": report.bounded(pods),
+                    "assigned": report.bounded(assigned[value] * pods),
+                    "free": report.bounded(free),
+                    "maximum": report.bounded(maximum),
                 }
                 for value, free, maximum in rooms[:_MOST_ROWS]
             ]
@@ -196,7 +191,7 @@ def _no_node(floor: Floor, index: int) -> str:
 
 def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
     members = sorted(gang.pods)
-    names = quoted(floor.podsets[members[kind]].name for kind in proof.kinds)
+    names = report.quoted(floor.podsets[members[kind]].name for kind in proof.kinds)
     where = f' in one domain of "{gang.topology}"' if gang.topology else ""
     if proof.resource is None:
         return (
@@ -205,15 +200,15 @@ def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
         )
     resource = floor.resources[proof.resource]
     return (
-        f"{names} of one gang ask for {show(resource, proof.wanted)} at once, and the nodes have "
-        f"{show(resource, proof.there)}{where}; ask for fewer pods, smaller ones, or more nodes"
+        f"{names} of one gang ask for {report.show(resource, proof.wanted)} at once, and the nodes have "
+        f"{report.show(resource, proof.there)}{where}; ask for fewer pods, smaller ones, or more nodes"
     )
 
 
-def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amounts] | None) -> list[LimitReport]:
+def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amounts] | None) -> list[report.LimitReport]:
     """Each resource on all nodes that accept any of the pods."""
     usable = [node for node, takers in zip(floor.nodes, floor.takers, strict=True) if takers]
-    reports: list[LimitReport] = []
+    reports = []
     for resource in floor.resources:
         asked = sum(
             podset.pods * (1 if resource == PODS else each.get(resource, 0))
@@ -222,16 +217,8 @@ def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amount
         there = sum(node.capacity.get(resource, 0) for node in usable)
         taken = sum((used or {}).get(node.name, {}).get(resource, 0) for node in usable)
         reports.append(
-            {
-                "flavor": "",
-                "resource": resource,
-                "requested": bounded(asked),
-                "maximum": bounded(there),
-                "nominal": bounded(there),
-                "used": bounded(taken),
-                "free": bounded(there - taken),
-                "missing": bounded(asked - there),
-                "limit": plural(len(usable), "node"),
-            }
+            report.limit_report(
+                "", resource, asked, there, plural(len(usable), "node"), nominal=there, used=taken, free=there - taken
+            )
         )
     return reports

@@ -11,28 +11,26 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from gangctl.fit.clusterstate import Snapshot
-from gangctl.fit.demands import Member, Needs, all_with_topology
-from gangctl.fit.domains import HOSTNAME, DomainView, FlavorDomains, Pods, Usage, use
+from gangctl.fit.demands import Member, Needs, all_with_topology, groups
+from gangctl.fit.domains import HOSTNAME, DomainView, FlavorDomains, Usage, use
 from gangctl.fit.report import DomainReport, joined, quoted
 from gangctl.fit.search import Demand, Step
 from gangctl.fit.topology import Ask, Found, find
 from gangctl.kueue.names import PROVISIONING
 from gangctl.kueue.objects import Amounts, ClusterQueue, Placement, QueuedWorkload
-from gangctl.kueue.topology import TopologyRequest
 
 Holders = Sequence[tuple[QueuedWorkload, Amounts]]
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Podsets that are placed together, by index of the member: workers, and a leader beside them.
+    """Podsets that are placed together: workers, and a leader beside them.
 
-    ``request`` is None if the pods ask for no topology, but all flavors of the queue have one.
+    The pods need not ask for a topology, if all flavors of the queue have one.
     """
 
-    workers: int
-    leader: int | None
-    request: TopologyRequest | None
+    workers: Member
+    leader: Member | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +54,12 @@ class Placing:
         cluster: Snapshot,
     ) -> None:
         """Find the podsets that need domains."""
-        self._members = members
         self._needs = needs
         self._cluster = cluster
         self._gate = cluster.configuration.gate
         self._provisioned = _provisioned(queue, cluster)
         implied = all_with_topology(queue, cluster.flavor)
         self.units = list(_units(members, implied=implied)) if cluster.topology_aware(queue) else []
-        self._pods = [Pods(index, each.counted.asked, each.podset.pod_spec) for index, each in enumerate(members)]
         self._trees: dict[tuple[str, bool], FlavorDomains] = {}
 
     def unknown(self) -> Iterator[str]:
@@ -87,8 +83,8 @@ class Placing:
         """Podsets that get no domain with any quota and any nodes; empty if there are none."""
         parts = []
         for unit in self.units:
-            for index in (unit.workers, *((unit.leader,) if unit.leader is not None else ())):
-                name, own = quoted([self._members[index].podset.name]), self._demands_of(index)
+            for member in (unit.workers, *((unit.leader,) if unit.leader is not None else ())):
+                name, own = quoted([member.podset.name]), self._demands_of(member)
                 if not own:
                     parts.append(f"{name} requests nothing that the queue has, and without a flavor it gets no domain")
                 elif sum(all(map(self._has_topology, demand.flavors)) for demand in own) > 1:
@@ -142,7 +138,7 @@ class Placing:
         """The first podset for which it is not clear which flavor places it."""
         for unit in self.units:
             if len(self._flavors_of(unit, steps)) != 1:
-                return quoted([self._members[unit.workers].podset.name])
+                return quoted([unit.workers.podset.name])
         return ""
 
     def _attempt(
@@ -163,8 +159,10 @@ class Placing:
                 view = self._view(unit, domains, taken)
                 found = find(domains.tree, view.leaves, view.ask)
                 yield unit, view, found
-                if found is not None:
-                    self._use(unit, domains, found, taken)
+                for index, pods in found.pods.items() if found is not None else ():
+                    use(taken, domains.keys[index], unit.workers.counted.asked, pods)
+                if unit.leader is not None and found is not None and found.leader is not None:
+                    use(taken, domains.keys[found.leader], unit.leader.counted.asked, 1)
 
     def ever(self) -> Placed:
         """A podset that none of its flavors can hold, with all nodes ready and nothing on them, if there is one."""
@@ -188,13 +186,12 @@ class Placing:
         """Whether usage of a node counts for all flavors that have it."""
         return self._gate("TASHandleOverlappingFlavors", default=True)
 
-    def _demands_of(self, index: int) -> list[Demand]:
+    def _demands_of(self, member: Member) -> list[Demand]:
         """Demands that give a member its flavors: without requests of its own, those of its group."""
-        shared = [
-            demand for demand, owners in zip(self._needs.demands, self._needs.owners, strict=True) if index in owners
-        ]
-        requests = self._members[index].requests
-        return [demand for demand in shared if any(requests.get(resource) for resource in demand.amounts)] or shared
+        pairs = zip(self._needs.demands, self._needs.owners, strict=True)
+        shared = [demand for demand, owners in pairs if member.podset.index in owners]
+        own = [demand for demand in shared if any(member.requests.get(resource) for resource in demand.amounts)]
+        return own or shared
 
     def _candidates(self, unit: Unit) -> list[str]:
         """Flavors with a topology that a unit may get."""
@@ -242,7 +239,7 @@ class Placing:
 
     def _ask(self, unit: Unit, levels: Sequence[str]) -> Ask:
         """The request in terms of a topology's levels, which has all that it names."""
-        request, lowest = unit.request, len(levels) - 1
+        request, lowest = unit.workers.podset.topology, len(levels) - 1
         layers = request.layers if request is not None else ()
         narrow = request is not None and bool(request.level)
         level = levels.index(request.level) if request is not None and narrow else 0 if layers else lowest
@@ -253,7 +250,7 @@ class Placing:
             inner |= dict.fromkeys(range(above + 1, below + 1), layer.size)
             above = below
         return Ask(
-            self._members[unit.workers].podset.pods,
+            unit.workers.podset.pods,
             level,
             slice_level,
             required=request is not None and request.mode == "required",
@@ -265,15 +262,8 @@ class Placing:
         )
 
     def _view(self, unit: Unit, domains: FlavorDomains, taken: Usage) -> DomainView:
-        workers, leader = self._pods[unit.workers], self._pods[unit.leader] if unit.leader is not None else None
-        return DomainView(
-            domains,
-            domains.leaves(workers, leader, taken),
-            self._ask(unit, domains.tree.levels),
-            workers,
-            self._members[unit.workers].podset.name,
-            self._members[unit.leader].podset.name if unit.leader is not None else "",
-        )
+        leaves = domains.leaves(unit.workers, unit.leader, taken)
+        return DomainView(domains, leaves, self._ask(unit, domains.tree.levels), unit.workers, unit.leader)
 
     def _empty(self, unit: Unit, view: DomainView) -> DomainView:
         """The same with all nodes ready and nothing on them."""
@@ -288,7 +278,7 @@ class Placing:
     def _holders(self, unit: Unit, view: DomainView, empty: DomainView) -> Holders:
         """Workloads in the domain that lacks the least, or if it need not be one, in all."""
         keys = view.keys(view.nearest(empty) if view.ask.required else None)
-        wanted = {resource for resource, amount in self._pods[unit.workers].requests.items() if amount > 0}
+        wanted = {resource for resource, amount in unit.workers.counted.asked.items() if amount > 0}
         found: dict[str, tuple[QueuedWorkload, dict[str, int]]] = {}
         for workload, placement in self._placements(view.domains):
             pods = sum(count for key, count in placement.domains.items() if key in keys)
@@ -298,26 +288,16 @@ class Placing:
                     amounts[resource] = amounts.get(resource, 0) + placement.requests[resource] * pods
         return sorted(found.values(), key=lambda each: (each[0].priority, each[0].namespace, each[0].name))
 
-    def _use(self, unit: Unit, domains: FlavorDomains, found: Found, taken: Usage) -> None:
-        """Add the pods of an assignment to the usage."""
-        for index, pods in found.pods.items():
-            use(taken, domains.keys[index], self._pods[unit.workers].requests, pods)
-        if unit.leader is not None and found.leader is not None:
-            use(taken, domains.keys[found.leader], self._pods[unit.leader].requests, 1)
-
 
 def _units(members: Sequence[Member], *, implied: bool) -> Iterator[Unit]:
     """The podsets with pods that need domains, in Kueue's order; ``implied`` for all of them."""
-    groups: dict[tuple[str, int], list[int]] = {}
-    for index, member in enumerate(members):
-        podset = member.podset
-        if podset.pods and (podset.topology is not None or implied):
-            groups.setdefault((podset.group, -1) if podset.group else ("", index), []).append(index)
-    for first, *others in groups.values():
-        workers, leader = first, others[0] if others else None
-        if leader is not None and members[leader].podset.pods > members[workers].podset.pods:
-            workers, leader = leader, workers
-        yield Unit(workers, leader, members[workers].podset.topology)
+    placed = (member for member in members if member.podset.pods and (member.podset.topology is not None or implied))
+    for workers, *others in groups(placed):
+        leader = others[0] if others else None
+        if leader is not None and leader.podset.pods > workers.podset.pods:
+            yield Unit(leader, workers)
+        else:
+            yield Unit(workers, leader)
 
 
 def _provisioned(queue: ClusterQueue, cluster: Snapshot) -> Callable[[str], bool]:

@@ -59,22 +59,20 @@ class Preemption:
         level, below_root = borrowed_at(self.node, pair, amount)
         if amount <= max(0, self.node.available(pair)):
             return Mode.FIT, level
-        if amount > self.node.quota(pair).nominal and not below_root and not self._may_borrow():
-            return Mode.NO_FIT, level
-        found = self.preempted({pair: amount}, {pair})
-        if not found:
-            return Mode.NO_CANDIDATES, level
-        for each in found:
-            self._take(each)
-        level = borrowed_at(self.node, pair, amount)[0]
-        for each in found:
-            self._put(each)
-        own = any(each.workload.cluster_queue == self.preemptor.queue.name for each in found)
-        return Mode.PREEMPT if own else Mode.RECLAIM, level
-
-    def _may_borrow(self) -> bool:
         queue = self.preemptor.queue
-        return queue.while_borrowing or (self.preemptor.strategies is not None and queue.reclaim != "Never")
+        may_borrow = queue.while_borrowing or (self.preemptor.strategies is not None and queue.reclaim != "Never")
+        if amount > self.node.quota(pair).nominal and not below_root and not may_borrow:
+            return Mode.NO_FIT, level
+        preempted = self.preempted({pair: amount}, {pair})
+        if not preempted:
+            return Mode.NO_CANDIDATES, level
+        for one in preempted:
+            self._take(one)
+        level = borrowed_at(self.node, pair, amount)[0]
+        for one in preempted:
+            self._put(one)
+        own = any(one.workload.cluster_queue == queue.name for one in preempted)
+        return Mode.PREEMPT if own else Mode.RECLAIM, level
 
     def preempted(
         self, requests: Mapping[Pair, int], short: set[Pair], places: Places = lambda _: True
@@ -90,7 +88,9 @@ class Preemption:
     def _classical(self, requests: Mapping[Pair, int], short: set[Pair]) -> list[Candidate]:
         own = self._in_own_queue(short)
         above, beside = self._in_cohort(requests, short)
-        candidates = _evicted_first(*(sorted(each, key=self.preemptor.order) for each in (above, beside, own)))
+        candidates = [one for group in (above, beside, own) for one in sorted(group, key=self.preemptor.order)]
+        # Those that are being evicted already come first, of any group.
+        candidates.sort(key=lambda one: not one.workload.holds("Evicted"))
         queue = self.preemptor.queue
         under = all(self.node.usage(pair) < self.node.quota(pair).nominal for pair in short)
         if not (above or beside) or (not queue.while_borrowing and not under):
@@ -307,12 +307,6 @@ def _left_over(node: Node, requests: Mapping[Pair, int]) -> tuple[bool, dict[Pai
     fits = not any(node.borrows(pair, amount) for pair, amount in requests.items())
     left = {pair: max(0, minus(amount, node.locally_available(pair))) for pair, amount in requests.items()}
     return fits, left
-
-
-def _evicted_first(*groups: Sequence[Candidate]) -> list[Candidate]:
-    """Those that are being evicted already, then the others, each in the order of the groups."""
-    every = [each for group in groups for each in group]
-    return sorted(every, key=lambda each: not each.workload.holds("Evicted"))
 
 
 def when_empty(queue: ClusterQueue, node: Node, capacity: Capacity) -> Terms:

@@ -86,7 +86,9 @@ class Quotas:
             return
         if node is None:
             node = self._queue_nodes[queue.name] = Node(queue.name, is_queue=True, weight=queue.weight)
-            node.used = self._usage_in(queue.name)
+            for held in self._holders.get(queue.name, {}).values():
+                for pair, amount in held.items():
+                    node.used[pair] = node.used.get(pair, 0) + amount
         elif before is not None and before.cohort != queue.cohort:
             self._part(node)
         old, node.quotas = node.quotas, quotas_of(queue.groups)
@@ -145,7 +147,8 @@ class Quotas:
         held = held_pairs(workload)
         before = self._workloads.get(workload.uid)
         if before is not None:
-            if before.cluster_queue == workload.cluster_queue and held == self._held(before):
+            known = self._holders[before.cluster_queue][before.uid]
+            if before.cluster_queue == workload.cluster_queue and held == known:
                 self._workloads[workload.uid] = workload
                 return
             self.remove_usage(workload.uid)
@@ -196,7 +199,10 @@ class Quotas:
         if not self.covers(queue, flavor, resource):
             return Ceiling(0, f'{node} does not have "{resource}" in flavor "{flavor}"')
         amount, limited = node.potential((flavor, resource))
-        limit = f"borrowingLimit of {limited}" if limited is not None else _root_limit(path)
+        root = path[-1]
+        limit = f"nominalQuota of {root}" if root.is_queue else f"all that {root} has"
+        if limited is not None:
+            limit = f"borrowingLimit of {limited}"
         return Ceiling(None if amount >= UNLIMITED else amount, limit)
 
     def used(self, queue: str, flavor: str, resource: str) -> int:
@@ -258,16 +264,6 @@ class Quotas:
         found.sort(key=lambda each: (each[0].cluster_queue != queue, each[0].priority, each[0].namespace, each[0].name))
         return found
 
-    def _held(self, workload: QueuedWorkload) -> dict[Pair, int]:
-        return self._holders[workload.cluster_queue][workload.uid]
-
-    def _usage_in(self, queue: str) -> dict[Pair, int]:
-        used: dict[Pair, int] = {}
-        for held in self._holders.get(queue, {}).values():
-            for pair, amount in held.items():
-                used[pair] = used.get(pair, 0) + amount
-        return used
-
     @staticmethod
     def _lift(node: Node, pairs: Iterable[Pair]) -> None:
         if node.parent is not None and not node.in_cycle():
@@ -309,11 +305,6 @@ class Quotas:
             each.forget()
         for each in before or [node]:
             self._lift(each, each.pairs())
-
-
-def _root_limit(path: list[Node]) -> str:
-    root = path[-1]
-    return f"nominalQuota of {root}" if root.is_queue else f"all that {root} has"
 
 
 def by_resource(held: Mapping[Pair, int], wanted: Collection[Pair] | None = None) -> dict[str, int]:

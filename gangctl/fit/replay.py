@@ -65,6 +65,10 @@ def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, .
     return tuple(found)
 
 
+_End = tuple[float, int, str, Mapping[Pair, int]]
+"""A time, a number that makes it distinct, and the ClusterQueue in which an amount is free then."""
+
+
 class OutOfStepsError(Exception):
     """The replays take too long."""
 
@@ -116,14 +120,19 @@ class Replay:
                 while not self._has_room(waiter):
                     if not ends:
                         return inf
-                    now = max(now, ends[0][0])
-                    while ends and ends[0][0] <= now:
-                        _, _, queue, held = heapq.heappop(ends)
-                        self._use(queue, held, -1)
+                    now = self._end_first(ends)
                 pairs = waiter.pairs
                 if pairs is not None and waiter is not gang:
                     self._use(waiter.queue.name, pairs, 1)
                     heapq.heappush(ends, (now + length, len(self._changes) + len(holders), waiter.queue.name, pairs))
+        return now
+
+    def _end_first(self, ends: list[_End]) -> float:
+        """End those that end first, and the time of that."""
+        now = ends[0][0]
+        while ends and ends[0][0] <= now:
+            _, _, queue, held = heapq.heappop(ends)
+            self._use(queue, held, -1)
         return now
 
     def _has_room(self, waiter: Waiter) -> bool:
@@ -157,10 +166,7 @@ class Replay:
                     heapq.heappush(ends, (now + length, number, waiter.queue.name, held))
                 if not ends or ends[0][0] == inf:
                     return inf
-                now = ends[0][0]
-                while ends and ends[0][0] <= now:
-                    _, _, queue, held = heapq.heappop(ends)
-                    self._use(queue, held, -1)
+                now = self._end_first(ends)
 
     def _admitted(
         self, left: Mapping[str, list[tuple[Waiter, float]]]
@@ -177,7 +183,9 @@ class Replay:
             for name, (waiter, length) in heads:
                 held = self._placed(waiter)
                 asked = held if held is not None else waiter.pairs or {}
-                rank = self._level(waiter, asked), -waiter.priority, waiter.since, name
+                node = self.quotas.node(name)
+                levels = [borrowed_at(node, *pair)[0] for pair in asked.items()] if node is not None else []
+                rank = max(levels, default=0), -waiter.priority, waiter.since, name
                 nominated.append((rank, waiter, length, held))
             moved = False
             kept: list[tuple[str, Mapping[Pair, int]]] = []
@@ -229,8 +237,3 @@ class Replay:
         terms = without_preemption(waiter.queue, node)
         steps = next((steps for steps in tries(waiter.demands, terms) if steps is not None), None)
         return None if steps is None else taken(waiter.demands, (step.flavor for step in steps))
-
-    def _level(self, waiter: Waiter, held: Mapping[Pair, int]) -> int:
-        """From how many levels up it borrows."""
-        node = self.quotas.node(waiter.queue.name)
-        return 0 if node is None else max((borrowed_at(node, *each)[0] for each in held.items()), default=0)

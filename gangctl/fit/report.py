@@ -16,7 +16,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.api.reportfields import QUANTITY, SIGNED
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.objects import PODS
+from gangctl.kueue.objects import PODS, Amounts
 
 _BYTES: Final = ("memory", "storage", "ephemeral-storage", "hugepages-")
 _NAMED: Final = 4
@@ -97,6 +97,40 @@ class LimitReport(TypedDict):
     free: Annotated[int, "What could be had now, borrowing included.", QUANTITY]
     missing: Annotated[int, "By how much requested exceeds the maximum; 0 where it does not.", QUANTITY]
     limit: Annotated[str, "What sets the maximum, such as 'borrowingLimit of ClusterQueue a'."]
+
+
+def podset_report(
+    name: str,
+    pods: int,
+    requests: Amounts,
+    flavors: Mapping[str, str] | None = None,
+    refused: Mapping[str, str] | None = None,
+) -> PodSetReport:
+    """The row of one podset."""
+    return {
+        "name": name,
+        "pods": bounded(pods),
+        "requests": {resource: bounded(amount) for resource, amount in requests.items()},
+        "flavors": dict(flavors or {}),
+        "refused": dict(refused or {}),
+    }
+
+
+def limit_report(
+    flavor: str, resource: str, asked: int, most: int, limit: str, *, nominal: int = 0, used: int = 0, free: int = 0
+) -> LimitReport:
+    """The row of one resource in one flavor."""
+    return {
+        "flavor": flavor,
+        "resource": resource,
+        "requested": bounded(asked),
+        "maximum": bounded(most),
+        "nominal": bounded(nominal),
+        "used": bounded(used),
+        "free": bounded(free),
+        "missing": bounded(asked - most),
+        "limit": limit,
+    }
 
 
 class HolderReport(TypedDict):

@@ -15,28 +15,17 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_PRIORITY
 from gangctl.api.objects import within
 from gangctl.errors import one_line
-from gangctl.fit import explain, preemption
+from gangctl.fit import explain, preemption, report
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import FitRequest, Snapshot
 from gangctl.fit.demands import Member, Needs, needs_of, refusals, with_pods
 from gangctl.fit.placing import Placing
 from gangctl.fit.preemption import Preemption, as_it_is, decide, lacking, when_empty
 from gangctl.fit.quotas import Capacity, by_resource, capacity_of, with_lending_limits
-from gangctl.fit.report import (
-    DomainReport,
-    FitReport,
-    HolderReport,
-    LimitReport,
-    PreemptedReport,
-    StartReport,
-    Verdict,
-    bounded,
-    report_of,
-)
 from gangctl.fit.requests import PodSet, malformed_topology, podsets_of, requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
-from gangctl.fit.when import Waiting, starts
+from gangctl.fit.when import Estimate
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, blocked, selects, unresolved
 from gangctl.kueue.consistency import FEWEST_PODSETS
@@ -66,32 +55,32 @@ class _Case:
     needs: Needs | None = None
     capacity: Capacity | None = None
     steps: Sequence[Step] = ()
-    domains: list[DomainReport] = field(default_factory=list)
-    holders: list[HolderReport] = field(default_factory=list)
-    preempts: list[PreemptedReport] = field(default_factory=list)
-    starts: StartReport | None = None
+    domains: list[report.DomainReport] = field(default_factory=list)
+    holders: list[report.HolderReport] = field(default_factory=list)
+    preempts: list[report.PreemptedReport] = field(default_factory=list)
+    starts: report.StartReport | None = None
 
     def answer(
-        self, verdict: Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
-    ) -> FitReport:
+        self, verdict: report.Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
+    ) -> report.FitReport:
         """The report."""
         words = one_line(message + (explain.BLOCKS if blocking else ""))
         sentence = words[:1].upper() + words[1:] + "."
         return {
-            **report_of(self.jobset, self.request.namespace, verdict, reason, sentence),
+            **report.report_of(self.jobset, self.request.namespace, verdict, reason, sentence),
             "queue": self.queue,
             "clusterQueue": self.cluster_queue,
             "blocked": self.blocked,
             "blocking": blocking,
             "reorder": reorder,
             "podSets": [
-                {
-                    "name": member.podset.name,
-                    "pods": bounded(member.podset.pods),
-                    "requests": {name: bounded(amount) for name, amount in member.requests.items()},
-                    "flavors": self._flavors(index),
-                    "refused": dict(self.needs.refused[index]) if self.needs else {},
-                }
+                report.podset_report(
+                    member.podset.name,
+                    member.podset.pods,
+                    member.requests,
+                    self._flavors(index),
+                    self.needs.refused[index] if self.needs else {},
+                )
                 for index, member in enumerate(self.members)
             ],
             "limits": self._limits(),
@@ -102,7 +91,7 @@ class _Case:
             "unknown": self.unknown,
         }
 
-    def never(self, reason: str, message: str, *, blocking: bool = True, by_podsets: bool = False) -> FitReport:
+    def never(self, reason: str, message: str, *, blocking: bool = True, by_podsets: bool = False) -> report.FitReport:
         """``never``, unless an unknown fact could change that; the limit of podsets makes no room."""
         if not by_podsets:
             self.unknown = [why for why in self.unknown if why != _PODSETS]
@@ -126,48 +115,35 @@ class _Case:
             if own.get(resource)
         }
 
-    def _limits(self) -> list[LimitReport]:
-        if self.needs is None:
+    def _limits(self) -> list[report.LimitReport]:
+        if self.needs is None or self.capacity is None:
             return []
-        limits = [
-            _limit("", resource, sum(self._total(index, resource) for index in indexes))
-            for resource, indexes in self.needs.undeclared.items()
-        ]
-        for (flavor, resource), ceiling in self.capacity.ceilings.items() if self.capacity else ():
-            asked = sum(d.amounts.get(resource, 0) for d in self.needs.demands if flavor in d.flavors)
-            most = UNLIMITED if ceiling.amount is None else ceiling.amount
-            limit = _limit(flavor, resource, asked, most, ceiling.limit)
-            if self.capacity:
-                pair = flavor, resource
-                free = self.capacity.free[pair]
-                limit["nominal"] = bounded(self.capacity.nominal[pair])
-                limit["used"] = bounded(self.capacity.used[pair])
-                limit["free"] = UNLIMITED if free is None else bounded(free)
-            limits.append(limit)
+        limits = []
+        for resource, indexes in self.needs.undeclared.items():
+            members = [self.members[index] for index in indexes]
+            asked = sum(member.requests[resource] * member.podset.pods for member in members)
+            limits.append(report.limit_report("", resource, asked, 0, "no resource group has it"))
+        for pair, ceiling in self.capacity.ceilings.items():
+            flavor, resource = pair
+            free = self.capacity.free[pair]
+            limits.append(
+                report.limit_report(
+                    flavor,
+                    resource,
+                    sum(d.amounts.get(resource, 0) for d in self.needs.demands if flavor in d.flavors),
+                    UNLIMITED if ceiling.amount is None else ceiling.amount,
+                    ceiling.limit,
+                    nominal=self.capacity.nominal[pair],
+                    used=self.capacity.used[pair],
+                    free=UNLIMITED if free is None else free,
+                )
+            )
         return limits
-
-    def _total(self, index: int, resource: str) -> int:
-        member = self.members[index]
-        return member.requests.get(resource, 0) * member.podset.pods
-
-
-def _limit(flavor: str, resource: str, asked: int, ceiling: int = 0, words: str = "") -> LimitReport:
-    return {
-        "flavor": flavor,
-        "resource": resource,
-        "requested": bounded(asked),
-        "maximum": bounded(ceiling),
-        "nominal": 0,
-        "used": 0,
-        "free": 0,
-        "missing": bounded(asked - ceiling),
-        "limit": words or "no resource group has it",
-    }
 
 
 def fit(
     request: FitRequest, cluster: Snapshot, budget: int = BUDGET, preemptions: int = preemption.BUDGET
-) -> FitReport:
+) -> report.FitReport:
     """The report on one JobSet; total for any object.
 
     ``budget`` and ``preemptions`` bound the steps of the search for flavors and of the search for preemption.
@@ -236,7 +212,7 @@ def _unknown(case: _Case) -> Iterable[str]:
         yield "what the clusters have on which MultiKueue runs it"
 
 
-def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> FitReport:
+def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> report.FitReport:
     """The verdict on a JobSet whose queue is open."""
     configuration = case.cluster.configuration
     podsets = podsets_of(case.request.jobset)
@@ -289,7 +265,7 @@ def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[
     return problems
 
 
-def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) -> FitReport:
+def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) -> report.FitReport:
     """The verdict on a gang without errors that Kueue rejects with any quota."""
     demands = gang.needs.demands
     empty = list(tries(demands, when_empty(gang.queue, gang.node, gang.capacity)))
@@ -314,7 +290,7 @@ def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) ->
 
 def _when(
     case: _Case, gang: explain.Gang, placing: Placing, empty: Sequence[tuple[Step, ...] | None], *, budget: int
-) -> FitReport:
+) -> report.FitReport:
     """The verdict on a gang that can fit; ``empty`` are Kueue's tries with nothing in use."""
     late, first = empty[0] is None, next((steps for steps in empty if steps is not None), None)
     demands, queue = gang.needs.demands, gang.queue
@@ -355,7 +331,7 @@ def _when(
     return case.answer("not-now", reason, message, reorder=late)
 
 
-def _behind(case: _Case, gang: explain.Gang, preemptor: Preemptor, *, fits: bool) -> FitReport | None:
+def _behind(case: _Case, gang: explain.Gang, preemptor: Preemptor, *, fits: bool) -> report.FitReport | None:
     """The verdict on a gang that has room, or would get it by preemption, if the head of its queue did not block it."""
     first = case.request.head(preemptor.queue)
     # Kueue creates the Workload of a new JobSet after all that are there.
@@ -371,13 +347,13 @@ def _behind(case: _Case, gang: explain.Gang, preemptor: Preemptor, *, fits: bool
     return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")
 
 
-def _starts(case: _Case, gang: explain.Gang, preemptor: Preemptor, short: dict[Pair, int]) -> StartReport | None:
+def _starts(case: _Case, gang: explain.Gang, preemptor: Preemptor, short: dict[Pair, int]) -> report.StartReport | None:
     """When it starts, if it is asked and all is known."""
     if case.request.outlook is None or case.unknown:
         return None
     placed = any(member.podset.topology for member in case.members)
-    waiting = Waiting(preemptor, gang.needs.demands, short, case.request.workload, placed)
-    return starts(waiting, case.cluster.quotas, case.request.outlook, case.cluster.local_queue)
+    uid = case.request.workload.uid if case.request.workload is not None else ""
+    return Estimate(case.cluster, case.request.outlook, preemptor, gang.needs.demands, short, uid, placed).report()
 
 
 def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
@@ -402,7 +378,7 @@ def _unsure_of_preemption(case: _Case, simulation: Preemption) -> str:
     return ""
 
 
-def _needs_nodes(case: _Case, placing: Placing, empty: Sequence[tuple[Step, ...]]) -> FitReport | None:
+def _needs_nodes(case: _Case, placing: Placing, empty: Sequence[tuple[Step, ...]]) -> report.FitReport | None:
     """The verdict on a gang that finds no domain at any try with nothing in use; None otherwise."""
     ever = placing.ever()
     if ever.problem and case.request.fixed_nodes:
@@ -418,7 +394,7 @@ def _needs_nodes(case: _Case, placing: Placing, empty: Sequence[tuple[Step, ...]
     return case.answer("not-now", "NeedsNodes", message + _unsure(case), blocking=case.strict)
 
 
-def _holder(holder: QueuedWorkload, amounts: Amounts, reader: str | None) -> HolderReport:
+def _holder(holder: QueuedWorkload, amounts: Amounts, reader: str | None) -> report.HolderReport:
     hidden = holder.is_hidden_from(reader)
     return {
         "name": ELSEWHERE if hidden else holder.owner_name or holder.name,
@@ -426,7 +402,7 @@ def _holder(holder: QueuedWorkload, amounts: Amounts, reader: str | None) -> Hol
         "kind": (not hidden and holder.owner_kind) or "Workload",
         "clusterQueue": holder.cluster_queue,
         "priority": holder.priority,
-        "resources": {resource: bounded(amount) for resource, amount in amounts.items()},
+        "resources": {resource: report.bounded(amount) for resource, amount in amounts.items()},
     }
 
 

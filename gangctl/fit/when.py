@@ -7,23 +7,22 @@ gang, are not in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from hashlib import blake2b
 from math import ceil, floor, inf
 from typing import Final
 
 from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.clusterstate import Outlook, Range
-from gangctl.fit.quotas import Quotas
+from gangctl.fit.clusterstate import Outlook, Range, Snapshot
 from gangctl.fit.replay import OutOfStepsError, Replay, Waiter, demands_of
 from gangctl.fit.report import StartReport, quoted
 from gangctl.fit.search import Demand, pairs_of, totals
 from gangctl.fit.tree import Pair
 from gangctl.kueue.amounts import span
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.queues import in_order, queued_at
 from gangctl.kueue.states import Phase, phase_of
 
@@ -39,58 +38,23 @@ _NO_ROOM: Final = "insufficient unused quota"
 
 
 _Holder = tuple[QueuedWorkload, Mapping[Pair, int]]
-_Door = Callable[[str, str], LocalQueue | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A gang that can fit, and waits: it is new without a ``workload``. ``short`` is what is missing now."""
-
-    preemptor: Preemptor
-    demands: Sequence[Demand]
-    short: Mapping[Pair, int]
-    workload: QueuedWorkload | None = None
-    placed: bool = False
-    """Whether its pods have to be in a topology, whose room is not known here."""
-
-    def waiter(self, now: datetime) -> Waiter:
-        """The same as one of those that wait."""
-        uid = self.workload.uid if self.workload is not None else ""
-        since = self.preemptor.since or now
-        return Waiter.of(uid, self.preemptor.queue, self.demands, self.preemptor.priority, since)
-
-
-def starts(
-    gang: Waiting,
-    quotas: Quotas,
-    outlook: Outlook,
-    door: _Door,
-    budget: int = BUDGET,
-) -> StartReport | None:
-    """When a gang starts, in seconds from now; None if nothing is to be said.
-
-    ``door`` is a LocalQueue by namespace and name: those that wait are found by it.
-    """
-    estimate = _Estimate(gang, quotas, outlook, door, gang.waiter(outlook.now))
-    earliest, latest = estimate.range(budget)
-    if earliest == inf or (earliest < 1 and latest == inf):
-        return None
-    return {
-        "earliest": floor(earliest),
-        "latest": None if latest == inf else ceil(latest),
-        "why": list(estimate.why(latest)),
-    }
 
 
 @dataclass(slots=True)
-class _Estimate:
-    """One estimate, with facts for its reasons."""
+class Estimate:
+    """One estimate for a gang that can fit, and waits, with facts for its reasons."""
 
-    gang: Waiting
-    quotas: Quotas
+    cluster: Snapshot
     outlook: Outlook
-    door: _Door
-    own: Waiter
+    preemptor: Preemptor
+    demands: Sequence[Demand]
+    short: Mapping[Pair, int]
+    """What is missing now."""
+    uid: str
+    """That of its Workload; empty for a new one."""
+    placed: bool
+    """Whether its pods have to be in a topology, whose room is not known here."""
+    own: Waiter = field(init=False)
     running: list[_Holder] = field(default_factory=list)
     holders: list[_Holder] = field(default_factory=list)
     """Those of ``running`` that use what the gang could use."""
@@ -103,20 +67,21 @@ class _Estimate:
 
     def __post_init__(self) -> None:
         """Find who holds what it needs, and who waits too."""
-        queue = self.own.queue
-        wanted = set(pairs_of(self.own.demands))
-        tree = self.quotas.tree(queue.name)
-        self.running = [each for name in tree for each in self.quotas.held_in(name)]
+        queue, priority, since = self.preemptor.queue, self.preemptor.priority, self.preemptor.since
+        self.own = Waiter.of(self.uid, queue, self.demands, priority, since or self.outlook.now)
+        quotas, wanted = self.cluster.quotas, set(pairs_of(self.demands))
+        tree = quotas.tree(queue.name)
+        self.running = [each for name in tree for each in quotas.held_in(name)]
         self.holders = [(each, held) for each, held in self.running if not wanted.isdisjoint(held)]
         by_queue: dict[str, list[QueuedWorkload]] = {name: [] for name in tree}
         for each in self.outlook.pending:
-            name = _cluster_queue(each, self.door)
-            if name is None:
+            local = self.cluster.local_queue(each.namespace, each.queue)
+            if local is None:
                 self.unclear += phase_of(each) is not Phase.BLOCKED
-            elif name in by_queue:
-                by_queue[name].append(each)
+            elif local.stop_policy == "None" and local.cluster_queue in by_queue:
+                by_queue[local.cluster_queue].append(each)
         for name, pending in by_queue.items():
-            known = self.quotas.queue(name)
+            known = quotas.queue(name)
             if known is not None and known.stop_policy == "None":
                 self.others[name] = list(self._waiting(pending, known))
 
@@ -132,17 +97,30 @@ class _Estimate:
             else:
                 yield each, Waiter.of(each.uid, queue, demands, each.priority, queued_at(each))
 
-    def range(self, budget: int) -> Range:
+    def report(self) -> StartReport | None:
+        """The start in seconds from now; None if nothing is to be said."""
+        earliest, latest = self.range()
+        if earliest == inf or (earliest < 1 and latest == inf):
+            return None
+        return {
+            "earliest": floor(earliest),
+            "latest": None if latest == inf else ceil(latest),
+            "why": list(self.why(latest)),
+        }
+
+    def range(self) -> Range:
         """The earliest and the latest start."""
         name = self.own.queue.name
-        first = [each for each in self.others.get(name, ()) if _before(each[1], self.own)]
+        own = -self.own.priority, self.own.since, self.own.uid or "~"
+        others = self.others.get(name, ())
+        first = [(each, waiter) for each, waiter in others if (-waiter.priority, waiter.since, waiter.uid) < own]
         self.ahead = len(first)
         try:
-            earliest = self._early(Replay(self.quotas, budget), first)
+            earliest = self._early(Replay(self.cluster.quotas, BUDGET), first)
         except OutOfStepsError:
             earliest = 0.0
         try:
-            latest = self._late(Replay(self.quotas, budget))
+            latest = self._late(Replay(self.cluster.quotas, BUDGET))
         except OutOfStepsError:
             self.crowded, latest = True, inf
         return earliest, max(earliest, latest)
@@ -152,7 +130,7 @@ class _Estimate:
         replay.spend(len(self.holders) // _CHEAP)
         certain = [each for each in first if self._goes_first(*each)]
         preemptor = replace(
-            self.gang.preemptor,
+            self.preemptor,
             priority=_HIGHEST
             if self.own.priority == LOWEST
             else max([self.own.priority, *(waiter.priority for _, waiter in certain)]),
@@ -183,7 +161,7 @@ class _Estimate:
 
         A workload that ends early may let others overtake, so that the gang starts later.
         """
-        if self.unclear or self.gang.placed:
+        if self.unclear or self.placed:
             return inf
         ranges = {workload.uid: self.outlook.end_of_holder(workload) for workload, _ in self.running}
         for those in self.others.values():
@@ -203,7 +181,7 @@ class _Estimate:
         holders = [(end(each.uid), each.cluster_queue, held) for each, held in self.running]
         waiting: dict[str, list[tuple[Waiter, float]]] = {}
         for name, those in self.others.items():
-            queue = self.quotas.queue(name)
+            queue = self.cluster.quotas.queue(name)
             # How long the checks of a queue take is not known.
             checked = queue is not None and bool(queue.checks)
             waiting[name] = [(waiter, inf if checked else end(each.uid)) for each, waiter in those]
@@ -213,7 +191,7 @@ class _Estimate:
 
     def why(self, latest: float) -> Iterator[str]:
         """The reasons, each as a sentence without its full stop."""
-        concerned = [each for each, held in self.holders if not self.gang.short.keys().isdisjoint(held)]
+        concerned = [each for each, held in self.holders if not self.short.keys().isdisjoint(held)]
         bound = [
             holder
             for holder in concerned
@@ -235,34 +213,17 @@ class _Estimate:
         if latest == inf and self.unclear:
             other = plural(self.unclear, "other workload waits", "other workloads wait")
             yield f"what {other} for is not known"
-        if latest == inf and self.gang.placed:
+        if latest == inf and self.placed:
             yield "whether its topology has room then is not known"
 
     def _declaration(self, workload: QueuedWorkload) -> str:
         expected, most = self.outlook.expects(workload), workload.run_time.maximum
         age = self.outlook.since(workload, "Admitted")
-        parts = [f"declares to run for {_span(expected)}"] if expected is not None else []
-        parts += [f"may run for {_span(most)} at most"] if most is not None else []
-        parts += [f"has run for {_span(age)}"] if age is not None else []
+        known = ("declares to run for {}", expected), ("may run for {} at most", most), ("has run for {}", age)
+        parts = [words.format(span(timedelta(seconds=seconds))) for words, seconds in known if seconds is not None]
         return f'"{workload.title}" {" and ".join(parts)}'
-
-
-def _cluster_queue(workload: QueuedWorkload, door: _Door) -> str | None:
-    """The name of the ClusterQueue in which a Workload waits; empty if its LocalQueue is stopped, None if unknown."""
-    local = door(workload.namespace, workload.queue)
-    if local is None:
-        return None
-    return local.cluster_queue if local.stop_policy == "None" else ""
-
-
-def _before(one: Waiter, own: Waiter) -> bool:
-    return (-one.priority, one.since, one.uid) < (-own.priority, own.since, own.uid or "~")
 
 
 def _in_mix(uid: str, mix: int) -> bool:
     """Any half of the workloads, but the same each time."""
     return blake2b(f"{mix}/{uid}".encode(), digest_size=1).digest()[0] % 2 == 0
-
-
-def _span(seconds: float) -> str:
-    return span(timedelta(seconds=seconds))

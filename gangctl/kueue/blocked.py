@@ -15,15 +15,8 @@ from typing import Final
 
 from gangctl.api.labelselector import holds
 from gangctl.gang.reasons import Reason
+from gangctl.kueue import objects
 from gangctl.kueue.amounts import TimeFormat, age, moment, span
-from gangctl.kueue.objects import (
-    AdmissionCheck,
-    ClusterQueue,
-    LocalQueue,
-    QueuedWorkload,
-    ResourceFlavor,
-    SelectorTerm,
-)
 from gangctl.kueue.states import DEACTIVATED, FAILED_TO_START, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
 
 
@@ -47,15 +40,15 @@ class Blocked:
     message: str
 
 
-def selects(selector: tuple[SelectorTerm, ...] | None, labels: Mapping[str, str]) -> bool:
+def selects(selector: tuple[objects.SelectorTerm, ...] | None, labels: Mapping[str, str]) -> bool:
     """Whether a namespaceSelector takes a namespace with these labels; None, an absent selector, takes none."""
     return selector is not None and all(holds(term.key, term.operator, term.values, labels) for term in selector)
 
 
 def blocked(
     queue_name: str,
-    local_queue: LocalQueue | None,
-    cluster_queue: ClusterQueue | None,
+    local_queue: objects.LocalQueue | None,
+    cluster_queue: objects.ClusterQueue | None,
     namespace_labels: Mapping[str, str] | None,
 ) -> Blocked | None:
     """Why a LocalQueue admits nothing, or None if it is open.
@@ -81,7 +74,7 @@ def blocked(
     return _queue_blocked(cluster_queue) or _namespace_blocked(cluster_queue, namespace_labels)
 
 
-def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
+def _queue_blocked(queue: objects.ClusterQueue) -> Blocked | None:
     """Why a ClusterQueue admits nothing."""
     if queue.deleting:
         return Blocked(
@@ -104,9 +97,9 @@ def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
 
 
 def unresolved(
-    queue: ClusterQueue,
-    check: Callable[[str], AdmissionCheck | None],
-    flavor: Callable[[str], ResourceFlavor | None],
+    queue: objects.ClusterQueue,
+    check: Callable[[str], objects.AdmissionCheck | None],
+    flavor: Callable[[str], objects.ResourceFlavor | None],
     topologies: Collection[str] | None = None,
 ) -> Blocked | None:
     """Why Kueue makes a ClusterQueue inactive: an object that it names is missing, or an AdmissionCheck is inactive.
@@ -132,7 +125,7 @@ def unresolved(
     return Blocked(Blockage.CLUSTER_QUEUE_INACTIVE, f'ClusterQueue "{queue.name}" is inactive: {problem.rstrip(".")}')
 
 
-def _namespace_blocked(queue: ClusterQueue, labels: Mapping[str, str] | None) -> Blocked | None:
+def _namespace_blocked(queue: objects.ClusterQueue, labels: Mapping[str, str] | None) -> Blocked | None:
     if queue.selector is None:
         return Blocked(
             Blockage.NAMESPACE_NOT_SELECTED,
@@ -147,7 +140,7 @@ def _namespace_blocked(queue: ClusterQueue, labels: Mapping[str, str] | None) ->
     )
 
 
-def _shown(term: SelectorTerm) -> str:
+def _shown(term: objects.SelectorTerm) -> str:
     match term.operator:
         case "In" | "NotIn":
             return f"{term.key} {'in' if term.operator == 'In' else 'not in'} ({', '.join(term.values)})"
@@ -187,7 +180,7 @@ class Owner:
 
 
 def stuck_workload(
-    workload: QueuedWorkload,
+    workload: objects.QueuedWorkload,
     owner: Owner,
     now: datetime,
     *,
@@ -232,7 +225,7 @@ def stuck_workload(
     return None
 
 
-def _waiting(workload: QueuedWorkload, phase: Phase, when: TimeFormat, blocked: Blocked | None) -> Stuck | None:
+def _waiting(workload: objects.QueuedWorkload, phase: Phase, when: TimeFormat, blocked: Blocked | None) -> Stuck | None:
     eviction = eviction_of(workload)
     if blocked is not None:
         return Stuck(Reason.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
@@ -257,7 +250,7 @@ def _waiting(workload: QueuedWorkload, phase: Phase, when: TimeFormat, blocked: 
     )
 
 
-def _evicting(workload: QueuedWorkload, owner: Owner, when: TimeFormat) -> Stuck | None:
+def _evicting(workload: objects.QueuedWorkload, owner: Owner, when: TimeFormat) -> Stuck | None:
     evicted = workload.conditions.get("Evicted")
     since = None if evicted is None or not evicted.status else moment(evicted.since)
     if owner.pods != 0 or since is None or when.now - since < TIMEOUT:
@@ -269,7 +262,7 @@ def _evicting(workload: QueuedWorkload, owner: Owner, when: TimeFormat) -> Stuck
     )
 
 
-def _finished(workload: QueuedWorkload, owner: Owner, now: datetime) -> Stuck | None:
+def _finished(workload: objects.QueuedWorkload, owner: Owner, now: datetime) -> Stuck | None:
     since = age(workload.conditions["QuotaReserved"].since, now)
     if not owner.finished or owner.pods or since is None or since < TIMEOUT:
         return None
@@ -280,7 +273,7 @@ def _finished(workload: QueuedWorkload, owner: Owner, now: datetime) -> Stuck | 
     )
 
 
-def _not_ready(workload: QueuedWorkload, when: TimeFormat, timeout: timedelta | None) -> Stuck | None:
+def _not_ready(workload: objects.QueuedWorkload, when: TimeFormat, timeout: timedelta | None) -> Stuck | None:
     ready = workload.conditions.get("PodsReady")
     if ready is None or ready.status or timeout is None:
         return None

@@ -17,34 +17,13 @@ from gangctl.api.objects import controller_owner, object_at, objects_at
 from gangctl.errors import InputError
 from gangctl.gang.requests import as_integers, pod_requests, times
 from gangctl.gang.validate import expected_seconds
+from gangctl.kueue import objects
 from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity
-from gangctl.kueue.objects import (
-    AdmissionCheck,
-    Amounts,
-    CheckState,
-    CheckUse,
-    ClusterQueue,
-    Cohort,
-    Condition,
-    FlavorQuotas,
-    LocalQueue,
-    PodPriorityClass,
-    PodSetAssignment,
-    PriorityClass,
-    QueuedWorkload,
-    Quota,
-    ResourceFlavor,
-    ResourceGroup,
-    RunTime,
-    SelectorTerm,
-    StopPolicy,
-    Topology,
-)
 
 _OPERATORS: Final[dict[object, Operator]] = {each: each for each in get_args(Operator)}
 
 
-def read_selector(value: object) -> tuple[SelectorTerm, ...] | None:
+def read_selector(value: object) -> tuple[objects.SelectorTerm, ...] | None:
     """The terms of a ``metav1.LabelSelector``; an empty one (``{}``) selects everything.
 
     None if there is no valid selector: Kueue admits nothing by an invalid one.
@@ -59,7 +38,7 @@ def read_selector(value: object) -> tuple[SelectorTerm, ...] | None:
     for key, wanted in (labels or {}).items():
         if not isinstance(wanted, str):
             return None
-        terms.append(SelectorTerm(key, "In", (wanted,)))
+        terms.append(objects.SelectorTerm(key, "In", (wanted,)))
     for entry in expressions or ():
         term = _read_term(entry)
         if term is None:
@@ -68,7 +47,7 @@ def read_selector(value: object) -> tuple[SelectorTerm, ...] | None:
     return tuple(terms)
 
 
-def _read_term(entry: object) -> SelectorTerm | None:
+def _read_term(entry: object) -> objects.SelectorTerm | None:
     if not isinstance(entry, dict):
         return None
     key, values = entry.get("key"), entry.get("values") or []
@@ -78,11 +57,11 @@ def _read_term(entry: object) -> SelectorTerm | None:
         return None
     if not all(isinstance(each, str) for each in values):
         return None
-    return SelectorTerm(key, operator, tuple(values))
+    return objects.SelectorTerm(key, operator, tuple(values))
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_STOPPED: Final[dict[str, StopPolicy]] = {"Hold": "Hold", "HoldAndDrain": "HoldAndDrain"}
+_STOPPED: Final[dict[str, objects.StopPolicy]] = {"Hold": "Hold", "HoldAndDrain": "HoldAndDrain"}
 
 
 def _text(raw: Mapping[str, Any], key: str, default: str = "") -> str:
@@ -118,9 +97,9 @@ def _metadata(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return metadata
 
 
-def _conditions(raw: Mapping[str, Any]) -> dict[str, Condition]:
+def _conditions(raw: Mapping[str, Any]) -> dict[str, objects.Condition]:
     return {
-        _name(each, "type"): Condition(
+        _name(each, "type"): objects.Condition(
             each.get("status") == "True",
             _name(each, "reason"),
             _text(each, "message"),
@@ -131,7 +110,7 @@ def _conditions(raw: Mapping[str, Any]) -> dict[str, Condition]:
     }
 
 
-def _stop_policy(spec: Mapping[str, Any]) -> StopPolicy:
+def _stop_policy(spec: Mapping[str, Any]) -> objects.StopPolicy:
     return _STOPPED.get(_text(spec, "stopPolicy"), "None")
 
 
@@ -140,21 +119,21 @@ def _limit(raw: Mapping[str, Any], key: str, resource: str) -> int | None:
     return None if quantity is None else quota_amount(resource, quantity)
 
 
-def _flavor_quotas(raw: Mapping[str, Any]) -> FlavorQuotas:
+def _flavor_quotas(raw: Mapping[str, Any]) -> objects.FlavorQuotas:
     resources = {}
     for each in objects_at(raw, "resources"):
         name = _name(each, "name")
-        resources[name] = Quota(
+        resources[name] = objects.Quota(
             max(0, _limit(each, "nominalQuota", name) or 0),
             _limit(each, "borrowingLimit", name),
             _limit(each, "lendingLimit", name),
         )
-    return FlavorQuotas(_name(raw, "name"), resources)
+    return objects.FlavorQuotas(_name(raw, "name"), resources)
 
 
-def _groups(spec: Mapping[str, Any]) -> tuple[ResourceGroup, ...]:
+def _groups(spec: Mapping[str, Any]) -> tuple[objects.ResourceGroup, ...]:
     return tuple(
-        ResourceGroup(
+        objects.ResourceGroup(
             _texts(group, "coveredResources"), tuple(_flavor_quotas(each) for each in objects_at(group, "flavors"))
         )
         for group in objects_at(spec, "resourceGroups")
@@ -167,13 +146,13 @@ def _weight(spec: Mapping[str, Any]) -> float:
     return 1.0 if weight is None else float(weight)
 
 
-def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
+def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
     """The projection of a ClusterQueue; InputError when it has no name."""
     metadata = _metadata(raw, "ClusterQueue")
     spec, status = object_at(raw, "spec"), object_at(raw, "status")
     fungibility, preemption = object_at(spec, "flavorFungibility"), object_at(spec, "preemption")
     borrowing = object_at(preemption, "borrowWithinCohort")
-    return ClusterQueue(
+    return objects.ClusterQueue(
         name=_name(metadata, "name"),
         cohort=_name(spec, "cohortName"),
         groups=_groups(spec),
@@ -181,7 +160,7 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
         strategy="StrictFIFO" if spec.get("queueingStrategy") == "StrictFIFO" else "BestEffortFIFO",
         stop_policy=_stop_policy(spec),
         checks=tuple(
-            CheckUse(_name(each, "name"), _texts(each, "onFlavors"))
+            objects.CheckUse(_name(each, "name"), _texts(each, "onFlavors"))
             for each in objects_at(object_at(spec, "admissionChecksStrategy"), "admissionChecks")
         ),
         when_can_borrow=_text(fungibility, "whenCanBorrow", "MayStopSearch"),
@@ -200,18 +179,18 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
     )
 
 
-def read_cohort(raw: Mapping[str, Any]) -> Cohort:
+def read_cohort(raw: Mapping[str, Any]) -> objects.Cohort:
     """The projection of a Cohort; InputError when it has no name."""
     metadata = _metadata(raw, "Cohort")
     spec = object_at(raw, "spec")
-    return Cohort(_name(metadata, "name"), _name(spec, "parentName"), _groups(spec), _weight(spec))
+    return objects.Cohort(_name(metadata, "name"), _name(spec, "parentName"), _groups(spec), _weight(spec))
 
 
-def read_local_queue(raw: Mapping[str, Any]) -> LocalQueue:
+def read_local_queue(raw: Mapping[str, Any]) -> objects.LocalQueue:
     """The projection of a LocalQueue; InputError when it has no name."""
     metadata = _metadata(raw, "LocalQueue")
     spec = object_at(raw, "spec")
-    return LocalQueue(
+    return objects.LocalQueue(
         namespace=_name(metadata, "namespace"),
         name=_name(metadata, "name"),
         cluster_queue=_name(spec, "clusterQueue"),
@@ -221,11 +200,11 @@ def read_local_queue(raw: Mapping[str, Any]) -> LocalQueue:
     )
 
 
-def read_flavor(raw: Mapping[str, Any]) -> ResourceFlavor:
+def read_flavor(raw: Mapping[str, Any]) -> objects.ResourceFlavor:
     """The projection of a ResourceFlavor; InputError when it has no name."""
     metadata = _metadata(raw, "ResourceFlavor")
     spec = object_at(raw, "spec")
-    return ResourceFlavor(
+    return objects.ResourceFlavor(
         name=_name(metadata, "name"),
         node_labels=_strings(spec, "nodeLabels"),
         taints=tuple(objects_at(spec, "nodeTaints")),
@@ -234,13 +213,15 @@ def read_flavor(raw: Mapping[str, Any]) -> ResourceFlavor:
     )
 
 
-def read_topology(raw: Mapping[str, Any]) -> Topology:
+def read_topology(raw: Mapping[str, Any]) -> objects.Topology:
     """The projection of a Topology; InputError when it has no name."""
     levels = objects_at(object_at(raw, "spec"), "levels")
-    return Topology(_name(_metadata(raw, "Topology"), "name"), tuple(_name(each, "nodeLabel") for each in levels))
+    return objects.Topology(
+        _name(_metadata(raw, "Topology"), "name"), tuple(_name(each, "nodeLabel") for each in levels)
+    )
 
 
-def read_check(raw: Mapping[str, Any]) -> AdmissionCheck:
+def read_check(raw: Mapping[str, Any]) -> objects.AdmissionCheck:
     """The projection of an AdmissionCheck; InputError when it has no name."""
     metadata = _metadata(raw, "AdmissionCheck")
     spec = object_at(raw, "spec")
@@ -248,7 +229,7 @@ def read_check(raw: Mapping[str, Any]) -> AdmissionCheck:
     parameters = None
     if isinstance(written, dict):
         parameters = (_text(written, "apiGroup"), _text(written, "kind"), _text(written, "name"))
-    return AdmissionCheck(
+    return objects.AdmissionCheck(
         name=_name(metadata, "name"),
         controller=_text(spec, "controllerName"),
         parameters=parameters,
@@ -258,20 +239,20 @@ def read_check(raw: Mapping[str, Any]) -> AdmissionCheck:
     )
 
 
-def read_priority_class(raw: Mapping[str, Any]) -> PriorityClass:
+def read_priority_class(raw: Mapping[str, Any]) -> objects.PriorityClass:
     """The projection of a WorkloadPriorityClass; InputError when it has no name."""
-    return PriorityClass(_name(_metadata(raw, "WorkloadPriorityClass"), "name"), _integer(raw, "value"))
+    return objects.PriorityClass(_name(_metadata(raw, "WorkloadPriorityClass"), "name"), _integer(raw, "value"))
 
 
-def read_pod_priority_class(raw: Mapping[str, Any]) -> PodPriorityClass:
+def read_pod_priority_class(raw: Mapping[str, Any]) -> objects.PodPriorityClass:
     """The projection of a PriorityClass of ``scheduling.k8s.io``; InputError when it has no name."""
     name = _name(_metadata(raw, "PriorityClass"), "name")
-    return PodPriorityClass(name, _integer(raw, "value"), raw.get("globalDefault") is True)
+    return objects.PodPriorityClass(name, _integer(raw, "value"), raw.get("globalDefault") is True)
 
 
-def _checks(status: Mapping[str, Any]) -> tuple[CheckState, ...]:
+def _checks(status: Mapping[str, Any]) -> tuple[objects.CheckState, ...]:
     return tuple(
-        CheckState(
+        objects.CheckState(
             _name(each, "name"),
             _text(each, "state", "Pending"),
             _text(each, "message"),
@@ -286,7 +267,9 @@ def _counts(entries: Iterable[Mapping[str, Any]], default: int) -> dict[str, int
     return {sys.intern(_text(each, "name", "main")): max(0, _integer(each, "count", default)) for each in entries}
 
 
-def _assignment(raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Mapping[str, int]) -> PodSetAssignment:
+def _assignment(
+    raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Mapping[str, int]
+) -> objects.PodSetAssignment:
     name = _name(raw, "name")
     requested = pods.get(name, 0)
     count = max(0, _integer(raw, "count", requested))
@@ -294,7 +277,7 @@ def _assignment(raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Ma
     left = max(0, requested - reclaimable.get(name, 0))
     if left < count:
         usage = {resource: total // count * left for resource, total in usage.items()}
-    return PodSetAssignment(
+    return objects.PodSetAssignment(
         name,
         _strings(raw, "flavors"),
         {sys.intern(resource): total for resource, total in usage.items()},
@@ -307,7 +290,7 @@ def read_expected(raw: Mapping[str, Any]) -> float | None:
     return expected_seconds(_text(object_at(object_at(raw, "metadata"), "annotations"), EXPECTED_DURATION))
 
 
-_UNDECLARED: Final = RunTime()
+_UNDECLARED: Final = objects.RunTime()
 _LONGEST: Final = 2**31 - 1
 """Of seconds in Kueue's API."""
 
@@ -316,11 +299,11 @@ def _seconds(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
     return min(max(0, _integer(raw, key, default)), _LONGEST)
 
 
-def _run_time(raw: Mapping[str, Any]) -> RunTime:
+def _run_time(raw: Mapping[str, Any]) -> objects.RunTime:
     spec, status = object_at(raw, "spec"), object_at(raw, "status")
     pods = [object_at(object_at(each, "template"), "spec") for each in objects_at(spec, "podSets")]
     graces = [_seconds(each, "terminationGracePeriodSeconds", _UNDECLARED.grace) for each in pods]
-    found = RunTime(
+    found = objects.RunTime(
         _seconds(spec, "maximumExecutionTimeSeconds") or None,
         _seconds(status, "accumulatedPastExecutionTimeSeconds"),
         read_expected(raw),
@@ -330,12 +313,14 @@ def _run_time(raw: Mapping[str, Any]) -> RunTime:
     return _UNDECLARED if found == _UNDECLARED else found
 
 
-def _requests(spec: Mapping[str, Any], status: Mapping[str, Any], pods: Mapping[str, int]) -> dict[str, Amounts]:
+def _requests(
+    spec: Mapping[str, Any], status: Mapping[str, Any], pods: Mapping[str, int]
+) -> dict[str, objects.Amounts]:
     """As Kueue has counted them when it tried the Workload; before that from its pod templates."""
     counted = objects_at(status, "resourceRequests")
     if counted:
         return {_name(each, "name"): read_amounts(each.get("resources")) for each in counted}
-    found: dict[str, Amounts] = {}
+    found: dict[str, objects.Amounts] = {}
     for each in objects_at(spec, "podSets") if pods else ():
         name = sys.intern(_text(each, "name", "main"))
         requests = as_integers(pod_requests(object_at(object_at(each, "template"), "spec"))[0])
@@ -343,7 +328,7 @@ def _requests(spec: Mapping[str, Any], status: Mapping[str, Any], pods: Mapping[
     return found
 
 
-def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
+def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
     """The projection of a Kueue Workload; InputError when it has no name.
 
     ``usage`` of an assignment is the present usage, without ``status.reclaimablePods``;
@@ -355,7 +340,7 @@ def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
     pods = _counts(objects_at(spec, "podSets"), 1)
     admission, requeue = object_at(status, "admission"), object_at(status, "requeueState")
     reclaimable = _counts(objects_at(status, "reclaimablePods"), 0)
-    return QueuedWorkload(
+    return objects.QueuedWorkload(
         namespace=_name(metadata, "namespace"),
         name=_text(metadata, "name"),
         uid=_text(metadata, "uid"),

@@ -31,6 +31,10 @@ from gangctl.kueue.reading import read_workload
 
 Mode = Literal["required", "preferred", "unconstrained", "slices"]
 
+REQUESTS: Final = frozenset(
+    {TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED, SLICE_TOPOLOGY, SLICE_CONSTRAINTS}
+)
+"""By these annotations Kueue takes a pod for one that it placed (``pkg/util/tas``)."""
 MOST_LAYERS: Final = 3
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 _INT32: Final = 2**31 - 1
@@ -171,15 +175,15 @@ def _group_problems(notes: Mapping[str, str]) -> Iterator[str]:
 
 def group_problems(members: Sequence[tuple[str, int, TopologyRequest]]) -> Iterator[str]:
     """Why Kueue's webhook rejects a group of podsets: names, pods and requests of all of them."""
-    names = " and ".join(f'"{name}"' for name, _, _ in members)
+    listed = " and ".join(f'"{name}"' for name, _, _ in members)
     if len(members) != 2:  # noqa: PLR2004 -- a leader and its workers
-        yield f"{PODSET_GROUP} of {names} is not of two podsets, which Kueue requires"
+        yield f"{PODSET_GROUP} of {listed} is not of two podsets, which Kueue requires"
         return
     (_, one, first), (_, other, second) = members
     if 1 not in (one, other):
-        yield f"{PODSET_GROUP} of {names} has no podset with one pod, which Kueue requires"
+        yield f"{PODSET_GROUP} of {listed} has no podset with one pod, which Kueue requires"
     if (first.mode, first.level) != (second.mode, second.level):
-        yield f"{names} of one {PODSET_GROUP} ask for different topologies; ask for the same"
+        yield f"{listed} of one {PODSET_GROUP} ask for different topologies; ask for the same"
 
 
 def _short(value: str) -> str:

@@ -48,7 +48,7 @@ def ask(
     used: Mapping[str, Mapping[str, int]] | None = None,
     fixed: bool = True,
 ) -> FitReport:
-    report = node_fit(FitRequest(raw, NAMESPACE, None, ""), floor, PLAIN, used=used, fixed_nodes=fixed)
+    report = node_fit(FitRequest(raw, NAMESPACE, None, "", fixed_nodes=fixed), floor, PLAIN, used=used)
     assert fit_violations(report) == []
     return report
 
@@ -113,7 +113,7 @@ class TestVerdicts:
     def test_requests_that_cannot_be_counted_are_unknown(self) -> None:
         spec = {"runtimeClassName": "heavy"}
         report = node_fit(
-            FitRequest(gang(cpu(5, 4, spec=spec)), NAMESPACE, None, ""), nodes(4), Surroundings(), fixed_nodes=True
+            FitRequest(gang(cpu(5, 4, spec=spec)), NAMESPACE, None, "", fixed_nodes=True), nodes(4), Surroundings()
         )
         assert gist(report) == ("unknown", "Unknown")
 
