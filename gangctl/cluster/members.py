@@ -47,9 +47,11 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
     owner = controller_owner(meta)
     if owner is None or not is_jobset_owner(owner):
         return None
-    status = raw.get("status") or {}
+    status, spec = raw.get("status") or {}, object_at(raw, "spec")
+    conditions = objects(status.get("conditions"))
+    true = [condition.get("type") for condition in conditions if condition.get("status") == "True"]
     succeeded, failed = _count(status, "succeeded"), _count(status, "failed")
-    work_queue = object_at(raw, "spec").get("completions") is None
+    work_queue = spec.get("completions") is None
     return JobProgress(
         namespace=meta.get("namespace", ""),
         name=meta.get("name", ""),
@@ -59,20 +61,16 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         index=_number(labels.get(JOB_INDEX)),
         attempt=_number(labels.get(RESTART_ATTEMPT)),
         succeeded=succeeded,
-        complete="Complete" in (true := _true_conditions(status)),
+        complete="Complete" in true,
         deleting=bool(meta.get("deletionTimestamp")),
         failed=failed,
         active=bool(status.get("active") or status.get("terminating")),
         unfinished=_count(status, "active") if failed or (succeeded and work_queue) else 0,
-        group=sys.intern(named_group(_pod_spec(raw))),
+        group=sys.intern(named_group(object_at(object_at(spec, "template"), "spec"))),
         failed_indexes=count_indexes(status.get("failedIndexes")),
         job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),
         decided="SuccessCriteriaMet" in true,
     )
-
-
-def _true_conditions(status: dict[str, Any]) -> list[object]:
-    return [one.get("type") for one in objects(status.get("conditions")) if one.get("status") == "True"]
 
 
 def count_indexes(text: object) -> int:
@@ -81,13 +79,6 @@ def count_indexes(text: object) -> int:
         return 0
     ranges = _INDEXES.findall(text)
     return sum(max(0, int(last or first) - int(first) + 1) for first, last in ranges)
-
-
-def _pod_spec(raw: dict[str, Any]) -> dict[str, Any]:
-    found: Any = raw
-    for key in ("spec", "template", "spec"):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
 
 
 def project_scheduling(adapter: SchedulingAdapter, kind: str) -> Callable[[dict[str, Any]], Observed]:

@@ -61,8 +61,7 @@ class Preemptor:
     def order(self, each: Candidate) -> tuple[bool, bool, int, float, str]:
         """The order in which workloads are preempted, as a key."""
         workload = each.workload
-        quota = workload.conditions.get("QuotaReserved")
-        reserved = (moment(quota.since) if quota is not None else None) or _LATEST
+        reserved = moment(workload.condition("QuotaReserved").since) or _LATEST
         own = workload.cluster_queue == self.queue.name
         return not workload.holds("Evicted"), own, workload.priority, -reserved.timestamp(), workload.uid
 

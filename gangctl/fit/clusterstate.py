@@ -46,8 +46,7 @@ class Outlook:
 
     def since(self, workload: objects.QueuedWorkload, condition: str) -> float | None:
         """For how long a condition is True; None if it is not, or has no time."""
-        found = workload.conditions.get(condition)
-        at = moment(found.since) if found is not None and found.status else None
+        at = moment(workload.condition(condition).since) if workload.holds(condition) else None
         return None if at is None else (self.now - at).total_seconds()
 
     def expects(self, workload: objects.QueuedWorkload) -> float | None:

@@ -149,6 +149,9 @@ BLOCKS = "; the queue is StrictFIFO: it would stay at the head and block every w
 _NAMED = 3
 
 
+_Asked = tuple[Demand, tuple[int, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Gang:
     """A JobSet's podsets, and their demands on a ClusterQueue."""
@@ -164,10 +167,10 @@ class Gang:
         """Podsets by name, quoted."""
         return quoted(self.members[index].podset.name for index in indexes)
 
-    def part(self, number: int) -> tuple[list[Demand], list[tuple[int, ...]]]:
-        """Demands of one resource group, and their podsets."""
-        chosen = [index for index, demand in enumerate(self.needs.demands) if demand.part == number]
-        return [self.needs.demands[index] for index in chosen], [self.needs.owners[index] for index in chosen]
+    @property
+    def asked(self) -> list[_Asked]:
+        """Demands with their podsets."""
+        return list(zip(self.needs.demands, self.needs.owners, strict=True))
 
 
 def undeclared(gang: Gang) -> str:
@@ -184,38 +187,38 @@ def undeclared(gang: Gang) -> str:
 def no_flavor(gang: Gang) -> str:
     """Podsets that may use no flavor."""
     parts = []
-    for demand, owners in zip(gang.needs.demands, gang.needs.owners, strict=True):
-        if not demand.flavors:
-            parts.append(f"no flavor of {_list(demand.amounts)} is one for {gang.names(owners)} ({_why(gang, owners)})")
+    for demand, owners in gang.asked:
+        if demand.flavors:
+            continue
+        reasons = {name: why for index in owners for name, why in gang.needs.refused[index].items()}
+        shown = [f"{name}: {why}" for name, why in list(reasons.items())[:_NAMED]]
+        if len(reasons) > _NAMED:
+            shown.append(f"{len(reasons) - _NAMED} more")
+        why = "; ".join(shown) or "the group has none"
+        parts.append(f"no flavor of {joined(list(demand.amounts))} is one for {gang.names(owners)} ({why})")
     return "; ".join(parts)
-
-
-def _why(gang: Gang, owners: Sequence[int]) -> str:
-    reasons = {name: why for index in owners for name, why in gang.needs.refused[index].items()}
-    shown = [f"{name}: {why}" for name, why in list(reasons.items())[:_NAMED]]
-    if len(reasons) > _NAMED:
-        shown.append(f"{len(reasons) - _NAMED} more")
-    return "; ".join(shown) or "the group has none"
 
 
 def exceeds(gang: Gang, parts: Sequence[int]) -> str:
     """Resource groups in which no choice of flavors is enough."""
-    return "; ".join(_exceeds(gang, *gang.part(part)) for part in parts)
-
-
-def _exceeds(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, ...]]) -> str:
-    available = gang.capacity.ceiling
-    for demand, indexes in zip(demands, owners, strict=True):
-        if all(_short(demand, flavor, available) for flavor in demand.flavors):
-            return f"{_one(gang, demand, indexes)}; {_advice(gang, demands, owners)}"
-    return f"{_several(gang, demands, owners)}; {_advice(gang, demands, owners)}"
+    available, texts = gang.capacity.ceiling, []
+    for part in parts:
+        asked = [(demand, owners) for demand, owners in gang.asked if demand.part == part]
+        alone = [one for one in asked if all(_short(one[0], flavor, available) for flavor in one[0].flavors)]
+        texts.append(f"{_one(gang, *alone[0]) if alone else _several(gang, asked)}; {_advice(gang, asked)}")
+    return "; ".join(texts)
 
 
 def _one(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
     """One demand that exceeds every flavor, with the nearest flavor."""
     available = gang.capacity.ceiling
     short = {flavor: _short(demand, flavor, available) for flavor in demand.flavors}
-    nearest = min(short, key=lambda flavor: (_far(short[flavor], demand.amounts), demand.flavors.index(flavor)))
+
+    def distance(flavor: str) -> tuple[float, int]:
+        shares = [amount / demand.amounts[resource] for resource, amount in short[flavor].items()]
+        return max(shares, default=0.0), demand.flavors.index(flavor)
+
+    nearest = min(short, key=distance)
     resource = max(short[nearest], key=lambda name: short[nearest][name] / demand.amounts[name])
     ceiling = gang.capacity.ceilings[nearest, resource]
     others = "" if len(short) == 1 else ", nor have the other flavors room for all of it"
@@ -226,11 +229,11 @@ def _one(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
     )
 
 
-def _several(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, ...]]) -> str:
+def _several(gang: Gang, asked: Sequence[_Asked]) -> str:
     """Demands that fit separately but not together."""
-    available = gang.capacity.ceiling
+    available, demands = gang.capacity.ceiling, [demand for demand, _ in asked]
     flavors = list(dict.fromkeys(flavor for demand in demands for flavor in demand.flavors))
-    names = gang.names([index for indexes in owners for index in indexes])
+    names = gang.names([index for _, owners in asked for index in owners])
     for resource, total in totals(demands).items():
         amounts = [available.get((flavor, resource), 0) for flavor in flavors]
         there = sum(amount or 0 for amount in amounts)
@@ -241,25 +244,20 @@ def _several(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, 
                 f"{names} ask for {show(resource, total)} together, and {which} {quoted(flavors)} can never give "
                 f"more than {figure(resource, there)}{limit}"
             )
-    each = joined([_sizes(gang, demand, indexes) for demand, indexes in zip(demands, owners, strict=True)])
-    limits = joined([f'"{flavor}" ({_ceilings(gang, flavor)})' for flavor in flavors[:_NAMED]])
-    return f"{each} do not fit together in any choice of flavors: {limits} at most"
+    sizes = joined([f"{gang.names(owners)} ({show_all(demand.amounts)})" for demand, owners in asked])
+    limits = []
+    for flavor in flavors[:_NAMED]:
+        most = {resource: amount for (name, resource), amount in available.items() if name == flavor}
+        shown = [f"{'any' if n is None else figure(resource, n)} {resource}" for resource, n in most.items()]
+        limits.append(f'"{flavor}" ({joined(shown)})')
+    return f"{sizes} do not fit together in any choice of flavors: {joined(limits)} at most"
 
 
-def _sizes(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
-    return f"{gang.names(owners)} ({show_all(demand.amounts)})"
-
-
-def _ceilings(gang: Gang, flavor: str) -> str:
-    amounts = {pair[1]: each.amount for pair, each in gang.capacity.ceilings.items() if pair[0] == flavor}
-    return joined([f"{'any' if n is None else figure(name, n)} {name}" for name, n in amounts.items()])
-
-
-def _advice(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, ...]]) -> str:
+def _advice(gang: Gang, asked: Sequence[_Asked]) -> str:
     """Changes that would help."""
-    found = relief(demands, gang.capacity.ceiling)
+    found = relief([demand for demand, _ in asked], gang.capacity.ceiling)
     more = f'{show_all(found.more)} more in flavor "{found.flavor}" would do' if found else ""
-    fewer = _fewer(gang, demands[0], owners[0]) if len(demands) == 1 and len(owners[0]) == 1 else ""
+    fewer = _fewer(gang, *asked[0]) if len(asked) == 1 and len(asked[0][1]) == 1 else ""
     return ", and so would ".join(part for part in (more, fewer) if part) or "ask for less, or split the JobSet"
 
 
@@ -287,10 +285,6 @@ def _short(demand: Demand, flavor: str, available: Available) -> dict[str, int]:
     return short
 
 
-def _far(short: Amounts, of: Amounts) -> float:
-    return max((amount / of[resource] for resource, amount in short.items()), default=0.0)
-
-
 def late(gang: Gang, choice: Sequence[str], *, movable: bool) -> str:
     """It fits, but not at the first try; ``movable`` is whether the replicated jobs may be reordered."""
     return (
@@ -314,32 +308,28 @@ def _where(gang: Gang, choice: Sequence[str]) -> str:
 
 
 def _better(gang: Gang, *, movable: bool) -> str:
-    order = _order(gang) if movable else None
-    return f"list the replicated jobs as {order}" if order else "pin them by a nodeSelector with the flavors' labels"
-
-
-def _order(gang: Gang) -> str | None:
-    """An order with which Kueue would find it: the largest first."""
-    demands, owners = gang.needs.demands, gang.needs.owners
-    groups = list(dict.fromkeys(owners))
+    """An order with which Kueue would find it, the largest first, or another remedy."""
+    available = gang.capacity.ceiling
+    by_group: dict[tuple[int, ...], list[Demand]] = {}
+    for demand, owners in gang.asked:
+        by_group.setdefault(owners, []).append(demand)
 
     def weight(group: tuple[int, ...]) -> float:
-        own = [demand for demand, whose in zip(demands, owners, strict=True) if whose == group]
-        available = gang.capacity.ceiling
         shares = [
             amount / (available.get((flavor, resource), 0) or amount)
-            for demand in own
+            for demand in by_group[group]
             for flavor in demand.flavors
             for resource, amount in demand.amounts.items()
             if amount
         ]
         return max(shares, default=0.0)
 
-    ranked = sorted(groups, key=weight, reverse=True)
-    walk = [demand for group in ranked for demand, whose in zip(demands, owners, strict=True) if whose == group]
-    if greedy(walk, when_empty(gang.queue, gang.node, gang.capacity)) is None:
-        return None
-    return ", ".join(gang.members[index].podset.name for group in ranked for index in group)
+    ranked = sorted(by_group, key=weight, reverse=True)
+    walk = [demand for group in ranked for demand in by_group[group]]
+    if not movable or greedy(walk, when_empty(gang.queue, gang.node, gang.capacity)) is None:
+        return "pin them by a nodeSelector with the flavors' labels"
+    order = ", ".join(gang.members[index].podset.name for group in ranked for index in group)
+    return f"list the replicated jobs as {order}"
 
 
 def waiting(
@@ -370,7 +360,3 @@ def _missing(short: Mapping[Pair, int], problem: str) -> str:
 
 def _ask(indexes: Sequence[int]) -> str:
     return "asks" if len(indexes) == 1 else "ask"
-
-
-def _list(amounts: Amounts) -> str:
-    return joined(list(amounts))

@@ -273,7 +273,7 @@ def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) ->
     if found is None:
         failing, exhausted, left = [], False, budget
         for part in sorted({demand.part for demand in demands}):
-            answer = search(gang.part(part)[0], gang.capacity.ceiling, left)
+            answer = search([demand for demand in demands if demand.part == part], gang.capacity.ceiling, left)
             left -= answer.steps
             exhausted = exhausted or answer.exhausted
             if answer.choice is None and not answer.exhausted:

@@ -371,10 +371,9 @@ class Estimate:
             return False
         if self.own.queue.strategy == "StrictFIFO":
             return True
-        quota = workload.conditions.get("QuotaReserved")
         own, other = totals(self.own.demands), totals(waiter.demands)
         smaller = all(amount <= own[resource] for resource, amount in other.items())
-        return self.own.pairs is not None and smaller and quota is not None and _NO_ROOM in quota.message
+        return self.own.pairs is not None and smaller and _NO_ROOM in workload.condition("QuotaReserved").message
 
     def _late(self, replay: Replay) -> float:
         """The latest start of replays in which all end late, or some of them early.

@@ -251,8 +251,7 @@ def _waiting(workload: objects.QueuedWorkload, phase: Phase, when: TimeFormat, b
 
 
 def _evicting(workload: objects.QueuedWorkload, owner: Owner, when: TimeFormat) -> Stuck | None:
-    evicted = workload.conditions.get("Evicted")
-    since = None if evicted is None or not evicted.status else moment(evicted.since)
+    since = moment(workload.condition("Evicted").since) if workload.holds("Evicted") else None
     if owner.pods != 0 or since is None or when.now - since < TIMEOUT:
         return None
     return Stuck(

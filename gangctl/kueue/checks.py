@@ -176,8 +176,7 @@ def waiting_since(workload: QueuedWorkload, entry: CheckState, started: datetime
 
     Time without a running gangctl does not count.
     """
-    quota = workload.conditions.get("QuotaReserved")
-    times = (moment(quota.since if quota is not None else ""), moment(entry.since))
+    times = (moment(workload.condition("QuotaReserved").since), moment(entry.since))
     return max([started, *(time for time in times if time is not None)])
 
 

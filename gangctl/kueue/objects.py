@@ -72,6 +72,9 @@ class Condition:
     since: str = ""
 
 
+ABSENT: Final = Condition(status=False)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
     """``selector`` is None if namespaceSelector is absent, which selects no namespace; () selects all."""
@@ -254,10 +257,13 @@ class QueuedWorkload:
         """:attr:`title`, or :data:`ELSEWHERE` in place of a hidden one."""
         return ELSEWHERE if self.is_hidden_from(reader) else self.title
 
+    def condition(self, name: str) -> Condition:
+        """A condition; one that is absent is not True, and has no reason."""
+        return self.conditions.get(name, ABSENT)
+
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""
-        found = self.conditions.get(condition)
-        return found is not None and found.status
+        return self.condition(condition).status
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,8 @@ def in_order(workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue) -
 
     def place(workload: QueuedWorkload) -> tuple[bool, int, datetime, str]:
         # One for which others are being preempted stays first until they are gone.
-        quota = workload.conditions.get("QuotaReserved")
-        preempts = quota is not None and not quota.status and "Pending the preemption of " in quota.message
+        quota = workload.condition("QuotaReserved")
+        preempts = not quota.status and "Pending the preemption of " in quota.message
         return not (sticky and preempts), -workload.priority, queued_at(workload), workload.uid
 
     return sorted((workload for workload in workloads if is_queued(workload)), key=place)
@@ -109,8 +109,7 @@ def head_of(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> Q
 
 def _is_skipped(workload: QueuedWorkload) -> bool:
     """Whether others may overtake it in a StrictFIFO queue."""
-    quota = workload.conditions.get("QuotaReserved")
-    foreign = quota is not None and quota.message.startswith("workload namespace doesn't match ")
+    foreign = workload.condition("QuotaReserved").message.startswith("workload namespace doesn't match ")
     return foreign or is_backed_off(workload)
 
 
@@ -133,8 +132,8 @@ class Head:
         ``impossible`` is one that can never be admitted. ``kept`` texts have absolute times.
         """
         behind = self.behind + joined
-        quota = self.workload.conditions.get("QuotaReserved")
-        if (not behind and not impossible) or quota is None or quota.reason in _NOT_TRIED:
+        quota = self.workload.condition("QuotaReserved")
+        if (not behind and not impossible) or quota.reason in _NOT_TRIED:
             return None
         found, remedy = (
             "does not fit now",

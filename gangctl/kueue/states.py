@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -81,12 +81,11 @@ class Eviction:
 
 def eviction_of(workload: QueuedWorkload) -> Eviction | None:
     """The last eviction, until quota is reserved again."""
-    evicted = workload.conditions.get("Evicted")
-    if evicted is None or not evicted.status:
+    evicted, preempted = workload.condition("Evicted"), workload.condition("Preempted")
+    if not evicted.status:
         return None
     reason, _, cause = evicted.reason.partition(_DUE_TO)
-    preempted = workload.conditions.get("Preempted")
-    if reason == "Preempted" and preempted is not None and preempted.status:
+    if reason == "Preempted" and preempted.status:
         cause = preempted.reason
     return Eviction(reason, cause, evicted.message, evicted.since)
 
@@ -188,8 +187,8 @@ def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Pha
     knows: Kueue updates a Workload after its queue was stopped or opened only when it syncs the Workload again, and a
     new one has no conditions.
     """
-    finished = workload.conditions.get("Finished")
-    if finished is not None and finished.status:
+    finished = workload.condition("Finished")
+    if finished.status:
         return Phase.SUCCEEDED if finished.reason == "Succeeded" else Phase.FAILED
     if workload.holds("QuotaReserved") and (workload.holds("Evicted") or not workload.active):
         return Phase.EVICTING
@@ -203,7 +202,7 @@ def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Pha
 
 
 def _unreserved(workload: QueuedWorkload, queue_open: bool | None) -> Phase:
-    quota = workload.conditions.get("QuotaReserved", Condition(status=False))
+    quota = workload.condition("QuotaReserved")
     if quota.reason == "OnHold":
         return Phase.ON_HOLD
     # Kueue alternates between "gated" and "queue stopped": the constant fact decides.
@@ -226,8 +225,8 @@ def _is_blocked(workload: QueuedWorkload, quota: Condition, *, known_open: bool)
     of_the_queue = _OF_THE_QUEUE.match(quota.message) is not None
     if quota.reason in _BLOCKED_REASONS:
         return not (of_the_queue and known_open)
-    requeued = workload.conditions.get("Requeued")
-    stopped = requeued is not None and not requeued.status and requeued.reason in STOPPED
+    requeued = workload.condition("Requeued")
+    stopped = not requeued.status and requeued.reason in STOPPED
     return (of_the_queue or stopped) and not known_open
 
 
@@ -267,12 +266,12 @@ _DECIDING: Final[Mapping[Phase, str]] = {
 
 def _deciding(workload: QueuedWorkload, phase: Phase) -> Condition:
     """The condition with the reason, or an empty one."""
-    found = workload.conditions.get(_DECIDING.get(phase, "QuotaReserved"))
-    if phase is Phase.QUOTA_RESERVED:
-        # It waits for checks since it has reserved quota; before there are checks, no other condition has the time.
-        reserved = workload.conditions["QuotaReserved"]
-        return reserved if found is None else Condition(found.status, found.reason, found.message, reserved.since)
-    return found if found is not None else Condition(status=False)
+    name = _DECIDING.get(phase, "QuotaReserved")
+    if phase is not Phase.QUOTA_RESERVED:
+        return workload.condition(name)
+    # It waits for checks since it has reserved quota; before there are checks, no other condition has the time.
+    reserved = workload.condition("QuotaReserved")
+    return replace(workload.conditions.get(name, reserved), since=reserved.since)
 
 
 def _detail(workload: QueuedWorkload, phase: Phase, when: TimeFormat) -> str:

@@ -86,8 +86,10 @@ def read_request(notes: Mapping[str, str], pods: int) -> tuple[TopologyRequest |
         case [key] if key == TOPOLOGY_UNCONSTRAINED:
             if notes[key] in TRUE:
                 request = TopologyRequest("unconstrained", layers=layers)
+            elif notes[key] in _FALSE:
+                problems.append(f'{key} is "{notes[key]}", which asks for a level that no topology has; remove it')
             else:
-                problems.append(_unconstrained(notes[key]))
+                problems.append(f'{key} is "{_short(notes[key])}", not true or false')
         case [key]:
             mode: Mode = "required" if key == TOPOLOGY_REQUIRED else "preferred"
             request = TopologyRequest(mode, notes[key], layers, notes.get(PODSET_GROUP, ""))
@@ -98,12 +100,6 @@ def read_request(notes: Mapping[str, str], pods: int) -> tuple[TopologyRequest |
     if PODSET_GROUP in notes:
         problems += _group_problems(notes)
     return request, tuple(problems)
-
-
-def _unconstrained(value: str) -> str:
-    if value in _FALSE:
-        return f'{TOPOLOGY_UNCONSTRAINED} is "{value}", which asks for a level that no topology has; remove it'
-    return f'{TOPOLOGY_UNCONSTRAINED} is "{_short(value)}", not true or false'
 
 
 def _layers(notes: Mapping[str, str], pods: int, problems: list[str]) -> Iterator[Layer]:
