@@ -21,7 +21,7 @@ from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import fit
 from gangctl.kueue.amounts import age
-from gangctl.kueue.blocked import Blocked, Owner, Stuck, blocked, selects, stuck_workload, without_workload
+from gangctl.kueue.blocked import Blocked, Owner, Stuck, blocked, stuck_workload, without_workload
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import Head, QueueFacts, current, find_head, is_queued, pods_ready_seconds
@@ -286,15 +286,14 @@ class Queues:
         waited = age(jobset.created, now)
         if waited is None or not jobset.suspend or jobset.finished:
             return None
-        configuration, labels = self.configuration, self.labels(jobset.namespace)
-        selector = configuration.managed_namespaces
+        configuration = self.configuration
         missing = jobset.priority_class if self.has_priority_class(jobset.priority_class) is False else ""
         return without_workload(
             waited,
             podsets=len(jobset.replicated_jobs),
             podset_limit=self.podset_limit,
             frameworks=configuration.frameworks if configuration.known else None,
-            managed=None if selector is None or labels is None else selects(selector, labels),
+            managed=configuration.manages(self.labels(jobset.namespace)),
             missing_priority_class=missing,
             made=jobset.created if kept else "",
         )

@@ -94,6 +94,7 @@ class Waiting:
         self.node = node
         self.waiting: deque[tuple[int, Candidate]] = deque()
         self.dropped = False
+        """Whether its other candidates are ignored."""
         self._shares = shares
         common = next((each for each in node.above()[1:] if each in preemptor.above()), None)
         self._sides = _below(preemptor, common), _below(node, common)
@@ -101,10 +102,6 @@ class Waiting:
     def pop(self) -> Candidate:
         """The next candidate, which is not one any more."""
         return self.waiting.popleft()[1]
-
-    def drop(self) -> None:
-        """Ignore its other candidates."""
-        self.dropped = True
 
     def shares(self) -> tuple[Share, Share]:
         """Shares of the preemptor's side and of this one's, below the cohort that they have in common."""

@@ -67,7 +67,10 @@ class FlavorDomains:
             if len(values) < len(levels):
                 continue
             key = values[-1:] if self.hosts else values
-            amounts = self._amounts(node, used.get(node.name))
+            # Without a limit where nothing is known of a node yet.
+            amounts = {PODS: UNLIMITED, **node.capacity} if node.capacity else None
+            if not ever:
+                amounts = _minus(node.present, used.get(node.name) or {})
             if key in found:
                 values, first, before = found[key]
                 found[key] = values, first, _sum(before, amounts)
@@ -79,12 +82,6 @@ class FlavorDomains:
         self._index = {key: index for index, key in enumerate(self.keys)}
         self._nodes = [found[key][1] for key in self.keys]
         self._free = [found[key][2] for key in self.keys]
-
-    def _amounts(self, node: NodeShape, used: Amounts | None) -> dict[str, int] | None:
-        """Free amounts of a node, None if they are unlimited: nothing is known of it yet."""
-        if self._ever:
-            return {PODS: UNLIMITED, **node.capacity} if node.capacity else None
-        return _minus(node.present, used or {})
 
     def occupy(self, placement: Placement) -> None:
         """Add the usage of pods that Kueue placed; before any count."""

@@ -160,7 +160,7 @@ class Preemption:
                 each.why = Why.FAIR
                 if self._is_enough(each, taken, requests):
                     return taken, True
-            queue.drop()
+            queue.dropped = True
         return taken, False
 
     def _next_by_share(self, queue: Waiting, strategy: str, left: list[Candidate]) -> Candidate | None:

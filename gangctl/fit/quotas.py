@@ -270,10 +270,7 @@ class Quotas:
             node.lift(pairs)
 
     def _cohort_node(self, name: str) -> Node:
-        node = self._cohort_nodes.get(name)
-        if node is None:
-            node = self._cohort_nodes[name] = Node(name, is_queue=False)
-        return node
+        return self._cohort_nodes.setdefault(name, Node(name, is_queue=False))
 
     def _join(self, node: Node, cohort: str) -> None:
         node.parent = self._cohort_node(cohort)

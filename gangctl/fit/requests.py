@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.objects import object_at, objects_at
-from gangctl.errors import FieldError, one_line
+from gangctl.errors import one_line
 from gangctl.gang.plan import pods_per_job
 from gangctl.gang.requests import Requests, pod_requests, read_list
 from gangctl.kueue.amounts import amount, read_quantity
@@ -276,7 +276,8 @@ class _Counting:
         """Find errors that Kueue rejects at every attempt."""
         container_limits, pod_limits = self.limits.get(CONTAINER), self.limits.get(POD)
         for what, resources in _parts(spec):
-            requests, limits = _list(resources, "requests"), _list(resources, "limits")
+            # Errors in these were recorded already.
+            requests, limits = (read_list(resources.get(key), FieldPath(), []) for key in ("requests", "limits"))
             self._exceeds(requests, limits, f"{what} requests more than its limit")
             if container_limits is not None and what != "the pod":
                 most, least = _merged(requests, limits, max), _merged(requests, limits, min)
@@ -305,12 +306,6 @@ def _parts(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield f'{word} "{one_line(name, 80)}"' if isinstance(name, str) else f"{word} {index}", resources
     if isinstance(spec.get("resources"), dict):
         yield "the pod", spec["resources"]
-
-
-def _list(resources: Mapping[str, Any], key: str) -> Requests:
-    """Valid quantities; errors in the others were recorded already."""
-    errors: list[FieldError] = []
-    return read_list(resources.get(key), FieldPath(), errors)
 
 
 def _merged(one: Requests, other: Requests, choose: Callable[[Fraction, Fraction], Fraction]) -> Requests:

@@ -27,7 +27,7 @@ from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Estimate
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.blocked import JOBSET_FRAMEWORK, blocked, selects, unresolved
+from gangctl.kueue.blocked import JOBSET_FRAMEWORK, blocked, unresolved
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE
 from gangctl.kueue.objects import ELSEWHERE, Amounts, ClusterQueue, QueuedWorkload
@@ -196,9 +196,7 @@ def _outside(case: _Case) -> str:
 
 def _abandoned(case: _Case) -> str:
     """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
-    configuration, labels = case.cluster.configuration, case.request.namespace_labels
-    selector = configuration.managed_namespaces
-    if configuration.known and selector is not None and labels is not None and not selects(selector, labels):
+    if case.cluster.configuration.manages(case.request.namespace_labels) is False:
         return "Kueue suspends JobSets with a queue, and does not manage this namespace (managedJobsNamespaceSelector)"
     return ""
 

@@ -35,17 +35,13 @@ def read_quantity(value: object) -> Fraction | None:
     """A quantity in JSON, a string or a number; None if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    try:
-        # repr of a float is as in the source: 0.1 is a tenth.
-        return parse_quantity(value) if isinstance(value, str) else _number(value)
-    except ValueError:
-        return None
-
-
-def _number(value: float) -> Fraction:
     if isinstance(value, int):
         return Fraction(max(-MAX, min(value, MAX)))
-    return parse_quantity(repr(value))
+    try:
+        # repr of a float is as in the source: 0.1 is a tenth.
+        return parse_quantity(value if isinstance(value, str) else repr(value))
+    except ValueError:
+        return None
 
 
 def read_amounts(value: object) -> dict[str, int]:

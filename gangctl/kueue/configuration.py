@@ -16,6 +16,7 @@ from gangctl.api.documents import Document, parse_documents
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError, one_line, shown
 from gangctl.kueue.amounts import read_quantity
+from gangctl.kueue.blocked import selects
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import SelectorTerm
 from gangctl.kueue.reading import read_selector
@@ -72,6 +73,11 @@ class KueueConfiguration:
     """``fairSharing.preemptionStrategies``; None without fair sharing."""
     gates: Mapping[str, bool] = field(default_factory=dict)
     """``featureGates`` in the file; flags of the process may set others."""
+
+    def manages(self, labels: Mapping[str, str] | None) -> bool | None:
+        """Whether Kueue manages JobSets in a namespace with these labels; None if that is not known."""
+        selector = self.managed_namespaces
+        return None if selector is None or labels is None else selects(selector, labels)
 
     def gate(self, name: str, *, default: bool) -> bool:
         """Whether the file enables a feature."""

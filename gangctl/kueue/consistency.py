@@ -185,12 +185,10 @@ def _same_level(key: str, rj: ReplicatedJob, stamp: Stamp, notes: dict[str, str]
     """Whether Kueue places all pods of a group in one domain of ``key``."""
     if notes.get(TOPOLOGY_REQUIRED) == key:
         return together
-    return stamp.scope is Scope.JOB and notes.get(SLICE_TOPOLOGY) == key and _whole_jobs(rj, notes.get(SLICE_SIZE, ""))
-
-
-def _whole_jobs(rj: ReplicatedJob, size: str) -> bool:
-    """Whether a slice consists of whole Jobs."""
-    pods = job_pods(rj)
+    if stamp.scope is not Scope.JOB or notes.get(SLICE_TOPOLOGY) != key:
+        return False
+    # A slice has to consist of whole Jobs.
+    pods, size = job_pods(rj), notes.get(SLICE_SIZE, "")
     return pods > 0 and size.isdecimal() and len(size) < _SHOWN and int(size) > 0 and int(size) % pods == 0
 
 
@@ -224,13 +222,9 @@ def _check_podsets(jobset: JobSet, facts: KueueFacts) -> tuple[list[FieldError],
 def _about_readiness(jobset: JobSet, facts: KueueFacts) -> Iterator[Notice]:
     seconds = facts.pods_ready_seconds
     if seconds is not None and is_sequenced(jobset, jobset.replicated_jobs):
+        duration = f"{seconds} seconds" if seconds % 60 or not seconds else f"{seconds // 60} minutes"
         message = (
-            f"Startup is sequenced, and this Kueue evicts a JobSet whose Jobs are not all ready {_duration(seconds)} "
+            f"Startup is sequenced, and this Kueue evicts a JobSet whose Jobs are not all ready {duration} "
             "after it was admitted (waitForPodsReady): all stages but the last have to be over, or ready, by then."
         )
         yield Notice(Reason.QUEUE_CONFLICT, message)
-
-
-def _duration(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes} minutes" if minutes and not rest else f"{seconds} seconds"
