@@ -310,7 +310,7 @@ def _order(held: object) -> Mapping[str, str]:
 
 
 class Heads:
-    """Found from ``queues`` at ``now()`` and cached."""
+    """The heads of StrictFIFO queues, found at ``now()`` and cached: thousands may wait behind one, and are sorted."""
 
     def __init__(self, queues: Queues, now: Callable[[], datetime]) -> None:
         """Find nothing yet."""

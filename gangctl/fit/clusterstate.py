@@ -185,7 +185,7 @@ class Snapshot:
         self.take_runtime_classes(runtime_classes)
 
     def over(self, quotas: Quotas) -> Snapshot:
-        """The same objects, now and later, with other quotas and usage."""
+        """The same objects with other quotas and usage, for one question."""
         other = copy.copy(self)
         other.quotas = quotas
         return other

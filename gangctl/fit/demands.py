@@ -21,6 +21,8 @@ from gangctl.fit.search import Demand
 from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, ResourceFlavor, ResourceGroup
 from gangctl.kueue.topology import TopologyRequest
 
+_SHOWN: Final = 80
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -65,9 +67,6 @@ def refusals(queue: ClusterQueue, cluster: Snapshot) -> Refuses:
         )
 
     return refuses
-
-
-_SHOWN: Final = 80
 
 
 def refusal(
