@@ -29,8 +29,9 @@ OURS: Final = re.compile(r"gangctl (fit|queue (?:list|describe))\b")
 OFFLINE = [(line, code) for line, code in COMMANDS if OURS.match(line) and "--queues" in line]
 ONLINE = [line for line, _ in COMMANDS if OURS.match(line) and "--queues" not in line]
 VERBS: Final[dict[str, click.Command]] = {"fit": fit, "queue list": list_queues, "queue describe": describe}
+FIT: Final = ROOT / "gangctl" / "fit"
 REASONS: Final = frozenset(re.findall(r'"((?:Never\w|Fits|Queue|Not|Waits|Needs|Unknown)\w*)"', "".join(
-    (ROOT / "gangctl" / "fit" / name).read_text(encoding="utf-8") for name in ("verdict.py", "preemption.py", "nodes.py")
+    (FIT / name).read_text(encoding="utf-8") for name in ("verdict.py", "preemption.py", "nodes.py")
 )))  # fmt: skip
 
 
