@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,35 +11,33 @@ import click
 from gangctl.api.documents import Document
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.cli import options
-from gangctl.cli.inputs import count_kinds
+from gangctl.cli.inputs import count_kinds, read_documents
 from gangctl.cli.messages import errors_in
 from gangctl.cli.options import Decorator, F
 from gangctl.errors import InputError, one_line
-from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
+from gangctl.policy import native
+from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
 
 GANGCTL_GROUP: Final = "gangctl.dev"
-NATIVE_GROUP: Final = "admissionregistration.k8s.io"
-NATIVE_POLICY: Final = "ValidatingAdmissionPolicy"
-NATIVE_BINDING: Final = "ValidatingAdmissionPolicyBinding"
 
 
 _PURPOSES: Final = {
     (GANGCTL_GROUP, POLICY_KIND): "policies",
     (GANGCTL_GROUP, EXCEPTION_KIND): "exceptions",
-    (NATIVE_GROUP, NATIVE_POLICY): "natives",
-    (NATIVE_GROUP, NATIVE_BINDING): "bindings",
+    (native.GROUP, native.POLICY_KIND): "natives",
+    (native.GROUP, native.BINDING_KIND): "bindings",
     ("", "Namespace"): "namespaces",
 }
 """By group and kind; everything else is among the others."""
 _EVALUATED: Final[Mapping[str, frozenset[str]]] = {
-    own: frozenset(kind for group, kind in _PURPOSES if group == own) for own in (GANGCTL_GROUP, NATIVE_GROUP)
+    own: frozenset(kind for group, kind in _PURPOSES if group == own) for own in (GANGCTL_GROUP, native.GROUP)
 }
 _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     GANGCTL_GROUP: ("Policy", "GangPlan"),
-    NATIVE_GROUP: ("ValidatingWebhookConfiguration", "Mutating"),
+    native.GROUP: ("ValidatingWebhookConfiguration", "Mutating"),
 }
 """Beginnings of the other kinds of these groups: tests, reports, and what is not evaluated by."""
-_VERSIONS: Final = {GANGCTL_GROUP: "gangctl.dev/v1alpha1", NATIVE_GROUP: "admissionregistration.k8s.io/v1"}
+_VERSIONS: Final = {GANGCTL_GROUP: API_VERSION, native.GROUP: f"{native.GROUP}/v1"}
 _SHOWN: Final = 80
 
 
@@ -109,6 +107,11 @@ def _union(some: Iterable[Document], more: Iterable[Document]) -> tuple[Document
     return tuple({document.where(): document for document in (*some, *more)}.values())
 
 
+def read_bundle(files: Sequence[str]) -> Bundle:
+    """The documents of files; without files there are none."""
+    return sort_documents(read_documents(files)) if files else Bundle()
+
+
 def sort_documents(documents: Iterable[Document]) -> Bundle:
     """Each document to its purpose; InvalidInputError for a misspelt type: such a policy would never be evaluated."""
     by_purpose: dict[str, list[Document]] = {}
@@ -168,5 +171,5 @@ def no_policies(bundle: Bundle) -> InputError:
     """The error if there are no policies."""
     return InputError(
         f"no policy in the input: found {count_kinds(bundle.others) or 'none'}",
-        hint=f"expected {POLICY_KIND} (gangctl.dev/v1alpha1) or {NATIVE_POLICY} (admissionregistration.k8s.io/v1)",
+        hint=f"expected {POLICY_KIND} (gangctl.dev/v1alpha1) or {native.POLICY_KIND} (admissionregistration.k8s.io/v1)",
     )

@@ -18,7 +18,7 @@ from gangctl.cli.inputs import DEFAULT_NAMESPACE, read_documents
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import bundle as bundles
-from gangctl.cli.policy.bundle import Bundle, check_names, name_of, sort_documents
+from gangctl.cli.policy.bundle import Bundle, check_names, name_of, read_bundle
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
 from gangctl.cli.policy.requests import GROUPS, USER, FileCatalogue, Setting, fit_of, is_namespaced, sent_for, title_of
 from gangctl.cli.policy.session import Met, Session, evaluator_of, finding_data, variables_of
@@ -169,8 +169,11 @@ def _read(
     old_files: Sequence[str],
 ) -> _Inputs:
     """Read the files: objects of -f of a kind that a policy takes as parameters are not evaluated."""
-    rules, files = sort_documents(read_documents(policy_files)), sort_documents(read_documents(filenames))
-    bundle = rules + files + _namespaces(namespace_files)
+    rules, files = read_bundle(policy_files), read_bundle(filenames)
+    namespaces = read_bundle(namespace_files)
+    if others := namespaces.others or namespaces.rules:
+        raise InputError(f"{others[0].where()}: --namespace-object takes Namespaces only")
+    bundle = rules + files + namespaces
     check_names(bundle.namespaces)
     bundles.check_unique(bundle.namespaces, "Namespace")
     params = read_documents(param_files) if param_files else []
@@ -183,13 +186,6 @@ def _read(
     beside = [document for document in (*rules.others, *files.others) if is_parameter(document, loaded.policies)]
     check_names([*subjects, *beside])
     return _Inputs(bundle, loaded, subjects, [*params, *beside], old)
-
-
-def _namespaces(files: Sequence[str]) -> Bundle:
-    bundle = sort_documents(read_documents(files)) if files else Bundle()
-    if others := bundle.others or bundle.rules:
-        raise InputError(f"{others[0].where()}: --namespace-object takes Namespaces only")
-    return bundle
 
 
 def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:

@@ -18,10 +18,9 @@ import click
 from gangctl.api.objects import object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
-from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
-from gangctl.cli.policy.bundle import Bundle, kubernetes, no_policies, paths, sort_documents
+from gangctl.cli.policy.bundle import Bundle, kubernetes, no_policies, paths, read_bundle
 from gangctl.cli.policy.loading import Loaded, load
 from gangctl.cli.policy.requests import FileCatalogue, Sent, Setting, is_jobset, sent_for, title_of
 from gangctl.cli.policy.session import Session, evaluator_of
@@ -108,7 +107,7 @@ def command(
     if files and cluster.given:
         raise click.UsageError("give files, or a cluster")
     if files:
-        work = asyncio.run(_of_files(sort_documents(read_documents(files)), subjects, kube))
+        work = asyncio.run(_of_files(read_bundle(files), subjects, kube))
     else:
         from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
 
@@ -206,7 +205,7 @@ async def _evaluated(
     policies: Sequence[LoadedPolicy], files: Sequence[str], setting: Setting, catalogue: ParamCatalogue
 ) -> AsyncIterator[tuple[Sent, dict[str, Outcome]]]:
     """The requests that create the objects of files, with their outcomes by policy."""
-    subjects = sent_for(sort_documents(read_documents(files)).others, "CREATE", setting.generation)
+    subjects = sent_for(read_bundle(files).others, "CREATE", setting.generation)
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
         session = await Session.start(evaluator, Loaded(tuple(policies)), catalogue)
         for sent in subjects:

@@ -15,10 +15,9 @@ from gangctl.cel.ast import Call, Literal, Node, walk
 from gangctl.cel.limits import profile_of
 from gangctl.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
 from gangctl.cli import options
-from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import plural
 from gangctl.cli.output import answer_no, print_answer, wants_colour
-from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, sort_documents
+from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, read_bundle
 from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, remarks_of, try_to_load
 from gangctl.cli.policy.requests import now
 from gangctl.cli.policy.writes import refused_writes
@@ -281,7 +280,7 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> No
       gangctl policy lint policies/
       gangctl policy lint policy.yaml --strict -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    bundle = sort_documents(read_documents(files))
+    bundle = read_bundle(files)
     if not bundle.rules and not bundle.exceptions:
         raise no_policies(bundle)
     loaded = try_to_load(bundle, kube)

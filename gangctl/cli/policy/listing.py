@@ -9,9 +9,8 @@ import click
 
 from gangctl.api.objects import Object, condition_of, object_at
 from gangctl.cli import options
-from gangctl.cli.inputs import read_documents
 from gangctl.cli.output import Entry, Listing
-from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, sort_documents
+from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, read_bundle
 from gangctl.cli.policy.loading import try_to_load
 from gangctl.policy.model import API_VERSION
 
@@ -50,7 +49,7 @@ def command(
 
 
 def _of_files(files: Sequence[str], kube: str) -> list[dict[str, Any]]:
-    bundle = sort_documents(read_documents(files))
+    bundle = read_bundle(files)
     if not bundle.rules:
         raise no_policies(bundle)
     loaded = try_to_load(bundle, kube)

@@ -13,12 +13,11 @@ import click
 from gangctl.api.objects import Object
 from gangctl.cli import options
 from gangctl.cli.cluster import ask_cluster
-from gangctl.cli.inputs import read_documents
 from gangctl.cli.kueuecluster import read_kueue
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import cluster as clusters
-from gangctl.cli.policy.bundle import Bundle, policy_files, sort_documents
+from gangctl.cli.policy.bundle import Bundle, policy_files, read_bundle
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
 from gangctl.cli.policy.requests import FileCatalogue, Fit, now
 from gangctl.cli.policy.session import Session, evaluator_of, finding_data
@@ -102,7 +101,7 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if everywhere and namespace is not None:
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
-    bundle = sort_documents(read_documents(policy_files)) if policy_files else None
+    bundle = read_bundle(policy_files) if policy_files else None
 
     async def ask(client: Client, own_namespace: str) -> Report:
         return await _scan(client, None if everywhere else namespace or own_namespace, selector, bundle)
