@@ -120,7 +120,14 @@ class TestList:
         assert [row[1] for row in rows("-A", "-l", "team=a")] == ["q", "s"]
         assert [row[0] for row in rows("--cluster-queues", "-l", "team")] == ["strict"]
         assert [row[1] for row in rows("-A", "--sort-by", ".pending")] == ["r", "s", "q"]
-        assert rows("--cluster-queues", "-o", "wide")[0][6] == f"a100/{GPU}=12/8,a100/cpu=4/100"
+        assert rows("--cluster-queues", "-o", "wide")[0][7] == f"a100/{GPU}=12/8,a100/cpu=4/100"
+
+    def test_the_oldest_is_of_those_that_are_pending(self, tmp_path: Path) -> None:
+        waiters = [waiting("later", created=LATER), waiting("last", created="2026-01-01T02:00:00Z")]
+        objects = [*cluster("8"), workload("runs", "q", held={"a100": {GPU: "4"}})]
+        for pending, oldest in (([], ""), (waiters, LATER)):
+            (report,) = ask_files(tmp_path, [*objects, *pending], "list", "-A", "-o", "json").json["items"]
+            assert (report["pending"], report["admitted"], report["oldest"]) == (len(pending), 1, oldest)
 
     @pytest.mark.parametrize(
         ("change", "state", "reason"),

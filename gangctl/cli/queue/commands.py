@@ -100,8 +100,9 @@ def command(
 
     A queue is active, stopped (stopPolicy), missing (its ClusterQueue does not exist) or
     inactive, with the reason. PENDING and ADMITTED count the Workloads that hold no quota, and
-    those that do. QUOTA-USED of -o wide is what the ClusterQueue uses of its own quota:
-    FLAVOR/RESOURCE=USED/NOMINAL. "gangctl queue describe" says what is free.
+    those that do. -o wide adds OLDEST, the age of the oldest pending one, and QUOTA-USED, what
+    the ClusterQueue uses of its own quota: FLAVOR/RESOURCE=USED/NOMINAL. "gangctl queue
+    describe" says what is free.
 
     \b
     Examples:
@@ -113,13 +114,14 @@ def command(
         raise click.UsageError("--namespace excludes --all-namespaces and --cluster-queues")
     everywhere |= cluster_queues
     found = read(queue_files, cluster, namespace, everywhere=everywhere)
-    reports = _reports(found.stock, None if everywhere else found.home, cluster_queues=cluster_queues)
+    now = datetime.now(UTC)
+    reports = _reports(found.stock, now, None if everywhere else found.home, cluster_queues=cluster_queues)
     if selector:
         reports = [each for each in reports if options.selected(selector, found.stock.raw[_key(each)])]
     kind = "ClusterQueues" if cluster_queues else "LocalQueues"
     listing.print(
         HEADERS if cluster_queues else (*LOCAL_HEADERS, *HEADERS),
-        [list_entry(each, local=not cluster_queues) for each in reports],
+        [list_entry(report, now, local=not cluster_queues) for report in reports],
         wide=WIDE_HEADERS,
         nothing=f"No {kind} found{'' if everywhere else f' in namespace {found.home}'}.",
         legend=LIST_LEGEND,
@@ -130,8 +132,8 @@ def _key(report: QueueReport) -> tuple[str, str, str]:
     return report["queue"], report["metadata"]["namespace"], report["metadata"]["name"]
 
 
-def _reports(stock: Stock, namespace: str | None, *, cluster_queues: bool) -> list[QueueReport]:
-    view = View(stock, datetime.now(UTC))
+def _reports(stock: Stock, now: datetime, namespace: str | None, *, cluster_queues: bool) -> list[QueueReport]:
+    view = View(stock, now)
     if cluster_queues:
         return [view.of_cluster_queue(queue) for queue in stock.cluster_queues_by_name().values()]
     return [view.of_local_queue(door) for door in stock.local_queues_in(namespace)]

@@ -92,6 +92,7 @@ class QueueFacts(TypedDict):
     message: Annotated[str, "The same in a sentence."]
     pending: Annotated[int, "Workloads of the queue without quota."]
     admitted: Annotated[int, "Workloads of the queue that hold quota."]
+    oldest: Annotated[str, "When the oldest pending Workload was created: RFC 3339, empty where none is pending."]
     quotas: Annotated[list[QuotaReport], "Of the ClusterQueue."]
 
 
@@ -112,17 +113,17 @@ class QueueDescription(QueueFacts):
 
 LOCAL_HEADERS: Final = ("NAMESPACE", "QUEUE")
 HEADERS: Final = ("CLUSTERQUEUE", "COHORT", "STRATEGY", "PENDING", "ADMITTED", "STATE")
-WIDE_HEADERS: Final = ("QUOTA-USED", "MESSAGE")
+WIDE_HEADERS: Final = ("OLDEST", "QUOTA-USED", "MESSAGE")
 LIST_LEGEND: Final = (
-    "PENDING: Workloads without quota. ADMITTED: those that hold quota. QUOTA-USED: what the ClusterQueue uses of its "
-    "own quota, by flavor and resource."
+    "PENDING: Workloads without quota. ADMITTED: those that hold quota. OLDEST: age of the oldest pending one. "
+    "QUOTA-USED: what the ClusterQueue uses of its own quota, by flavor and resource."
 )
 _QUOTA_LEGEND: Final = (
     "BORROWABLE: the most that could ever be borrowed. FREE: what could be had now, with what can be borrowed."
 )
 
 
-def list_entry(report: QueueReport, *, local: bool) -> Entry:
+def list_entry(report: QueueReport, now: datetime, *, local: bool) -> Entry:
     """One queue of a list."""
     identity = report["metadata"]
     used = (
@@ -138,6 +139,7 @@ def list_entry(report: QueueReport, *, local: bool) -> Entry:
         str(report["pending"]),
         str(report["admitted"]),
         f"{report['state']} ({report['reason']})" if report["reason"] else report["state"],
+        _age(report["oldest"], now),
         ",".join(used),
         report["message"],
     )
@@ -216,7 +218,7 @@ def _members(report: QueueDescription, now: datetime) -> Section:
             str(each["priority"]),
             str(each["pods"]),
             each["phase"],
-            _since(each, now),
+            _age(each["since"], now),
             *((each["cluster"],) if away else ()),
             _reason(each),
         )
@@ -232,9 +234,10 @@ def _name(member: MemberReport, *, several: bool) -> str:
     return name if member["kind"] == "JobSet" else f"{member['kind']} {name}"
 
 
-def _since(member: MemberReport, now: datetime) -> str:
-    since = age(member["since"], now)
-    return "" if since is None else span(since)
+def _age(time: str, now: datetime) -> str:
+    """Of a time; empty where there is none."""
+    elapsed = age(time, now)
+    return "" if elapsed is None else span(elapsed)
 
 
 _SILENT: Final = frozenset({"Admitted", "Succeeded", "Failed"})

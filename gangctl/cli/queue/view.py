@@ -111,7 +111,7 @@ class View:
     def _summary(
         self, queue: ClusterQueue | None, closed: Blocked | None, inside: Sequence[QueuedWorkload]
     ) -> QueueReport:
-        holding = sum(workload.holds("QuotaReserved") for workload in inside)
+        pending = [workload for workload in inside if not workload.holds("QuotaReserved")]
         return {
             "apiVersion": API_VERSION,
             "kind": SUMMARY,
@@ -123,8 +123,9 @@ class View:
             "state": "active" if closed is None else _STATES[closed.reason],
             "reason": "" if closed is None else str(closed.reason),
             "message": "" if closed is None else closed.message,
-            "pending": len(inside) - holding,
-            "admitted": holding,
+            "pending": len(pending),
+            "admitted": len(inside) - len(pending),
+            "oldest": min(filter(None, (workload.created for workload in pending)), default=""),
             "quotas": [] if queue is None else self._quotas(queue),
         }
 
