@@ -24,7 +24,7 @@ from gangctl.cli.doctor.cluster import Cluster, UnseenError
 from gangctl.client.client import Client
 from gangctl.gang.generation import ServedVersion
 from gangctl.kueue.configuration import KueueConfiguration
-from gangctl.kueue.objects import AdmissionCheck, Condition
+from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Condition, LocalQueue
 from gangctl.runtime.tls import found
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 
@@ -137,6 +137,7 @@ HEALTHY: Final[dict[Callable[[Cluster], Awaitable[Any]], Any]] = {
     gangs.quotas: (),
     kueue.kueue_versions: ("v1beta2",),
     kueue.kueue_configuration: KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset")),
+    kueue.queues: ((LocalQueue("t", "q", "cq"), ClusterQueue("cq", selector=())),),
     kueue.kueue_checks: (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=True)),),
     kubernetes.rights: (Right("list", "pods", "t", "get", allowed=True),),
     canary.canary: Canary(WHOLE, TORN, 5.0),

@@ -23,7 +23,7 @@ from gangctl.cli.doctor.cluster import UnseenError
 from gangctl.gang.generation import ServedVersion
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.configuration import KueueConfiguration
-from gangctl.kueue.objects import AdmissionCheck, Condition
+from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Condition, LocalQueue
 from gangctl.readiness.result import Cause
 from gangctl.runtime.shards import lease_names
 from tests.cli.doctor.health import (
@@ -72,6 +72,10 @@ def troubled(reason: Reason, **changed: Any) -> Gangs:
 
 def inactive(message: str = "no controller") -> tuple[AdmissionCheck, ...]:
     return (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=False, message=message)),)
+
+
+def shut() -> ClusterQueue:
+    return ClusterQueue("cq", selector=(), active=Condition(status=False, reason="FlavorNotFound", message="no flavor"))
 
 
 def unready(reason: str) -> Object:
@@ -309,6 +313,11 @@ CASES: Final = [
         UNKNOWN,
         "gone",
     ),
+    Case("kueue-queues", {"queues": ((LocalQueue("t", "q", "cq"), None),)}, WARNING, "of 1 LocalQueue admits"),
+    Case(
+        "kueue-queues", {"queues": ((LocalQueue("t", "q", "cq", "Hold"), None),)}, OK, "0 LocalQueues open, 1 stopped"
+    ),
+    Case("kueue-queues", {"queues": ((LocalQueue("t", "q", "cq"), shut()),)}, WARNING, "of 1 LocalQueue admits"),
     Case("kueue-checks", {"kueue_checks": inactive()}, FAILED, "not active"),
     Case("kueue-checks", {"kueue_checks": (replace(inactive()[0], controller="other"),)}, OK, "nothing waits"),
     Case("rights", {"rights": (Right("list", "pods", "t", "get", allowed=False),)}, WARNING, "1 of 1"),

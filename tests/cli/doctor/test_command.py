@@ -79,6 +79,7 @@ async def test_without_any_rights_the_missing_ones_are_reported(tmp_path: Path) 
     assert list(found) == USUAL
     assert {check for check, verdict in found.items() if verdict == "ok"} == {
         *("kubernetes-version", "scheduling-api", "jobset-api", "kueue-api", "kueue-configuration", "kueue-checks"),
+        "kueue-queues",
     }
     assert set(found.values()) == {"ok", "unknown"}
     reported = {each["id"]: each["message"] for each in answer.json["checks"]}

@@ -108,6 +108,10 @@ def installed() -> dict[str, Any]:
         KUEUE: {"versions": [{"version": "v1beta2"}, {"version": "v1beta1"}]},
         f"{KUEUE}/v1beta2": {"resources": []},
         f"{KUEUE}/v1beta2/admissionchecks": [check],
+        f"{KUEUE}/v1beta2/clusterqueues": [{"metadata": {"name": "cq"}, "spec": {"namespaceSelector": {}}}],
+        f"{KUEUE}/v1beta2/localqueues": [
+            {"metadata": {"name": "q", "namespace": HERE}, "spec": {"clusterQueue": "cq"}},
+        ],
         "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config": {
             "metadata": {"name": "kueue-manager-config"},
             "data": {"controller_manager_config.yaml": text},
@@ -278,6 +282,8 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (EARLY, "webhook-order", "warning", "a-kueue, gangctl-gangs"),
         (NOT_READY, "gangctl-replicas", "failed", "0 ready endpoints"),
         (PLAIN, "kueue-configuration", "unknown", ""),
+        ({f"{KUEUE}/v1beta2/clusterqueues": []}, "kueue-queues", "warning", "does not exist; create it"),
+        ({f"{KUEUE}/v1beta2/clusterqueues": FORBIDDEN}, "kueue-queues", "unknown", ""),
     ],
 )
 async def test_a_difference_in_the_installation_is_found(

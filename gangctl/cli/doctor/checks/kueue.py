@@ -8,15 +8,17 @@ from gangctl.cli.doctor.check import Area, Outcome, check, failed, ok, unknown, 
 from gangctl.cli.doctor.checks import installed
 from gangctl.cli.doctor.cluster import Cluster, fact, seen_or
 from gangctl.cluster import kinds
-from gangctl.errors import NotFoundError
+from gangctl.errors import NotFoundError, plural
+from gangctl.kueue.blocked import Blockage, blocked
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
 from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER, GROUP, PARAMETERS_KIND, VERSION
-from gangctl.kueue.objects import AdmissionCheck
-from gangctl.kueue.reading import read_check
+from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
+from gangctl.kueue.reading import read_check, read_cluster_queue, read_local_queue
 
 FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 OLDEST: Final = (0, 19)
 """Oldest release of Kueue that gangctl is tested with."""
+_STOPPED: Final = frozenset({Blockage.LOCAL_QUEUE_STOPPED, Blockage.CLUSTER_QUEUE_STOPPED})
 _ABSENT: Final = "Kueue is not installed here: there is nothing to look at"
 
 
@@ -135,3 +137,36 @@ async def looked_after(cluster: Cluster) -> Outcome:
         )
     evidence = [f"AdmissionCheck {item.name} is active" for item in own]
     return ok("nothing waits for a gangctl that does not look" if not own else "they are looked after", *evidence)
+
+
+@fact
+async def queues(cluster: Cluster) -> tuple[tuple[LocalQueue, ClusterQueue | None], ...]:
+    """LocalQueues of all namespaces, or of the selected one, each with the ClusterQueue it leads to, if that exists."""
+    if VERSION not in await kueue_versions(cluster):
+        return ()
+    cluster_queues = map(read_cluster_queue, (await cluster.client.list(kinds.CLUSTER_QUEUES)).items)
+    by_name = {queue.name: queue for queue in cluster_queues}
+    local_queues = map(read_local_queue, await cluster.list_widely(kinds.LOCAL_QUEUES))
+    return tuple((queue, by_name.get(queue.cluster_queue)) for queue in local_queues)
+
+
+@check("kueue-queues", Area.KUEUE, "Do LocalQueues lead to ClusterQueues that admit?", "LocalQueues and ClusterQueues")
+async def lead_somewhere(cluster: Cluster) -> Outcome:
+    """What is in a LocalQueue waits permanently if its ClusterQueue is missing, inactive or selects no namespace."""
+    if not await kueue_versions(cluster):
+        return ok(_ABSENT)
+    known = await queues(cluster)
+    shut = [(queue, why) for queue, behind in known if (why := blocked(queue.name, queue, behind, None)) is not None]
+    # Who sets a stopPolicy means it.
+    stopped = [(queue, why) for queue, why in shut if why.reason in _STOPPED]
+    broken = [(queue, why) for queue, why in shut if why.reason not in _STOPPED]
+    evidence = [f"LocalQueue {queue.namespace}/{queue.name}: {why.message}" for queue, why in [*broken, *stopped]]
+    if broken:
+        queue = broken[0][0]
+        return warning(
+            f"the ClusterQueue of {plural(len(broken), 'LocalQueue')} admits nothing",
+            evidence,
+            remedy="create or repair the ClusterQueue, or delete the LocalQueue: what is in it waits permanently",
+            command=f"gangctl queue describe {queue.name} -n {queue.namespace}",
+        )
+    return ok(f"{plural(len(known) - len(stopped), 'LocalQueue')} open, {len(stopped)} stopped", *evidence)
