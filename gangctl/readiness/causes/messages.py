@@ -9,6 +9,7 @@ The texts are those of Kubernetes' admission plugins (``k8s.io/apiserver`` ``pkg
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -31,22 +32,95 @@ _PRIORITY: Final = re.compile(
     r"same priority as the pod group's priority, got (?P<pods>-?\d{1,10}) and (?P<group>-?\d{1,10})"
 )
 _OF_THE_GROUP: Final = ("pod group is unschedulable", "waiting for minCount pods")
-_SHORT: Final = (
-    (re.compile(r"Insufficient (\S{1,253})"), r"short of \1"),
-    (re.compile(r"node\(s\) had untolerated taint\(?s?\)?\s?(\{[^}]{0,200}\})?.*", re.DOTALL), r"with a taint \1"),
-    (re.compile(r"node\(s\) didn't match Pod's node affinity/selector"), "outside of the node selector or affinity"),
-    (re.compile(r"node\(s\) were unschedulable"), "cordoned"),
-    (re.compile(r"Too many pods"), "full of pods"),
-    (re.compile(r"node\(s\) didn't match pod topology spread constraints.*", re.DOTALL), "against topology spread"),
-    (
-        re.compile(r"node\(s\) didn't (?:match|satisfy) (?:existing )?pods? (?:anti-)?affinity.*", re.DOTALL),
-        "against pod (anti-)affinity",
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a filter of the scheduler says of nodes or of a pod, in short words, and what helps."""
+
+    text: re.Pattern[str]
+    words: str
+    remedy: str
+
+    @classmethod
+    def of(cls, text: str, words: str, remedy: str) -> Filter:
+        """``text`` is a regular expression."""
+        return cls(re.compile(text, re.DOTALL), words, remedy)
+
+
+_VOLUMES: Final = "see the PersistentVolumeClaims of its pods: a volume holds them to other nodes, or there is none"
+SIZE: Final[tuple[Filter, ...]] = (
+    Filter.of(r"Insufficient (\S{1,253})", r"short of \1", "wait for others to finish, add nodes, or ask for less"),
+    Filter.of(r"Too many pods", "full of pods", "wait for others to finish, add nodes, or ask for less"),
+)
+"""Of the size of the gang and of the nodes, not of which nodes its pods may use (``noderesources``)."""
+COUNTED: Final[tuple[Filter, ...]] = (
+    *SIZE,
+    Filter.of(
+        r"node\(s\) had untolerated taint\(?s?\)?\s?(\{[^}]{0,200}\})?.*",
+        r"with a taint \1",
+        "tolerate the taint, or take it off the nodes",
     ),
-    (
-        re.compile(r"node\(s\) (?:had volume node affinity conflict|didn't find available persistent volumes to bind)"),
+    Filter.of(
+        r"node\(s\) didn't match Pod's node affinity/selector",
+        "outside of the node selector or affinity",
+        "compare nodeSelector and affinity with the labels of the nodes",
+    ),
+    Filter.of(r"node\(s\) were unschedulable", "cordoned", "uncordon nodes"),
+)
+"""Of what gangctl's model of nodes (:mod:`gangctl.fit.floor`) looks at."""
+FILTERS: Final[tuple[Filter, ...]] = (
+    *COUNTED,
+    Filter.of(
+        r"node\(s\) didn't have free ports for the requested pod ports",
+        "without a free host port",
+        "add nodes, or leave out hostPort and hostNetwork: a node holds one pod for each port, and with hostNetwork "
+        "every containerPort is one",
+    ),
+    Filter.of(
+        r"node\(s\) didn't match pod topology spread constraints.*",
+        "against topology spread",
+        "compare topologySpreadConstraints with the nodes of each domain, or set whenUnsatisfiable: ScheduleAnyway",
+    ),
+    Filter.of(
+        r"node\(s\) didn't (?:match|satisfy) (?:existing )?pods? (?:anti-)?affinity.*",
+        "against pod (anti-)affinity",
+        "add nodes, or loosen the affinity or anti-affinity of its pods and of those on the nodes",
+    ),
+    Filter.of(
+        r"node\(s\) (?:had volume node affinity conflict|didn't match PersistentVolume's node affinity"
+        r"|didn't find available persistent volumes to bind|had no available volume zone)",
         "without the volume",
+        _VOLUMES,
+    ),
+    Filter.of(
+        r"node\(s\) unavailable due to PersistentVolumeClaim with ReadWriteOncePod.*",
+        "without the volume, which another pod uses",
+        "only one pod may use a claim of access mode ReadWriteOncePod: use another mode, or a claim for each pod",
+    ),
+    Filter.of(r"node\(s\) exceed max volume count", "full of volumes", "add nodes, or use fewer volumes"),
+    Filter.of(
+        r"cannot allocate all claims",
+        "without free devices for its claims",
+        "compare the ResourceClaims with the ResourceSlices of the nodes; wait for others to free devices",
+    ),
+    Filter.of(
+        r"pod has unbound immediate PersistentVolumeClaims.*",
+        "a PersistentVolumeClaim is not bound",
+        "see why the claim is not bound (kubectl describe pvc): no volume, no provisioner, or no such StorageClass",
+    ),
+    Filter.of(
+        r"persistentvolumeclaim \"(\S{1,253})\" not found.*",
+        r'PersistentVolumeClaim "\1" does not exist',
+        "create the claim; the scheduler tries again by itself",
+    ),
+    Filter.of(
+        r"(?:resourceclaim|device class|deviceclass) .{1,300}(?:not found|does not exist).*",
+        "a ResourceClaim or DeviceClass that it names does not exist",
+        "create what the message names",
     ),
 )
+"""Texts of the plugins in ``pkg/scheduler/framework/plugins``; those that name no node come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +130,11 @@ class Refusal:
     nodes: int | None = None
     """Nodes that the scheduler considered."""
     reasons: tuple[tuple[int, str], ...] = ()
-    """How many of them were rejected and why, in short; the most first."""
+    """How many of them were rejected and why, in short; the most first. 0 is what holds for any node."""
+    filters: frozenset[Filter] = frozenset()
+    """Those that are known."""
+    unknown: bool = False
+    """Whether there are others."""
     minimum: int | None = None
     placed: int | None = None
     """Pods of the minimum that it could place before it gave up."""
@@ -68,16 +146,19 @@ class Refusal:
     """Priority of pods and of their group, where these differ."""
 
     @property
+    def counted(self) -> bool:
+        """Whether gangctl's model of nodes looks at all that it is about."""
+        return not self.unknown and self.filters <= frozenset(COUNTED)
+
+    @property
     def short(self) -> str:
         """A short text."""
         parts = []
         if self.minimum is not None and self.placed:
             parts.append(f"room for {self.placed} of {plural(self.minimum, 'pod')}")
-        if self.reasons:
-            parts.append(
-                f"of {plural(self.nodes or 0, 'node')}, "
-                + ", ".join(f"{count} {what}" for count, what in self.reasons[:4])
-            )
+        parts += [what for count, what in self.reasons if not count]
+        if counted := [f"{count} {what}" for count, what in self.reasons[:4] if count]:
+            parts.append(f"of {plural(self.nodes or 0, 'node')}, {', '.join(counted)}")
         return "; ".join(parts)
 
 
@@ -91,17 +172,22 @@ def _read(texts: tuple[str, ...]) -> Refusal:
     # Cached, because rejected groups of a JobSet mostly have the same message.
     nodes: int | None = None
     reasons: dict[str, int] = {}
+    filters: set[Filter | None] = set()
     for text in texts:
         found = _NODES.search(text)
         if found is not None and int(found["all"]) >= (nodes or 0):
             nodes = int(found["all"])
-            for what, count in _reasons(found["why"]).items():
+            counts, known = _reasons(found["why"])
+            filters |= known
+            for what, count in counts.items():
                 reasons[what] = max(count, reasons.get(what, 0))
     quorum = _last(_QUORUM, texts)
     placements = _last(_PLACEMENTS, texts)
     priorities = _last(_PRIORITY, texts)
     return Refusal(
         nodes=nodes,
+        filters=frozenset(known for known in filters if known is not None),
+        unknown=None in filters,
         reasons=tuple(sorted(((count, what) for what, count in reasons.items()), key=lambda r: (-r[0], r[1]))),
         minimum=int(quorum["minimum"]) if quorum is not None else None,
         placed=int(quorum["placed"]) if quorum is not None else None,
@@ -115,22 +201,24 @@ def _last(pattern: re.Pattern[str], texts: Iterable[str]) -> re.Match[str] | Non
     return next((found for text in texts if (found := pattern.search(text)) is not None), None)
 
 
-def _reasons(why: str) -> Mapping[str, int]:
-    """The parts of ``3 Insufficient cpu, 2 node(s) were unschedulable``, in short."""
-    found: dict[str, int] = {}
+def _reasons(why: str) -> tuple[Mapping[str, int], set[Filter | None]]:
+    """The parts of ``3 Insufficient cpu, 2 node(s) were unschedulable``, in short; 0 for one without a number.
+
+    None is a filter that is not known.
+    """
+    shortened: Counter[str] = Counter()
+    filters: set[Filter | None] = set()
     for part in re.split(r", (?=\d)", why):
         counted = _COUNTED.match(part.strip().rstrip("."))
-        if counted is not None:
-            what = _shortened(counted["what"])
-            found[what] = found.get(what, 0) + int(counted["count"])
-    return found
-
-
-def _shortened(what: str) -> str:
-    for pattern, words in _SHORT:
-        if pattern.search(what):
-            return pattern.sub(words, what).strip()
-    return what.removeprefix("node(s) ").strip()
+        what = part.strip() if counted is None else counted["what"]
+        words = what.removeprefix("node(s) ").strip()
+        matching = next((one for one in FILTERS if one.text.search(what)), None)
+        if matching is not None:
+            words = matching.text.sub(matching.words, what).strip()
+        filters.add(matching)
+        if matching is not None or counted is not None:
+            shortened[words] += 0 if counted is None else int(counted["count"])
+    return shortened, filters
 
 
 def of_the_group(message: str) -> bool:

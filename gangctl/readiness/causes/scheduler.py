@@ -12,7 +12,7 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE, QUICK, SOON, Command, Context, Suggestion, counted, gated, oldest
-from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusal
+from gangctl.readiness.causes.messages import FILTERS, SIZE, Refusal, of_the_group, read_refusal
 from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
@@ -87,20 +87,25 @@ def refused(context: Context) -> Iterator[Cause]:
             groups=[held.group for held in found],
             pods=_pods(found),
             since=since,
-            blocking=reason is not Reason.SCHEDULER_BACKOFF or context.late(since, _FLUSH + _BACKOFF),
+            blocking=reason is not Reason.SCHEDULER_BACKOFF,
         )
 
 
-def _reason(context: Context, each: _Refused) -> Reason:
-    if each.refusal.priorities is not None or _priorities(context, each.group):
+def _reason(context: Context, held: _Refused) -> Reason:
+    if held.refusal.priorities is not None or _priorities(context, held.group):
         return Reason.PRIORITY_MISMATCH
-    if each.reasons & _ERRORS:
+    if held.reasons & _ERRORS:
         return Reason.SCHEDULER_ERROR
-    if context.snapshot.fits_now.get(each.group.name) is True:
+    # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
+    if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):
         return Reason.SCHEDULER_BACKOFF
-    if _topology_key(each.group) and (each.refusal.no_domain or (each.refusal.placements or 0) > 1):
+    if _topology_key(held.group) and (held.refusal.no_domain or (held.refusal.placements or 0) > 1):
         return Reason.TOPOLOGY_TOO_SMALL
     return Reason.UNSCHEDULABLE
+
+
+def _has_room(context: Context, held: _Refused) -> bool:
+    return context.snapshot.fits_now.get(held.group.name) is True
 
 
 def _topology_key(group: Group) -> str:
@@ -150,12 +155,15 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
     first = f"refused for the first time {context.ago(since)}" if since else ""
     return (
         message + ((f" ({short})" if never else f": {short}") if short else ""),
-        [*_messages(found), *_composite(context), first],
+        [*_messages(found), *_composite(context), first, _UNCOUNTED if _has_room(context, found[0]) else ""],
         _help(refusal, never=bool(never)),
         _compare(context, found) if _is_short(refusal, never=bool(never)) else _describe(context, found),
     )
 
 
+_UNCOUNTED: Final = (
+    "by gangctl's count its pods have room now: the scheduler counts something else, or it does not try again"
+)
 _MORE_NODES: Final = (
     "add nodes that can hold it (an autoscaler may be about to), or ask for less in a new JobSet: the end of other "
     "pods does not help"
@@ -175,22 +183,16 @@ def _compare(context: Context, found: Sequence[_Refused]) -> Suggestion:
 
 def _is_short(refusal: Refusal, *, never: bool) -> bool:
     """Whether it is about the size of the gang and of the nodes, not about which nodes its pods may use."""
-    whats = [what for _, what in refusal.reasons]
-    return any("short of" in what or "full of pods" in what for what in whats) or (never and not whats)
+    return not refusal.filters.isdisjoint(SIZE) or (never and not refusal.reasons)
 
 
 def _help(refusal: Refusal, *, never: bool) -> str:
-    whats = [what for _, what in refusal.reasons]
-    helps = []
-    if _is_short(refusal, never=never):
-        helps.append(_MORE_NODES if never else "wait for others to finish, add nodes, or ask for less")
-    if any("taint" in what for what in whats):
-        helps.append("tolerate the taint, or take it off the nodes")
-    if any("selector" in what for what in whats):
-        helps.append("compare nodeSelector and affinity with the labels of the nodes")
-    if any("cordoned" in what for what in whats):
-        helps.append("uncordon nodes")
-    return "; ".join(helps) or "see what the scheduler says of single pods; all of a gang have to fit at once"
+    short = _is_short(refusal, never=never)
+    helps = [_MORE_NODES] if short and never else []
+    helps += [known.remedy for known in FILTERS if known in refusal.filters and not (never and known in SIZE)]
+    return "; ".join(dict.fromkeys(helps)) or (
+        "see what the scheduler says of single pods; all of a gang have to fit at once"
+    )
 
 
 def _topology(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
@@ -228,10 +230,7 @@ def _error(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
 def _backoff(context: Context, found: Sequence[_Refused], _short: str) -> _Texts:
     """It was rejected, but would fit now: this should not last long."""
     since = oldest(held.since for held in found)
-    remedy = (
-        f"wait: it tries again within {_BACKOFF} s of what may help, and after {_FLUSH // 60} minutes in any case; if "
-        "it goes on refusing, something counts that gangctl does not see, such as volumes or affinity"
-    )
+    remedy = f"wait: it tries again within {_BACKOFF} s of what may help, and after {_FLUSH // 60} minutes in any case"
     return (
         f"the scheduler has refused {_who(found)}, and by gangctl's count there is room now",
         [f"refused for the first time {context.ago(since)}", *_messages(found)],

@@ -71,9 +71,29 @@ def test_different_priorities_are_read_from_the_message() -> None:
         ),
         (
             "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
-            "of 1 node, 1 didn't have free ports for the requested pod ports",
+            "of 1 node, 1 without a free host port",
         ),
         ("0/2 nodes are available: 2 Insufficient example.com/gpu.", "of 2 nodes, 2 short of example.com/gpu"),
+        (
+            (
+                "0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) exceed "
+                "max volume count."
+            ),
+            "of 2 nodes, 1 full of volumes, 1 without the volume",
+        ),
+        ("0/2 nodes are available: 2 node(s) went to lunch.", "of 2 nodes, 2 went to lunch"),
+        (
+            (
+                "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found. preemption: 0/2 "
+                "nodes are available: 2 Preemption is not helpful for scheduling."
+            ),
+            "a PersistentVolumeClaim is not bound",
+        ),
+        (
+            '0/2 nodes are available: persistentvolumeclaim "data" not found.',
+            'PersistentVolumeClaim "data" does not exist',
+        ),
+        ("0/1 nodes are available: 1 cannot allocate all claims.", "of 1 node, 1 without free devices for its claims"),
     ],
 )
 def test_other_refusals_of_pods_are_shortened(message: str, short: str) -> None:

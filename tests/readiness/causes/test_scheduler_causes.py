@@ -178,7 +178,24 @@ def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
     assert not cause.blocking
     assert "10 s" in cause.remedy
     assert readiness.look_again == NOW + 290
-    assert the(Reason.SCHEDULER_BACKOFF, context.snapshot(context.pods(REFUSED), fits_now={group: True})).blocking
+    late = the(Reason.UNSCHEDULABLE, context.snapshot(context.pods(REFUSED), fits_now={group: True}))
+    assert late.blocking
+    assert "gangctl's count" in late.evidence[-1]
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "2 node(s) didn't have free ports for the requested pod ports",
+        "1 Insufficient cpu, 1 node(s) went to lunch",
+        "pod has unbound immediate PersistentVolumeClaims",
+    ],
+)
+def test_the_scheduler_is_not_contradicted_about_what_is_not_counted(why: str) -> None:
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    (group,) = context.groups()
+    pods = context.pods(REFUSED, refusal=f"0/2 nodes are available: {why}.", refused_at=NOW - 1)
+    assert reasons(context.snapshot(pods, fits_now={group: True})) == [Reason.UNSCHEDULABLE]
 
 
 @pytest.mark.parametrize("room", [{}, {"other": True}])
