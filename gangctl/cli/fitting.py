@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from gangctl.cli.messages import full_name, note
 from gangctl.cli.output import Section, Table
 from gangctl.cluster.stock import PlacedPod, Stock, in_use
 from gangctl.fit import verdict
+from gangctl.fit.admitted import with_pods
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.report import (
@@ -171,7 +172,9 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
         report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))
     by_nodes = needs_domain(subject.raw)
     if fixed_nodes or (by_nodes and stock.nodes_known):
-        nodes = onto_nodes(request, stock, subject.has)
+        pods = stock.unplaced.get((subject.namespace, subject.name), []) if subject.uid else []
+        made = with_pods(subject.raw, pods) or subject.raw
+        nodes = onto_nodes(replace(request, jobset=made), stock, subject.has)
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     elif by_nodes:
         report = without_nodes(report)

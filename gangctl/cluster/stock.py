@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Object, kind_of, object_at
+from gangctl.api.objects import Key, Object, kind_of, object_at
 from gangctl.api.store import Entry
 from gangctl.client.resources import JOBSETS
 from gangctl.cluster import kinds
@@ -77,6 +77,16 @@ def key_of(raw: Object) -> tuple[str, str, str]:
     )
 
 
+def _waiting_member(raw: Object) -> Key | None:
+    """The JobSet of a pod that waits for a node; None for others, and for one whose scheduling gates hold it."""
+    metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
+    jobset = object_at(metadata, "labels").get(JOBSET_NAME)
+    over = metadata.get("deletionTimestamp") or str(status.get("phase")) in FINISHED
+    if not jobset or over or spec.get("nodeName") or spec.get("schedulingGates"):
+        return None
+    return str(metadata.get("namespace") or ""), str(jobset)
+
+
 class Stock(Queues):
     """All objects that were read, once."""
 
@@ -87,6 +97,8 @@ class Stock(Queues):
         self.nodes_known = False
         self.pods: list[PlacedPod] | None = None
         """Pods that are on nodes and have not ended; None if unknown."""
+        self.unplaced: dict[Key, list[Object]] = {}
+        """Pods of JobSets that wait for a node, by namespace and name of the JobSet."""
         self.expected: dict[tuple[str, str], float] = {}
         """Durations that JobSets declare, in seconds, by namespace and name."""
         self.raw: dict[tuple[str, str, str], Object] = {}
@@ -139,6 +151,8 @@ class Stock(Queues):
         elif (group, kind) == ("", "Pod"):
             self.pods = self.pods or []
             self.pods += placed_pods(raw)
+            if owner := _waiting_member(raw):
+                self.unplaced.setdefault(owner, []).append(raw)
         else:
             return False
         return True

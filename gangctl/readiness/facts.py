@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 from gangctl.api.jobset import JobSet
@@ -102,6 +101,18 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class OnNodes:
+    """What a comparison of the pods of a JobSet with the nodes gave; commands compare, the controller does not."""
+
+    fits_now: Mapping[str, bool] = field(default_factory=dict)
+    """By group: whether its pods without a node would fit now. Unknown for other groups."""
+    never: str = ""
+    """Why the nodes can never hold it, with nothing else on them; empty if they can, and if that is unknown."""
+    changes: tuple[str, ...] = ()
+    """What decides where its pods may run and is not in their templates, each in a line."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One JobSet with all known objects that belong to it, by its name and UID.
 
@@ -129,18 +140,12 @@ class Snapshot:
     """Name of another owner's Workload for this JobSet."""
     groups_known: bool = True
     """Whether Workloads and PodGroups may be read; otherwise they are empty here, and ignored."""
-    fits_now: Mapping[str, bool] = field(default_factory=dict)
-    """By group: whether its pods without a node would fit now. Unknown for other groups."""
-    never_on_nodes: str = ""
-    """Why the nodes can never hold it, with nothing else on them; empty if they can, and if that is unknown."""
+    on_nodes: OnNodes = field(default_factory=OnNodes)
 
     @property
     def queued_workload(self) -> QueuedWorkload | None:
         """Its Workload of Kueue; None without a queue, and if Kueue has created none."""
         return self.queue.workload if self.queue is not None else None
-
-
-_NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +181,7 @@ def assemble(
     collections: Collections,
     *,
     queue: QueueFacts | None = None,
-    fits_now: Mapping[str, bool] = _NOTHING,
-    never_on_nodes: str = "",
+    on_nodes: OnNodes | None = None,
 ) -> Snapshot:
     """All facts of one JobSet, without those of an earlier one of its name."""
     plan, namespace = assessment.plan, jobset.namespace
@@ -205,8 +209,7 @@ def assemble(
         ],
         foreign_workload=collections.claimed(namespace, jobset.name) or "",
         groups_known=collections.groups_known,
-        fits_now=fits_now,
-        never_on_nodes=never_on_nodes,
+        on_nodes=on_nodes or OnNodes(),
     )
 
 

@@ -64,7 +64,7 @@ def by_commands(
     file.write_text(to_yaml(objects), encoding="utf-8")
     state = read_files([str(file)])
     # Only commands compare pods with the free capacity of nodes: a controller does not follow every pod of a cluster.
-    state.fits_now, state.never_on_nodes = {}, {}
+    state.on_nodes = {}
     state.queues.note_presence(state.queues.known, podset_limit)
     for resource in unread:
         state.queues.note_unread(resource, f"{resource.plural} may not be read")

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, Object
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
 from gangctl.cli.cluster import connected
@@ -34,6 +34,7 @@ from gangctl.cluster.stock import Stock, in_use
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
+from gangctl.fit.admitted import changes, with_pods
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Floor, Together
 from gangctl.fit.requests import podsets_of, requests_of
@@ -43,7 +44,7 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.kueue.topology import with_placements
-from gangctl.readiness.facts import PodFacts, is_followed, read_node, read_pod, read_refusal
+from gangctl.readiness.facts import OnNodes, PodFacts, is_followed, read_node, read_pod, read_refusal
 
 T = TypeVar("T")
 _MOST_NAMED: Final = 50
@@ -314,33 +315,38 @@ def _is_copy(state: GangState, key: Key) -> bool:
 
 
 def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
-    """Store whether the groups of a JobSet fit now, and why the nodes never hold it, if the scheduler rejected pods."""
-    if any(pod.refused for pod in state.pods.by_index("jobset", key)):
-        state.fits_now[key] = fits_now(state, key, stock)
-        state.never_on_nodes[key] = never_on_nodes(state, key, stock)
+    """Store what its pods and the nodes tell of a JobSet of which the scheduler rejected pods."""
+    found, unplaced = state.jobsets.get(*key), stock.unplaced.get(key, [])
+    if found is None or not unplaced or not any(pod.refused for pod in state.pods.by_index("jobset", key)):
+        return
+    made, changed = with_pods(found.raw, unplaced), tuple(changes(found.raw, unplaced))
+    if made is None or not stock.nodes:
+        state.on_nodes[key] = OnNodes(changes=changed)
+        return
+    request = FitRequest(made, key[0], None, found.jobset.queue, new=False, fixed_nodes=True)
+    never = never_on_nodes(state, key, request, stock)
+    state.on_nodes[key] = OnNodes(fits_now(state, key, made, stock), never, changed)
 
 
-def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:
-    """The message of ``gangctl fit --fixed-nodes`` if that is ``never``; otherwise empty."""
-    found = state.jobsets.get(*key)
+def never_on_nodes(state: GangState, key: Key, request: FitRequest, stock: Stock) -> str:
+    """The message of ``gangctl fit --fixed-nodes`` about a JobSet with its pods, if that is ``never``; else empty."""
     # A stage that has finished needs no nodes any more, and fit does not leave it out.
-    if found is None or not stock.nodes or any(job.complete for job in state.jobs.by_index("jobset", key)):
+    if any(job.complete for job in state.jobs.by_index("jobset", key)):
         return ""
-    request = FitRequest(found.raw, key[0], None, found.jobset.queue, new=False, fixed_nodes=True)
     report = onto_nodes(request, stock, lambda pod: (pod.namespace, pod.jobset) == key)
     return report["message"].rstrip(".") if report["verdict"] == "never" else ""
 
 
-def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
-    """By group of a JobSet; without unknown ones, and those that were not rejected."""
+def fits_now(state: GangState, key: Key, made: Object, stock: Stock) -> Mapping[str, bool]:
+    """By group of a JobSet with its pods; without unknown ones, and those that were not rejected."""
     found = state.jobsets.get(*key)
     plan = state.assessment(found.jobset).plan if found is not None else None
     if found is None or plan is None or stock.pods is None:
         return {}
-    podsets = podsets_of(found.raw)
-    surroundings = replace(stock.snapshot.surroundings(key[0]), configuration=KueueConfiguration())
+    podsets = podsets_of(made)
+    surroundings = replace(stock.snapshot.surroundings(key[0]), configuration=KueueConfiguration(), limit_ranges=())
     counted = [requests_of(podset, surroundings) for podset in podsets]
-    if any(each.unknown for each in counted):
+    if any(requests.unknown for requests in counted):
         return {}
     used = in_use(stock.pods, lambda _: False)
     index = {rj.name: rj.index for rj in found.jobset.replicated_jobs}

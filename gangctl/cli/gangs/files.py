@@ -104,9 +104,8 @@ class _Taking:
         stock.note_presence(state.kueue)
         if not len(stock.cluster_queues):
             stock.note_unread(kinds.CLUSTER_QUEUES, "ClusterQueues (the files have none)")
-        if state.nodes_known and self._stock.nodes:
-            for key in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
-                compare_with_nodes(state, key, self._stock)
+        for key in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
+            compare_with_nodes(state, key, self._stock)
         return state
 
     def _take_jobset(self, raw: dict[str, Any]) -> bool:

@@ -28,6 +28,7 @@ from gangctl.readiness.facts import (
     REFUSING_KINDS,
     Collections,
     NodeFacts,
+    OnNodes,
     PodFacts,
     Refused,
     Snapshot,
@@ -106,10 +107,8 @@ class GangState:
     """Kueue's objects; it has none without Kueue, and where no gang needs them."""
     groups_known: bool = True
     nodes_known: bool = False
-    fits_now: dict[Key, Mapping[str, bool]] = field(default_factory=dict)
-    """By JobSet and group: whether its pods without a node would fit now."""
-    never_on_nodes: dict[Key, str] = field(default_factory=dict)
-    """By JobSet: why the nodes can never hold it."""
+    on_nodes: dict[Key, OnNodes] = field(default_factory=dict)
+    """By JobSet of which the scheduler refused pods."""
     nevers: dict[Key, str] = field(default_factory=dict)
     """By JobSet: why its queue can never admit it, as long as no object of Kueue changes."""
 
@@ -133,8 +132,7 @@ class GangState:
             self.api,
             self._collections(),
             queue=queue,
-            fits_now=self.fits_now.get(key, {}),
-            never_on_nodes=self.never_on_nodes.get(key, ""),
+            on_nodes=self.on_nodes.get(key),
         )
 
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:

@@ -105,7 +105,7 @@ def _reason(context: Context, held: _Refused) -> Reason:
 
 
 def _has_room(context: Context, held: _Refused) -> bool:
-    return context.snapshot.fits_now.get(held.group.name) is True
+    return context.snapshot.on_nodes.fits_now.get(held.group.name) is True
 
 
 def _topology_key(group: Group) -> str:
@@ -155,7 +155,13 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
     first = f"refused for the first time {context.ago(since)}" if since else ""
     return (
         message + ((f" ({short})" if never else f": {short}") if short else ""),
-        [*_messages(found), *_composite(context), first, _UNCOUNTED if _has_room(context, found[0]) else ""],
+        [
+            *_messages(found),
+            *_composite(context),
+            first,
+            *context.snapshot.on_nodes.changes,
+            _UNCOUNTED if _has_room(context, found[0]) else "",
+        ],
         _help(refusal, never=bool(never)),
         _compare(context, found) if _is_short(refusal, never=bool(never)) else _describe(context, found),
     )
@@ -172,7 +178,7 @@ _MORE_NODES: Final = (
 
 def _never(context: Context) -> str:
     """Why the nodes can never hold it, as a clause; empty if they can, and if that is unknown."""
-    text = context.snapshot.never_on_nodes
+    text = context.snapshot.on_nodes.never
     return f"{text[:1].lower()}{text[1:]}"
 
 

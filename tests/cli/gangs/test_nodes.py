@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,35 @@ def test_a_gang_that_no_node_selects_is_advised_to_compare_labels(tmp_path: Path
     assert 'keep pods of "workers" from all of 4 nodes' in cause["message"]
     assert cause["remedy"] == "compare nodeSelector and affinity with the labels of the nodes"
     assert cause["command"].startswith(f"kubectl -n {NAMESPACE} describe pod {WAITS}-")
+
+
+def admitted(change: Callable[[int, Object], None]) -> list[Object]:
+    """The dump with nodes that only tolerant pods may use, and pods of the waiting gang that were changed."""
+    found = dump.objects()
+    for each in found:
+        if each["kind"] == "Node":
+            each["spec"]["taints"] = [{"key": GPU, "effect": "NoSchedule"}]
+    for index, pod in enumerate(dump.pods_of(found, WAITS)):
+        change(index, pod["spec"])
+    return found
+
+
+def tolerate(spec: Object) -> None:
+    spec.setdefault("tolerations", []).append({"key": GPU, "operator": "Exists", "effect": "NoSchedule"})
+
+
+def test_pods_are_judged_and_not_their_templates(tmp_path: Path) -> None:
+    """No template tolerates the taint: ExtendedResourceToleration lets the pods do so."""
+    cause = first_cause(ask_about(tmp_path, admitted(lambda _, spec: tolerate(spec)), "why", WAITS, "-o", "json"))
+    assert "never" not in cause["message"]
+    assert "wait for others to finish" in cause["remedy"]
+    assert cause["evidence"][-1].endswith(f"(admission, JobSet, Kueue): tolerations of {GPU}:NoSchedule")
+
+
+def test_of_pods_that_differ_only_the_scheduler_knows(tmp_path: Path) -> None:
+    some = admitted(lambda index, spec: tolerate(spec) if index else None)
+    cause = first_cause(ask_about(tmp_path, some, "why", WAITS, "-o", "json"))
+    assert "never" not in cause["message"]
 
 
 def test_a_stage_that_has_finished_needs_no_nodes(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.causes import MOST_CAUSES, place_of
 from gangctl.readiness.causes.context import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
+from gangctl.readiness.facts import NodeFacts, OnNodes, PodFacts, Snapshot
 from gangctl.readiness.report import gang_status
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import STUCK, WITHOUT_WORKLOAD, no, queued, yes
@@ -153,8 +153,11 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         queue=draw(queues()),
         refused=refused,
         nodes=draw(st.sampled_from([None, {"n0": NodeFacts("n0", ready=False, reason="Unknown", since=NOW - 9)}])),
-        fits_now=draw(st.sampled_from([{}, dict.fromkeys(context.groups(), True)])),
-        never_on_nodes=draw(st.sampled_from(["", "The nodes can never hold it: there are none"])),
+        on_nodes=OnNodes(
+            draw(st.sampled_from([{}, dict.fromkeys(context.groups(), True)])),
+            draw(st.sampled_from(["", "The nodes can never hold it: there are none"])),
+            draw(st.sampled_from([(), ("its pods differ",)])),
+        ),
         foreign_workload=draw(st.sampled_from(["", "theirs"])),
         workload=draw(st.sampled_from([None, context.workload()])),
         api=ApiState(generation, "" if generation else "the cluster serves no Workloads"),

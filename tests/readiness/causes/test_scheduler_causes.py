@@ -11,7 +11,7 @@ import pytest
 from gangctl.api.scheduling import Generation, Observed, Scheduled
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import PodFacts, Snapshot
+from gangctl.readiness.facts import OnNodes, PodFacts, Snapshot
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, recorded, the
 from tests.readiness.snapshots import (
@@ -92,7 +92,8 @@ def test_a_topology_without_a_domain_with_capacity_is_reported(minor: str) -> No
 
 
 def test_a_topology_without_a_domain_that_could_ever_hold_the_gang_is_reported() -> None:
-    snapshot = replace(replayed("1.37", "topology", topology_key="rack"), never_on_nodes="The nodes can never hold it")
+    never = OnNodes(never="The nodes can never hold it")
+    snapshot = replace(replayed("1.37", "topology", topology_key="rack"), on_nodes=never)
     cause = the(Reason.TOPOLOGY_TOO_SMALL, snapshot)
     assert cause.message == "the nodes can never hold it"
     assert "wait" not in cause.remedy
@@ -154,7 +155,7 @@ def test_a_group_that_the_scheduler_finds_invalid_is_reported(reason: str) -> No
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), Generation.V1)
     (group,) = context.groups()
     refused = Scheduled(status=False, reason=reason, message="two scheduler names", since=rfc3339(PLACED_AT))
-    snapshot = context.snapshot(context.pods(REFUSED), groups=context.groups(refused), fits_now={group: True})
+    snapshot = context.snapshot(context.pods(REFUSED), groups=context.groups(refused), on_nodes=OnNodes({group: True}))
     cause = the(Reason.SCHEDULER_ERROR, snapshot)
     assert cause.message.startswith(f"the scheduler finds the group of 2 pods of {group} invalid: ")
     assert "scheduler: two scheduler names" in cause.evidence
@@ -165,20 +166,20 @@ def test_free_capacity_does_not_hide_an_error_of_the_scheduler() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     (group,) = context.groups()
     pods = context.pods(PENDING, refused="SchedulerError", refusal="connection refused", refused_at=PLACED_AT)
-    assert reasons(context.snapshot(pods, fits_now={group: True})) == [Reason.SCHEDULER_ERROR]
+    assert reasons(context.snapshot(pods, on_nodes=OnNodes({group: True}))) == [Reason.SCHEDULER_ERROR]
 
 
 def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     (group,) = context.groups()
     pods = context.pods(REFUSED, refused_at=NOW - 20)
-    readiness = evaluate(context.snapshot(pods, fits_now={group: True}), NOW)
+    readiness = evaluate(context.snapshot(pods, on_nodes=OnNodes({group: True})), NOW)
     (cause,) = readiness.causes
     assert cause.reason is Reason.SCHEDULER_BACKOFF
     assert not cause.blocking
     assert "10 s" in cause.remedy
     assert readiness.look_again == NOW + 290
-    late = the(Reason.UNSCHEDULABLE, context.snapshot(context.pods(REFUSED), fits_now={group: True}))
+    late = the(Reason.UNSCHEDULABLE, context.snapshot(context.pods(REFUSED), on_nodes=OnNodes({group: True})))
     assert late.blocking
     assert "gangctl's count" in late.evidence[-1]
 
@@ -195,19 +196,19 @@ def test_the_scheduler_is_not_contradicted_about_what_is_not_counted(why: str) -
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     (group,) = context.groups()
     pods = context.pods(REFUSED, refusal=f"0/2 nodes are available: {why}.", refused_at=NOW - 1)
-    assert reasons(context.snapshot(pods, fits_now={group: True})) == [Reason.UNSCHEDULABLE]
+    assert reasons(context.snapshot(pods, on_nodes=OnNodes({group: True}))) == [Reason.UNSCHEDULABLE]
 
 
 @pytest.mark.parametrize("room", [{}, {"other": True}])
 def test_unknown_capacity_is_no_backoff(room: dict[str, bool]) -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
-    assert reasons(context.snapshot(context.pods(REFUSED), fits_now=room)) == [Reason.UNSCHEDULABLE]
+    assert reasons(context.snapshot(context.pods(REFUSED), on_nodes=OnNodes(room))) == [Reason.UNSCHEDULABLE]
 
 
 def test_a_gang_without_free_capacity_is_no_backoff() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     (group,) = context.groups()
-    assert reasons(context.snapshot(context.pods(REFUSED), fits_now={group: False})) == [Reason.UNSCHEDULABLE]
+    assert reasons(context.snapshot(context.pods(REFUSED), on_nodes=OnNodes({group: False}))) == [Reason.UNSCHEDULABLE]
 
 
 def test_gangs_that_start_together_are_counted_as_gangs() -> None:
