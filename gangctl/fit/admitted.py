@@ -20,8 +20,8 @@ _PLACEMENT: Final = (
     *("topologySpreadConstraints", "hostNetwork"),
 )
 """Fields of a pod's spec that decide which nodes it may run on, besides its containers."""
-_OF_EVERY_POD: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-"""Taints that DefaultTolerationSeconds lets every pod tolerate for a while."""
+_OF_THE_NODE: Final = "node.kubernetes.io/"
+"""Prefix of taints that every pod tolerates for a while, or by its class (DefaultTolerationSeconds)."""
 _SYSTEM: Final = frozenset({"kube-controller-manager", "kube-scheduler", "kubelet"})
 
 
@@ -95,7 +95,7 @@ def _needs(spec: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def _differences(template: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[str]:
     tolerated = [_taint(toleration) for toleration in objects_at(template, "tolerations")]
     added = {_taint(toleration) for toleration in objects_at(spec, "tolerations")} - {*tolerated}
-    if added := {taint for taint in added if taint.partition(":")[0] not in _OF_EVERY_POD}:
+    if added := {taint for taint in added if not taint.startswith(_OF_THE_NODE)}:
         yield f"tolerations of {listed(sorted(added))}"
     selected = object_at(template, "nodeSelector")
     if other := {key: value for key, value in object_at(spec, "nodeSelector").items() if selected.get(key) != value}:

@@ -78,6 +78,7 @@ class Reason(StrEnum):
     WAITING_FOR_STAGE = "WaitingForStage"
     PODS_MISSING = "PodsMissing"
     PODS_GATED = "PodsGated"
+    VOLUME_NOT_BOUND = "VolumeNotBound"
     UNSCHEDULABLE = "Unschedulable"
     TOPOLOGY_TOO_SMALL = "TopologyTooSmall"
     SCHEDULER_ERROR = "SchedulerError"

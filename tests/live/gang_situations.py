@@ -122,6 +122,22 @@ async def no_such_nodes(place: Place) -> None:
 
 
 @SITUATIONS(
+    Reason.VOLUME_NOT_BOUND,
+    "PersistentVolumeClaim of which nobody makes a volume",
+    Command.CLAIMS,
+    when=RUNS,
+    shows="Pending",
+)
+async def no_volume(place: Place) -> None:
+    await place.nodes(1, "4")
+    spec = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}
+    await place.make("PersistentVolumeClaim", "data", spec=spec)
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    await place.create(place.gang(2, pod={"volumes": [volume]}))
+    await place.pods(2, refused)
+
+
+@SITUATIONS(
     Reason.TOPOLOGY_TOO_SMALL,
     "option topologyKey: two racks of four CPUs each for six pods",
     Command.FIT_NODES,

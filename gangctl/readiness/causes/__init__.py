@@ -92,6 +92,7 @@ TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
     ("what it needs is refused", (Reason.JOB_CREATION_REFUSED, Reason.POD_CREATION_REFUSED)),
     ("it is held back on purpose", (Reason.ADMISSION_GATED, Reason.PODS_GATED)),
     ("another Workload comes first", (Reason.HEAD_BLOCKS_QUEUE, Reason.WAITING_FOR_CHECK)),
+    ("a volume is not there", (Reason.VOLUME_NOT_BOUND,)),
     ("no domain is large enough", (Reason.TOPOLOGY_TOO_SMALL,)),
     (
         "the scheduler refuses",

@@ -61,6 +61,8 @@ class Command(StrEnum):
         """-p '{{"spec":{{"schedulingPolicy":{{"gang":{{"minCount":{count}}}}}}}}}'"""
     )
 
+    CLAIMS = "kubectl -n {namespace} get persistentvolumeclaims"
+
     FIT_NODES = "gangctl fit {jobset} --fixed-nodes -n {namespace}"
     """It works without Kueue, unlike :attr:`FIT`."""
     NODE_LABELS = "kubectl get nodes -L {label}"

@@ -69,6 +69,19 @@ COUNTED: Final[tuple[Filter, ...]] = (
     Filter.of(r"node\(s\) were unschedulable", "cordoned", "uncordon nodes"),
 )
 """Of what gangctl's model of nodes (:mod:`gangctl.fit.floor`) looks at."""
+CLAIMS: Final[tuple[Filter, ...]] = (
+    Filter.of(
+        r"pod has unbound immediate PersistentVolumeClaims.*",
+        "a PersistentVolumeClaim is not bound",
+        "see why the claim is not bound (kubectl describe pvc): no volume, no provisioner, or no such StorageClass",
+    ),
+    Filter.of(
+        r"persistentvolumeclaim \"(\S{1,253})\" not found.*",
+        r'PersistentVolumeClaim "\1" does not exist',
+        "create the claim; the scheduler tries again by itself",
+    ),
+)
+"""Of volume claims, whatever the nodes (``volumebinding``)."""
 FILTERS: Final[tuple[Filter, ...]] = (
     *COUNTED,
     Filter.of(
@@ -104,16 +117,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
         "without free devices for its claims",
         "compare the ResourceClaims with the ResourceSlices of the nodes; wait for others to free devices",
     ),
-    Filter.of(
-        r"pod has unbound immediate PersistentVolumeClaims.*",
-        "a PersistentVolumeClaim is not bound",
-        "see why the claim is not bound (kubectl describe pvc): no volume, no provisioner, or no such StorageClass",
-    ),
-    Filter.of(
-        r"persistentvolumeclaim \"(\S{1,253})\" not found.*",
-        r'PersistentVolumeClaim "\1" does not exist',
-        "create the claim; the scheduler tries again by itself",
-    ),
+    *CLAIMS,
     Filter.of(
         r"(?:resourceclaim|device class|deviceclass) .{1,300}(?:not found|does not exist).*",
         "a ResourceClaim or DeviceClass that it names does not exist",

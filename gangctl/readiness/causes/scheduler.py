@@ -12,7 +12,7 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE, QUICK, SOON, Command, Context, Suggestion, counted, gated, oldest
-from gangctl.readiness.causes.messages import FILTERS, SIZE, Refusal, of_the_group, read_refusal
+from gangctl.readiness.causes.messages import CLAIMS, FILTERS, SIZE, Refusal, of_the_group, read_refusal
 from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
@@ -96,6 +96,8 @@ def _reason(context: Context, held: _Refused) -> Reason:
         return Reason.PRIORITY_MISMATCH
     if held.reasons & _ERRORS:
         return Reason.SCHEDULER_ERROR
+    if not held.refusal.filters.isdisjoint(CLAIMS):
+        return Reason.VOLUME_NOT_BOUND
     # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
     if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):
         return Reason.SCHEDULER_BACKOFF
@@ -170,6 +172,18 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
 _UNCOUNTED: Final = (
     "by gangctl's count its pods have room now: the scheduler counts something else, or it does not try again"
 )
+
+
+def _volume(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
+    """No node helps before the claim is bound."""
+    return (
+        f"{_who(found)} cannot be placed before a volume is there: {short}",
+        _messages(found),
+        _help(found[0].refusal, never=False),
+        context.suggest(Command.CLAIMS),
+    )
+
+
 _MORE_NODES: Final = (
     "add nodes that can hold it (an autoscaler may be about to), or ask for less in a new JobSet: the end of other "
     "pods does not help"
@@ -266,6 +280,7 @@ def _priority(context: Context, found: Sequence[_Refused], _short: str) -> _Text
 _TELLERS: Final[Mapping[Reason, Callable[[Context, Sequence[_Refused], str], _Texts]]] = {
     Reason.UNSCHEDULABLE: _unschedulable,
     Reason.TOPOLOGY_TOO_SMALL: _topology,
+    Reason.VOLUME_NOT_BOUND: _volume,
     Reason.SCHEDULER_ERROR: _error,
     Reason.SCHEDULER_BACKOFF: _backoff,
     Reason.PRIORITY_MISMATCH: _priority,

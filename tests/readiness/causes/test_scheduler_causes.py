@@ -189,7 +189,6 @@ def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
     [
         "2 node(s) didn't have free ports for the requested pod ports",
         "1 Insufficient cpu, 1 node(s) went to lunch",
-        "pod has unbound immediate PersistentVolumeClaims",
     ],
 )
 def test_the_scheduler_is_not_contradicted_about_what_is_not_counted(why: str) -> None:
@@ -197,6 +196,21 @@ def test_the_scheduler_is_not_contradicted_about_what_is_not_counted(why: str) -
     (group,) = context.groups()
     pods = context.pods(REFUSED, refusal=f"0/2 nodes are available: {why}.", refused_at=NOW - 1)
     assert reasons(context.snapshot(pods, on_nodes=OnNodes({group: True}))) == [Reason.UNSCHEDULABLE]
+
+
+@pytest.mark.parametrize(
+    ("why", "found"),
+    [
+        ("pod has unbound immediate PersistentVolumeClaims", Reason.VOLUME_NOT_BOUND),
+        ('persistentvolumeclaim "data" not found', Reason.VOLUME_NOT_BOUND),
+        ("2 node(s) didn't find available persistent volumes to bind", Reason.UNSCHEDULABLE),
+    ],
+)
+def test_a_claim_without_a_volume_is_a_cause_of_its_own(why: str, found: Reason) -> None:
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    (group,) = context.groups()
+    pods = context.pods(REFUSED, refusal=f"0/2 nodes are available: {why}.", refused_at=NOW - 1)
+    assert reasons(context.snapshot(pods, on_nodes=OnNodes({group: True}))) == [found]
 
 
 @pytest.mark.parametrize("room", [{}, {"other": True}])
