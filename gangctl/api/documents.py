@@ -33,11 +33,16 @@ from gangctl.api.documents_reader import (
     places_in,
 )
 from gangctl.api.fieldpath import FieldPath, Key, Step
+from gangctl.api.objects import object_at
 from gangctl.api.scalars import json_number, resolve_plain
 from gangctl.errors import shown
 
 # The characters of YAML 1.1 (5.1) that libyaml reads; others it reports by byte and without a line.
 _UNREADABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+_TEMPLATE: Final = re.compile(r"\{\{-?\s*(?:/\*|[.$\w(\"])")
+"""An action of a Helm template, which is no flow mapping that a manifest has."""
+_SERVER_LOG: Final = re.compile(r"^==== START logs for container ", re.MULTILINE)
 
 _HINTS: Final = {
     "mapping values are not allowed in this context": "a value that contains ': ' needs quotes",
@@ -212,7 +217,10 @@ class _Text(SourceText):
         super().__init__(text, name)
         self._limits = limits
         self._places: list[Place] | None = None
-        self.data = self._read()
+        try:
+            self.data = self._read()
+        except SourceError as error:
+            raise self._of_another_kind() or error from None
 
     @property
     def places(self) -> list[Place]:
@@ -220,6 +228,15 @@ class _Text(SourceText):
         if self._places is None:
             self._read_events(json_events(self))
         return self._places or []
+
+    def _of_another_kind(self) -> SourceError | None:
+        """What the text is instead of a manifest, where that is known, and how to make manifests of it."""
+        if found := _TEMPLATE.search(self.text):
+            return self.error(found.start(), "is a template of Helm: render its chart with helm template CHART > FILE")
+        if found := _SERVER_LOG.search(self.text):
+            detail = "are logs of kubectl cluster-info dump: write them into files with --output-directory=DIRECTORY"
+            return self.error(found.start(), detail)
+        return None
 
     def _read(self) -> list[Any]:
         if not self.text.lstrip(" \t\r\n").startswith(("{", "[")):
@@ -316,7 +333,7 @@ class Document:
 
 
 def parse_documents(text: str | bytes, source: str, *, limits: Limits = DEFAULT_LIMITS) -> list[Document]:
-    """All objects in a text of YAML or JSON documents, those of a ``kind: List`` one by one.
+    """All objects in a text of YAML or JSON documents, those of a List, or of a typed one such as PodList, one by one.
 
     ``source`` names the text in messages. Empty documents are skipped, and so is a byte order mark;
     UTF-16 needs one. SourceError, an InputError, on the first error.
@@ -370,11 +387,16 @@ def _objects(document: Document, what: str) -> Iterator[Document]:
     value: Any = document.value
     if not isinstance(value, dict):
         raise document.error("", f"this {what} is {shown(value)}, not an object with fields")
-    items = value.get("items")
-    if value.get("kind") != "List":
+    kind, items = str(value.get("kind")), value.get("items")
+    # A custom resource may have a kind that ends in List: it has a name, and a list has none.
+    typed = kind.endswith("List") and "items" in value and not object_at(value, "metadata").get("name")
+    if kind != "List" and not typed:
         yield document
     elif isinstance(items, list):
+        # The API server leaves these out of the items of its own kinds.
+        implied = {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")} if kind != "List" else {}
         for index, item in enumerate(items):
-            yield from _objects(document.item(index, item), "entry of a List")
+            bare = isinstance(item, dict) and not item.get("kind") and not item.get("apiVersion")
+            yield from _objects(document.item(index, {**item, **implied} if bare else item), f"entry of a {kind}")
     elif items is not None:
-        raise document.error("items", "items of a List must be a list")
+        raise document.error("items", f"items of a {kind} must be a list")

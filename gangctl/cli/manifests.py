@@ -104,6 +104,10 @@ def check_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]
 
 JOBSET: Final = "JobSet"
 _READ_AS_BOOLEAN: Final = ("a string, got false", "a string, got true")
+_TRAINJOB: Final = (
+    "a TrainJob becomes a JobSet of its name in the cluster: create it with spec.suspend true, then "
+    "kubectl get jobset NAME -o yaml | gangctl plan -f -"
+)
 _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
 
 
@@ -182,6 +186,8 @@ def require_jobsets(documents: Sequence[Document]) -> None:
     """InputError if none of the objects is a JobSet or a PathwaysJob."""
     if not any(map(_is_ours, documents)):
         hint = f"expected apiVersion {JOBSET_API_VERSION}, or {PATHWAYS_API_VERSION} for a {PATHWAYS_JOB}"
+        if any(document.value.get("kind") == "TrainJob" for document in documents):
+            hint = _TRAINJOB
         raise InputError(f"no JobSet in the input: found {count_kinds(documents)}", hint=hint)
 
 

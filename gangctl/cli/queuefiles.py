@@ -14,7 +14,7 @@ from gangctl.cluster.stock import Stock, key_of
 from gangctl.errors import InputError, shown
 from gangctl.fit.domains import HOSTNAME
 from gangctl.kueue.amounts import read_quantity
-from gangctl.kueue.names import API_VERSION, GROUP
+from gangctl.kueue.names import API_VERSION
 
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "ClusterQueue": frozenset(
@@ -77,10 +77,7 @@ def _problems(document: Document, raw: Object) -> Iterator[str]:
         yield f"{document.where(path)}: {path}: has the wrong type"
         return
     group, kind = kind_of(raw)
-    if group != GROUP or (group, kind) not in kinds.READERS:
-        return
-    if raw.get("apiVersion") != API_VERSION:
-        yield f"{document.where('apiVersion')}: apiVersion: is {raw.get('apiVersion')}, known: {API_VERSION}"
+    if raw.get("apiVersion") != API_VERSION or (group, kind) not in kinds.READERS:
         return
     spec = raw.get("spec")
     known = _FIELDS.get(kind)

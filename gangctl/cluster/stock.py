@@ -19,6 +19,7 @@ from gangctl.errors import InputError
 from gangctl.fit.clusterstate import KnownNodes, Outlook, Snapshot
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.gang.requests import as_integers, pod_requests
+from gangctl.kueue.names import API_VERSION, GROUP, VERSION
 from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
 from gangctl.kueue.reading import read_expected
 from gangctl.kueue.topology import REQUESTS
@@ -112,9 +113,13 @@ class Stock(Queues):
         """None if unknown."""
 
     def take_raw(self, raw: Object) -> bool:
-        """Store an object of a relevant kind; InputError if it has no name."""
+        """Store an object of a relevant kind; InputError if it has no name, or is of another version of Kueue's API."""
         group, kind = kind_of(raw)
         if (group, kind) in kinds.READERS:
+            if group == GROUP and (written := raw.get("apiVersion")) != API_VERSION:
+                command = f"kubectl get {kind.lower()}.{VERSION}.{GROUP} -o yaml"
+                detail = f"apiVersion: is {written}, known: {API_VERSION}; a cluster that has the object converts it"
+                raise InputError(f"{detail}: {command}")
             held = kinds.READERS[group, kind](raw)
             if isinstance(held, LocalQueue | ClusterQueue):
                 self.raw[key_of(raw)] = raw

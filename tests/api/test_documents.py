@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,9 +111,72 @@ def test_a_list_is_its_items_with_their_places() -> None:
     assert documents[1].position("kind") == (8, 5)
 
 
-@pytest.mark.parametrize("items", ["", "items:", "items: []"])
-def test_an_empty_list(items: str) -> None:
-    assert values(f"kind: List\n{items}\n") == []
+@pytest.mark.parametrize("items", ["items:", "items: []"])
+@each("kind", ["List", "PodList", "JobSetList"])
+def test_an_empty_list(items: str, kind: str) -> None:
+    assert values(f"kind: {kind}\n{items}\n") == []
+
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+PODS = {"apiVersion": "v1", "kind": "PodList"}
+A_JOBSET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "a"}}
+
+
+@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
+@each(
+    ("kind", "items", "read"),
+    [
+        ("PodList", [{"metadata": {"name": "a"}}], [POD]),
+        ("PodList", [POD, {"metadata": {"name": "a"}}], [POD, POD]),
+        # Items of a custom resource have their own kind and version.
+        ("JobSetList", [A_JOBSET], [A_JOBSET]),
+        (
+            "List",
+            [A_JOBSET, {"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}],
+            [A_JOBSET, POD],
+        ),
+        # What names no kind stays as it is.
+        ("List", [{"metadata": {"name": "a"}}], [{"metadata": {"name": "a"}}]),
+    ],
+)
+def test_a_typed_list_is_its_items(kind: str, items: list[Any], read: list[Any], write: Callable[[Any], str]) -> None:
+    """As `kubectl get --raw`, `kubectl cluster-info dump` and the API itself write them."""
+    assert (
+        values(write({"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items})) == read
+    )
+
+
+@each("kind", ["AllowList", "List2"])
+def test_a_custom_resource_that_is_no_list_stays_whole(kind: str) -> None:
+    value = {"kind": kind, "apiVersion": "x.example/v1", "metadata": {"name": "a"}, "items": [{"a": 1}]}
+    assert values(json.dumps(value)) == [value]
+
+
+@each(
+    "text",
+    [
+        "metadata:\n  name: {{ .Values.name }}\n",
+        "{{- if .Values.enabled }}\nkind: JobSet\n{{- end }}\n",
+        'metadata:\n  labels:\n    {{- include "x.labels" . | nindent 4 }}\n',
+        "spec:\n  replicas: {{ $n }}\n",
+        "spec:\n{{/* a comment */}}\n  a: b: c\n",
+    ],
+)
+def test_a_helm_template_is_named_with_the_command_that_renders_it(text: str) -> None:
+    with pytest.raises(SourceError, match=r"is a template of Helm: render its chart with helm template CHART"):
+        values(text)
+
+
+@each("text", ['a: "{{ .Values.name }}"\n', "a: '{{ $labels.pod }} is down'\n", "a: {b: {c: 1}}\n"])
+def test_a_text_with_braces_is_read(text: str) -> None:
+    """Alerts and templates of other tools are texts of valid manifests."""
+    assert values(text) == [yaml.safe_load(text)]
+
+
+def test_a_dump_with_logs_in_it_is_named_with_the_option_that_writes_files() -> None:
+    text = '{"kind": "PodList", "apiVersion": "v1", "items": []}\n==== START logs for container a of pod b/c ====\n1\n'
+    with pytest.raises(SourceError, match=r"f.yaml:2:1: are logs of kubectl cluster-info dump: .* --output-directory"):
+        values(text)
 
 
 @each(
@@ -286,7 +350,7 @@ def test_flow_style_yaml_is_read() -> None:
         ('{"a": "b', "f.yaml:1:9: found unexpected end of stream"),
         ('{"a": "b\x00"}', "f.yaml:1:9: character U+0000 is not allowed"),
         ('{"a" 1}', "f.yaml:1:6: expected ':', found '1'"),
-        ("{{ .Values.x }}", "f.yaml:1:2: expected a key in double quotes, found '{'"),
+        ("{{ }}", "f.yaml:1:2: expected a key in double quotes, found '{'"),
         ("[1]", "f.yaml:1:1: this document is a list"),
     ],
 )

@@ -279,7 +279,7 @@ class TestBadInput:
     @each(
         ("wrong", "words"),
         [
-            ({"apiVersion": "kueue.x-k8s.io/v1beta1"}, "apiVersion: is kueue.x-k8s.io/v1beta1, known: "),
+            ({"apiVersion": "kueue.x-k8s.io/v1beta1"}, "kubectl get clusterqueue.v1beta2.kueue.x-k8s.io -o "),
             ({"spec": {"cohort": "all"}}, "spec.cohort: ClusterQueue of kueue.x-k8s.io/v1beta2 has no such field"),
             ({"spec": []}, "spec: has the wrong type"),
             ({"metadata": {}}, "a ClusterQueue without metadata.name"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.kueueobjects import queued
 from tests.cli.manifests import CONFIG_MAP, PLACEHOLDER, SERVICE, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
@@ -51,6 +52,36 @@ class TestSources:
         assert names("-f", "./-") == ["dash"]
 
 
+class TestTypedLists:
+    """What support dumps hold: lists as the API writes them."""
+
+    def test_every_jobset_of_a_typed_list_is_read(self, tmp_path: Path) -> None:
+        listed = {"kind": "JobSetList", "apiVersion": "jobset.x-k8s.io/v1alpha2", "items": [gang("one"), gang("two")]}
+        assert names("-f", write(tmp_path / "a.json", listed)) == ["one", "two"]
+
+    def test_a_directory_of_cluster_info_dump_is_read(self, tmp_path: Path) -> None:
+        """`kubectl cluster-info dump --output-directory`: nodes, and one directory for each namespace, with logs."""
+        node = {"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+        pod = {
+            "metadata": {"name": "p", "namespace": "ml"},
+            "spec": {"nodeName": "a", "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
+        }
+        dump = {
+            "nodes": ("NodeList", "v1", [node]),
+            "ml/pods": ("PodList", "v1", [pod]),
+            "ml/events": ("EventList", "v1", []),
+            "ml/deployments": ("DeploymentList", "apps/v1", []),
+            "ml/replicasets": ("ReplicaSetList", "apps/v1", None),
+        }
+        (tmp_path / "dump" / "ml" / "p").mkdir(parents=True)
+        (tmp_path / "dump" / "ml" / "p" / "logs.txt").write_text("==== START logs for container c of pod ml/p ====\n")
+        for name, (kind, version, items) in dump.items():
+            write(tmp_path / "dump" / f"{name}.json", {"kind": kind, "apiVersion": version, "items": items})
+        asked = write(tmp_path / "a.yaml", queued(cpu="2", pods=1))
+        answer = gangctl("fit", "-f", asked, "--queues", str(tmp_path / "dump"), "--fixed-nodes", "-o", "json")
+        assert answer.json["reason"] == "WaitsForNodes", answer.out
+
+
 class TestRefused:
     def refused(self, *args: str, stdin: str | bytes = "") -> str:
         answer = gangctl("plan", *args, stdin=stdin)
@@ -87,6 +118,19 @@ class TestRefused:
     def test_input_without_a_jobset_is_refused(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", CONFIG_MAP, SERVICE, SERVICE)
         assert "no JobSet in the input: found 1 ConfigMap, 2 Service" in self.refused("-f", file)
+
+    def test_a_trainjob_is_refused_with_the_command_that_shows_its_jobset(self, tmp_path: Path) -> None:
+        trainjob = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "a"}}
+        answer = self.refused("-f", write(tmp_path / "a.yaml", trainjob))
+        assert "no JobSet in the input: found 1 TrainJob" in answer
+        assert "spec.suspend true, then kubectl get jobset NAME -o yaml | gangctl plan -f -" in answer
+
+    def test_every_template_of_a_chart_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "templates").mkdir()
+        for name in ("jobset", "queue"):
+            (tmp_path / "templates" / f"{name}.yaml").write_text("metadata:\n  name: {{ .Release.Name }}\n")
+        err = self.refused("-f", str(tmp_path))
+        assert err.count("is a template of Helm: render its chart with helm template CHART > FILE") == 2
 
     def test_every_unreadable_source_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "a.yaml").write_text("a: [")
