@@ -201,6 +201,8 @@ class JobSet:
     finished: bool
     restarts: int
     restarts_left: Restarts = NONE
+    owned: bool = False
+    """Whether another object controls it, such as a TrainJob."""
     outcome: str = ""
     """``Completed`` or ``Failed`` once it has finished."""
     outcome_reason: str = ""
@@ -365,6 +367,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         finished=end is not None,
         restarts=restarts if isinstance(restarts, int) else 0,
         restarts_left=read_restarts(spec, status),
+        owned=any(owner.get("controller") is True for owner in objects_at(metadata.value, "ownerReferences")),
         outcome=text_at(end or {}, "type"),
         outcome_reason=text_at(end or {}, "reason"),
         outcome_message=text_at(end or {}, "message"),

@@ -78,8 +78,10 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
 def without_nodes(report: FitReport) -> FitReport:
     """The report on a gang that needs one domain of nodes, which are not known."""
     why = "whether one domain of the topologyKey has room for all pods of a gang"
-    message = f"{report['message']} Not known: {why}." if report["verdict"] == "fits" else report["message"]
-    return {**report, "message": message, "unknown": [*report["unknown"], why]}
+    report = {**report, "unknown": [*report["unknown"], why]}
+    if report["verdict"] != "fits":
+        return report
+    return {**report, "verdict": "unknown", "reason": "Unknown", "message": f"{report['message']} Not known: {why}."}
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def stock_of(documents: Iterable[Document]) -> Stock:
     if lines:
         raise errors_in("the queues' files", lines)
     note_skipped(others)
-    # Files are complete, except kinds that they do not contain at all.
+    stock.note_files_end()
     if any(queue.groups for queue in stock.cluster_queues.values()) and not stock.snapshot.flavors():
         stock.note_unread(kinds.RESOURCE_FLAVORS, "ResourceFlavors (the files have none)")
     stock.topologies_known = any(kind == "Topology" for kind, _, _ in seen)

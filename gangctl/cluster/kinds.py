@@ -10,7 +10,7 @@ from gangctl.client.resources import Resource
 from gangctl.fit.clusterstate import Held
 from gangctl.kueue import reading
 from gangctl.kueue.names import GROUP, VERSION
-from gangctl.kueue.objects import LocalQueue, QueuedWorkload
+from gangctl.kueue.objects import LocalQueue, PodPriorityClass, PriorityClass, QueuedWorkload
 from gangctl.kueue.topology import with_placements
 
 CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)
@@ -53,6 +53,10 @@ READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] = 
     )
 }
 """By group and kind."""
+
+
+CLASSES: Final = {PRIORITY_CLASSES: PriorityClass, POD_PRIORITY_CLASSES: PodPriorityClass}
+"""Classes of priority: Kueue makes no Workload for a JobSet that names one that does not exist."""
 
 
 def local_queue_store() -> Store[LocalQueue]:

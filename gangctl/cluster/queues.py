@@ -20,8 +20,18 @@ from gangctl.fit.clusterstate import FitRequest, Held, Snapshot
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import fit
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import age
-from gangctl.kueue.blocked import Blocked, Owner, Stuck, blocked, stuck_workload, without_workload
+from gangctl.kueue.blocked import (
+    NAME_A_QUEUE,
+    UNQUEUED,
+    Blocked,
+    Owner,
+    Stuck,
+    blocked,
+    stuck_workload,
+    without_workload,
+)
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import Head, QueueFacts, current, find_head, is_queued, pods_ready_seconds
@@ -224,6 +234,7 @@ class Queues:
         """The snapshot with the facts that no change of an object carries."""
         snapshot.queued = self.present
         snapshot.queue_limit = self.podset_limit
+        snapshot.unread = frozenset(kind for resource, kind in kinds.CLASSES.items() if self.trouble(resource))
         return snapshot
 
     def facts_of(
@@ -234,8 +245,13 @@ class Queues:
         ``kept`` texts are stored for all readers of the JobSet's namespace: they have absolute times, and name no other
         namespace's Workload.
         """
-        if not jobset.queue or not self.present:
+        if not self.present:
             return None
+        if not jobset.queue:
+            held = self.configuration.suspends_unqueued(self.labels(jobset.namespace), jobset.namespace)
+            if not held or not jobset.suspend or jobset.owned or jobset.finished:
+                return None
+            return QueueFacts("", "", stuck=Stuck(Reason.QUEUE_BLOCKED, UNQUEUED, NAME_A_QUEUE))
         workload = current(self.workloads_of(jobset.uid)) if jobset.uid else None
         name = workload.cluster_queue if workload is not None else ""
         name = name or self.cluster_queue_of((jobset.namespace, jobset.queue))
@@ -293,7 +309,7 @@ class Queues:
             podsets=len(jobset.replicated_jobs),
             podset_limit=self.podset_limit,
             frameworks=configuration.frameworks if configuration.known else None,
-            managed=configuration.manages(self.labels(jobset.namespace)),
+            managed=configuration.manages(self.labels(jobset.namespace), jobset.namespace),
             missing_priority_class=missing,
             made=jobset.created if kept else "",
         )

@@ -19,6 +19,7 @@ from gangctl.errors import InputError
 from gangctl.fit.clusterstate import KnownNodes, Outlook, Snapshot
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.gang.requests import as_integers, pod_requests
+from gangctl.kueue.blocked import NAMESPACE_NAME
 from gangctl.kueue.names import API_VERSION, GROUP, VERSION
 from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
 from gangctl.kueue.reading import read_expected
@@ -145,7 +146,9 @@ class Stock(Queues):
         elif (group, kind) == ("", "Namespace"):
             labels = object_at(raw, "metadata").get("labels")
             texts = labels.items() if isinstance(labels, dict) else ()
-            self.namespaces.put(("", key_of(raw)[2]), Entry("", "", {str(key): str(value) for key, value in texts}))
+            name = key_of(raw)[2]
+            known = {NAMESPACE_NAME: name} | {str(key): str(value) for key, value in texts}
+            self.namespaces.put(("", name), Entry("", "", known))
         elif (group, kind) == (JOBSETS.group, JOBSETS.kind):
             expected = read_expected(raw)
             if expected is not None:
@@ -161,6 +164,12 @@ class Stock(Queues):
         else:
             return False
         return True
+
+    def note_files_end(self) -> None:
+        """Files are complete, except kinds that they do not contain at all."""
+        for resource, kind in kinds.CLASSES.items():
+            if not self.snapshot.has_any(kind):
+                self.note_unread(resource, f"{resource.kind}es (the files have none)")
 
     def take_runtime_classes(self, classes: list[Object]) -> None:
         """Set all RuntimeClasses."""

@@ -172,6 +172,8 @@ class Snapshot:
         self.topologies_known = topologies_known
         self.nodes = nodes
         self.unknown = unknown
+        self.unread: frozenset[type[object]] = frozenset()
+        """Kinds of priority classes that could not be read."""
         self._held: dict[type[object], dict[tuple[str, str], Any]] = defaultdict(dict)
         """By kind, then by namespace and name."""
         self._limit_ranges: dict[str, dict[str, Object]] = defaultdict(dict)
@@ -243,9 +245,17 @@ class Snapshot:
         """A LocalQueue, or None if it does not exist."""
         return self._all(objects.LocalQueue).get((namespace, name))
 
+    def local_queues(self, namespace: str) -> list[str]:
+        """Names of the LocalQueues of a namespace."""
+        return sorted(name for home, name in self._all(objects.LocalQueue) if home == namespace)
+
     def flavor(self, name: str) -> objects.ResourceFlavor | None:
         """A ResourceFlavor, or None if it does not exist."""
         return self._all(objects.ResourceFlavor).get(("", name))
+
+    def has_any(self, kind: type[_Kind]) -> bool:
+        """Whether any object of a kind is known."""
+        return bool(self._held.get(kind))
 
     def flavors(self) -> Sequence[objects.ResourceFlavor]:
         """All ResourceFlavors."""

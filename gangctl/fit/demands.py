@@ -7,7 +7,7 @@ defines. Source: Kueue ``pkg/scheduler/flavorassigner`` of v0.19.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -204,6 +204,28 @@ def _is_usable(
     for index, why in reasons:
         refused[index].setdefault(flavor, why)
     return not reasons
+
+
+def contradictions(
+    members: Sequence[Member], needs: Needs, flavors: Sequence[str], known: Callable[[str], ResourceFlavor | None]
+) -> Iterator[str]:
+    """Node labels with two values: Kueue writes those of all flavors of a pod, in any order, into one nodeSelector.
+
+    ``flavors`` are those of the demands.
+    """
+    for index, member in enumerate(members):
+        written: dict[str, tuple[str, str]] = {}
+        for owners, demand, name in zip(needs.owners, needs.demands, flavors, strict=True):
+            if index not in owners or not any(member.requests.get(resource) for resource in demand.amounts):
+                continue
+            flavor = known(name)
+            for label, value in flavor.node_labels.items() if flavor is not None else ():
+                first, other = written.setdefault(label, (value, name))
+                if first != value:
+                    yield (
+                        f'which nodes "{member.podset.name}" gets: its flavors "{other}" and "{name}" have {first} and '
+                        f"{value} in nodeLabels[{label}], and Kueue writes either"
+                    )
 
 
 def groups(members: Iterable[Member]) -> list[list[Member]]:

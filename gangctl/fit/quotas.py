@@ -227,6 +227,15 @@ class Quotas:
             return ()
         return tuple(sorted(each.name for each in node.above()[-1].below() if each.is_queue))
 
+    def orchestrator(self, queue: str) -> str:
+        """What computes quota that a ClusterQueue can use (Dynamic Quota Orchestration), empty if nothing does."""
+        node = self._queue_nodes.get(queue)
+        held: list[ClusterQueue | Cohort | None] = [
+            self._queues.get(each.name) if each.is_queue else self._cohorts.get(each.name)
+            for each in (node.above()[-1].below() if node is not None else ())
+        ]
+        return next((each.orchestrator for each in held if each is not None and each.orchestrator), "")
+
     def node(self, queue: str) -> Node | None:
         """A ClusterQueue in the tree of quotas; None if there is none of this name."""
         return self._queue_nodes.get(queue)

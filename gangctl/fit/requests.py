@@ -94,6 +94,17 @@ def malformed_topology(podsets: Sequence[PodSet]) -> list[str]:
     return found + [problem for members in groups.values() for problem in group_problems(members)]
 
 
+def remainders(podsets: Iterable[PodSet]) -> Iterator[str]:
+    """Pods that get no domain: Kueue places whole slices, and the topology gate of the others stays."""
+    for podset in podsets:
+        size = podset.topology.layers[0].size if podset.topology is not None and podset.topology.layers else 1
+        if rest := podset.pods % size:
+            yield (
+                f'how {rest} of {podset.pods} pods of "{podset.name}" start: Kueue gives domains to whole slices of '
+                f"{size}; ask for a multiple of it"
+            )
+
+
 CONTAINER: Final = "Container"
 POD: Final = "Pod"
 
@@ -268,7 +279,8 @@ class _Counting:
     def look_for_devices(self, found: Requests) -> None:
         """Kueue counts devices of claims by mappings that gangctl does not support."""
         if self.podset.pod_spec.get("resourceClaims"):
-            self.unknown.append(f"{self.name} claims devices (resourceClaims), which are not counted here")
+            detail = "Kueue counts by resources.deviceClassMappings of its configuration, and gangctl does not"
+            self.unknown.append(f"the devices that {self.name} claims (resourceClaims), which {detail}")
         elif self.surroundings.configuration.dra and any("/" in name for name in found):
             self.unknown.append("Kueue may count extended resources as devices (deviceClassMappings)")
 

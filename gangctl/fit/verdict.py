@@ -7,34 +7,34 @@ nothing at present, or if Kueue's assignment of flavors misses an existing choic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import QUEUE_PRIORITY
-from gangctl.api.objects import within
 from gangctl.errors import one_line
 from gangctl.fit import explain, preemption, report
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import FitRequest, Snapshot
-from gangctl.fit.demands import Member, Needs, needs_of, refusals, with_pods
+from gangctl.fit.conditions import Conditions
+from gangctl.fit.demands import Member, Needs, contradictions, needs_of, refusals, with_pods
 from gangctl.fit.placing import Placing
 from gangctl.fit.preemption import Preemption, as_it_is, decide, lacking, when_empty
 from gangctl.fit.quotas import Capacity, by_resource, capacity_of, with_lending_limits
-from gangctl.fit.requests import PodSet, malformed_topology, podsets_of, requests_of
+from gangctl.fit.requests import PodSet, malformed_topology, podsets_of, remainders, requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Estimate
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.blocked import JOBSET_FRAMEWORK, blocked, unresolved
+from gangctl.kueue.blocked import blocked, unresolved
 from gangctl.kueue.consistency import FEWEST_PODSETS
-from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE
+from gangctl.kueue.names import DEFAULT_QUEUE
 from gangctl.kueue.objects import ELSEWHERE, Amounts, ClusterQueue, QueuedWorkload
 from gangctl.kueue.queues import MOST_PODSETS, queued_at
 
 __all__ = ["FitRequest", "fit"]
 _MOST_HOLDERS: Final = 50
+_BY_QUOTAS: Final = frozenset({"NeverExceedsQuota", "NeverUndeclaredResource", "NeverNoFlavor"})
 _PODSETS: Final = f"how many podsets this Kueue takes ({FEWEST_PODSETS} to {MOST_PODSETS} by version)"
 
 
@@ -45,12 +45,17 @@ class _Case:
     request: FitRequest
     cluster: Snapshot
     jobset: JobSet
+    conditions: Conditions
     queue: str
     cluster_queue: str = ""
     blocked: str = ""
+    missing: str = ""
     strict: bool = False
     preemptions: int = 0
     unknown: list[str] = field(default_factory=list)
+    """What could change a ``never``, too."""
+    elsewhere: list[str] = field(default_factory=list)
+    """What of it is about the clusters of MultiKueue: the verdict is that of the queue."""
     members: Sequence[Member] = ()
     needs: Needs | None = None
     capacity: Capacity | None = None
@@ -63,7 +68,10 @@ class _Case:
     def answer(
         self, verdict: report.Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
     ) -> report.FitReport:
-        """The report."""
+        """The report; it does not say ``fits`` where something that decides is not known."""
+        assumed = {self.cluster.configuration.unreadable, *self.elsewhere}
+        if verdict == "fits" and not assumed.issuperset(self.not_known):
+            verdict, reason = "unknown", "Unknown"
         words = one_line(message + (explain.BLOCKS if blocking else ""))
         sentence = words[:1].upper() + words[1:] + "."
         return {
@@ -88,8 +96,13 @@ class _Case:
             "holders": self.holders,
             "preempts": self.preempts,
             "starts": self.starts,
-            "unknown": self.unknown,
+            "unknown": self.not_known,
         }
+
+    @property
+    def not_known(self) -> list[str]:
+        """What could change a verdict."""
+        return [*self.unknown, *self.conditions.doubts]
 
     def never(self, reason: str, message: str, *, blocking: bool = True, by_podsets: bool = False) -> report.FitReport:
         """``never``, unless an unknown fact could change that; the limit of podsets makes no room."""
@@ -98,6 +111,9 @@ class _Case:
         if self.unknown:
             words = f"as far as is known it can never be admitted: {message}; but not known: {'; '.join(self.unknown)}"
             return self.answer("unknown", "Unknown", words)
+        if reason in _BY_QUOTAS and (orchestrator := self.cluster.quotas.orchestrator(self.cluster_queue)):
+            words = f"by the quotas that {orchestrator} gives now it is not admitted: {message}; they may change"
+            return self.answer("not-now", "WaitsForQuota", words, blocking=blocking and self.strict)
         where = f' by ClusterQueue "{self.cluster_queue}"' if self.cluster_queue else ""
         return self.answer(
             "never", reason, f"it can never be admitted{where}: {message}", blocking=blocking and self.strict
@@ -149,18 +165,20 @@ def fit(
     ``budget`` and ``preemptions`` bound the steps of the search for flavors and of the search for preemption.
     """
     jobset = request.read()
-    case = _Case(request, cluster, jobset, request.queue)
-    abandoned = _abandoned(case)
+    case = _Case(request, cluster, jobset, Conditions(request, jobset, cluster), request.queue)
+    abandoned = case.conditions.abandoned()
     may_default = request.new and not case.queue and not abandoned
     if may_default and cluster.local_queue(request.namespace, DEFAULT_QUEUE) is not None:
         case.queue = DEFAULT_QUEUE
-    outside = _outside(case)
-    if outside:
-        return case.answer("fits", "NotQueued", outside)
-    if abandoned:
-        case.blocked = abandoned
-        return case.answer("not-now", "QueueBlocked", abandoned)
-    case.unknown = list(dict.fromkeys(_unknown(case)))
+    held = abandoned if case.queue else case.conditions.held_without_queue()
+    outside = case.conditions.outside(case.queue)
+    if outside and (case.queue or not held):
+        return case.answer("fits", "NotQueued", outside + _unsure(case))
+    if held:
+        case.blocked = held
+        return case.answer("not-now", "QueueBlocked", held)
+    case.elsewhere += case.conditions.elsewhere()
+    case.unknown = list(dict.fromkeys([*cluster.unknown(), *case.conditions.unread(), *case.elsewhere]))
     local = cluster.local_queue(request.namespace, case.queue)
     queue = cluster.quotas.queue(local.cluster_queue) if local is not None else None
     case.cluster_queue = local.cluster_queue if local is not None else ""
@@ -175,39 +193,13 @@ def fit(
     if not case.unknown and (inactive := unresolved(queue, cluster.check, cluster.flavor, topologies)):
         case.blocked = inactive.message
         return case.answer("not-now", "QueueBlocked", case.blocked)
+    case.missing = case.conditions.missing(queue)
     case.strict = queue.strategy == "StrictFIFO"
     if dispatcher := cluster.dispatcher(queue):
-        case.unknown.append(f'what the clusters have to which MultiKueue (AdmissionCheck "{dispatcher}") sends it')
+        case.elsewhere.append(f'what the clusters have to which MultiKueue (AdmissionCheck "{dispatcher}") sends it')
+        case.unknown.append(case.elsewhere[-1])
     case.preemptions = preemptions
     return _in_queue(case, queue, budget)
-
-
-def _outside(case: _Case) -> str:
-    """Why no queue delays the JobSet; empty if one does."""
-    if not case.cluster.queued:
-        return "there is no Kueue in this cluster: no quota holds it back"
-    if not case.queue:
-        return "it names no queue: no quota holds it back"
-    configuration = case.cluster.configuration
-    if configuration.known and JOBSET_FRAMEWORK not in configuration.frameworks:
-        return "Kueue does not manage JobSets here (integrations.frameworks): its queue label does nothing"
-    return ""
-
-
-def _abandoned(case: _Case) -> str:
-    """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
-    if case.cluster.configuration.manages(case.request.namespace_labels) is False:
-        return "Kueue suspends JobSets with a queue, and does not manage this namespace (managedJobsNamespaceSelector)"
-    return ""
-
-
-def _unknown(case: _Case) -> Iterable[str]:
-    yield from case.cluster.unknown()
-    configuration = case.cluster.configuration
-    if not configuration.known:
-        yield configuration.unreadable or "Kueue's configuration"
-    if case.jobset.managed_by == MULTIKUEUE:
-        yield "what the clusters have on which MultiKueue runs it"
 
 
 def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> report.FitReport:
@@ -226,6 +218,8 @@ def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> report.FitReport
     if malformed:
         # Kueue's webhook rejects the JobSet.
         return case.never("NeverMisconfigured", "; ".join(malformed), blocking=False)
+    if case.cluster.topology_aware(queue):
+        case.conditions.doubts += remainders(podsets)
     problems = _count(case, podsets, queue)
     if problems:
         return case.never("NeverMisconfigured", "; ".join(problems))
@@ -290,6 +284,9 @@ def _when(
     case: _Case, gang: explain.Gang, placing: Placing, empty: Sequence[tuple[Step, ...] | None], *, budget: int
 ) -> report.FitReport:
     """The verdict on a gang that can fit; ``empty`` are Kueue's tries with nothing in use."""
+    if case.missing:
+        case.blocked = case.missing
+        return case.answer("not-now", "QueueBlocked", case.missing)
     late, first = empty[0] is None, next((steps for steps in empty if steps is not None), None)
     demands, queue = gang.needs.demands, gang.queue
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
@@ -298,6 +295,8 @@ def _when(
     if now.fits:
         case.steps, case.domains = now.steps or (), list(now.placed.domains)
         case.unknown += placing.unknown()
+        flavors = [step.flavor for step in case.steps]
+        case.conditions.doubts += contradictions(gang.members, gang.needs, flavors, case.cluster.flavor)
     if (now.fits or now.preempted) and (behind := _behind(case, gang, simulation.preemptor, fits=now.fits)) is not None:
         return behind
     if now.fits:
@@ -356,7 +355,7 @@ def _starts(case: _Case, gang: explain.Gang, preemptor: Preemptor, short: dict[P
 
 def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
     configuration = case.cluster.configuration
-    priority, workload = _priority(case), case.request.workload
+    priority, workload = case.conditions.priority(), case.request.workload
     return Preemptor(
         queue,
         LOWEST if priority is None else priority,
@@ -371,7 +370,7 @@ def _unsure_of_preemption(case: _Case, simulation: Preemption) -> str:
     queue = simulation.preemptor.queue
     if simulation.exhausted:
         return "; whether Kueue would preempt some of the many workloads is not known"
-    if _priority(case) is None and {queue.within_queue, queue.reclaim} - {"Never", "Any"}:
+    if case.conditions.priority() is None and {queue.within_queue, queue.reclaim} - {"Never", "Any"}:
         return "; its priority is not known, so neither is whether Kueue would preempt others for it"
     return ""
 
@@ -405,16 +404,4 @@ def _holder(holder: QueuedWorkload, amounts: Amounts, reader: str | None) -> rep
 
 
 def _unsure(case: _Case) -> str:
-    return f", as far as is known; not known: {'; '.join(case.unknown)}" if case.unknown else ""
-
-
-def _priority(case: _Case) -> int | None:
-    """Priority of the Workload that Kueue creates, or has created; None if unknown."""
-    if case.request.workload is not None:
-        return case.request.workload.priority
-    name = within(case.request.jobset, "metadata", "labels").get(QUEUE_PRIORITY)
-    if isinstance(name, str) and name:
-        return case.cluster.priority(name)
-    return case.cluster.pod_priority(
-        next((rj.priority_class for rj in case.jobset.replicated_jobs if rj.priority_class), "")
-    )
+    return f", as far as is known; not known: {'; '.join(case.not_known)}" if case.not_known else ""

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from gangctl.api.labelselector import holds
+from gangctl.api.meta import QUEUE_NAME
 from gangctl.gang.reasons import Reason
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import TimeFormat, age, moment, span
@@ -40,9 +41,27 @@ class Blocked:
     message: str
 
 
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+"""The label that the API server gives to every namespace."""
+UNQUEUED: Final = "it never starts without a queue: Kueue suspends every JobSet here (manageJobsWithoutQueueName)"
+NAME_A_QUEUE: Final = f"set label {QUEUE_NAME} to a LocalQueue of its namespace"
+
+
 def selects(selector: tuple[objects.SelectorTerm, ...] | None, labels: Mapping[str, str]) -> bool:
     """Whether a namespaceSelector takes a namespace with these labels; None, an absent selector, takes none."""
     return selector is not None and all(holds(term.key, term.operator, term.values, labels) for term in selector)
+
+
+def selected(
+    selector: tuple[objects.SelectorTerm, ...] | None, labels: Mapping[str, str] | None, namespace: str
+) -> bool | None:
+    """The same of a namespace by its name; None if labels decide that are not known."""
+    if labels is not None or not selector:
+        return selects(selector, labels or {})
+    by_name = tuple(term for term in selector if namespace and term.key == NAMESPACE_NAME)
+    if not selects(by_name, {NAMESPACE_NAME: namespace}):
+        return False
+    return True if by_name == selector else None
 
 
 def blocked(
@@ -71,7 +90,7 @@ def blocked(
             Blockage.CLUSTER_QUEUE_MISSING,
             f'ClusterQueue "{local_queue.cluster_queue}" of LocalQueue "{queue_name}" does not exist; create it',
         )
-    return _queue_blocked(cluster_queue) or _namespace_blocked(cluster_queue, namespace_labels)
+    return _queue_blocked(cluster_queue) or _namespace_blocked(cluster_queue, namespace_labels, local_queue.namespace)
 
 
 def _queue_blocked(queue: objects.ClusterQueue) -> Blocked | None:
@@ -125,15 +144,15 @@ def unresolved(
     return Blocked(Blockage.CLUSTER_QUEUE_INACTIVE, f'ClusterQueue "{queue.name}" is inactive: {problem.rstrip(".")}')
 
 
-def _namespace_blocked(queue: objects.ClusterQueue, labels: Mapping[str, str] | None) -> Blocked | None:
+def _namespace_blocked(queue: objects.ClusterQueue, labels: Mapping[str, str] | None, namespace: str) -> Blocked | None:
     if queue.selector is None:
         return Blocked(
             Blockage.NAMESPACE_NOT_SELECTED,
             f'ClusterQueue "{queue.name}" selects no namespace: it has no namespaceSelector; {{}} selects all',
         )
-    if labels is None or selects(queue.selector, labels):
+    unmet = ", ".join(_shown(term) for term in queue.selector if selected((term,), labels, namespace) is False)
+    if not unmet:
         return None
-    unmet = ", ".join(_shown(term) for term in queue.selector if not selects((term,), labels))
     return Blocked(
         Blockage.NAMESPACE_NOT_SELECTED,
         f'the namespaceSelector of ClusterQueue "{queue.name}" does not match the labels of the namespace: {unmet}',

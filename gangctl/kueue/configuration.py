@@ -16,7 +16,7 @@ from gangctl.api.documents import Document, parse_documents
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError, one_line, shown
 from gangctl.kueue.amounts import read_quantity
-from gangctl.kueue.blocked import selects
+from gangctl.kueue.blocked import JOBSET_FRAMEWORK, selected
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import SelectorTerm
 from gangctl.kueue.reading import read_selector
@@ -65,6 +65,8 @@ class KueueConfiguration:
     quota_check: Literal["", "IgnoreUndeclared"] = ""
     managed_namespaces: tuple[SelectorTerm, ...] | None = _all_but("kube-system", KUEUE_NAMESPACE)
     """None if unknown."""
+    unqueued: bool = False
+    """``manageJobsWithoutQueueName``: Kueue suspends what names no queue, too."""
     wait_for_pods_ready: PodsReady = PodsReady()
     frameworks: tuple[str, ...] = ("batch/job",)
     dra: bool = False
@@ -74,10 +76,16 @@ class KueueConfiguration:
     gates: Mapping[str, bool] = field(default_factory=dict)
     """``featureGates`` in the file; flags of the process may set others."""
 
-    def manages(self, labels: Mapping[str, str] | None) -> bool | None:
+    def manages(self, labels: Mapping[str, str] | None, namespace: str) -> bool | None:
         """Whether Kueue manages JobSets in a namespace with these labels; None if that is not known."""
         selector = self.managed_namespaces
-        return None if selector is None or labels is None else selects(selector, labels)
+        return None if selector is None else selected(selector, labels, namespace)
+
+    def suspends_unqueued(self, labels: Mapping[str, str] | None, namespace: str) -> bool | None:
+        """Whether it suspends JobSets without a queue there; None if that is not known."""
+        if not self.known or not self.unqueued or JOBSET_FRAMEWORK not in self.frameworks:
+            return False
+        return self.manages(labels, namespace)
 
     def gate(self, name: str, *, default: bool) -> bool:
         """Whether the file enables a feature."""
@@ -123,6 +131,7 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
         transformations=tuple(_transformation(each) for each in _entries(resources, "transformations")),
         quota_check="IgnoreUndeclared" if strategy == "IgnoreUndeclared" else "",
         managed_namespaces=selector,
+        unqueued=raw.get("manageJobsWithoutQueueName") is True,
         wait_for_pods_ready=_pods_ready(raw, gates),
         frameworks=_texts(_section(raw, "integrations"), "frameworks", "integrations.") or ("batch/job",),
         dra=bool(_entries(resources, "deviceClassMappings")),

@@ -42,6 +42,9 @@ KUEUE_NAMESPACE: Final = "kueue-system"
 DEFAULT_QUEUE: Final = "default"
 """LocalQueue that Kueue sets on a JobSet without a queue, if it exists in the namespace."""
 
+DEFAULT_CLASS: Final = "default"
+"""WorkloadPriorityClass that Kueue sets on a JobSet without one (feature gate WorkloadPriorityClassDefaulting)."""
+
 CHECK_CONTROLLER: Final = "gangctl.dev/gang-ready"
 """``spec.controllerName`` of AdmissionChecks that are gangctl's."""
 PARAMETERS_KIND: Final = "GangAdmissionParameters"

@@ -103,6 +103,8 @@ class ClusterQueue:
     active: Condition | None = None
     pending: int = 0
     deleting: bool = False
+    orchestrator: str = ""
+    """What computes the quotas of ``groups`` (Dynamic Quota Orchestration), empty where they are those of ``spec``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class Cohort:
     groups: tuple[ResourceGroup, ...] = ()
     weight: float = 1.0
     """``fairSharing.weight``"""
+    orchestrator: str = ""
+    """As of a ClusterQueue."""
 
 
 @dataclass(frozen=True, slots=True)

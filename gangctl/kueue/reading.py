@@ -131,6 +131,15 @@ def _flavor_quotas(raw: Mapping[str, Any]) -> objects.FlavorQuotas:
     return objects.FlavorQuotas(_name(raw, "name"), resources)
 
 
+def _orchestrated(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """Where the quotas are by which Kueue admits, and what computes those in ``status`` (KEP-12382)."""
+    effective = object_at(raw, "status").get("effectiveQuotas")
+    if not isinstance(effective, dict):
+        return object_at(raw, "spec"), ""
+    by = object_at(effective, "orchestratorRef")
+    return effective, f'{_text(by, "kind")} "{_text(by, "name")}"'
+
+
 def _groups(spec: Mapping[str, Any]) -> tuple[objects.ResourceGroup, ...]:
     return tuple(
         objects.ResourceGroup(
@@ -152,10 +161,11 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
     spec, status = object_at(raw, "spec"), object_at(raw, "status")
     fungibility, preemption = object_at(spec, "flavorFungibility"), object_at(spec, "preemption")
     borrowing = object_at(preemption, "borrowWithinCohort")
+    quotas, orchestrator = _orchestrated(raw)
     return objects.ClusterQueue(
         name=_name(metadata, "name"),
         cohort=_name(spec, "cohortName"),
-        groups=_groups(spec),
+        groups=_groups(quotas),
         selector=read_selector(spec.get("namespaceSelector")),
         strategy="StrictFIFO" if spec.get("queueingStrategy") == "StrictFIFO" else "BestEffortFIFO",
         stop_policy=_stop_policy(spec),
@@ -176,6 +186,7 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
         active=_conditions(raw).get("Active"),
         pending=_integer(status, "pendingWorkloads"),
         deleting=bool(metadata.get("deletionTimestamp")),
+        orchestrator=orchestrator,
     )
 
 
@@ -183,7 +194,9 @@ def read_cohort(raw: Mapping[str, Any]) -> objects.Cohort:
     """The projection of a Cohort; InputError when it has no name."""
     metadata = _metadata(raw, "Cohort")
     spec = object_at(raw, "spec")
-    return objects.Cohort(_name(metadata, "name"), _name(spec, "parentName"), _groups(spec), _weight(spec))
+    quotas, orchestrator = _orchestrated(raw)
+    name, parent = _name(metadata, "name"), _name(spec, "parentName")
+    return objects.Cohort(name, parent, _groups(quotas), _weight(spec), orchestrator)
 
 
 def read_local_queue(raw: Mapping[str, Any]) -> objects.LocalQueue:

@@ -27,7 +27,7 @@ class GangPhase(StrEnum):
         phase.sentence = sentence
         return phase
 
-    SUSPENDED = "Suspended", "A user suspended the JobSet, and no queue will start it."
+    SUSPENDED = "Suspended", "The JobSet is suspended, and no queue will start it."
     QUEUED = "Queued", "It waits in a queue of Kueue."
     GATED = "Gated", "It is held back: by a gate on the JobSet, or by scheduling gates on its pods."
     PENDING = "Pending", "It is there, and nothing has been made for it in this cluster yet."

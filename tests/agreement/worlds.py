@@ -43,6 +43,8 @@ def world(random: Random) -> World:
     objects += _queues(random)
     if random.random() < 0.5:
         objects.append(kueue("WorkloadPriorityClass", "high", value=9))
+    # Files without any class do not say that there is none.
+    objects.append(kueue("WorkloadPriorityClass", "low", value=1))
     for number in range(random.randint(1, 4)):
         objects += _gang(random, f"gang-{number}", random.choice("ttu"))
     if random.random() < 0.7:

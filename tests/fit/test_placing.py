@@ -212,7 +212,7 @@ class TestChecks:
     def test_nodes_here_do_not_decide_if_others_follow(self, controller: str, unknown: str) -> None:
         held = [queue(checks=(CheckUse("c"),)), AdmissionCheck("c", controller)]
         report = fit(gang(asking(9)), cluster(*held))
-        assert gist(report) == FITS
+        assert report["verdict"] == ("fits" if controller == MULTIKUEUE else "unknown")
         assert unknown in "; ".join(report["unknown"])
         assert report["domains"] == []
 

@@ -249,7 +249,8 @@ class TestConfiguration:
 class TestDevices:
     def test_device_claims_are_reported_as_unknown(self) -> None:
         counted = count(containers=[container({"cpu": 1})], resourceClaims=[{"name": "gpu"}])
-        assert counted.unknown == ('replicated job "w" claims devices (resourceClaims), which are not counted here',)
+        (unknown,) = counted.unknown
+        assert unknown.startswith('the devices that replicated job "w" claims (resourceClaims), which Kueue counts by ')
 
     def test_extended_resources_are_unknown_if_device_classes_are_mapped(self) -> None:
         surroundings = configured(dra=True)

@@ -103,9 +103,17 @@ class TestBlocked:
             assert words in report["blocked"]
             assert words in report["message"]
 
-    def test_unknown_namespace_labels_do_not_block(self) -> None:
+    def test_unknown_namespace_labels_neither_block_nor_fit(self) -> None:
         ask_unlabelled = FitRequest(jobset("js", cpu(1)), NAMESPACE, None, QUEUE)
-        assert gist(fit(ask_unlabelled, known(queue(selector=(self.NOBODY,))))) == ("fits", "Fits")
+        report = fit(ask_unlabelled, known(queue(selector=(self.NOBODY,))))
+        assert gist(report) == ("unknown", "Unknown")
+        assert f"kubectl get namespace {NAMESPACE} -o yaml" in report["message"]
+
+    @pytest.mark.parametrize(("values", "verdict"), [((NAMESPACE,), "fits"), (("other",), "not-now")])
+    def test_the_name_of_a_namespace_is_known_without_its_labels(self, values: tuple[str, ...], verdict: str) -> None:
+        by_name = SelectorTerm("kubernetes.io/metadata.name", "In", values)
+        asked = FitRequest(jobset("js", cpu(1)), NAMESPACE, None, QUEUE)
+        assert fit(asked, known(queue(selector=(by_name,))))["verdict"] == verdict
 
 
 class TestMisconfigured:

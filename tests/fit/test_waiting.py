@@ -43,7 +43,7 @@ class TestNotNow:
         ]
         assert '8 cpu in flavor "f1" short now, in use by "team/big"' in report["message"]
 
-    @pytest.mark.parametrize(("own", "reason"), [(3, "WaitsForQuota"), (4, "NeedsPreemption"), (None, "WaitsForQuota")])
+    @pytest.mark.parametrize(("own", "reason"), [(3, "WaitsForQuota"), (4, "NeedsPreemption"), (None, "QueueBlocked")])
     def test_a_gang_of_higher_priority_needs_preemption(self, own: int | None, reason: str) -> None:
         classes = [] if own is None else [PriorityClass("mine", own)]
         snapshot = known(queue(within_queue="LowerPriority"), self.FULL, *classes)
@@ -77,13 +77,20 @@ class TestNotNow:
         assert [each["name"] for each in report["holders"]] == ["w-u"]
 
     @pytest.mark.parametrize(
-        ("named", "reason"), [("high", "NeedsPreemption"), ("", "WaitsForQuota"), ("lost", "WaitsForQuota")]
+        ("named", "reason"), [("high", "NeedsPreemption"), ("", "WaitsForQuota"), ("lost", "QueueBlocked")]
     )
     def test_the_priority_of_the_pods_counts_without_one_of_kueue(self, named: str, reason: str) -> None:
         snapshot = known(queue(within_queue="LowerPriority"), self.FULL, PodPriorityClass("high", 4))
         report = ask(snapshot, pods("w", 10, {"priorityClassName": named} if named else {}, cpu="1"))
         assert gist(report) == ("not-now", reason)
-        assert ("its priority is not known" in report["message"]) is (named == "lost")
+        assert ('PriorityClass "lost" does not exist, and without it Kueue' in report["message"]) is (named == "lost")
+
+    def test_preemption_for_a_gang_of_unknown_priority_is_unknown(self) -> None:
+        """Kueue's gate for a default class is off up to 0.19, and on since 0.20."""
+        snapshot = known(queue(within_queue="LowerPriority"), self.FULL, PriorityClass("default", 9))
+        report = ask(snapshot, cpu(10))
+        assert gist(report) == ("not-now", "WaitsForQuota")
+        assert "its priority is not known" in report["message"]
 
     def test_a_waiting_jobset_has_the_priority_of_its_workload(self) -> None:
         raw, own = jobset("js", cpu(10)), holder("own", "", {}, priority=9)

@@ -102,6 +102,7 @@ class _Taking:
         state.nodes_known = len(state.nodes) > 0
         state.kueue = any(len(store) for store in (stock.cluster_queues, stock.local_queues, stock.workloads)) or None
         stock.note_presence(state.kueue)
+        stock.note_files_end()
         if not len(stock.cluster_queues):
             stock.note_unread(kinds.CLUSTER_QUEUES, "ClusterQueues (the files have none)")
         for key in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping

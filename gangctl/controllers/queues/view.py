@@ -20,13 +20,11 @@ from gangctl.errors import FieldError
 from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import FitReport
 from gangctl.gang.reasons import Reason
+from gangctl.kueue.blocked import NAMESPACE_NAME
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
 from gangctl.kueue.queues import pods_ready_seconds
 from gangctl.policy.variables import unknown_fit
-
-_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
-"""The API server puts this label on every namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +214,7 @@ class QueueView(Queues):
             self._notify(Affected(namespaces=frozenset({changed["metadata"]["namespace"]})))
 
     def _on_namespace(self, old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> None:
-        name = (new or old or {}).get(_NAMESPACE_NAME, "")
+        name = (new or old or {}).get(NAMESPACE_NAME, "")
         self._notify(Affected(namespaces=frozenset({name})))
 
     def _on_configuration(self, _old: str | None, new: str | None) -> None:

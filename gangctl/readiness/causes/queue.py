@@ -61,7 +61,7 @@ def _pods(context: Context) -> int:
 def _show_queue(context: Context, facts: QueueFacts) -> Suggestion:
     """The command about its LocalQueue; gangctl's needs one that exists, and the right to read ClusterQueues."""
     missing = facts.blocked is not None and facts.blocked.reason is Blockage.LOCAL_QUEUE_MISSING
-    if missing or not facts.queues_known:
+    if missing or not facts.queues_known or not facts.local_queue:
         return context.suggest(Command.LOCAL_QUEUES)
     return context.suggest(Command.QUEUE, queue=facts.local_queue)
 

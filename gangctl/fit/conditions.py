@@ -1,0 +1,118 @@
+"""What must hold before quota decides: a queue, a namespace that Kueue manages, a class of priority that exists.
+
+Source: Kueue 0.19 ``pkg/controller/jobframework``: ``WorkloadShouldBeSuspended``, ``ExtractPriority`` and
+``ValidateElasticJobAnnotation``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.meta import QUEUE_NAME
+from gangctl.api.objects import within
+from gangctl.errors import one_line
+from gangctl.fit.clusterstate import FitRequest, Snapshot
+from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
+from gangctl.kueue.names import DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
+from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass
+
+Class = tuple[type[PriorityClass | PodPriorityClass], str, int | None]
+"""Kind, name and value of a class of priority; without a value it does not exist, or is not known."""
+
+
+class Conditions:
+    """Of one JobSet; ``doubts`` are facts that are not known and that no quota makes good, each in a few words."""
+
+    def __init__(self, request: FitRequest, jobset: JobSet, cluster: Snapshot) -> None:
+        """``jobset`` is that of the request, as it was read."""
+        self._request = request
+        self._jobset = jobset
+        self._cluster = cluster
+        self._configuration = cluster.configuration
+        self._notes = within(request.jobset, "metadata", "annotations")
+        self.doubts: list[str] = []
+
+    def outside(self, queue: str) -> str:
+        """Why no queue delays the JobSet; empty if one does."""
+        if not self._cluster.queued:
+            return "there is no Kueue in this cluster: no quota holds it back"
+        if not queue:
+            hint = f"; Kueue does not read annotation {QUEUE_NAME}: write it as a label"
+            return f"it names no queue: no quota holds it back{hint if QUEUE_NAME in self._notes else ''}"
+        if self._configuration.known and JOBSET_FRAMEWORK not in self._configuration.frameworks:
+            return "Kueue does not manage JobSets here (integrations.frameworks): its queue label does nothing"
+        return ""
+
+    def abandoned(self) -> str:
+        """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
+        if self._configuration.manages(self._request.namespace_labels, self._request.namespace) is not False:
+            return ""
+        return "Kueue suspends JobSets with a queue, and does not manage this namespace (managedJobsNamespaceSelector)"
+
+    def held_without_queue(self) -> str:
+        """Why Kueue suspends a JobSet that names no queue; empty if it does not."""
+        namespace, cluster = self._request.namespace, self._cluster
+        held = cluster.queued and self._configuration.suspends_unqueued(self._request.namespace_labels, namespace)
+        if held is None:
+            self.doubts.append(self._takes("Kueue manages (managedJobsNamespaceSelector, manageJobsWithoutQueueName)"))
+        elif held and self._jobset.owned:
+            self.doubts.append("whether Kueue manages the object that controls it; if not, it never starts")
+        elif held:
+            names = ", ".join(map(one_line, cluster.local_queues(namespace)))
+            return f"{UNQUEUED}; {NAME_A_QUEUE}" + (f": {names}" if names else ", which has none yet")
+        return ""
+
+    def elsewhere(self) -> Iterator[str]:
+        """What only the clusters of MultiKueue know, if it runs there."""
+        if self._jobset.managed_by == MULTIKUEUE:
+            yield "what the clusters have on which MultiKueue runs it"
+
+    def unread(self) -> Iterator[str]:
+        """Kueue's configuration, if it is not known."""
+        if not self._configuration.known:
+            yield self._configuration.unreadable
+
+    def missing(self, queue: ClusterQueue) -> str:
+        """What does not exist and Kueue needs for its Workload, in an open queue."""
+        configuration = self._configuration
+        managed = configuration.manages(self._request.namespace_labels, self._request.namespace)
+        if managed is None and configuration.known:
+            self.doubts.append(self._takes("managedJobsNamespaceSelector of Kueue's configuration takes"))
+        if self._notes.get(ELASTIC_JOB) == "true" and configuration.gate("ElasticJobsViaWorkloadSlices", default=True):
+            detail = f"annotation {ELASTIC_JOB} on a JobSet, as 0.18 and newer do; remove it"
+            self.doubts.append(f"whether this Kueue refuses {detail}")
+        if selected(queue.selector, self._request.namespace_labels, self._request.namespace) is None:
+            self.doubts.append(self._takes(f'the namespaceSelector of ClusterQueue "{queue.name}" takes'))
+        kind, name, value = self._class()
+        if self._request.workload is not None or value is not None or not name or name.startswith("system-"):
+            return ""
+        title = f'{"WorkloadPriorityClass" if kind is PriorityClass else "PriorityClass"} "{one_line(name)}"'
+        if kind in self._cluster.unread:
+            self.doubts.append(f"whether {title} exists, without which Kueue makes no Workload")
+            return ""
+        return f"{title} does not exist, and without it Kueue makes no Workload; create it, or name another one"
+
+    def priority(self) -> int | None:
+        """Priority of the Workload that Kueue creates, or has created; None if unknown."""
+        return self._class()[2] if self._request.workload is None else self._request.workload.priority
+
+    def _class(self) -> Class:
+        """The class that its priority comes from."""
+        if name := self._jobset.priority_class:
+            return PriorityClass, name, self._cluster.priority(name)
+        name = next((rj.priority_class for rj in self._jobset.replicated_jobs if rj.priority_class), "")
+        value = self._cluster.pod_priority(name)
+        default = self._cluster.priority(DEFAULT_CLASS) if self._request.new else None
+        defaulting = self._configuration.gates.get("WorkloadPriorityClassDefaulting")
+        if default is None or default == value or defaulting is False:
+            return PodPriorityClass, name, value
+        # Kueue has had the gate since 0.18, and it is on by default since 0.20.
+        return PriorityClass, "", default if defaulting else None
+
+    def _takes(self, selector: str) -> str:
+        namespace = one_line(self._request.namespace)
+        return (
+            f"whether {selector} namespace {namespace}: its labels, which kubectl get namespace {namespace} -o yaml "
+            "prints"
+        )
