@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.objects import Key
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import full_name, note
 from gangctl.cli.output import Section, Table
-from gangctl.cluster.stock import PlacedPod, Stock, in_use
+from gangctl.cluster.stock import Stock
 from gangctl.fit import verdict
-from gangctl.fit.admitted import with_pods
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
+from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import (
     DispatchedFit,
     DomainReport,
@@ -28,6 +30,7 @@ from gangctl.fit.report import (
     WorkerFit,
     figure,
 )
+from gangctl.fit.scheduling import Neighbours
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import DAY, HOUR, MINUTE, UNLIMITED, age, span
@@ -38,9 +41,15 @@ from gangctl.kueue.states import status_of
 
 def onto_nodes(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool]) -> FitReport:
     """Whether the nodes can hold a JobSet; some pods are ignored."""
-    used = None if stock.pods is None else in_use(stock.pods, without)
     surroundings = stock.snapshot.surroundings(request.namespace)
-    return node_fit(request, stock.nodes, surroundings, used=used)
+    key = request.namespace, request.read().name
+    return node_fit(request, stock.nodes, surroundings, neighbours_of(stock, key, without))
+
+
+def neighbours_of(stock: Stock, key: Key, without: Callable[[PlacedPod], bool] = lambda _: False) -> Neighbours:
+    """What is on the nodes, but some pods, for a JobSet."""
+    pods = None if stock.pods is None else [pod for pod in stock.pods if not without(pod)]
+    return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), stock.admitted.get(key, {}))
 
 
 def needs_domain(raw: Mapping[str, Any]) -> bool:
@@ -72,7 +81,9 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
     decisive = queued["verdict"] == "fits" or nodes["reason"] == "NeedsNodes"
     if nodes["verdict"] == "not-now" and decisive:
         queued = {**queued, "verdict": "not-now", "reason": nodes["reason"]}
-    return {**queued, "message": message, "unknown": unknown}
+    if nodes["verdict"] == "unknown" and queued["verdict"] == "fits":
+        queued = {**queued, "verdict": "unknown", "reason": "Unknown"}
+    return {**queued, "message": message, "unknown": unknown, "notLookedAt": nodes["notLookedAt"]}
 
 
 def without_nodes(report: FitReport) -> FitReport:
@@ -174,9 +185,7 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
         report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))
     by_nodes = needs_domain(subject.raw)
     if fixed_nodes or (by_nodes and stock.nodes_known):
-        pods = stock.unplaced.get((subject.namespace, subject.name), []) if subject.uid else []
-        made = with_pods(subject.raw, pods) or subject.raw
-        nodes = onto_nodes(replace(request, jobset=made), stock, subject.has)
+        nodes = onto_nodes(request, stock, subject.has)
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     elif by_nodes:
         report = without_nodes(report)

@@ -2,70 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from gangctl.api.emit import to_yaml
-from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Key, Object, kind_of, object_at
+from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.api.objects import Key, Object, kind_of, object_at, text_at
 from gangctl.api.store import Entry
 from gangctl.client.resources import JOBSETS
 from gangctl.cluster import kinds
 from gangctl.cluster.queues import Queues
 from gangctl.errors import InputError
+from gangctl.fit.admitted import differ
 from gangctl.fit.clusterstate import KnownNodes, Outlook, Snapshot
 from gangctl.fit.floor import NodeShape, read_node
-from gangctl.gang.requests import as_integers, pod_requests
+from gangctl.fit.placedpods import ENDED, PlacedPod, in_use, placed_pods
 from gangctl.kueue.blocked import NAMESPACE_NAME
 from gangctl.kueue.names import API_VERSION, GROUP, VERSION
-from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
 from gangctl.kueue.reading import read_expected
-from gangctl.kueue.topology import REQUESTS
-from gangctl.readiness.membership import FINISHED
 
 CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedPod:
-    """Requests of a pod on its node; ``jobset`` is the name of its JobSet, or empty.
-
-    ``in_topology`` is a pod that Kueue placed: its usage is also in its Workload.
-    """
-
-    namespace: str
-    jobset: str
-    node: str
-    requests: Amounts
-    in_topology: bool
-
-
-def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
-    """The pod, if it uses capacity of a node. Invalid requests count as 0."""
-    metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
-    node = spec.get("nodeName")
-    if isinstance(node, str) and node and str(status.get("phase")) not in FINISHED:
-        requests = as_integers(pod_requests(spec)[0])
-        labels = object_at(metadata, "labels")
-        yield PlacedPod(
-            str(metadata.get("namespace") or ""),
-            str(labels.get(JOBSET_NAME) or ""),
-            node,
-            requests,
-            not REQUESTS.isdisjoint(object_at(metadata, "annotations")),
-        )
-
-
-def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> dict[str, Amounts]:
-    """Requests on each node, by its name, except some pods."""
-    used: dict[str, Counter[str]] = {}
-    for pod in pods:
-        if not without(pod):
-            used.setdefault(pod.node, Counter()).update({**pod.requests, PODS: 1})
-    return dict(used)
 
 
 def key_of(raw: Object) -> tuple[str, str, str]:
@@ -79,16 +37,6 @@ def key_of(raw: Object) -> tuple[str, str, str]:
     )
 
 
-def _waiting_member(raw: Object) -> Key | None:
-    """The JobSet of a pod that waits for a node; None for others, and for one whose scheduling gates hold it."""
-    metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
-    jobset = object_at(metadata, "labels").get(JOBSET_NAME)
-    over = metadata.get("deletionTimestamp") or str(status.get("phase")) in FINISHED
-    if not jobset or over or spec.get("nodeName") or spec.get("schedulingGates"):
-        return None
-    return str(metadata.get("namespace") or ""), str(jobset)
-
-
 class Stock(Queues):
     """All objects that were read, once."""
 
@@ -99,8 +47,6 @@ class Stock(Queues):
         self.nodes_known = False
         self.pods: list[PlacedPod] | None = None
         """Pods that are on nodes and have not ended; None if unknown."""
-        self.unplaced: dict[Key, list[Object]] = {}
-        """Pods of JobSets that wait for a node, by namespace and name of the JobSet."""
         self.expected: dict[tuple[str, str], float] = {}
         """Durations that JobSets declare, in seconds, by namespace and name."""
         self.raw: dict[tuple[str, str, str], Object] = {}
@@ -112,6 +58,12 @@ class Stock(Queues):
         """Whether Workloads are of some namespaces only: usage of others is not counted."""
         self.runtime_classes: list[Object] | None = None
         """None if unknown."""
+        self.admitted: dict[Key, dict[str, Object]] = {}
+        """A pod of each replicated job, without its status, by namespace and name of the JobSet."""
+        self.varied: set[Key] = set()
+        """JobSets of which pods of one replicated job that wait for a node are not alike."""
+        self._volumes: dict[str, Object] = {}
+        self._claims: dict[tuple[str, str], str] = {}
 
     def take_raw(self, raw: Object) -> bool:
         """Store an object of a relevant kind; InputError if it has no name, or is of another version of Kueue's API."""
@@ -159,8 +111,11 @@ class Stock(Queues):
         elif (group, kind) == ("", "Pod"):
             self.pods = self.pods or []
             self.pods += placed_pods(raw)
-            if owner := _waiting_member(raw):
-                self.unplaced.setdefault(owner, []).append(raw)
+            self._take_template(raw)
+        elif (group, kind) == ("", "PersistentVolume"):
+            self._volumes[key_of(raw)[2]] = raw
+        elif (group, kind) == ("", "PersistentVolumeClaim"):
+            self._claims[key_of(raw)[1:]] = text_at(object_at(raw, "spec"), "volumeName")
         else:
             return False
         return True
@@ -175,6 +130,24 @@ class Stock(Queues):
         """Set all RuntimeClasses."""
         self.runtime_classes = classes
         self.snapshot.take_runtime_classes(classes)
+
+    def _take_template(self, pod: Object) -> None:
+        """Keep one pod of a replicated job, the first that has no node."""
+        metadata, spec = object_at(pod, "metadata"), object_at(pod, "spec")
+        name, entry = (text_at(object_at(metadata, "labels"), key) for key in (JOBSET_NAME, REPLICATED_JOB_NAME))
+        if not name or metadata.get("deletionTimestamp") or text_at(object_at(pod, "status"), "phase") in ENDED:
+            return
+        key = text_at(metadata, "namespace"), name
+        kept = self.admitted.setdefault(key, {})
+        first = kept.get(entry)
+        if first is None or (object_at(first, "spec").get("nodeName") and not spec.get("nodeName")):
+            kept[entry] = {"metadata": metadata, "spec": spec}
+        elif not spec.get("nodeName") and differ(object_at(first, "spec"), spec):
+            self.varied.add(key)
+
+    def volume(self, namespace: str, claim: str) -> Object | None:
+        """The volume to which a claim is bound; None if that is not known."""
+        return self._volumes.get(self._claims.get((namespace, claim), ""))
 
     def live_workloads(self) -> list[QueuedWorkload]:
         """Kueue's Workloads that have not finished."""
@@ -213,5 +186,5 @@ class Stock(Queues):
             return KnownNodes(self.nodes, in_use(others, without))
         count = len(self.nodes), len(self.pods)
         if count not in self._known_nodes:
-            self._known_nodes = {count: KnownNodes(self.nodes, in_use(others, lambda _: False))}
+            self._known_nodes = {count: KnownNodes(self.nodes, in_use(others))}
         return self._known_nodes[count]

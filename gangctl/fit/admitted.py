@@ -1,4 +1,4 @@
-"""A JobSet with the pods that were made of its templates: it is they that the scheduler places.
+"""Pods as they were made of the templates of a JobSet: it is they that the scheduler places.
 
 Between a template and a pod are JobSet, Kueue, the Job controller, and admission with its plugins and webhooks: they
 add tolerations, containers and selectors (``ExtendedResourceToleration``, ``LimitRanger``, ``RuntimeClass``).
@@ -6,11 +6,10 @@ add tolerations, containers and selectors (``ExtendedResourceToleration``, ``Lim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.meta import REPLICATED_JOB_NAME
 from gangctl.api.objects import Object, object_at, objects, objects_at
 from gangctl.gang.desired import listed
 from gangctl.gang.requests import Requests, read_list
@@ -25,56 +24,28 @@ _OF_THE_NODE: Final = "node.kubernetes.io/"
 _SYSTEM: Final = frozenset({"kube-controller-manager", "kube-scheduler", "kubelet"})
 
 
-def with_pods(jobset: Object, pods: Iterable[Object]) -> Object | None:
-    """The JobSet with the spec of a pod in place of each template that has one.
-
-    None if pods of one template differ in what decides where they may run: no template is like all of them.
-    """
-    specs = {name: [object_at(pod, "spec") for pod in own] for name, own in _by_replicated_job(pods).items()}
-    if any(_placement(spec) != _placement(own[0]) for own in specs.values() for spec in own):
-        return None
-    # What its class adds is in the pod already.
-    made = {name: {key: own[0][key] for key in own[0] if key != "runtimeClassName"} for name, own in specs.items()}
-
-    def entry(replicated_job: Object) -> Object:
-        name = str(replicated_job.get("name"))
-        if name not in made:
-            return replicated_job
-        template = object_at(replicated_job, "template")
-        job = object_at(template, "spec")
-        pod = {**object_at(job, "template"), "spec": made[name]}
-        return {**replicated_job, "template": {**template, "spec": {**job, "template": pod}}}
-
-    spec = object_at(jobset, "spec")
-    return {**jobset, "spec": {**spec, "replicatedJobs": list(map(entry, objects_at(spec, "replicatedJobs")))}}
+def differ(one: Object, other: Object) -> bool:
+    """Whether two specs of pods differ in what decides where they may run."""
+    return _placement(one) != _placement(other)
 
 
-def changes(jobset: Object, pods: Iterable[Object]) -> list[str]:
+def changes(jobset: Object, pods: Mapping[str, Object]) -> list[str]:
     """What decides where its pods may run and is not in their templates, each in a line; by whom, where that is known.
 
-    Managed fields tell who updated a pod; who changed it while it was created is nowhere.
+    ``pods`` are one of each replicated job, by its name. Managed fields tell who updated a pod; who changed it while it
+    was created is nowhere.
     """
     templates = {str(entry.get("name")): entry for entry in objects_at(object_at(jobset, "spec"), "replicatedJobs")}
     lines = []
-    for name, own in _by_replicated_job(pods).items():
+    for name, pod in sorted(pods.items()):
         job = object_at(object_at(templates.get(name, {}), "template"), "spec")
         template = object_at(object_at(job, "template"), "spec")
-        differences = list(_differences(template, object_at(own[0], "spec")))
+        differences = list(_differences(template, object_at(pod, "spec")))
         if differences:
-            who = listed(sorted(_updaters(own[0])))
+            who = listed(sorted(_updaters(pod)))
             by = f"updated by {who}" if who else "when they were created (admission, JobSet, Kueue)"
             lines.append(f'pods of "{name}" differ from their template, {by}: {"; ".join(differences)}')
     return lines
-
-
-def _by_replicated_job(pods: Iterable[Object]) -> dict[str, list[Object]]:
-    """By the name of the replicated job, each in the order of their names."""
-    ordered = sorted(pods, key=lambda pod: str(object_at(pod, "metadata").get("name")))
-    by_name: dict[str, list[Object]] = {}
-    for pod in ordered:
-        labels = object_at(object_at(pod, "metadata"), "labels")
-        by_name.setdefault(str(labels.get(REPLICATED_JOB_NAME)), []).append(pod)
-    return by_name
 
 
 def _placement(spec: Mapping[str, Any]) -> list[Any]:

@@ -1,24 +1,28 @@
 """Whether the nodes of a cluster can hold a gang, regardless of its queue.
 
-Only the shapes of nodes are considered: resources, labels, taints. Affinity between pods, ports and volumes are
-ignored, which can only overestimate capacity: ``never`` here is always correct. Nodes may be added, though, so the
-verdict is ``never`` only if the user declares the nodes fixed; otherwise the gang waits for other nodes. Nodes that are
-drained or not ready now count.
+The filters of kube-scheduler's default profile are looked at; what is not is named in the report, and makes ``fits``
+unknown. Nodes may be added, so the verdict is ``never`` only if the user declares the nodes fixed; otherwise the gang
+waits for other nodes. Nodes that are drained or not ready now count for it, and pods that are there now do not.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.errors import one_line, plural
-from gangctl.fit import report
+from gangctl.fit import limits, report
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.floor import Excess, Floor, NodeShape, Together
-from gangctl.fit.requests import Surroundings, podsets_of, requests_of
+from gangctl.fit.floor import NodeShape
+from gangctl.fit.packing import Excess
+from gangctl.fit.placedpods import in_use
+from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
+from gangctl.fit.scheduling import Floor, Neighbours, Outcome, Together
+from gangctl.fit.volumes import claims_of
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -49,76 +53,149 @@ def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
 
 
 def node_fit(
-    request: FitRequest,
-    nodes: Iterable[NodeShape],
-    surroundings: Surroundings,
-    *,
-    used: Mapping[str, Amounts] | None = None,
+    request: FitRequest, nodes: Iterable[NodeShape], surroundings: Surroundings, neighbours: Neighbours
 ) -> report.FitReport:
     """Whether the nodes can ever hold each gang of a JobSet, and whether all of its pods fit now.
 
-    ``used`` are requests of the pods on each node, by its name; None if unknown. Kueue's configuration in
-    ``surroundings`` is ignored.
+    Kueue's configuration in ``surroundings`` is ignored.
     """
     jobset = request.read()
     plain = replace(surroundings, configuration=KueueConfiguration())
-    podsets = podsets_of(request.jobset)
+    podsets = admitted(request.jobset, plain, neighbours)
     counted = [requests_of(podset, plain) for podset in podsets]
     requests = [each.requests for each in counted]
     unknown = list(dict.fromkeys(why for each in counted for why in each.unknown))
-    floor = Floor(podsets, requests, list(nodes), used)
+    shapes = list(nodes)
+    floor = Floor(podsets, requests, shapes, neighbours, jobset=jobset.name)
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
-    placed = floor.placed_now(gangs) if used is not None else None
-    verdict, reason, message = _evaluate(
-        floor, gangs, unknown, placed=placed, in_use=used is not None, fixed_nodes=request.fixed_nodes
-    )
+    deciding = [why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)]
+    wary = Floor(podsets, requests, shapes, neighbours, jobset=jobset.name, hopeful=False)
+    case = _Case(floor, wary, gangs, unknown, deciding, request.fixed_nodes)
+    verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
+    general = [limits.ATTACHED] if any(any(claims_of(podset.pod_spec)) for podset in podsets) else []
+    if not all(podset.name in neighbours.admitted for podset in podsets):
+        general.append(limits.ADMISSION)
     return {
         **report.report_of(jobset, request.namespace, verdict, reason, sentence),
         "podSets": [
             report.podset_report(podset.name, podset.pods, each.requests)
             for podset, each in zip(podsets, counted, strict=True)
         ],
-        "limits": _limits(floor, requests, used),
-        "domains": _domains(floor, gangs, placed or ()),
-        "unknown": unknown,
+        "limits": _limits(floor, requests),
+        "domains": _domains(floor, gangs, case.now.placed if case.now is not None else ()),
+        "unknown": list(dict.fromkeys(case.unknown)),
+        "notLookedAt": list(dict.fromkeys([*deciding, *general])),
     }
 
 
-def _evaluate(
-    floor: Floor,
-    gangs: Sequence[Together],
-    unknown: list[str],
-    *,
-    placed: Sequence[tuple[Together, str]] | None,
-    in_use: bool,
-    fixed_nodes: bool,
-) -> tuple[report.Verdict, str, str]:
-    """Verdict, reason and message; adds unknown facts. ``placed`` is where the pods fit now."""
-    impossible = _impossible(floor, gangs)
-    if impossible:
-        reason, message = impossible
-        if unknown:
-            return "unknown", "Unknown", f"the nodes there are can never hold it: {message}; {_not_known(unknown)}"
-        if not fixed_nodes:
-            return "not-now", "NeedsNodes", f"it waits until there are other nodes: {message}"
-        return "never", reason, f"the nodes can never hold it: {message}"
-    if placed is not None:
-        return "fits", "Fits", f"the nodes have room for all of its pods now{_where(floor, placed)}"
-    if not floor.placeable(gangs):
-        unknown.append("whether its pods can be spread so that all have room")
-        return "unknown", "Unknown", f"nothing shows that the nodes cannot hold it, but {_not_known(unknown)}"
-    if not in_use:
-        unknown.append("what is in use on the nodes")
-        return "unknown", "Unknown", f"the nodes hold it with nothing else on them, but {_not_known(unknown)}"
-    if floor.placed_now([replace(gang, topology="") for gang in gangs]) is not None:
-        keys = report.quoted(gang.topology for gang in gangs if gang.topology)
-        return "not-now", "WaitsForTopology", f"the nodes have room for all of it now, but not in one domain of {keys}"
-    return (
-        "not-now",
-        "WaitsForNodes",
-        "the nodes hold it with nothing else on them, but have no room for all of it now",
-    )
+def admitted(raw: Object, surroundings: Surroundings, neighbours: Neighbours) -> list[PodSet]:
+    """Podsets of a JobSet as admission makes their pods: those that are there, or what is known of its changes."""
+    return [
+        replace(podset, template=_unplaced(neighbours.admitted[podset.name]))
+        if podset.name in neighbours.admitted
+        else _of_class(podset, surroundings)
+        for podset in podsets_of(raw)
+    ]
+
+
+def _unplaced(pod: Object) -> dict[str, Any]:
+    return {**pod, "spec": {**object_at(pod, "spec"), "nodeName": None}}
+
+
+def _of_class(podset: PodSet, surroundings: Surroundings) -> PodSet:
+    """The podset with the node selector and the tolerations of its RuntimeClass."""
+    spec = podset.pod_spec
+    name = spec.get("runtimeClassName")
+    found = (surroundings.runtime_classes or {}).get(name, {}) if isinstance(name, str) else {}
+    scheduling = object_at(found, "scheduling")
+    if not scheduling:
+        return podset
+    more: dict[str, Any] = {
+        "nodeSelector": {**object_at(scheduling, "nodeSelector"), **object_at(spec, "nodeSelector")},
+        "tolerations": [*objects_at(spec, "tolerations"), *objects_at(scheduling, "tolerations")],
+    }
+    return replace(podset, template={**podset.template, "spec": {**spec, **more}})
+
+
+@dataclass(slots=True)
+class _Case:
+    """State of one verdict: ``floor`` assumes what admits more, ``wary`` what admits less, where that is unknown."""
+
+    floor: Floor
+    wary: Floor
+    gangs: Sequence[Together]
+    unknown: list[str]
+    deciding: Sequence[str]
+    fixed_nodes: bool
+    now: Outcome | None = None
+
+    def evaluate(self) -> tuple[report.Verdict, str, str]:
+        """Verdict, reason and message; adds unknown facts."""
+        impossible = _impossible(self.floor, self.gangs)
+        ever = self.floor.ever(self.gangs) if impossible is None else False
+        if impossible is None and ever is False:
+            why = "its pods keep each other from so many nodes (podAntiAffinity, hostPort) that not all have one"
+            impossible = "NeverExceedsNodes", why
+        if impossible:
+            reason, message = impossible
+            if self.unknown:
+                return self._unknown(f"the nodes there are can never hold it: {message}; ")
+            if not self.fixed_nodes:
+                return "not-now", "NeedsNodes", f"it waits until there are other nodes: {message}"
+            return "never", reason, f"the nodes can never hold it: {message}"
+        if self.floor.neighbours.pods is None:
+            self.unknown.append("what is in use on the nodes")
+            return self._unknown("the nodes hold it with nothing else on them, but " if ever else _NOTHING_SHOWS)
+        self.now = self.floor.now(self.gangs)
+        return self._at_present(self.now)
+
+    def _at_present(self, now: Outcome) -> tuple[report.Verdict, str, str]:
+        wary = self.wary.now(self.gangs) if now.answer.possible is not False else now
+        if wary.answer.certain and not self.deciding and not self.unknown:
+            self.now = wary
+            return "fits", "Fits", f"the nodes have room for all of its pods now{_where(self.floor, wary.placed)}"
+        if now.answer.possible is False and not self.unknown:
+            anywhere = self.floor.now([replace(gang, topology="") for gang in self.gangs]).answer.possible
+            if anywhere and any(gang.topology for gang in self.gangs):
+                keys = report.quoted(gang.topology for gang in self.gangs if gang.topology)
+                why = f"the nodes have room for all of it now, but not in one domain of {keys}"
+                return "not-now", "WaitsForTopology", why
+            why = "the nodes hold it with nothing else on them, but have no room for all of it now"
+            return "not-now", "WaitsForNodes", why
+        self.unknown += self.deciding
+        if now.answer.certain and not wary.answer.certain:
+            self.unknown += _assumed(self.floor, self.wary)
+        elif not now.answer.certain and now.answer.possible:
+            self.unknown.append(
+                "in which order kube-scheduler takes its pods, and which of the nodes with room it chooses: after some "
+                "choices a pod finds no node, and the scheduler does not go back"
+            )
+        elif not now.answer.certain:
+            self.unknown.append("whether its pods can be spread so that all have room")
+        return self._unknown(_NOTHING_SHOWS)
+
+    def _unknown(self, words: str) -> tuple[report.Verdict, str, str]:
+        return "unknown", "Unknown", f"{words}not known: {'; '.join(dict.fromkeys(self.unknown))}"
+
+
+_NOTHING_SHOWS: Final = "nothing shows that the nodes cannot hold it, but "
+
+
+def _assumed(floor: Floor, wary: Floor) -> list[str]:
+    """What the one assumes and the other does not, where they differ."""
+    found = []
+    for number, node in enumerate(floor.nodes):
+        for index in sorted(floor.takers[number] - wary.takers[number]):
+            path = f"spec.replicatedJobs[{index}].template.spec.template.spec.tolerations"
+            keys = [str(taint.get("key")) for taint in node.taints if "/" in str(taint.get("key"))]
+            found.append(
+                f"{path}: whether admission adds a toleration of the taint {keys[0] if keys else ''} "
+                "(kube-apiserver --enable-admission-plugins=ExtendedResourceToleration)"
+            )
+        if not floor.takers[number] - wary.takers[number] and floor.takers_now(number) - wary.takers_now(number):
+            found.append(f'whether node "{node.name}" becomes ready')
+    return list(dict.fromkeys(found)) or ["whether its pods can be spread so that all have room"]
 
 
 def _where(floor: Floor, placed: Sequence[tuple[Together, str]]) -> str:
@@ -158,10 +235,6 @@ def _domains(
     return reports
 
 
-def _not_known(unknown: Sequence[str]) -> str:
-    return f"not known: {'; '.join(unknown)}"
-
-
 def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | None:
     """Reason and message for the first single pod, or gang, that provably never fits on empty nodes."""
     for index, podset in enumerate(floor.podsets):
@@ -198,15 +271,16 @@ def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
             f"a gang has {plural(proof.wanted, 'pod')} of {names} at once, and the nodes hold "
             f"{proof.there} of that size at most{where}; ask for fewer pods, smaller ones, or more nodes"
         )
-    resource = floor.resources[proof.resource]
+    resource = floor.name_of(proof.resource)
     return (
         f"{names} of one gang ask for {report.show(resource, proof.wanted)} at once, and the nodes have "
         f"{report.show(resource, proof.there)}{where}; ask for fewer pods, smaller ones, or more nodes"
     )
 
 
-def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amounts] | None) -> list[report.LimitReport]:
+def _limits(floor: Floor, requests: Sequence[Amounts]) -> list[report.LimitReport]:
     """Each resource on all nodes that accept any of the pods."""
+    used = in_use(floor.neighbours.pods or ())
     usable = [node for node, takers in zip(floor.nodes, floor.takers, strict=True) if takers]
     reports = []
     for resource in floor.resources:
@@ -215,7 +289,7 @@ def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amount
             for podset, each in zip(floor.podsets, requests, strict=True)
         )
         there = sum(node.capacity.get(resource, 0) for node in usable)
-        taken = sum((used or {}).get(node.name, {}).get(resource, 0) for node in usable)
+        taken = sum(used.get(node.name, {}).get(resource, 0) for node in usable)
         reports.append(
             report.limit_report(
                 "", resource, asked, there, plural(len(usable), "node"), nominal=there, used=taken, free=there - taken

@@ -193,7 +193,10 @@ class FitReport(TypedDict):
     starts: Annotated[
         StartReport | None, "With WaitsForQuota and HeadBlocksQueue: when it will start; null if that is not known."
     ]
-    unknown: Annotated[list[str], "What is not known, and could turn never into something else."]
+    unknown: Annotated[list[str], "What is not known, and could turn the verdict into something else."]
+    notLookedAt: Annotated[
+        list[str], "What decides where its pods may be, and was not looked at, each with its field and what answers it."
+    ]
 
 
 def report_of(jobset: JobSet, namespace: str, verdict: Verdict, reason: str, message: str) -> FitReport:
@@ -217,6 +220,7 @@ def report_of(jobset: JobSet, namespace: str, verdict: Verdict, reason: str, mes
         "preempts": [],
         "starts": None,
         "unknown": [],
+        "notLookedAt": [],
     }
 
 

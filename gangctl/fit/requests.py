@@ -38,6 +38,7 @@ class PodSet:
     topology: TopologyRequest | None = None
     problems: tuple[str, ...] = ()
     """Why Kueue's webhook rejects the request for a topology."""
+    jobs: int = 1
 
     @property
     def group(self) -> str:
@@ -72,7 +73,8 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
     name = entry.get("name")
     written = object_at(object_at(template, "metadata"), "annotations")
     annotations = {key: value for key, value in written.items() if isinstance(value, str)}
-    count = max(0, 1 if replicas is None else replicas) * max(0, pods)
+    jobs = max(0, 1 if replicas is None else replicas)
+    count = jobs * max(0, pods)
     topology, problems = read_request(annotations, count)
     return PodSet(
         name=name.lower() if isinstance(name, str) else "",
@@ -81,6 +83,7 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
         template=template,
         topology=topology,
         problems=problems,
+        jobs=jobs,
     )
 
 

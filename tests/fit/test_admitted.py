@@ -1,4 +1,4 @@
-"""A JobSet with the pods that admission made of its templates."""
+"""Pods that differ from their templates, and from each other."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.api.meta import REPLICATED_JOB_NAME
-from gangctl.fit.admitted import changes, with_pods
+from gangctl.fit.admitted import changes, differ
 from tests.jobsets import jobset, rj
 
 Object = dict[str, Any]
@@ -28,8 +27,7 @@ def made(raw: Object, name: str = "js-w-0-0", **changed: Any) -> Object:
     spec["containers"][0]["resources"] = {"requests": {GPU: "8", "cpu": "1"}, "limits": {GPU: "8"}}
     spec["tolerations"] = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}]
     spec["volumes"] = [{"name": f"kube-api-access-{name}"}]
-    metadata = {"name": name, "labels": {REPLICATED_JOB_NAME: "w"}}
-    return {"kind": "Pod", "metadata": metadata, "spec": {**spec, **changed}}
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": {**spec, **changed}}
 
 
 def sidecar(raw: Object) -> Object:
@@ -58,31 +56,25 @@ CHANGES: Final[list[tuple[Any, str]]] = [
 def test_what_decides_about_nodes_and_is_not_in_the_template_is_told(change: Any, words: str) -> None:
     raw = written()
     pod = made(raw, **change(raw))
-    lines = changes(raw, [pod])
+    lines = changes(raw, {"w": pod})
     assert [line.rpartition(": ")[2] for line in lines] == ([words] if words else [])
-    jobset_with_pods = with_pods(raw, [pod])
-    assert jobset_with_pods is not None
-    (entry,) = jobset_with_pods["spec"]["replicatedJobs"]
-    assert entry["template"]["spec"]["template"]["spec"] == pod["spec"]
-    assert raw == written()
 
 
 def test_who_updated_a_pod_is_told_and_parts_of_kubernetes_are_not() -> None:
     raw = written()
     pod = made(raw, nodeSelector={"pool": "a"})
-    assert "when they were created (admission, JobSet, Kueue)" in changes(raw, [pod])[0]
+    assert "when they were created (admission, JobSet, Kueue)" in changes(raw, {"w": pod})[0]
     pod["metadata"]["managedFields"] = [
         {"manager": "kube-controller-manager", "fieldsV1": {"f:spec": {}}},
         {"manager": "kueue", "fieldsV1": {"f:spec": {}}},
         {"manager": "status-writer", "subresource": "status", "fieldsV1": {"f:spec": {}}},
         {"manager": "labeller", "fieldsV1": {"f:metadata": {}}},
     ]
-    assert "updated by kueue: " in changes(raw, [pod])[0]
+    assert "updated by kueue: " in changes(raw, {"w": pod})[0]
 
 
-def test_pods_that_differ_are_like_no_template() -> None:
+@pytest.mark.parametrize(("change", "words"), CHANGES)
+def test_pods_are_alike_whatever_their_names(change: Any, words: str) -> None:
     raw = written()
-    one, other = made(raw, "a"), made(raw, "b", nodeSelector={"pool": "a"})
-    assert with_pods(raw, [one, other]) is None
-    assert with_pods(raw, [one, made(raw, "b")]) is not None
-    assert with_pods(raw, []) == raw
+    one, other = made(raw, "a"), made(raw, "b", **change(raw))
+    assert differ(one["spec"], other["spec"]) == bool(words)

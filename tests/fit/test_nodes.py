@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.floor import Class, Kind, NodeShape, excess, place, read_node
+from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.nodes import gangs_of, node_fit
+from gangctl.fit.packing import Class, Kind, excess, place
+from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import FitReport
 from gangctl.fit.requests import Surroundings
+from gangctl.fit.scheduling import Neighbours
 from tests.cli.schema import fit_violations
 from tests.fit.asking import NAMESPACE, pods
 from tests.jobsets import MODE, OPTIONS, jobset
@@ -48,9 +51,15 @@ def ask(
     used: Mapping[str, Mapping[str, int]] | None = None,
     fixed: bool = True,
 ) -> FitReport:
-    report = node_fit(FitRequest(raw, NAMESPACE, None, "", fixed_nodes=fixed), floor, PLAIN, used=used)
+    others = None if used is None else [pod_on(node, amounts) for node, amounts in used.items()]
+    neighbours = Neighbours(others, NAMESPACE)
+    report = node_fit(FitRequest(raw, NAMESPACE, None, "", fixed_nodes=fixed), floor, PLAIN, neighbours)
     assert fit_violations(report) == []
     return report
+
+
+def pod_on(node: str, amounts: Mapping[str, int]) -> PlacedPod:
+    return PlacedPod("others", "", node, amounts, in_topology=False, labels={})
 
 
 def gist(report: FitReport) -> tuple[str, str]:
@@ -103,9 +112,9 @@ class TestVerdicts:
         assert (gist(report), report["unknown"]) == (("unknown", "Unknown"), ["what is in use on the nodes"])
 
     def test_the_report_has_requests_and_maximum_of_each_resource(self) -> None:
-        report = ask(gang(cpu(5, 4)), nodes(4), used={"n0": {"cpu": 500, "pods": 2}})
+        report = ask(gang(cpu(5, 4)), nodes(4), used={"n0": {"cpu": 500}})
         assert [(each["resource"], each["requested"], each["maximum"], each["free"]) for each in report["limits"]] == [
-            ("pods", 5, 440, 438),
+            ("pods", 5, 440, 439),
             ("cpu", 20_000, 16_000, 15_500),
         ]
         assert [each["missing"] for each in report["limits"]] == [0, 4000]
@@ -113,7 +122,10 @@ class TestVerdicts:
     def test_requests_that_cannot_be_counted_are_unknown(self) -> None:
         spec = {"runtimeClassName": "heavy"}
         report = node_fit(
-            FitRequest(gang(cpu(5, 4, spec=spec)), NAMESPACE, None, "", fixed_nodes=True), nodes(4), Surroundings()
+            FitRequest(gang(cpu(5, 4, spec=spec)), NAMESPACE, None, "", fixed_nodes=True),
+            nodes(4),
+            Surroundings(),
+            Neighbours(None),
         )
         assert gist(report) == ("unknown", "Unknown")
 
@@ -188,7 +200,7 @@ class TestNodes:
 
     def test_a_node_is_read(self) -> None:
         shape = read_node(self.RAW)
-        assert (shape.name, shape.labels, shape.taints, shape.away) == ("n", {"a": "b"}, (), True)
+        assert (shape.name, shape.labels, shape.taints, shape.closed) == ("n", {"a": "b"}, (), True)
         assert shape.capacity == {"cpu": 4500, "memory": 2**30, "pods": 110, "x.com/gpu": 8}
         assert shape.allocatable is not None
         assert shape.allocatable["x.com/gpu"] == 6
@@ -198,7 +210,7 @@ class TestNodes:
         assert read_node(raw).name == ""
 
     def test_a_gang_waits_for_drained_nodes(self) -> None:
-        drained = nodes(4, closed=True)
+        drained = nodes(4, cordoned=True)
         assert gist(ask(gang(cpu(4, 4)), drained, used={})) == ("not-now", "WaitsForNodes")
 
     def test_a_gang_waits_for_failed_devices(self) -> None:

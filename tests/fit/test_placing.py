@@ -116,7 +116,7 @@ class TestUsage:
         assert gist(fit(gang(asking(1)), cluster(*held, topology=topology))) == FITS
 
     def test_a_node_that_is_not_ready_can_hold_pods_later(self) -> None:
-        shapes = [node("a0"), NodeShape("a1", {HOST: "a1", RACK: "a"}, (), {"cpu": 1000, "pods": 9}, closed=True)]
+        shapes = [node("a0"), NodeShape("a1", {HOST: "a1", RACK: "a"}, (), {"cpu": 1000, "pods": 9}, cordoned=True)]
         assert gist(fit(gang(asking(2)), cluster(at=nodes(shapes)))) == WAITS
 
     def test_requests_are_those_of_the_pod_and_not_those_that_quota_counts(self) -> None:

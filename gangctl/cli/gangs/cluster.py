@@ -15,11 +15,11 @@ from typing import Any, Final, Generic, TypeVar
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Key, Object
+from gangctl.api.objects import Key
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
 from gangctl.cli.cluster import connected
-from gangctl.cli.fitting import onto_nodes
+from gangctl.cli.fitting import neighbours_of, onto_nodes
 from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
 from gangctl.cli.kueuecluster import UNFINISHED, has_kueue, read_kueue, read_nodes, read_pod_surroundings, why_unread
@@ -30,14 +30,16 @@ from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
-from gangctl.cluster.stock import Stock, in_use
+from gangctl.cluster.stock import Stock
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
-from gangctl.fit.admitted import changes, with_pods
+from gangctl.fit import limits
+from gangctl.fit.admitted import changes
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.floor import Floor, Together
-from gangctl.fit.requests import podsets_of, requests_of
+from gangctl.fit.nodes import admitted
+from gangctl.fit.requests import requests_of
+from gangctl.fit.scheduling import Floor, Together
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.plan import GangPlan
 from gangctl.kueue.configuration import KueueConfiguration
@@ -316,39 +318,42 @@ def _is_copy(state: GangState, key: Key) -> bool:
 
 def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
     """Store what its pods and the nodes tell of a JobSet of which the scheduler rejected pods."""
-    found, unplaced = state.jobsets.get(*key), stock.unplaced.get(key, [])
-    if found is None or not unplaced or not any(pod.refused for pod in state.pods.by_index("jobset", key)):
+    found, made = state.jobsets.get(*key), stock.admitted.get(key)
+    if found is None or made is None or not any(pod.refused for pod in state.pods.by_index("jobset", key)):
         return
-    made, changed = with_pods(found.raw, unplaced), tuple(changes(found.raw, unplaced))
-    if made is None or not stock.nodes:
+    changed = tuple(changes(found.raw, made))
+    # No template is like all of its pods where these differ: only the scheduler knows.
+    if key in stock.varied or not stock.nodes:
         state.on_nodes[key] = OnNodes(changes=changed)
-        return
-    request = FitRequest(made, key[0], None, found.jobset.queue, new=False, fixed_nodes=True)
-    never = never_on_nodes(state, key, request, stock)
-    state.on_nodes[key] = OnNodes(fits_now(state, key, made, stock), never, changed)
+    else:
+        state.on_nodes[key] = OnNodes(fits_now(state, key, stock), never_on_nodes(state, key, stock), changed)
 
 
-def never_on_nodes(state: GangState, key: Key, request: FitRequest, stock: Stock) -> str:
-    """The message of ``gangctl fit --fixed-nodes`` about a JobSet with its pods, if that is ``never``; else empty."""
+def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:
+    """The message of ``gangctl fit --fixed-nodes`` if that is ``never``; otherwise empty."""
+    found = state.jobsets.get(*key)
     # A stage that has finished needs no nodes any more, and fit does not leave it out.
-    if any(job.complete for job in state.jobs.by_index("jobset", key)):
+    if found is None or any(job.complete for job in state.jobs.by_index("jobset", key)):
         return ""
+    request = FitRequest(found.raw, key[0], None, found.jobset.queue, new=False, fixed_nodes=True)
     report = onto_nodes(request, stock, lambda pod: (pod.namespace, pod.jobset) == key)
     return report["message"].rstrip(".") if report["verdict"] == "never" else ""
 
 
-def fits_now(state: GangState, key: Key, made: Object, stock: Stock) -> Mapping[str, bool]:
-    """By group of a JobSet with its pods; without unknown ones, and those that were not rejected."""
+def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
+    """By group of a JobSet; without unknown ones, and those that were not rejected."""
     found = state.jobsets.get(*key)
     plan = state.assessment(found.jobset).plan if found is not None else None
     if found is None or plan is None or stock.pods is None:
         return {}
-    podsets = podsets_of(made)
+    # Their requests have all defaults already.
     surroundings = replace(stock.snapshot.surroundings(key[0]), configuration=KueueConfiguration(), limit_ranges=())
+    neighbours = neighbours_of(stock, key)
+    podsets = admitted(found.raw, surroundings, neighbours)
     counted = [requests_of(podset, surroundings) for podset in podsets]
     if any(requests.unknown for requests in counted):
         return {}
-    used = in_use(stock.pods, lambda _: False)
+    requests = [each.requests for each in counted]
     index = {rj.name: rj.index for rj in found.jobset.replicated_jobs}
     gangs = {
         group: Together(
@@ -358,17 +363,21 @@ def fits_now(state: GangState, key: Key, made: Object, stock: Stock) -> Mapping[
         for group, pods in _pods_without_node(state, key, plan).items()
     }
 
-    def fit(together: list[Together]) -> bool:
+    def fit(together: list[Together]) -> bool | None:
         waiting = Counter[int]()
         for gang in together:
             waiting.update(gang.pods)
         sets = [replace(podset, pods=waiting[podset.index]) for podset in podsets]
-        floor = Floor(sets, [each.requests for each in counted], stock.nodes, used)
-        return floor.placed_now(together) is not None
+        if any(any(limits.deciding(found.jobset, podset, neighbours)) for podset in sets if podset.pods):
+            return None
+        floor = Floor(sets, requests, stock.nodes, neighbours, jobset=key[1], hopeful=False)
+        return floor.now(together).answer.certain
 
     if plan.composite is not None:
-        return dict.fromkeys(gangs, fit(list(gangs.values())))
-    return {group: fit([gang]) for group, gang in gangs.items()}
+        answers = dict.fromkeys(gangs, fit(list(gangs.values())))
+    else:
+        answers = {group: fit([gang]) for group, gang in gangs.items()}
+    return {group: answer for group, answer in answers.items() if answer is not None}
 
 
 def _pods_without_node(state: GangState, key: Key, plan: GangPlan) -> dict[str, list[PodFacts]]:

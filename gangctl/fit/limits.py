@@ -1,0 +1,99 @@
+"""What decides where the pods of a JobSet may be, and is not looked at: each with its field, and what answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY
+from gangctl.api.objects import object_at, objects_at, within
+from gangctl.errors import one_line
+from gangctl.fit.requests import PodSet
+from gangctl.fit.scheduling import OF_JOBS, Neighbours
+from gangctl.fit.volumes import claims_of
+
+ADMISSION: Final = "what admission plugins and webhooks change in its pods (kubectl get pod -o yaml shows it)"
+ATTACHED: Final = "how many volumes the nodes can attach (kubectl get csinodes)"
+_EXCLUSIVE_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
+_OF_PODS: Final = frozenset(
+    {
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-completion-index",
+        "batch.kubernetes.io/job-name",
+        "controller-uid",
+        "job-name",
+        "jobset.sigs.k8s.io/job-global-index",
+        "jobset.sigs.k8s.io/job-group-index",
+        "jobset.sigs.k8s.io/jobset-uid",
+    }
+)
+"""Labels that controllers add, with values that are not known here."""
+
+
+def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator[str]:
+    """Facts without which it is not certain that the scheduler places the pods of a podset."""
+    path = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec"
+    spec = podset.pod_spec
+    if spec.get("resourceClaims"):
+        yield f"{path}.resourceClaims: devices that are free on the nodes (kubectl get resourceslices,resourceclaims)"
+    if spec.get("schedulingGates"):
+        yield f"{path}.schedulingGates: who removes them"
+    if (name := spec.get("schedulerName")) not in {None, "", DEFAULT_SCHEDULER}:
+        yield f"{path}.schedulerName: what {one_line(name, 80)} does"
+    if spec.get("nodeName"):
+        yield f"{path}.nodeName: whether the kubelet admits its pods, which no scheduler places"
+    yield from _of_volumes(path, spec, neighbours)
+    affinity = object_at(spec, "affinity")
+    terms = objects_at(within(affinity, "nodeAffinity", _REQUIRED), "nodeSelectorTerms")
+    if any(term.get("matchFields") for term in terms):
+        yield f"{path}.affinity.nodeAffinity: matchFields"
+    yield from _of_labels(path, spec)
+    for place, found in (
+        ("metadata.annotations", jobset.annotations),
+        (f"spec.replicatedJobs[{podset.index}].template.metadata.annotations", _annotations(jobset, podset)),
+    ):
+        if EXCLUSIVE_TOPOLOGY in found:
+            yield f"{place}[{EXCLUSIVE_TOPOLOGY}]: which domain JobSet gives to each Job"
+
+
+def _of_volumes(path: str, spec: Mapping[str, Any], neighbours: Neighbours) -> Iterator[str]:
+    for index, claim in claims_of(spec):
+        if neighbours.volume_of(claim) is None:
+            yield (
+                f"{path}.volumes[{index}].persistentVolumeClaim: where the volume of {one_line(claim, 80)} is "
+                "(give its PersistentVolumeClaim and PersistentVolume with --queues)"
+            )
+    for index, volume in enumerate(objects_at(spec, "volumes")):
+        kind = next((kind for kind in ("ephemeral", *_EXCLUSIVE_VOLUMES) if volume.get(kind)), "")
+        if kind:
+            yield f"{path}.volumes[{index}].{kind}: on which nodes the volume can be used"
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:
+    return jobset.replicated_jobs[podset.index].annotations if podset.index < len(jobset.replicated_jobs) else {}
+
+
+def _of_labels(path: str, spec: Mapping[str, Any]) -> Iterator[str]:
+    """Rules about labels whose values are not known before there are pods."""
+    rules = [
+        (f"affinity.{part}", raw)
+        for part in ("podAffinity", "podAntiAffinity")
+        for raw in objects_at(within(spec, "affinity", part), _REQUIRED)
+    ]
+    rules += [("topologySpreadConstraints", raw) for raw in objects_at(spec, "topologySpreadConstraints")]
+    for place, raw in rules:
+        selector = object_at(raw, "labelSelector")
+        expressions = objects_at(selector, "matchExpressions")
+        written = {*object_at(selector, "matchLabels"), *(str(each.get("key")) for each in expressions)}
+        listed = {*_texts(raw.get("matchLabelKeys")), *_texts(raw.get("mismatchLabelKeys"))}
+        unknown = sorted(((written | listed) & _OF_PODS) | (written & OF_JOBS))
+        if unknown:
+            yield f"{path}.{place}: pods with the label {unknown[0]}"
+
+
+def _texts(value: object) -> Iterable[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

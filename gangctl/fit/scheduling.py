@@ -1,0 +1,479 @@
+"""The pods of one JobSet on the nodes of a cluster, by the filters of kube-scheduler's default profile.
+
+A fact that is not certain is taken twice: a ``hopeful`` floor assumes what admits more pods, the other one what admits
+fewer. What the first cannot hold never fits, and what the second holds in any order fits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.api.objects import Object, object_at, objects_at
+from gangctl.fit.exploring import Answer, Attraction, Domains, Evenness, Repulsion, Rules, explore
+from gangctl.fit.floor import NodeShape, affinity_allows, takes, untolerated
+from gangctl.fit.packing import Class, Excess, Kind, Packing, Vector, excess, most, place
+from gangctl.fit.placedpods import (
+    NamespaceLabels,
+    PlacedPod,
+    PodTerm,
+    Spread,
+    host_ports,
+    in_use,
+    pod_terms,
+    ports_as_amounts,
+    spreads,
+)
+from gangctl.fit.requests import PodSet
+from gangctl.fit.volumes import as_pod_spec, claims_of
+from gangctl.kueue.amounts import UNLIMITED
+from gangctl.kueue.objects import PODS, Amounts
+
+_MOST_COPIES: Final = 200
+OF_JOBS: Final = frozenset({JOB_KEY, JOB_INDEX})
+"""Labels that differ between the pods of one podset, and are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Pods that have to run at once, in one domain of a label if there is one: counts by index of podset."""
+
+    pods: Mapping[int, int]
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What else is on the nodes of a cluster, for a JobSet in a namespace of it.
+
+    ``pods`` are None if unknown, as are labels of a namespace, and the volume of a claim.
+    """
+
+    pods: Sequence[PlacedPod] | None
+    namespace: str = ""
+    labels_of: NamespaceLabels = lambda _: None
+    volume_of: Callable[[str], Object | None] = lambda _: None
+    admitted: Mapping[str, Object] = field(default_factory=dict)
+    """Pods of the JobSet, by replicated job: what they are outranks the templates."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """A podset with what the filters read of its pods."""
+
+    podset: PodSet
+    labels: dict[str, str]
+    repels: tuple[PodTerm, ...] = ()
+    draws: tuple[PodTerm, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether pods of different Jobs count differently."""
+        selectors = [term.selector for term in (*self.repels, *self.draws)]
+        selectors += [spread.selector for spread in self.spreads]
+        keys = {term.key for selector in selectors for term in selector or ()}
+        return not OF_JOBS.isdisjoint(keys)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Whether all pods fit now: ``placed`` are the domains of gangs with a topology."""
+
+    answer: Answer
+    placed: list[tuple[Together, str]] = field(default_factory=list)
+
+
+class Floor:
+    """Nodes, and the podsets of one JobSet; nodes are identified by index."""
+
+    def __init__(
+        self,
+        podsets: Sequence[PodSet],
+        requests: Sequence[Amounts],
+        nodes: Sequence[NodeShape],
+        neighbours: Neighbours,
+        *,
+        jobset: str = "",
+        hopeful: bool = True,
+    ) -> None:
+        """``requests`` are of one pod of each podset."""
+        self.podsets = podsets
+        self.nodes = nodes
+        self.neighbours = neighbours
+        self.resources = (PODS, *sorted({name for each in requests for name, amount in each.items() if amount > 0}))
+        self._hopeful = hopeful
+        self._jobset = jobset
+        self._members = [self._member(podset, 0) for podset in podsets]
+        self._differ = any(member.differs for member in self._members)
+        ports = [tuple(host_ports(podset.pod_spec)) for podset in podsets]
+        others = neighbours.pods or ()
+        known = {port for own in (*ports, *(pod.ports for pod in others)) for port in own} if any(ports) else set()
+        asked = [{**own, **ports_as_amounts(used, known)} for own, used in zip(requests, ports, strict=True)]
+        self._ports = tuple(sorted({name for own in asked for name in own} - {*self.resources}))
+        self._used = in_use(others)
+        for pod in others if known else ():
+            self._used[pod.node] = {**self._used[pod.node], **ports_as_amounts(pod.ports, known)}
+        self._alone = [] if self._differ else list(self._exclusive())
+        self._tolerated = [
+            _extended(amounts) if hopeful and podset.name not in neighbours.admitted else frozenset()
+            for podset, amounts in zip(podsets, requests, strict=True)
+        ]
+        self._sizes = [
+            (*self._vector({**own, PODS: 1}, 0, 0), *(int(index in owners) for owners, _ in self._alone))
+            for index, own in enumerate(asked)
+        ]
+        self._capacities = [self._capacity(number) for number in range(len(nodes))]
+        self._positions = {node.name: number for number, node in enumerate(nodes)}
+        self.takers = self._all_takers()
+        self._now: list[frozenset[int]] | None = None
+
+    def _member(self, podset: PodSet, job: int) -> _Member:
+        """A podset with the pods of one Job."""
+        written = object_at(object_at(podset.template, "metadata"), "labels")
+        labels = {key: text for key, text in written.items() if isinstance(text, str)}
+        labels |= {JOBSET_NAME: self._jobset, REPLICATED_JOB_NAME: podset.name, JOB_INDEX: str(job)}
+        spec, namespace = podset.pod_spec, self.neighbours.namespace
+        # A hash of it: no selector names the value.
+        labels[JOB_KEY] = f"{namespace}/{self._jobset}-{podset.name}-{job}"
+        return _Member(
+            podset,
+            labels,
+            pod_terms(spec, "podAntiAffinity", namespace, labels),
+            pod_terms(spec, "podAffinity", namespace, labels),
+            spreads(spec, labels),
+        )
+
+    def _vector(self, amounts: Amounts, pods: int, ports: int) -> Vector:
+        plain = (amounts.get(name, pods if name == PODS else 0) for name in self.resources)
+        return tuple(max(0, amount) for amount in (*plain, *(amounts.get(port, ports) for port in self._ports)))
+
+    def _capacity(self, number: int) -> Vector:
+        node = self.nodes[number]
+        # A node without a capacity has not reported it yet.
+        unlimited = (UNLIMITED,) * (len(self.resources) + len(self._ports))
+        own = self._vector(node.capacity, UNLIMITED, 1) if node.capacity else unlimited
+        return (*own, *self._single(number))
+
+    def _single(self, number: int) -> Iterator[int]:
+        return (1 if number in domains else UNLIMITED for _, domains in self._alone)
+
+    def _free(self, number: int) -> Vector:
+        node = self.nodes[number]
+        taken = self._used.get(node.name, {})
+        there = self._vector(node.present, UNLIMITED, 1)
+        left = zip(there, self._vector(taken, 0, 0), strict=True)
+        return (*(max(0, amount - used) for amount, used in left), *self._single(number))
+
+    def _exclusive(self) -> Iterator[tuple[frozenset[int], Domains]]:
+        """Podsets of which a node holds one pod: each of their pods repels all of them from it."""
+        terms = {term: None for member in self._members for term in member.repels}
+        for term in terms:
+            owners = frozenset(index for index, member in enumerate(self._members) if term in member.repels)
+            domains = self._by(term.key)
+            if owners == self._matching(self._members, [term]) and len(set(domains.values())) == len(domains):
+                yield owners, domains
+
+    def _matching(self, members: Sequence[_Member], terms: Sequence[PodTerm]) -> frozenset[int]:
+        """Members that all terms match."""
+        namespace, labels_of = self.neighbours.namespace, self.neighbours.labels_of
+        return frozenset(
+            index
+            for index, member in enumerate(members)
+            if all(term.matches(namespace, member.labels, labels_of) for term in terms)
+        )
+
+    def _by(self, key: str) -> dict[int, str]:
+        """The domain of each node that has a label."""
+        return {number: node.labels[key] for number, node in enumerate(self.nodes) if key in node.labels}
+
+    def _all_takers(self) -> list[frozenset[int]]:
+        """Podsets that each node accepts, whatever is on it; computed once for each kind of node."""
+        known: dict[tuple[str, str], frozenset[int]] = {}
+        takers = []
+        volumes = [list(self._volumes(podset)) for podset in self.podsets]
+        for node in self.nodes:
+            kind = repr(sorted(node.labels.items())), repr(node.taints)
+            if kind not in known:
+                known[kind] = frozenset(
+                    index
+                    for index, podset in enumerate(self.podsets)
+                    if takes(node, podset, self._tolerated[index])
+                    and all(affinity_allows(volume, node.labels) for volume in volumes[index])
+                )
+            takers.append(known[kind])
+        return takers
+
+    def _volumes(self, podset: PodSet) -> Iterator[Mapping[str, Any]]:
+        for _, claim in claims_of(podset.pod_spec):
+            volume = self.neighbours.volume_of(claim)
+            if volume is not None:
+                yield as_pod_spec(volume)
+
+    def takers_now(self, number: int) -> frozenset[int]:
+        """Podsets that a node accepts at present: it is open, and no pod there, or of there, is against them."""
+        if self._now is None:
+            self._now = self._all_takers_now()
+        return self._now[number]
+
+    def _all_takers_now(self) -> list[frozenset[int]]:
+        against = [self._against(member) for member in self._members]
+        found = []
+        for node, takers in zip(self.nodes, self.takers, strict=True):
+            open_to = (
+                index
+                for index in takers
+                if node.admits(self.podsets[index], hopeful=self._hopeful)
+                and not any(node.labels.get(key) == value for key, value in against[index])
+            )
+            found.append(frozenset(open_to))
+        return found
+
+    def _against(self, member: _Member) -> set[tuple[str, str]]:
+        """Domains with a pod that repels those of a podset, or that they repel."""
+        labels_of, namespace = self.neighbours.labels_of, self.neighbours.namespace
+        found = set()
+        for pod in self.neighbours.pods or ():
+            terms = [term for term in pod.repels if term.matches(namespace, member.labels, labels_of)]
+            terms += [term for term in member.repels if term.matches(pod.namespace, pod.labels, labels_of)]
+            number = self._positions.get(pod.node) if terms else None
+            labels = self.nodes[number].labels if number is not None else {}
+            found |= {(term.key, labels[term.key]) for term in terms if term.key in labels}
+        return found
+
+    def has_place(self, index: int) -> bool:
+        """Whether a pod of a podset fits on any empty node."""
+        return any(
+            index in takers and most(self._sizes[index], capacity) != 0
+            for capacity, takers in zip(self._capacities, self.takers, strict=True)
+        )
+
+    def proofs(self, gang: Together) -> list[Excess] | None:
+        """Why each domain cannot hold a gang, or None if some may: kinds are in the order of the gang's podsets.
+
+        Empty without domains.
+        """
+        proofs = []
+        for domain in self._domains(gang.topology).values():
+            proof = self._proof(gang, domain)
+            if proof is None:
+                return None
+            proofs.append(proof)
+        return proofs
+
+    def name_of(self, resource: int) -> str:
+        """The name of an element of a vector."""
+        names = (*self.resources, *self._ports)
+        return names[resource] if resource < len(names) else "pod that repels the others (podAntiAffinity)"
+
+    def _domains(self, topology: str) -> dict[str, list[int]]:
+        """Nodes by the value of a label; all together without one."""
+        if not topology:
+            return {"": list(range(len(self.nodes)))}
+        domains: dict[str, list[int]] = {}
+        for number, value in self._by(topology).items():
+            domains.setdefault(value, []).append(number)
+        return domains
+
+    def rooms(self, gang: Together, index: int) -> Iterator[tuple[str, int, int]]:
+        """By value of the gang's topology: pods of one podset that fit now, and with nothing else on the nodes."""
+        size = self._sizes[index]
+        for value, domain in self._domains(gang.topology).items():
+            takers = [number for number in domain if index in self.takers[number]]
+            free = sum(max(0, most(size, self._free(number))) for number in takers if index in self.takers_now(number))
+            yield value, free, sum(max(0, most(size, self._capacities[number])) for number in takers)
+
+    def _proof(self, gang: Together, domain: Sequence[int]) -> Excess | None:
+        members = sorted(gang.pods)
+        shapes = Counter((self._capacities[number], self.takers[number]) for number in domain)
+        kinds = [
+            Kind(
+                self._sizes[index],
+                gang.pods[index],
+                frozenset(number for number, (_, takers) in enumerate(shapes) if index in takers),
+            )
+            for index in members
+        ]
+        return excess(kinds, [Class(capacity, count) for (capacity, _), count in shapes.items()])
+
+    def ever(self, gangs: Sequence[Together]) -> bool | None:
+        """Whether each gang alone fits on empty nodes; None if that is not known."""
+        empty = {number: self._capacities[number] for number, node in enumerate(self.nodes) if node.capacity}
+        answers = [self._ever(gang, empty) for gang in gangs]
+        return False if False in answers else None if None in answers else True
+
+    def _ever(self, gang: Together, empty: Mapping[int, Vector]) -> bool | None:
+        found = [
+            explore(*self._problem(gang.pods, {n: empty[n] for n in domain if n in empty}, now=False)).possible
+            for domain in self._domains(gang.topology).values()
+        ]
+        unreported = any(not node.capacity for node in self.nodes)
+        return True if True in found else None if None in found or unreported else False
+
+    def _members_of(self, pods: Mapping[int, int]) -> Iterator[tuple[_Member, int, int]]:
+        """Kinds of pods: with the number of each, and the index of the podset."""
+        for index, count in sorted(pods.items()):
+            podset, jobs = self.podsets[index], 1
+            if self._differ and podset.jobs > 1:
+                jobs = max(1, -(-count * podset.jobs // max(1, podset.pods)))
+            for number in range(jobs if count else 0):
+                share = count // jobs + (number < count % jobs)
+                yield self._member(podset, number) if jobs > 1 else self._members[index], share, index
+
+    def _problem(self, pods: Mapping[int, int], free: Mapping[int, Vector], *, now: bool) -> tuple[Packing, Rules]:
+        """The pods as kinds, and what they do to each other; other pods count only ``now``."""
+        kinds = list(self._members_of(pods))
+        takers = {number: self.takers_now(number) if now else self.takers[number] for number in free}
+        allowed = [[number for number in free if index in takers[number]] for _, _, index in kinds]
+        sizes = [self._sizes[index] for _, _, index in kinds]
+        packing = Packing(sizes, [count for _, count, _ in kinds], allowed, free)
+        members = [member for member, _, _ in kinds]
+        return packing, self._rules(members, free, now=now)
+
+    def _rules(self, members: Sequence[_Member], free: Collection[int], *, now: bool) -> Rules:
+        repulsions = []
+        for term in {term: None for member in members for term in member.repels}:
+            domains = {number: value for number, value in self._by(term.key).items() if number in free}
+            owners = frozenset(index for index, member in enumerate(members) if term in member.repels)
+            matches = self._matching(members, [term])
+            alone = owners == matches and not self._differ and len(set(domains.values())) == len(domains)
+            if matches and not (alone and any(domains.items() <= of.items() for _, of in self._alone)):
+                repulsions.append(Repulsion(owners, matches, domains))
+        if not now:
+            # Other pods can come that draw these, or that even them out.
+            return Rules(tuple(repulsions))
+        drawn = tuple(self._attraction(index, members) for index, member in enumerate(members) if member.draws)
+        even = (
+            self._evenness(index, members, spread) for index, member in enumerate(members) for spread in member.spreads
+        )
+        return Rules(tuple(repulsions), drawn, tuple(even))
+
+    def _attraction(self, index: int, members: Sequence[_Member]) -> Attraction:
+        terms, labels_of = members[index].draws, self.neighbours.labels_of
+        there = [
+            self._positions[pod.node]
+            for pod in self.neighbours.pods or ()
+            if pod.node in self._positions and all(term.matches(pod.namespace, pod.labels, labels_of) for term in terms)
+        ]
+        domains = tuple(self._by(term.key) for term in terms)
+        found = tuple(frozenset(of[number] for number in there if number in of) for of in domains)
+        return Attraction(index, self._matching(members, terms), domains, found)
+
+    def _evenness(self, index: int, members: Sequence[_Member], spread: Spread) -> Evenness:
+        member, namespace = members[index], self.neighbours.namespace
+        spec, keys = member.podset.pod_spec, {each.key for each in member.spreads}
+        tolerations = objects_at(spec, "tolerations")
+        domains = {
+            number: node.labels[spread.key]
+            for number, node in enumerate(self.nodes)
+            if keys <= node.labels.keys()
+            and (not spread.by_affinity or affinity_allows(spec, node.labels))
+            and not (spread.by_taints and untolerated((*node.taints, *node.passing), tolerations))
+        }
+        term = PodTerm(spread.key, spread.selector, frozenset({namespace}))
+        there = dict.fromkeys(domains.values(), 0)
+        for pod in self.neighbours.pods or ():
+            number = self._positions.get(pod.node, -1)
+            if number in domains and not pod.deleting and term.matches(pod.namespace, pod.labels, lambda _: None):
+                there[domains[number]] += 1
+        return Evenness(index, self._matching(members, [term]), domains, there, spread.skew, spread.domains)
+
+    def now(self, gangs: Sequence[Together]) -> Outcome:
+        """Whether all pods fit at once now, each gang with a topology in a domain of it."""
+        free = {number: self._free(number) for number, node in enumerate(self.nodes) if node.capacity}
+        whole = {index: podset.pods for index, podset in enumerate(self.podsets)}
+        answer = explore(*self._problem(whole, free, now=True))
+        placed_in = [gang for gang in gangs if gang.topology]
+        if not placed_in or answer.possible is False:
+            return Outcome(answer)
+        return _InDomains(self, placed_in, free, answer).outcome()
+
+    def room_of(self, pods: Mapping[int, int], nodes: Mapping[int, Vector]) -> Answer:
+        """Whether pods fit on some nodes now."""
+        return explore(*self._problem(pods, nodes, now=True))
+
+    def put(self, pods: Mapping[int, int], nodes: Mapping[int, Vector]) -> dict[int, Vector] | None:
+        """The room that is left on some nodes by a placement; None if there is none that is found at once."""
+        packing, rules = self._problem(pods, nodes, now=True)
+        return None if rules else place(packing.sizes, packing.counts, [list(each) for each in packing.allowed], nodes)
+
+
+class _InDomains:
+    """Gangs with a topology: the scheduler tries every domain for each, and takes one in which all of it fits."""
+
+    def __init__(self, floor: Floor, gangs: Sequence[Together], free: dict[int, Vector], anywhere: Answer) -> None:
+        self._floor = floor
+        self._gangs = gangs
+        self._free = free
+        self._anywhere = anywhere
+        self._rest = {index: podset.pods for index, podset in enumerate(floor.podsets)}
+        self._copies = [self._take(gang) for gang in gangs]
+
+    def _take(self, gang: Together) -> int:
+        copies = min((self._rest[index] // pods for index, pods in gang.pods.items()), default=0)
+        for index, pods in gang.pods.items():
+            self._rest[index] -= copies * pods
+        return copies
+
+    def outcome(self) -> Outcome:
+        """Whether all fit, and in which domains."""
+        if sum(self._copies) > _MOST_COPIES:
+            return Outcome(Answer(None, None))
+        rooms = [self._rooms(gang, copies) for gang, copies in zip(self._gangs, self._copies, strict=True)]
+        if any(sum(most for _, most in each) < copies for each, copies in zip(rooms, self._copies, strict=True)):
+            return Outcome(Answer(possible=False, certain=False))
+        placed = self._greedy()
+        possible = True if placed is not None else None
+        others = sum(self._copies) + sum(self._rest.values()) - 1
+        certain = bool(self._anywhere.certain) or not any(self._rest.values())
+        if len(rooms) == 1 and not any(self._rest.values()):
+            # Equal gangs in domains of their own: none takes room that another one could use otherwise.
+            certain = sum(least for least, _ in rooms[0]) >= self._copies[0]
+        else:
+            # Each of the others is in one domain at most.
+            certain = certain and all(sum(least > 0 for least, _ in each) > others for each in rooms)
+        return Outcome(Answer(possible or certain or None, certain or None), placed or [])
+
+    def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:
+        """By domain, the copies that fit in any order, and at most; not more than there are."""
+        found = []
+        for value in self._values(gang):
+            nodes, least, highest = self._nodes(gang, value), 0, 0
+            for number in range(1, copies + 1):
+                answer = self._floor.room_of({index: pods * number for index, pods in gang.pods.items()}, nodes)
+                if answer.possible is False:
+                    break
+                highest = number
+                least = number if answer.certain and least == number - 1 else least
+            found.append((least, highest))
+        return found
+
+    def _values(self, gang: Together) -> list[str]:
+        return list(self._floor._domains(gang.topology))  # noqa: SLF001 -- of the same module
+
+    def _nodes(self, gang: Together, value: str) -> dict[int, Vector]:
+        domain = self._floor._domains(gang.topology)[value]  # noqa: SLF001 -- of the same module
+        return {number: self._free[number] for number in domain if number in self._free}
+
+    def _greedy(self) -> list[tuple[Together, str]] | None:
+        """The domain of each copy, if each is put into the first that has room."""
+        placed = []
+        for gang, copies in zip(self._gangs, self._copies, strict=True):
+            for _ in range(copies):
+                for value in self._values(gang):
+                    left = self._floor.put(gang.pods, self._nodes(gang, value))
+                    if left is not None:
+                        self._free |= left
+                        placed.append((gang, value))
+                        break
+                else:
+                    return None
+        return placed if self._floor.put(self._rest, self._free) is not None else None
+
+
+def _extended(amounts: Amounts) -> frozenset[str]:
+    """Extended resources: admission (ExtendedResourceToleration) may add a toleration of taints with their names."""
+    return frozenset(name for name in amounts if "/" in name and "kubernetes.io/" not in name)

@@ -1,0 +1,39 @@
+"""Where the volumes of a pod can be used: node affinity and zones of the PersistentVolumes of its claims.
+
+Source: ``pkg/scheduler/framework/plugins/volumebinding`` and ``volumezone`` of Kubernetes 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gangctl.api.objects import Object, object_at, objects_at, text_at, within
+
+_ZONES: Final = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+
+
+def claims_of(pod_spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Index and claim of each volume that is one."""
+    for index, volume in enumerate(objects_at(pod_spec, "volumes")):
+        if claim := text_at(object_at(volume, "persistentVolumeClaim"), "claimName"):
+            yield index, claim
+
+
+def as_pod_spec(volume: Object) -> dict[str, Any]:
+    """The nodes of a volume, as a pod says that: node affinity."""
+    labels = object_at(object_at(volume, "metadata"), "labels")
+    zones = [
+        {"key": key, "operator": "In", "values": str(labels[key]).split("__")} for key in _ZONES if labels.get(key)
+    ]
+    terms = objects_at(within(volume, "spec", "nodeAffinity", "required"), "nodeSelectorTerms")
+    if not terms and not zones:
+        return {}
+    terms = [{**term, "matchExpressions": [*objects_at(term, "matchExpressions"), *zones]} for term in terms or [{}]]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": required}}

@@ -1,0 +1,161 @@
+"""Random clusters on one control plane, and what kube-scheduler does with the gang of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gangctl.cli.fitting import Subject, answer_of
+from gangctl.cluster.stock import Stock
+from gangctl.fit.report import FitReport
+from tests.controlplane.api import ApiClient, Object, path_of
+from tests.controlplane.nodes import NODES
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.wait import NotYet, wait_for
+from tests.live.nodeworlds import GROUP, HOST, NodeWorld, world
+
+_AT_ONCE: Final = 6
+_PROBES: Final = "default"
+"""Namespace of the pods that show which nodes the scheduler knows: no term of a pod of a world is about them."""
+_ACCOUNT: Final = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was said of a world, and what happened."""
+
+    world: NodeWorld
+    report: FitReport
+    placed: bool
+    message: str
+    later: bool | None
+    """Whether the gang is placed once the other pods are gone, where it was said that it never is."""
+
+    @property
+    def kind(self) -> str:
+        """The cell of the table."""
+        what = "placed" if self.placed else "placed later" if self.later else "refused"
+        return f"{self.report['verdict']}: {what}"
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the verdict is false."""
+        expected = {"fits": (True,), "not-now": (False,), "never": (False,)}.get(self.report["verdict"])
+        return bool(self.later) or (expected is not None and self.placed not in expected)
+
+    def __str__(self) -> str:
+        """The world, to replay it."""
+        return f"# seed {self.world.seed}: {self.kind}: {self.report['message']}\n# {self.message}\n{self.world}"
+
+
+def said(world: NodeWorld) -> FitReport:
+    """What ``gangctl fit --fixed-nodes`` says of a world in a file."""
+    stock = Stock()
+    for raw in world.known:
+        stock.take_raw(raw)
+    stock.pods = stock.pods or []
+    stock.take_runtime_classes([])
+    return answer_of(Subject(world.jobset, "js", world.name, ""), stock, fixed_nodes=True).report
+
+
+async def outcomes(plane: ControlPlane, seeds: Iterable[int]) -> list[Outcome]:
+    """What happens in the worlds of these seeds, a few at a time."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    await plane.api.create(path_of("v1", "serviceaccounts", namespace=_PROBES), _ACCOUNT)
+
+    async def one(seed: int) -> Outcome:
+        async with turn:
+            return await _Ground(plane.api, world(seed)).outcome()
+
+    return list(await asyncio.gather(*map(one, seeds)))
+
+
+class _Ground:
+    """One world on a plane without a controller-manager."""
+
+    def __init__(self, api: ApiClient, world: NodeWorld) -> None:
+        self._api = api
+        self._world = world
+        self._group = 0
+
+    async def outcome(self) -> Outcome:
+        report = said(self._world)
+        try:
+            await self._install()
+            placed, message = await self._placed()
+            later = None
+            if report["verdict"] == "never" and not placed:
+                await self._remove_pods()
+                later, _ = await self._placed()
+        finally:
+            await self._remove()
+        return Outcome(self._world, report, placed, message, later)
+
+    def _path(self, plural: str, name: str | None = None) -> str:
+        version = "scheduling.k8s.io/v1beta1" if plural == "podgroups" else "v1"
+        return path_of(version, plural, namespace=self._world.name, name=name)
+
+    async def _install(self) -> None:
+        api, name = self._api, self._world.name
+        await api.create(path_of("v1", "namespaces"), next(self._world.known))
+        await api.create(self._path("serviceaccounts"), _ACCOUNT)
+        for raw in self._world.claims:
+            volume = raw["kind"] == "PersistentVolume"
+            path = path_of("v1", "persistentvolumes") if volume else self._path("persistentvolumeclaims")
+            await api.create(path, raw)
+            await api.patch(f"{path}/{raw['metadata']['name']}/status", {"status": raw["status"]})
+        await asyncio.gather(*(api.create(NODES, raw) for raw in self._world.nodes))
+        await asyncio.gather(*(api.create(self._path("pods"), raw) for raw in self._world.others))
+        probes, label = path_of("v1", "pods", namespace=_PROBES), f"probe={name}"
+        await asyncio.gather(*(api.create(probes, self._probe(node["metadata"]["name"])) for node in self._world.nodes))
+
+        async def known() -> bool:
+            pods = await api.list(probes, labelSelector=label)
+            if missing := [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")]:
+                raise NotYet(f"no node for {missing}")
+            return True
+
+        await wait_for(known, "the scheduler to know all nodes", interval=0.1)
+        await api.delete(probes, grace=0, labelSelector=label)
+
+    def _probe(self, node: str) -> Object:
+        """A pod that goes to one node: it has one once the scheduler knows the node."""
+        spec: Object = {"nodeSelector": {HOST: node}, "tolerations": [{"operator": "Exists"}]}
+        spec["containers"] = [{"name": "main", "image": "none"}]
+        metadata = {"name": f"probe-{node}", "labels": {"probe": self._world.name}}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    async def _remove_pods(self) -> None:
+        await self._api.delete(self._path("pods"), grace=0)
+
+    async def _placed(self) -> tuple[bool, str]:
+        """Create the gang, and whether the scheduler places it at once, with what it says."""
+        self._group += 1
+        group, pods = f"{GROUP}-{self._group}", list(self._world.pods(self._group))
+        await asyncio.gather(*(self._api.create(self._path("pods"), pod) for pod in pods))
+        spec = {"schedulingPolicy": {"gang": {"minCount": len(pods)}}}
+        body = {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": group},
+            "spec": spec,
+        }
+        await self._api.create(self._path("podgroups"), body)
+
+        async def decided() -> tuple[bool, str]:
+            conditions = (await self._api.get(self._path("podgroups", group))).get("status", {}).get("conditions", ())
+            found = {each["type"]: each for each in conditions}.get("PodGroupInitiallyScheduled")
+            # Refused pods of which none came to the filter of devices are an error of its PostFilter in 1.37.
+            refused = found is not None and (found["reason"] == "Unschedulable" or "PostFilter" in found["message"])
+            if found is None or (found["status"] == "False" and not refused):
+                raise NotYet(f"the scheduler has not decided: {found}")
+            return found["status"] == "True", found["message"]
+
+        return await wait_for(decided, "the scheduler to look at the group", interval=0.1)
+
+    async def _remove(self) -> None:
+        await self._remove_pods()
+        await asyncio.gather(*(self._api.delete(f"{NODES}/{raw['metadata']['name']}") for raw in self._world.nodes))
