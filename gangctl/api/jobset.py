@@ -8,6 +8,7 @@ reported with its path and replaced by the API's default, so that the caller dec
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -153,6 +154,8 @@ class ReplicatedJob:
     """The Job's own ``spec.scheduling`` is set: the Job controller makes a gang of the Job (KEP-5547)."""
     claims: tuple[Claim, ...] = ()
     """``resourceClaims`` of its pods."""
+    volumes: tuple[str, ...] = ()
+    """PersistentVolumeClaims of its pods."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
 
@@ -263,6 +266,13 @@ def _reference_field(pod_spec: Reader) -> str:
     return next((field for field in SCHEDULING_REFERENCES if pod_spec.value.get(field)), "")
 
 
+def volume_claims(pod_spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Index and PersistentVolumeClaim of each volume of a pod that is one."""
+    for index, volume in enumerate(objects_at(pod_spec, "volumes")):
+        if claim := text_at(object_at(volume, "persistentVolumeClaim"), "claimName"):
+            yield index, claim
+
+
 def _claims(pod_spec: Reader) -> tuple[Claim, ...]:
     return tuple(
         Claim(each.string("name"), each.string("resourceClaimName"), each.string("resourceClaimTemplateName"))
@@ -315,6 +325,7 @@ def _replicated_job(
         shrinks_by=tuple(field for field in SHRINKING if job_spec.value.get(field) is not None),
         job_scheduling=job_spec.value.get("scheduling") is not None,
         claims=_claims(pod_spec) if "resourceClaims" in pod_spec.value else (),
+        volumes=tuple(sys.intern(claim) for _, claim in volume_claims(pod_spec.value)),
         restarted=restarted.get(entry.string("name"), ()) if restarted else (),
     )
 

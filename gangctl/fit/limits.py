@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from gangctl.api.jobset import JobSet
+from gangctl.api.jobset import JobSet, volume_claims
 from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY
 from gangctl.api.objects import object_at, objects_at, within
 from gangctl.errors import one_line
 from gangctl.fit.requests import PodSet
 from gangctl.fit.scheduling import OF_JOBS, Neighbours
-from gangctl.fit.volumes import claims_of
 
 ADMISSION: Final = "what admission plugins and webhooks change in its pods (kubectl get pod -o yaml shows it)"
 ATTACHED: Final = "how many volumes the nodes can attach (kubectl get csinodes)"
@@ -58,7 +57,7 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
 
 
 def _of_volumes(path: str, spec: Mapping[str, Any], neighbours: Neighbours) -> Iterator[str]:
-    for index, claim in claims_of(spec):
+    for index, claim in volume_claims(spec):
         if neighbours.volume_of(claim) is None:
             yield (
                 f"{path}.volumes[{index}].persistentVolumeClaim: where the volume of {one_line(claim, 80)} is "

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gangctl.api.jobset import JobSet
+from gangctl.api.jobset import JobSet, volume_claims
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.errors import one_line, plural
 from gangctl.fit import limits, report
@@ -22,7 +22,6 @@ from gangctl.fit.packing import Excess
 from gangctl.fit.placedpods import in_use
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
 from gangctl.fit.scheduling import Floor, Neighbours, Outcome, Together
-from gangctl.fit.volumes import claims_of
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -73,7 +72,7 @@ def node_fit(
     case = _Case(floor, wary, gangs, unknown, deciding, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
-    general = [limits.ATTACHED] if any(any(claims_of(podset.pod_spec)) for podset in podsets) else []
+    general = [limits.ATTACHED] if any(any(volume_claims(podset.pod_spec)) for podset in podsets) else []
     if not all(podset.name in neighbours.admitted for podset in podsets):
         general.append(limits.ADMISSION)
     return {

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.fit.exploring import Answer, Attraction, Domains, Evenness, Repulsion, Rules, explore
@@ -28,7 +29,7 @@ from gangctl.fit.placedpods import (
     spreads,
 )
 from gangctl.fit.requests import PodSet
-from gangctl.fit.volumes import as_pod_spec, claims_of
+from gangctl.fit.volumes import as_pod_spec
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts
 
@@ -208,7 +209,7 @@ class Floor:
         return takers
 
     def _volumes(self, podset: PodSet) -> Iterator[Mapping[str, Any]]:
-        for _, claim in claims_of(podset.pod_spec):
+        for _, claim in volume_claims(podset.pod_spec):
             volume = self.neighbours.volume_of(claim)
             if volume is not None:
                 yield as_pod_spec(volume)

@@ -5,10 +5,9 @@ Source: ``pkg/scheduler/framework/plugins/volumebinding`` and ``volumezone`` of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gangctl.api.objects import Object, object_at, objects_at, text_at, within
+from gangctl.api.objects import Object, object_at, objects_at, within
 
 _ZONES: Final = (
     "topology.kubernetes.io/zone",
@@ -16,13 +15,6 @@ _ZONES: Final = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
-
-
-def claims_of(pod_spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Index and claim of each volume that is one."""
-    for index, volume in enumerate(objects_at(pod_spec, "volumes")):
-        if claim := text_at(object_at(volume, "persistentVolumeClaim"), "claimName"):
-            yield index, claim
 
 
 def as_pod_spec(volume: Object) -> dict[str, Any]:

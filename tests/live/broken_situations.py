@@ -67,7 +67,8 @@ async def dead_extender(place: Place) -> None:
     "room for a gang that was refused, before kube-scheduler has tried again (SIGSTOP)",
     Command.DESCRIBE_POD,
     when=HANGS,
-    blocking=None,
+    blocking=False,
+    later=Reason.UNSCHEDULABLE,
 )
 async def room_since(place: Place) -> AsyncGenerator[None]:
     await place.nodes(1, "1")

@@ -67,6 +67,8 @@ class Situation:
     command: Command
     code: int = 0
     shows: str = ""
+    later: Reason | None = None
+    """The cause that it turns into after some minutes, which pass on a slow machine."""
 
     @property
     def namespace(self) -> str:
@@ -75,6 +77,8 @@ class Situation:
 
     def is_reported(self, reported: Explanation) -> bool:
         """Whether it is named first, and as what it is, with the command that fits it."""
+        if self.later is not None and reported.first == self.later:
+            return True
         if reported.first != self.reason or self.blocking not in {None, reported.blocking}:
             return False
         return bool(reported.suggestion) and command_of(reported.suggestion) is self.command
@@ -97,11 +101,12 @@ class Situations:
         blocking: bool | None = True,
         code: int = 0,
         shows: str = "",
+        later: Reason | None = None,
     ) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
         """Take a function in, by its name."""
 
         def take(make: Callable[[Place], Any]) -> Callable[[Place], Any]:
-            self.known.append(Situation(make.__name__, reason, when, how, make, blocking, command, code, shows))
+            self.known.append(Situation(make.__name__, reason, when, how, make, blocking, command, code, shows, later))
             return make
 
         return take

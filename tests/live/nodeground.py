@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from gangctl.api.jobset import volume_claims
 from gangctl.cli.fitting import Subject, answer_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
@@ -60,20 +61,24 @@ def said(world: NodeWorld) -> FitReport:
     return answer_of(Subject(world.jobset, "js", world.name, ""), stock, fixed_nodes=True).report
 
 
+async def prepare(plane: ControlPlane) -> None:
+    """Make what all worlds share."""
+    await plane.api.create(path_of("v1", "serviceaccounts", namespace=_PROBES), _ACCOUNT)
+
+
 async def outcomes(plane: ControlPlane, seeds: Iterable[int]) -> list[Outcome]:
     """What happens in the worlds of these seeds, a few at a time."""
     turn = asyncio.Semaphore(_AT_ONCE)
-
-    await plane.api.create(path_of("v1", "serviceaccounts", namespace=_PROBES), _ACCOUNT)
+    await prepare(plane)
 
     async def one(seed: int) -> Outcome:
         async with turn:
-            return await _Ground(plane.api, world(seed)).outcome()
+            return await Ground(plane.api, world(seed)).outcome()
 
     return list(await asyncio.gather(*map(one, seeds)))
 
 
-class _Ground:
+class Ground:
     """One world on a plane without a controller-manager."""
 
     def __init__(self, api: ApiClient, world: NodeWorld) -> None:
@@ -99,7 +104,7 @@ class _Ground:
         return path_of(version, plural, namespace=self._world.name, name=name)
 
     async def _install(self) -> None:
-        api, name = self._api, self._world.name
+        api = self._api
         await api.create(path_of("v1", "namespaces"), next(self._world.known))
         await api.create(self._path("serviceaccounts"), _ACCOUNT)
         for raw in self._world.claims:
@@ -109,8 +114,13 @@ class _Ground:
             await api.patch(f"{path}/{raw['metadata']['name']}/status", {"status": raw["status"]})
         await asyncio.gather(*(api.create(NODES, raw) for raw in self._world.nodes))
         await asyncio.gather(*(api.create(self._path("pods"), raw) for raw in self._world.others))
+        await self._nodes_known([node["metadata"]["name"] for node in self._world.nodes])
+
+    async def _nodes_known(self, nodes: Iterable[str]) -> None:
+        """Wait until the scheduler knows these nodes as they are."""
+        api, name = self._api, self._world.name
         probes, label = path_of("v1", "pods", namespace=_PROBES), f"probe={name}"
-        await asyncio.gather(*(api.create(probes, self._probe(node["metadata"]["name"])) for node in self._world.nodes))
+        await asyncio.gather(*(api.create(probes, self._probe(node)) for node in nodes))
 
         async def known() -> bool:
             pods = await api.list(probes, labelSelector=label)
@@ -135,7 +145,6 @@ class _Ground:
         """Create the gang, and whether the scheduler places it at once, with what it says."""
         self._group += 1
         group, pods = f"{GROUP}-{self._group}", list(self._world.pods(self._group))
-        await asyncio.gather(*(self._api.create(self._path("pods"), pod) for pod in pods))
         spec = {"schedulingPolicy": {"gang": {"minCount": len(pods)}}}
         body = {
             "apiVersion": "scheduling.k8s.io/v1beta1",
@@ -143,18 +152,32 @@ class _Ground:
             "metadata": {"name": group},
             "spec": spec,
         }
-        await self._api.create(self._path("podgroups"), body)
+        return await self._decided(body, pods)
+
+    async def _decided(self, group: Object, pods: Iterable[Object]) -> tuple[bool, str]:
+        """Create pods and their group, and whether the scheduler places them at once, with what it says."""
+        await asyncio.gather(*(self._api.create(self._path("pods"), pod) for pod in pods))
+        await self._api.create(self._path("podgroups"), group)
+        path = self._path("podgroups", group["metadata"]["name"])
 
         async def decided() -> tuple[bool, str]:
-            conditions = (await self._api.get(self._path("podgroups", group))).get("status", {}).get("conditions", ())
+            conditions = (await self._api.get(path)).get("status", {}).get("conditions", ())
             found = {each["type"]: each for each in conditions}.get("PodGroupInitiallyScheduled")
-            # Refused pods of which none came to the filter of devices are an error of its PostFilter in 1.37.
-            refused = found is not None and (found["reason"] == "Unschedulable" or "PostFilter" in found["message"])
+            # So does 1.37 report pods that are refused before the filters of nodes, and also one that it had not heard
+            # of, after which it looks again.
+            hidden = found is not None and "PostFilter" in found["message"] and self._lacks_a_claim()
+            refused = found is not None and (found["reason"] == "Unschedulable" or hidden)
             if found is None or (found["status"] == "False" and not refused):
                 raise NotYet(f"the scheduler has not decided: {found}")
             return found["status"] == "True", found["message"]
 
         return await wait_for(decided, "the scheduler to look at the group", interval=0.1)
+
+    def _lacks_a_claim(self) -> bool:
+        there = {raw["metadata"]["name"] for raw in self._world.claims}
+        entries = self._world.jobset["spec"]["replicatedJobs"]
+        specs = (entry["template"]["spec"]["template"]["spec"] for entry in entries)
+        return any(claim not in there for spec in specs for _, claim in volume_claims(spec))
 
     async def _remove(self) -> None:
         await self._remove_pods()

@@ -49,14 +49,19 @@ class NodeWorld:
         for entry in self.jobset["spec"]["replicatedJobs"]:
             job = entry["template"]["spec"]
             for index in range(job["parallelism"]):
-                spec = {**job["template"]["spec"], "schedulingGroup": {"podGroupName": f"{GROUP}-{attempt}"}}
-                if self.admitted and GPU in str(spec["containers"]):
-                    added = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
-                    spec["tolerations"] = [*spec.get("tolerations", ()), added]
+                group = {"podGroupName": f"{GROUP}-{attempt}"}
+                spec = self.as_admitted({**job["template"]["spec"], "schedulingGroup": group})
                 name = f"js-{entry['name']}-0-{index}-{attempt}"
                 labels = {**job["template"]["metadata"]["labels"], JOBSET_NAME: "js"}
                 metadata = {"name": name, "namespace": self.name, "labels": labels}
                 yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def as_admitted(self, spec: Object) -> Object:
+        """The spec of a pod as admission makes it."""
+        if not self.admitted or GPU not in str(spec["containers"]):
+            return spec
+        added = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+        return {**spec, "tolerations": [*spec.get("tolerations", ()), added]}
 
     def __str__(self) -> str:
         """As YAML, for ``gangctl fit -f world.yaml --queues world.yaml --fixed-nodes``."""

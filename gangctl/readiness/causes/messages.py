@@ -31,6 +31,7 @@ _NO_DOMAIN: Final = "no feasible placements found"
 _PRIORITY: Final = re.compile(
     r"same priority as the pod group's priority, got (?P<pods>-?\d{1,10}) and (?P<group>-?\d{1,10})"
 )
+_HIDDEN: Final = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
 _OF_THE_GROUP: Final = ("pod group is unschedulable", "waiting for minCount pods")
 
 
@@ -148,6 +149,8 @@ class Refusal:
     """No node, or no usable node, has the topology's label."""
     priorities: tuple[int, int] | None = None
     """Priority of pods and of their group, where these differ."""
+    hidden: bool = False
+    """Whether all pods were refused before the filters of nodes, which Kubernetes 1.37 reports as an error."""
 
     @property
     def counted(self) -> bool:
@@ -197,6 +200,7 @@ def _read(texts: tuple[str, ...]) -> Refusal:
         placed=int(quorum["placed"]) if quorum is not None else None,
         placements=int(placements["all"]) if placements is not None else None,
         no_domain=any(_NO_DOMAIN in text for text in texts),
+        hidden=any(_HIDDEN in text for text in texts),
         priorities=(int(priorities["pods"]), int(priorities["group"])) if priorities is not None else None,
     )
 

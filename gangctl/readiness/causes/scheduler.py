@@ -94,10 +94,10 @@ def refused(context: Context) -> Iterator[Cause]:
 def _reason(context: Context, held: _Refused) -> Reason:
     if held.refusal.priorities is not None or _priorities(context, held.group):
         return Reason.PRIORITY_MISMATCH
+    if not held.refusal.filters.isdisjoint(CLAIMS) or (held.refusal.hidden and _claims(context, held)):
+        return Reason.VOLUME_NOT_BOUND
     if held.reasons & _ERRORS:
         return Reason.SCHEDULER_ERROR
-    if not held.refusal.filters.isdisjoint(CLAIMS):
-        return Reason.VOLUME_NOT_BOUND
     # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
     if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):
         return Reason.SCHEDULER_BACKOFF
@@ -174,12 +174,25 @@ _UNCOUNTED: Final = (
 )
 
 
+def _claims(context: Context, held: _Refused) -> set[str]:
+    """PersistentVolumeClaims of its pods."""
+    entries = {pod.replicated_job for pod in held.pods}
+    return {claim for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries for claim in rj.volumes}
+
+
+_BEFORE_NODES: Final = "so Kubernetes 1.37 reports pods that are refused before any node is looked at"
+
+
 def _volume(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
     """No node helps before the claim is bound."""
+    hidden = found[0].refusal.hidden
+    if hidden:
+        names = listed(claim for held in found for claim in _claims(context, held))
+        short = f"PersistentVolumeClaim {names} does not exist, is not bound, or is in use by another pod"
     return (
         f"{_who(found)} cannot be placed before a volume is there: {short}",
-        _messages(found),
-        _help(found[0].refusal, never=False),
+        [*_messages(found), _BEFORE_NODES if hidden else ""],
+        "; ".join(known.remedy for known in CLAIMS) if hidden else _help(found[0].refusal, never=False),
         context.suggest(Command.CLAIMS),
     )
 

@@ -213,6 +213,18 @@ def test_a_claim_without_a_volume_is_a_cause_of_its_own(why: str, found: Reason)
     assert reasons(context.snapshot(pods, on_nodes=OnNodes({group: True}))) == [found]
 
 
+@pytest.mark.parametrize(("claims", "found"), [(["data"], Reason.VOLUME_NOT_BOUND), ([], Reason.SCHEDULER_ERROR)])
+def test_a_claim_is_the_cause_where_kubernetes_hides_the_refusal(claims: list[str], found: Reason) -> None:
+    """1.37 makes an error of a refusal before the filters of nodes, and does not say why."""
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+    context = Context(jobset("js", rj("w", 1, 4, 4, pod={"volumes": volumes}), mode="Gang"))
+    text = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
+    pods = context.pods(PENDING, refused="SchedulerError", refusal=text, refused_at=NOW - 1)
+    (cause,) = causes(context.snapshot(pods))
+    assert cause.reason is found
+    assert all(name in cause.message for name in claims)
+
+
 @pytest.mark.parametrize("room", [{}, {"other": True}])
 def test_unknown_capacity_is_no_backoff(room: dict[str, bool]) -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))

@@ -1,0 +1,248 @@
+"""Random clusters in which a gang waits, and whether it starts once what ``gangctl why`` advises is done."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gangctl.api.emit import to_yaml
+from gangctl.api.jobset import volume_claims
+from tests.cli.run import gangctl
+from tests.controlplane.api import ApiClient, Object, path_of
+from tests.controlplane.nodes import NODES
+from tests.controlplane.plane import ControlPlane
+from tests.gang.pipeline import child_job, stored
+from tests.live.nodeground import Ground, prepare
+from tests.live.nodeworlds import WORLD, ZONE, NodeWorld, world
+
+_AT_ONCE: Final = 6
+_ROUNDS: Final = 4
+"""Often as a person would ask again: a remedy may show what was hidden behind the first cause."""
+_AT: Final = "2100-01-01T00:00:00Z"
+"""Long after the refusal, so that it counts as one that lasts."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What ``why`` said, in one round."""
+
+    reason: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Cure:
+    """What was advised in a world, in order, and whether the gang was placed in the end."""
+
+    world: NodeWorld
+    rounds: tuple[Advice, ...]
+    cured: bool
+
+    def __str__(self) -> str:
+        """The world and the advice, to replay it."""
+        advice = "\n".join(f"# {each.reason}: {each.message}\n#   -> {each.remedy}" for each in self.rounds)
+        return f"# seed {self.world.seed}: {'cured' if self.cured else 'NOT CURED'}\n{advice}\n{self.world}"
+
+
+async def cures(plane: ControlPlane, seeds: Iterable[int], directory: Path) -> list[Cure]:
+    """Of the worlds of these seeds whose gang waits."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+    await prepare(plane)
+
+    async def one(seed: int) -> Cure:
+        async with turn:
+            return await _Ward(plane.api, world(seed), directory).cure()
+
+    return [cure for cure in await asyncio.gather(*map(one, seeds)) if cure.rounds]
+
+
+class _Ward(Ground):
+    """One world, whose gang is made anew after each remedy, so that the scheduler decides anew."""
+
+    def __init__(self, api: ApiClient, world: NodeWorld, directory: Path) -> None:
+        super().__init__(api, world)
+        self._file = directory / f"{world.name}.yaml"
+        self._raw: Object = copy.deepcopy(world.jobset)
+        self._jobset: Object = self._raw
+        self._claims = {raw["metadata"]["name"] for raw in world.claims}
+        self._added = 0
+        self._done: Counter[str] = Counter()
+
+    async def cure(self) -> Cure:
+        """Ask and do as advised, until the gang is placed or there is nothing new to try."""
+        rounds: list[Advice] = []
+        try:
+            await self._install()
+            for attempt in range(1, _ROUNDS + 2):
+                if await self._starts(attempt):
+                    return Cure(self._world, tuple(rounds), cured=True)
+                if attempt <= _ROUNDS:
+                    rounds.append(await self._asked())
+                    await self._carry_out(rounds[-1])
+        finally:
+            await self._remove()
+        return Cure(self._world, tuple(rounds), cured=False)
+
+    async def _starts(self, attempt: int) -> bool:
+        """Make Workload, group and pods as JobSet, gangctl and the Job controller do, and whether they are placed."""
+        uid = f"{attempt:08d}-0000-4000-8000-000000000000"
+        raw = copy.deepcopy(self._raw)
+        raw["metadata"]["uid"] = uid
+        self._jobset = stored(raw)
+        self._file.write_text(str(to_yaml([raw])), encoding="utf-8")
+        # Not in a thread: click's runner takes over the streams of the process.
+        made = gangctl("translate", "-f", str(self._file), "-o", "yaml")
+        assert made.code == 0, made.err
+        await self._api.delete(self._path("pods"), grace=0, labelSelector="jobset.sigs.k8s.io/jobset-name=js")
+        (group,) = [document for document in made.documents if document["kind"] == "PodGroup"]
+        entries = enumerate(self._jobset["spec"]["replicatedJobs"])
+        jobs = [child_job(self._jobset, position, index) for position, rj in entries for index in range(rj["replicas"])]
+        pods = [pod for job in jobs for pod in self._pods_of(job, group["metadata"]["name"], attempt)]
+        placed, _ = await self._decided(group, pods)
+        return placed
+
+    def _pods_of(self, job: Object, group: str, attempt: int) -> Iterable[Object]:
+        template = job["spec"]["template"]
+        labels = {**job["metadata"]["labels"], **template.get("metadata", {}).get("labels", {})}
+        spec = self._world.as_admitted({**template["spec"], "schedulingGroup": {"podGroupName": group}})
+        for index in range(job["spec"]["parallelism"]):
+            name = f"{job['metadata']['name']}-{index}-{attempt}"
+            metadata = {"name": name, "namespace": self._world.name, "labels": labels}
+            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    async def _asked(self) -> Advice:
+        """The first cause, from what the API server has."""
+        kinds = (("pods", "Pod", "v1"), ("podgroups", "PodGroup", "scheduling.k8s.io/v1beta1"))
+        found = [
+            {**item, "kind": kind, "apiVersion": version}
+            for plural, kind, version in kinds
+            for item in await self._api.list(self._path(plural))
+        ]
+        nodes = await self._api.list(NODES, labelSelector=f"{WORLD}={self._world.name}")
+        found += [{**node, "kind": "Node", "apiVersion": "v1"} for node in nodes]
+        objects = [self._jobset, *self._world.claims, *found]
+        self._file.write_text(str(to_yaml(objects)), encoding="utf-8")
+        answer = gangctl("why", "js", "-n", self._world.name, "-f", str(self._file), "--at", _AT, "-o", "json")
+        cause = answer.json["status"]["causes"][0]
+        return Advice(cause["reason"], cause["message"], cause["remedy"])
+
+    async def _carry_out(self, advice: Advice) -> None:
+        """Do all that is advised; of what has alternatives another one each time that it is advised."""
+        for words in advice.remedy.split("; "):
+            found = [start for start in _REMEDIES if words.startswith(start)]
+            assert found, f"no test knows how to do this: {advice}"
+            ways = _REMEDIES[found[0]]
+            self._done[found[0]] += 1
+            await ways[min(self._done[found[0]], len(ways)) - 1](self)
+
+    async def others_finish(self) -> None:
+        """Delete the pods that are on the nodes."""
+        await self._api.delete(self._path("pods"), grace=0, labelSelector="app,!jobset.sigs.k8s.io/jobset-name")
+
+    async def add_nodes(self) -> None:
+        """A node for each pod, large and free of taints, in each zone."""
+        first = self._world.nodes[0]
+        labels = first["metadata"]["labels"]
+        names = []
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "example.com/gpu": "16"}
+        for zone in "ab":
+            for _ in range(5):
+                self._added += 1
+                name = f"{self._world.name}-more{self._added}"
+                node = copy.deepcopy(first)
+                node["metadata"] |= {"name": name, "labels": {**labels, "kubernetes.io/hostname": name, ZONE: zone}}
+                node["spec"] = {}
+                node["status"] |= {"capacity": amounts, "allocatable": amounts}
+                await self._api.create(NODES, node)
+                names.append(name)
+        await self._nodes_known(names)
+
+    async def no_taints(self) -> None:
+        await self._patch_nodes({"spec": {"taints": None, "unschedulable": None}})
+
+    async def as_selected(self) -> None:
+        """Label the nodes as the pods select them."""
+        for spec in self._pod_specs():
+            await self._patch_nodes({"metadata": {"labels": spec.get("nodeSelector", {})}})
+
+    async def _patch_nodes(self, patch: Object) -> None:
+        nodes = await self._api.list(NODES, labelSelector=f"{WORLD}={self._world.name}")
+        names = [node["metadata"]["name"] for node in nodes]
+        for name in names:
+            await self._api.patch(f"{NODES}/{name}", patch)
+        await self._nodes_known(names)
+
+    def _lacks_a_claim(self) -> bool:
+        return any(name not in self._claims for spec in self._pod_specs() for _, name in volume_claims(spec))
+
+    async def claims_made(self) -> None:
+        """Make the claims that its pods name, with volumes that any node can use."""
+        for spec in self._pod_specs():
+            for _, name in volume_claims(spec):
+                if name not in self._claims:
+                    await self._make_claim(name)
+                    self._claims.add(name)
+
+    async def _make_claim(self, name: str) -> None:
+        size, volume = {"storage": "1Gi"}, f"{self._world.name}-{name}"
+        modes = {"accessModes": ["ReadWriteMany"], "storageClassName": "none"}
+        persistent: Object = {
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {
+                **modes,
+                "capacity": size,
+                "csi": {"driver": "example.com", "volumeHandle": volume},
+                "claimRef": {"namespace": self._world.name, "name": name},
+            },
+            "status": {"phase": "Bound"},
+        }
+        claim: Object = {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "spec": {**modes, "resources": {"requests": size}, "volumeName": volume},
+            "status": {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": size},
+        }
+        for raw in (persistent, claim):
+            of_cluster = raw["kind"] == "PersistentVolume"
+            path = path_of("v1", "persistentvolumes") if of_cluster else self._path("persistentvolumeclaims")
+            await self._api.create(path, {"apiVersion": "v1", **raw})
+            await self._api.patch(f"{path}/{raw['metadata']['name']}/status", {"status": raw["status"]})
+
+    async def no_affinity(self) -> None:
+        """Take affinity off the pods in a new JobSet, and off those on the nodes, which are replaced."""
+        for spec in self._pod_specs():
+            spec.pop("affinity", None)
+        await self.others_finish()
+
+    async def spread_anyway(self) -> None:
+        """Let the pods of a new JobSet be where there is room."""
+        for spec in self._pod_specs():
+            for constraint in spec.get("topologySpreadConstraints", ()):
+                constraint["whenUnsatisfiable"] = "ScheduleAnyway"
+                constraint.pop("minDomains", None)
+
+    def _pod_specs(self) -> Iterator[Object]:
+        for entry in self._raw["spec"]["replicatedJobs"]:
+            yield entry["template"]["spec"]["template"]["spec"]
+
+
+_REMEDIES: Final[Mapping[str, Sequence[Callable[[_Ward], Awaitable[None]]]]] = {
+    "wait for others to finish": [_Ward.others_finish, _Ward.add_nodes],
+    "add nodes, or loosen the affinity": [_Ward.add_nodes, _Ward.no_affinity],
+    "add nodes": [_Ward.add_nodes],
+    "tolerate the taint, or take it off": [_Ward.no_taints],
+    "uncordon nodes": [_Ward.no_taints],
+    "compare nodeSelector and affinity": [_Ward.as_selected],
+    "compare topologySpreadConstraints": [_Ward.spread_anyway],
+    "see the PersistentVolumeClaims": [_Ward.add_nodes],
+    "see why the claim is not bound": [_Ward.claims_made],
+    "create the claim": [_Ward.claims_made],
+}
+"""What a person would do by the words with which a remedy begins, the first time and later."""
