@@ -4,6 +4,10 @@ Rules of that API: a top-level policy and ``replicatedJobs`` exclude each other,
 exactly one entry, an absent policy means gang, and one Workload holds at most eight groups, of which ``job`` takes one
 per replica. What the modes of GangConfig cannot say becomes a list of named gangs. Basic groups have no equivalent
 beside gangs, and are rejected with their field path where they would be lost.
+
+The API has changed three times before its first release (the KEP, and jobset pull request 1250 twice). What is written
+is accepted by each: the newest has ``minCount`` and ``resourceClaims`` under ``job`` only, no top-level policy with a
+sequenced startup, and none beside ``replicatedJobs``. What only an older one accepts is read, and not written.
 """
 
 from __future__ import annotations
@@ -16,14 +20,14 @@ from pydantic import ValidationError
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.meta import GANG_OPTIONS
+from gangctl.api.meta import GANG_OPTIONS, GANGS
 from gangctl.api.modelerrors import field_errors
 from gangctl.api.scheduling import MAX_TEMPLATES
 from gangctl.errors import ErrorKind, FieldError, shown
-from gangctl.gang.config import MAX_CLAIMS, Gang, GangConfig, GangMode, GangOptions, ResourceClaim, is_label_key
+from gangctl.gang.config import MAX_CLAIMS, PATH, Gang, GangConfig, GangMode, GangOptions, ResourceClaim, is_label_key
 from gangctl.gang.naming import template_names
 from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods
-from gangctl.gang.validate import pod_field
+from gangctl.gang.validate import check_sequences, pod_field
 
 ROOT: Final = "spec.scheduling"
 
@@ -50,17 +54,24 @@ def _entry(rj: ReplicatedJob, mode: GangMode | None, options: GangOptions) -> di
             return {"targetReplicatedJobs": [rj.name], "schedulingPolicy": {"basic": {}}}
 
 
+def _by_job(jobset: JobSet, gang: Gang) -> bool:
+    """Whether a gang is written as that of each Job: it is one, or it is the only Job's with what needs ``job``."""
+    if gang.per_replica or not (gang.min_count or gang.resource_claims):
+        return gang.per_replica
+    return [rj.replicas for rj in jobset.replicated_jobs if rj.name in gang.replicated_jobs] == [1]
+
+
 def _named(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
     """Entries for named gangs, and basic ones for the ReplicatedJobs in none; one policy for a gang of all."""
     members = {name for gang in config.gangs for name in gang.replicated_jobs}
     rest = [_entry(rj, None, config.options) for rj in jobset.replicated_jobs if rj.name not in members]
     first = config.gangs[0]
-    if not rest and len(config.gangs) == 1 and not first.per_replica and len(members) > 1:
+    if not rest and len(config.gangs) == 1 and len(members) > 1:
         return _policy(first)
     entries: list[dict[str, Any]] = [
         {
             "targetReplicatedJobs": list(gang.replicated_jobs),
-            **({"job": _policy(gang)} if gang.per_replica else _policy(gang)),
+            **({"job": _policy(gang)} if _by_job(jobset, gang) else _policy(gang)),
         }
         for gang in config.gangs
     ]
@@ -70,11 +81,12 @@ def _named(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
 def _jobset_wide(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
     pairs = list(zip(jobset.replicated_jobs, config.replicated_jobs, strict=True))
     members = [rj for rj, mode in pairs if mode is None]
-    if len(members) == len(pairs):
-        return _policy(config.options)
     if not members:
         return {}
-    if len(members) == 1 or is_sequenced(jobset, members):
+    sequenced = is_sequenced(jobset, members)
+    if len(members) == len(pairs) and not sequenced:
+        return _policy(config.options)
+    if len(members) == 1 or sequenced:
         entries = [_entry(rj, GangMode.GANG if mode is None else None, config.options) for rj, mode in pairs]
         return {"replicatedJobs": entries}
     together = {"targetReplicatedJobs": [rj.name for rj in members], **_policy(config.options)}
@@ -85,7 +97,7 @@ def _jobset_wide(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
 def _groups(jobset: JobSet, scheduling: Mapping[str, Any]) -> int:
     """Groups that JobSet would make."""
     if "replicatedJobs" not in scheduling:
-        return len(jobset.replicated_jobs) if is_sequenced(jobset, jobset.replicated_jobs) else 1
+        return 1
     replicas = {rj.name: rj.replicas for rj in jobset.replicated_jobs}
     return sum(
         replicas[entry["targetReplicatedJobs"][0]] if "job" in entry else 1 for entry in scheduling["replicatedJobs"]
@@ -99,6 +111,16 @@ def _unsupported(jobset: JobSet, config: GangConfig) -> list[FieldError]:
     if config.options.sequenced == "reject":
         detail = f'"reject" has no equivalent in {ROOT}, which splits a gang whose startup is sequenced'
         errors.append(FieldError(f"{path}.sequenced", ErrorKind.FORBIDDEN, detail))
+    errors += check_sequences(jobset, config.gangs)
+    for index, gang in enumerate(config.gangs):
+        for name, written in (("minCount", gang.min_count), ("resourceClaims", gang.resource_claims)):
+            if written and not _by_job(jobset, gang):
+                where = f"{PATH}[{index}].{name}" if GANGS in jobset.annotations else ROOT
+                detail = (
+                    f'{name} of gang "{gang.name}" has no equivalent: JobSet takes it for the gang of one Job only '
+                    f"({ROOT}.replicatedJobs[].job)"
+                )
+                errors.append(FieldError(where, ErrorKind.FORBIDDEN, detail))
     for rj, mode in zip(jobset.replicated_jobs, config.replicated_jobs, strict=True):
         ganged = mode in {GangMode.GANG, GangMode.REPLICATED_GANG} or (mode is None and config.jobset is GangMode.GANG)
         if ganged and rj.scheduling_reference:
@@ -112,6 +134,7 @@ def _unsupported(jobset: JobSet, config: GangConfig) -> list[FieldError]:
 def write_scheduling(jobset: JobSet, config: GangConfig) -> tuple[dict[str, Any] | None, tuple[FieldError, ...]]:
     """``spec.scheduling`` equivalent to ``config``; None without a gang."""
     errors = _unsupported(jobset, config)
+    path = f"metadata.annotations[{GANG_OPTIONS}]"
     scheduling: dict[str, Any] = {}
     if config.gangs:
         scheduling = _named(jobset, config)
@@ -123,10 +146,12 @@ def write_scheduling(jobset: JobSet, config: GangConfig) -> tuple[dict[str, Any]
     if not scheduling:
         if config.options != GangOptions():
             detail = f"there is no gang that these options could apply to in {ROOT}: remove them"
-            errors.append(FieldError(f"metadata.annotations[{GANG_OPTIONS}]", ErrorKind.FORBIDDEN, detail))
+            errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
         return None, tuple(errors)
     if config.options.composite and "replicatedJobs" in scheduling:
-        # JobSet takes both together with its feature gate JobSetGangOfGangs.
+        where = f"{path}.composite" if GANG_OPTIONS in jobset.annotations else f"{ROOT}.schedulingPolicy"
+        detail = f"gangs that start together have no equivalent: JobSet takes no policy beside {ROOT}.replicatedJobs"
+        errors.append(FieldError(where, ErrorKind.FORBIDDEN, detail))
         scheduling = {"schedulingPolicy": {"gang": {}}, **scheduling}
     if (groups := _groups(jobset, scheduling)) > MAX_TEMPLATES:
         detail = (
@@ -184,14 +209,16 @@ class _Parse:
                 self.refuse(where, f"unknown field, known here: {known}", ErrorKind.NOT_SUPPORTED)
         return present
 
-    def choice(self, value: object, path: str, names: tuple[str, str]) -> tuple[str, Mapping[str, Any]]:
-        """A union: exactly one of two keys with an object."""
+    def choice(
+        self, value: object, path: str, names: tuple[str, str], counts: Sequence[str] = ()
+    ) -> tuple[str, Mapping[str, Any]]:
+        """A union: exactly one of two keys with an object; that of ``gang`` may have ``counts``."""
         present = [(key, item) for key, item in self.mapping(value, path, names).items() if key in names]
         if len(present) != 1:
             self.refuse(path, f"exactly one of {names[0]} and {names[1]} is needed", ErrorKind.INVALID)
             return names[0], {}
         key, item = present[0]
-        return key, self.mapping(item, f"{path}.{key}", ("minCount",) if key == "gang" else ())
+        return key, self.mapping(item, f"{path}.{key}", counts if key == "gang" else ())
 
 
 def _read_topology(parse: _Parse, block: Mapping[str, Any], path: str) -> str | None:
@@ -211,12 +238,19 @@ def _read_topology(parse: _Parse, block: Mapping[str, Any], path: str) -> str | 
     return key
 
 
-def _read_block(parse: _Parse, block: Mapping[str, Any], path: str, gang: _Gang, pods: int) -> _Gang:
-    """Policy, constraints and disruption mode of one gang with ``pods`` pods."""
+def _read_block(
+    parse: _Parse, block: Mapping[str, Any], path: str, gang: _Gang, pods: int, *, jobs: int | None = None
+) -> _Gang:
+    """Policy, constraints and disruption mode of one gang with ``pods`` pods, of a number of Jobs or of each Job."""
+    counts = ("minCount",) if jobs is None else ("minCount", "minGroupCount")
     policy, details = parse.choice(
-        block.get("schedulingPolicy", {"gang": {}}), f"{path}.schedulingPolicy", ("gang", "basic")
+        block.get("schedulingPolicy", {"gang": {}}), f"{path}.schedulingPolicy", ("gang", "basic"), counts
     )
     gang.basic = policy == "basic"
+    groups = details.get("minGroupCount")
+    if groups is not None and (isinstance(groups, bool) or groups != jobs):
+        where = f"{path}.schedulingPolicy.gang.minGroupCount"
+        parse.refuse(where, f"must be the number of Jobs, {jobs}, as a gang is all of them, got {shown(groups)}")
     count = details.get("minCount")
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= pods):
         where = f"{path}.schedulingPolicy.gang.minCount"
@@ -272,7 +306,8 @@ def _read_entry(parse: _Parse, value: object, path: str, taken: dict[str, str]) 
     targets = _read_targets(parse, entry.get("targetReplicatedJobs"), f"{path}.targetReplicatedJobs", taken)
     gang = _Gang(path, tuple(rj.name for rj in targets), basic=False)
     if "job" not in entry:
-        return _read_block(parse, entry, path, gang, sum(map(replicated_job_pods, targets)))
+        jobs = sum(rj.replicas for rj in targets)
+        return _read_block(parse, entry, path, gang, sum(map(replicated_job_pods, targets)), jobs=jobs)
     for key in _SHARED_FIELDS:
         if key in entry:
             parse.refuse(f"{path}.{key}", "must not stand next to job, which replaces it")
@@ -328,7 +363,7 @@ def _modes(parse: _Parse, gangs: Sequence[_Gang]) -> tuple[GangMode | None, dict
 def _read_top(parse: _Parse, scheduling: Mapping[str, Any]) -> list[_Gang]:
     rjs = parse.jobset.replicated_jobs
     gang = _Gang(ROOT, tuple(rj.name for rj in rjs), basic=False)
-    _read_block(parse, scheduling, ROOT, gang, sum(map(replicated_job_pods, rjs)))
+    _read_block(parse, scheduling, ROOT, gang, sum(map(replicated_job_pods, rjs)), jobs=parse.jobset.jobs)
     if gang.basic:
         detail = "GangConfig has no word for a group that is no gang: remove spec.scheduling instead"
         parse.refuse(f"{ROOT}.schedulingPolicy.basic", detail)
@@ -336,7 +371,7 @@ def _read_top(parse: _Parse, scheduling: Mapping[str, Any]) -> list[_Gang]:
 
 
 def _read_composite(parse: _Parse, scheduling: Mapping[str, Any]) -> bool:
-    """Whether all gangs start together: a policy beside the entries, with JobSet's feature gate JobSetGangOfGangs."""
+    """Whether all gangs start together: a policy beside the entries, as files have it that older gangctl wrote."""
     for key in _SHARED_FIELDS[1:]:
         if key in scheduling:
             detail = "must not stand next to replicatedJobs: GangConfig has no word for it on all gangs together"

@@ -199,14 +199,21 @@ def test_a_job_that_is_restarted_alone_keeps_the_parent() -> None:
     assert {group.parent for group in desired.spares} == {parent(desired.plan).name}
 
 
-def test_spec_scheduling_has_a_policy_beside_its_entries() -> None:
-    there = convert(slices(), Notation.SCHEDULING)
-    assert there.errors == ()
-    scheduling = there.value["spec"]["scheduling"]
-    assert scheduling["schedulingPolicy"] == {"gang": {}}
-    back = convert(there.value, Notation.ANNOTATIONS)
+def test_spec_scheduling_has_no_word_for_gangs_that_start_together() -> None:
+    (error,) = convert(slices(), Notation.SCHEDULING).errors
+    assert error.path == PATH
+
+
+def test_a_policy_beside_entries_of_spec_scheduling_is_read() -> None:
+    """Files have it that an older gangctl wrote; JobSet refuses it."""
+    entry = {"targetReplicatedJobs": ["w"], "job": {"schedulingPolicy": {"gang": {}}}}
+    scheduling: dict[str, Any] = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [entry]}
+    there = jobset("js", rj("w", 3, 2, 2), scheduling=scheduling)
+    back = convert(there, Notation.ANNOTATIONS)
     assert back.errors == ()
     assert json.loads(back.value["metadata"]["annotations"][OPTIONS]) == {"composite": True}
+    (error,) = convert(there, Notation.SCHEDULING).errors
+    assert error.path == "spec.scheduling.schedulingPolicy"
     scheduling["schedulingConstraints"] = {"topology": [{"key": "zone"}]}
-    (error,) = convert(there.value, Notation.ANNOTATIONS).errors
+    (error,) = convert(there, Notation.ANNOTATIONS).errors
     assert error.path == "spec.scheduling.schedulingConstraints"

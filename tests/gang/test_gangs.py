@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from gangctl.api.meta import GANGS
-from gangctl.api.scheduling import Claim, Generation, PodGroup, Template
+from gangctl.api.scheduling import Claim, Generation, Template
 from gangctl.gang.admission import check_update, reference_of_job
 from gangctl.gang.convert import Notation, convert
 from gangctl.gang.desired import JobProgress, counted, spare_groups
-from gangctl.gang.plan import GangPlan, build_objects, replicated_job_pods
+from gangctl.gang.plan import GangPlan, build_objects
 from tests.gang.pipeline import assessed, child_job, read, resolved, some_plan, stored
 from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, jobset, rj
 from tests.rows import each
-from tests.strategies import PROPERTY
 
 Raw = dict[str, Any]
 CLAIM = {"name": "net", "resourceClaimTemplateName": "channel"}
@@ -179,58 +175,6 @@ def test_the_list_cannot_change() -> None:
     new["metadata"]["annotations"][GANGS] = json.dumps(TWO[:1])
     (error,) = check_update(read(old), read(new), Generation.V1BETA1)
     assert error.path == f"metadata.annotations[{GANGS}]"
-
-
-@st.composite
-def lists(draw: st.DrawFn) -> list[Raw]:
-    """Gangs over some of the ReplicatedJobs, named as convert names them."""
-    gangs: dict[int, list[str]] = {}
-    for each_entry in ENTRIES:
-        number = draw(st.integers(-1, 2))
-        if number >= 0:
-            gangs.setdefault(number, []).append(each_entry["name"])
-    sizes = {found.name: replicated_job_pods(found) for found in read(jobset("js", *ENTRIES)).replicated_jobs}
-    made = []
-    for members in gangs.values():
-        gang: Raw = {"name": members[0], "replicatedJobs": members}
-        if len(members) == 1 and draw(st.booleans()):
-            gang["perReplica"] = True
-        if draw(st.booleans()):
-            gang["topologyKey"] = draw(st.sampled_from(["rack", "zone"]))
-        if draw(st.booleans()):
-            gang["disruption"] = draw(st.sampled_from(["single", "all"]))
-        pods = sum(map(sizes.__getitem__, members))
-        if "perReplica" not in gang and pods > 1 and draw(st.booleans()):
-            gang["minCount"] = draw(st.integers(1, pods - 1))
-        if draw(st.booleans()):
-            gang["resourceClaims"] = [{"name": "c", "resourceClaimName": "shared"}]
-        made.append(gang)
-    return made
-
-
-@given(gangs=lists().filter(bool))
-@PROPERTY
-def test_spec_scheduling_and_back_makes_the_same_groups(gangs: list[Raw]) -> None:
-    raw = grouped(*gangs)
-    there = convert(raw, Notation.SCHEDULING)
-    assert there.errors == ()
-    assert "gangctl.dev" not in json.dumps(there.value)
-    back = convert(there.value, Notation.ANNOTATIONS)
-    assert back.errors == ()
-    again = convert(back.value, Notation.SCHEDULING)
-    assert entries_of(again.value) == entries_of(there.value)
-    before, after = some_plan(raw), some_plan(back.value)
-    assert sorted(map(options_of, before.groups)) == sorted(map(options_of, after.groups))
-
-
-def entries_of(raw: Raw) -> list[str]:
-    scheduling = raw["spec"]["scheduling"]
-    return sorted(map(json.dumps, scheduling.get("replicatedJobs", [scheduling])))
-
-
-def options_of(group: PodGroup) -> tuple[Any, ...]:
-    template = group.template
-    return template.min_count, template.topology_key, template.disruption, template.claims
 
 
 def test_a_list_that_equals_modes_becomes_gang_config() -> None:
