@@ -12,13 +12,13 @@ from gangctl.api.documents import Document
 from gangctl.api.scheduling import generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents, where
-from gangctl.cli.manifests import Problems, is_jobset, require_jobsets
+from gangctl.cli.manifests import Problems, is_jobset, other_schedulers, require_jobsets
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
 from gangctl.gang.convert import Conversion, Notation, Object
 from gangctl.gang.convert import convert as convert_jobset
 from gangctl.gang.convert import replace_exclusive_topology as replace_topology
-from gangctl.migration.draft import NAMES, System, systems_seen
+from gangctl.migration.draft import NAMES, System
 from gangctl.migration.migrate import migrate
 
 
@@ -38,9 +38,7 @@ def _convert(
             conversion = convert_jobset(conversion.value, notation)
         if not problems.add(document, conversion.errors):
             objects.append(conversion.value)
-        for system, (what, path) in systems_seen(document.value).items():
-            hint = f"--to annotations --from {system} makes its gang one of gangctl"
-            notes.append(f"{where(document, path)}: {what} is for {NAMES[system].title}, and stays: {hint}")
+        notes += other_schedulers(document)
     problems.raise_if_any()
     for text in notes:
         note(text)

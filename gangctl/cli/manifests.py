@@ -22,12 +22,14 @@ from gangctl.cli.inputs import count_kinds, kind_in_words, note_skipped, placed,
 from gangctl.cli.messages import errors_in, full_name, note, plural
 from gangctl.cli.options import ClusterFlags
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
+from gangctl.gang.config import is_configured
 from gangctl.gang.convert import check_words
 from gangctl.gang.plan import make_plan
 from gangctl.gang.reasons import Notice
 from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS
+from gangctl.migration.draft import NAMES, systems_seen
 from gangctl.pathways.reading import is_pathways_job, read_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
@@ -223,6 +225,13 @@ def read_pathways_manifest(document: Document, namespace: str | None, rules: Clu
     return Manifest(document, dict(found.rendering.jobset), found.jobset, errors, translation=found)
 
 
+def other_schedulers(document: Document) -> Iterator[str]:
+    """Notes on gangs of a JobSet that are for other schedulers."""
+    for system, (what, path) in systems_seen(document.value).items():
+        hint = f"gangctl convert --to annotations --from {system} makes its gang one of gangctl"
+        yield f"{where(document, path)}: {what} is for {NAMES[system].title}, and stays: {hint}"
+
+
 def read_manifests(filenames: Sequence[str], namespace: str | None, rules: ClusterRules) -> list[Manifest]:
     """The JobSets in these files, and those that PathwaysJobs become; others are noted and skipped."""
     documents = read_documents(filenames)
@@ -235,6 +244,10 @@ def read_manifests(filenames: Sequence[str], namespace: str | None, rules: Clust
         for document in documents
         if _is_ours(document)
     ]
+    for manifest in manifests:
+        if manifest.readable and not is_configured(manifest.jobset):
+            for text in other_schedulers(manifest.document):
+                note(text)
     if any(manifest.jobset.generate_name and manifest.jobset.name.endswith(GENERATED) for manifest in manifests):
         note(f'names of JobSets with generateName are shown with "{GENERATED}" for what the API server will append')
     return manifests

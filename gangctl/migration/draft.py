@@ -50,13 +50,19 @@ class Names:
     """The key on a pod template that names the pods' PodGroup."""
     group_field: Field
     """Which of the two that is."""
-    group_api: str
-    """API group of its PodGroup."""
+    group_apis: frozenset[str]
+    """API groups of its PodGroup, those of earlier versions among them."""
+    old_keys: tuple[str, ...] = ()
+    """Keys that named the PodGroup in earlier versions."""
 
     def reads(self, key: str) -> bool:
         """Whether a label or annotation is for this system alone."""
         return key == self.group_key or key.startswith(self.prefixes)
 
+
+_OLD: Final = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.x-k8s.io")
+MIN_AVAILABLE: Final = tuple(f"{key}/min-available" for key in _OLD)
+"""Labels of pods, which was all that a gang of coscheduling had before there were PodGroups."""
 
 NAMES: Final = {
     System.VOLCANO: Names(
@@ -65,7 +71,7 @@ NAMES: Final = {
         prefixes=("scheduling.volcano.sh/", "volcano.sh/"),
         group_key="scheduling.k8s.io/group-name",
         group_field="annotations",
-        group_api="scheduling.volcano.sh",
+        group_apis=frozenset({"scheduling.volcano.sh"}),
     ),
     System.KAI: Names(
         title="KAI",
@@ -73,15 +79,16 @@ NAMES: Final = {
         prefixes=("kai.scheduler/",),
         group_key="pod-group-name",
         group_field="annotations",
-        group_api="scheduling.run.ai",
+        group_apis=frozenset({"scheduling.run.ai"}),
     ),
     System.COSCHEDULING: Names(
         title="coscheduling",
         schedulers=frozenset({"scheduler-plugins-scheduler"}),
-        prefixes=("scheduling.x-k8s.io/",),
+        prefixes=("scheduling.x-k8s.io/", "pod-group.scheduling."),
         group_key="scheduling.x-k8s.io/pod-group",
+        old_keys=(*_OLD, *(f"{key}/name" for key in _OLD)),
         group_field="labels",
-        group_api="scheduling.x-k8s.io",
+        group_apis=frozenset({"scheduling.x-k8s.io", "scheduling.sigs.k8s.io"}),
     ),
 }
 
@@ -245,6 +252,10 @@ class Group:
     path: str
     """The field that makes it a group."""
     per_job: bool = False
+    minimum: int | None = None
+    """Pods that start together, where these are not all."""
+    topology_key: str | None = None
+    """The node label of which it has one value for itself, beside other gangs with others."""
 
     @property
     def pods(self) -> int:
@@ -264,6 +275,8 @@ class Draft:
     groups: list[Group] = dataclasses.field(default_factory=list)
     queues: list[str] = dataclasses.field(default_factory=list)
     topology_key: str | None = None
+    composite: bool = False
+    """Whether all groups start together."""
     dropped: set[int] = dataclasses.field(default_factory=set)
     """Objects of the input that this JobSet no longer needs."""
     leaving: set[int] = dataclasses.field(default_factory=set)
@@ -296,14 +309,19 @@ class Draft:
         """The label or annotation of one ReplicatedJob on one level."""
         return next((mark for mark in self.found(key, level) if mark.index == rj.index), None)
 
+    def found_on(self, rj: ReplicatedJob, keys: Iterable[str]) -> Iterator[Mark]:
+        """Labels and annotations of a ReplicatedJob's pods with one of these keys."""
+        return (mark for key in keys if (mark := self.on(rj, key, Level.POD)) is not None)
+
     def scheduled(self) -> list[ReplicatedJob]:
         """ReplicatedJobs whose pods name the system's scheduler."""
         return [rj for rj in self.jobset.replicated_jobs if rj.scheduler in self.names.schedulers]
 
     def group_of(self, rj: ReplicatedJob) -> Mark | None:
         """The label or annotation that puts a ReplicatedJob's pods into a PodGroup."""
-        marks = self.found(self.names.group_key, Level.POD)
-        return next((each for each in marks if each.index == rj.index and each.field == self.names.group_field), None)
+        keys = (self.names.group_key, *self.names.old_keys)
+        marks = [mark for key in keys for mark in self.found(key, Level.POD) if mark.index == rj.index]
+        return next((mark for mark in marks if mark.field == self.names.group_field), None)
 
     def number(self, mark: Mark) -> int | None:
         """The number in a mark; None, with a problem, if it is not above zero."""
@@ -323,16 +341,9 @@ def listed(rjs: Iterable[ReplicatedJob]) -> str:
     return ", ".join(f'"{rj.name}"' for rj in rjs)
 
 
-def check_minimum(draft: Draft, position: int, path: str, minimum: int, pods: int) -> bool:
-    """Whether a group's minimum is all of its pods, as gangctl requires; else adds a problem."""
-    if minimum == pods:
-        return True
-    if minimum < pods:
-        detail = (
-            f"is {minimum} of {pods} pods, and a gang of gangctl is all of its pods: raise it to {pods}, or leave this "
-            "JobSet where it is"
-        )
-    else:
+def least(draft: Draft, position: int, path: str, minimum: int, pods: int) -> int | None:
+    """The minimum of a group, None where it is all of its pods; adds a problem if it is more."""
+    if minimum > pods:
         detail = f"is {minimum}, and only {pods} pods exist at once: this gang could never start"
-    draft.refuse_at(position, path, detail)
-    return False
+        draft.refuse_at(position, path, detail)
+    return minimum if minimum < pods else None

@@ -7,12 +7,13 @@ Annotation batch-min-member changes that number: of ReplicatedJobs on the JobSet
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import is_label_key
 from gangctl.gang.plan import job_pods, pods_per_job
-from gangctl.migration.draft import Draft, Group, Level, check_minimum, listed, scheduler_path
+from gangctl.migration.draft import Draft, Group, Level, least, listed, scheduler_path
 
 MIN_MEMBER: Final = "kai.scheduler/batch-min-member"
 QUEUE: Final = "kai.scheduler/queue"
@@ -62,54 +63,70 @@ def _check_words(draft: Draft) -> None:
             draft.note(mark.path, text)
 
 
-def _read_topology(draft: Draft) -> None:
+def _read_topology(draft: Draft) -> dict[int, str]:
+    """The topology of the whole gang, which goes to the draft, and those of each replica, by ReplicatedJob."""
     rjs = draft.jobset.replicated_jobs
+    inner: dict[int, str] = {}
     for mark in draft.found(TOPOLOGY_REQUIRED):
         if not is_label_key(mark.value):
             draft.refuse(mark.path, f'must be the key of a node label, got "{mark.value}"', ErrorKind.INVALID)
-            continue
-        alone = mark.level is Level.JOB and len(rjs) == 1 and rjs[0].replicas == 1
-        if (mark.level is Level.JOBSET or alone) and draft.topology_key in {None, mark.value}:
+        elif mark.level is Level.JOBSET or (mark.level is Level.JOB and len(rjs) == 1 and rjs[0].replicas == 1):
+            if draft.topology_key not in {None, mark.value}:
+                draft.refuse(mark.path, f'is "{mark.value}", and "{draft.topology_key}" elsewhere: a gang has one')
             draft.topology_key = mark.value
-        elif mark.level is not Level.POD:
-            detail = (
-                "each replica in a domain of its own, inside of a gang of all, cannot be said: topologyKey is for a "
-                'whole gang. Remove it, and afterwards take gang-mode "ReplicatedGang" if replicas may start apart'
-            )
-            draft.refuse(mark.path, detail)
+        elif mark.level is Level.JOB:
+            inner[mark.index] = mark.value
+    return inner
 
 
-def _check_replicas(draft: Draft) -> None:
-    """Reject replicas that need fewer pods than they have; KAI's own default counts without completions."""
+def _read_minimums(draft: Draft) -> dict[int, int]:
+    """Pods that each replica needs, where these are not all; KAI's own default counts without completions."""
+    found: dict[int, int] = {}
     for rj in draft.jobset.replicated_jobs:
         mark = draft.on(rj, MIN_MEMBER, Level.JOB)
         minimum = draft.number(mark) if mark else None
         if mark and minimum is not None and minimum != pods_per_job(rj.parallelism, None):
-            check_minimum(draft, draft.position, mark.path, minimum, job_pods(rj))
+            needed = least(draft, draft.position, mark.path, minimum, job_pods(rj))
+            if needed is not None:
+                found[rj.index] = needed
+    return found
 
 
-def _add_groups(draft: Draft) -> None:
+def _add_groups(draft: Draft, topologies: Mapping[int, str], minimums: Mapping[int, int]) -> None:
     rjs = draft.jobset.replicated_jobs
     mark = next(draft.found(MIN_MEMBER, Level.JOBSET), None)
     needed = draft.number(mark) if mark else len(rjs)
     if needed is None:
         return
     path = mark.path if mark else "spec.replicatedJobs"
-    if needed >= len(rjs):
-        draft.groups.append(Group(rjs, path))
-    elif needed == 1:
-        draft.groups += [Group((rj,), path) for rj in rjs]
-        draft.note(path, "one replicated job is enough to start: each becomes a gang of its own")
-    else:
+    if 1 < needed < len(rjs):
         detail = f"{needed} of {len(rjs)} replicated jobs cannot be said: all of them are one gang, or each is one (1)"
         draft.refuse(path, detail)
+        return
+    own = topologies.keys() | minimums.keys()
+    together = needed >= len(rjs)
+    if together and not own:
+        draft.groups.append(Group(rjs, path))
+        return
+    for rj in rjs:
+        per_job = rj.index in own and rj.replicas > 1
+        draft.groups.append(Group((rj,), path, per_job, minimums.get(rj.index), topologies.get(rj.index)))
+        if per_job and not together:
+            detail = "its replicas start together, each with its own minimum or domain, and other replicated jobs apart"
+            draft.refuse(rj.path, f"{detail}: gangctl's option composite is for all gangs of a JobSet")
+    draft.composite = together and (len(rjs) > 1 or draft.groups[0].per_job)
+    if draft.composite and draft.topology_key is not None:
+        detail = "one domain for all, with gangs of their own inside, has no equivalent: a topologyKey is of one gang"
+        draft.refuse(next(draft.found(TOPOLOGY_REQUIRED, Level.JOBSET)).path, detail)
+    elif draft.composite:
+        draft.note(path, "gangs inside of a gang: option composite needs Kubernetes 1.37, and its feature gate")
+    if not together:
+        draft.note(path, "one replicated job is enough to start: each becomes a gang of its own")
 
 
 def read_kai(draft: Draft) -> None:
     """Add KAI's gangs of this JobSet."""
     _check_one_scheduler(draft)
     _check_words(draft)
-    _read_topology(draft)
-    _check_replicas(draft)
-    _add_groups(draft)
+    _add_groups(draft, _read_topology(draft), _read_minimums(draft))
     draft.queues += [mark.value for mark in draft.found(QUEUE)]

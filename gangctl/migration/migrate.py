@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, JOBSET_GROUP, QUEUE_NAME
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, JOBSET_GROUP, QUEUE_NAME
 from gangctl.api.objects import object_at
 from gangctl.errors import ErrorKind
-from gangctl.gang.config import GangConfig, GangMode, is_configured
+from gangctl.gang.config import GangConfig, GangMode, gangs_text, is_configured
 from gangctl.gang.convert import Notation, Object, check_words, convert, options_text, with_key, with_metadata
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.migration import kai, podgroups
 from gangctl.migration.draft import (
     FIELDS,
+    MIN_AVAILABLE,
     NAMES,
     Draft,
     Level,
@@ -116,7 +117,11 @@ def rewrite(draft: Draft, config: GangConfig, queue: str) -> Object:
     pairs = zip(draft.raw["spec"].get("replicatedJobs") or (), config.replicated_jobs, strict=True)
     entries = [_replicated_job(draft, entry, index, mode) for index, (entry, mode) in enumerate(pairs)]
     value = _without_marks(draft, draft.raw, Level.JOBSET)
-    modes = {GANG_MODE: str(config.jobset) if config.jobset else None, GANG_OPTIONS: options_text(config.options)}
+    modes = {
+        GANG_MODE: str(config.jobset) if config.jobset else None,
+        GANGS: gangs_text(config.gangs) if config.gangs else None,
+        GANG_OPTIONS: options_text(config.options),
+    }
     value = with_metadata(value, "annotations", modes)
     if queue:
         value = with_metadata(value, "labels", {QUEUE_NAME: queue})
@@ -126,7 +131,7 @@ def rewrite(draft: Draft, config: GangConfig, queue: str) -> Object:
 _UNDERSTOOD: Final[dict[System, frozenset[str]]] = {
     System.VOLCANO: podgroups.UNDERSTOOD,
     System.KAI: kai.UNDERSTOOD,
-    System.COSCHEDULING: frozenset(),
+    System.COSCHEDULING: frozenset(MIN_AVAILABLE),
 }
 """Labels and annotations whose meaning is in the result, or in another note."""
 
@@ -162,7 +167,7 @@ def _note_leftovers(draft: Draft) -> None:
     noted: set[str] = set()
     names = draft.names
     for mark in draft.marks:
-        if mark.key == names.group_key:
+        if mark.key in {names.group_key, *names.old_keys}:
             if (mark.level, mark.field) != (Level.POD, names.group_field):
                 text = f"removed {mark.key}, which {names.title} reads in the {names.group_field} of pods only"
                 draft.note(mark.path, text)

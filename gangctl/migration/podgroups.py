@@ -13,24 +13,26 @@ minimum is the annotation group-min-member *of the Job*, or 1, which is no gang.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gangctl.api.jobset import ReplicatedJob
 from gangctl.api.objects import object_at, objects_at
 from gangctl.errors import ErrorKind
-from gangctl.gang.config import GangConfig, GangMode, GangOptions
+from gangctl.gang.config import Gang, GangConfig, GangMode, GangOptions
 from gangctl.gang.convert import Object
+from gangctl.gang.naming import template_names
 from gangctl.gang.plan import job_pods
 from gangctl.migration.draft import (
+    MIN_AVAILABLE,
     Draft,
     Group,
     Level,
     Mark,
     Names,
     Note,
-    check_minimum,
     inside,
+    least,
     listed,
     scheduler_path,
 )
@@ -48,18 +50,35 @@ def _mode(group: Group) -> GangMode:
     return GangMode.REPLICATED_GANG if group.per_job and rj.replicas > 1 else GangMode.GANG
 
 
+def _named(draft: Draft) -> GangConfig:
+    """A list of gangs, for what the modes have no word for; each has the name of its first ReplicatedJob."""
+    rjs = draft.jobset.replicated_jobs
+    known = tuple(rj.name for rj in rjs)
+    names = dict(zip(known, template_names(known), strict=True))
+    gangs = tuple(
+        Gang.model_validate(
+            {
+                "name": names[group.members[0].name],
+                "replicatedJobs": tuple(rj.name for rj in group.members),
+                "perReplica": group.per_job and group.members[0].replicas > 1,
+                "topologyKey": group.topology_key or draft.topology_key,
+                "minCount": group.minimum,
+            }
+        )
+        for group in draft.groups
+    )
+    return GangConfig(None, (None,) * len(rjs), GangOptions(composite=draft.composite), gangs)
+
+
 def gang_config(draft: Draft) -> GangConfig:
-    """The configuration equivalent to a draft's groups; adds a problem if there is none."""
+    """The configuration equivalent to a draft's groups."""
     rjs = draft.jobset.replicated_jobs
     shared = [group for group in draft.groups if len(group.members) > 1]
+    own = any(group.minimum or group.topology_key for group in draft.groups)
+    if draft.composite or own or (shared and len(draft.groups) > 1):
+        return _named(draft)
     config = GangConfig(None, (None,) * len(rjs))
-    if shared and len(draft.groups) > 1:
-        detail = (
-            f"a gang of {listed(shared[0].members)} beside another gang cannot be said: one gang of the whole JobSet, "
-            "one per replicated job, or one per replica"
-        )
-        draft.refuse(shared[0].path, detail)
-    elif shared:
+    if shared:
         config = _single(draft, shared[0])
     elif len(draft.groups) == len(rjs) == 1 and _mode(draft.groups[0]) is GangMode.GANG:
         config = _single(draft, draft.groups[0])
@@ -94,7 +113,7 @@ def read_pod_groups(objects: Sequence[Object], names: Names) -> list[PodGroup]:
     """The system's PodGroups of an input, in its order."""
     found = []
     for position, raw in enumerate(objects):
-        if str(raw.get("apiVersion")).partition("/")[0] != names.group_api or raw.get("kind") != "PodGroup":
+        if str(raw.get("apiVersion")).partition("/")[0] not in names.group_apis or raw.get("kind") != "PodGroup":
             continue
         meta = object_at(raw, "metadata")
         owners = objects_at(meta, "ownerReferences")
@@ -110,7 +129,8 @@ def _others(draft: Draft, objects: Sequence[Object], group: str) -> Iterator[str
         meta = object_at(raw, "metadata")
         if position == draft.position or _text(meta.get("namespace")) != draft.jobset.namespace:
             continue
-        if any(each.get(draft.names.group_key) == group for each in inside(raw) if isinstance(each, dict)):
+        keys = (draft.names.group_key, *draft.names.old_keys)
+        if any(part.get(key) == group for part in inside(raw) if isinstance(part, dict) for key in keys):
             yield f'{raw.get("kind")} "{_text(meta.get("name"))}"'
 
 
@@ -150,6 +170,12 @@ def add_named_group(
         draft.refuse(path, f'PodGroup "{name}" is also that of {others}: a gang of gangctl is within one JobSet')
         return None
     found = [each for each in pod_groups if (each.namespace, each.name) == (draft.jobset.namespace, name)]
+    if not found and (available := next(draft.found_on(members[0], MIN_AVAILABLE), None)):
+        if (minimum := draft.number(available)) is not None and _check_schedulers(draft, members):
+            group = Group(members, path)
+            needed = least(draft, draft.position, available.path, minimum, group.pods)
+            draft.groups.append(replace(group, minimum=needed))
+        return None
     if not found:
         where = f'namespace "{draft.jobset.namespace}"' if draft.jobset.namespace else "no namespace"
         detail = (
@@ -163,10 +189,9 @@ def add_named_group(
     if not isinstance(minimum, int) or isinstance(minimum, bool) or minimum < 1:
         detail = f"is absent or 0, which {draft.names.title} takes for no gang: write {group.pods} to make it one"
         draft.refuse_at(pod_group.position, "spec.minMember", detail)
-    elif check_minimum(draft, pod_group.position, "spec.minMember", minimum, group.pods) and _check_schedulers(
-        draft, members
-    ):
-        draft.groups.append(group)
+    elif _check_schedulers(draft, members):
+        needed = least(draft, pod_group.position, "spec.minMember", minimum, group.pods)
+        draft.groups.append(replace(group, minimum=needed))
     if queue := _text(pod_group.spec.get("queue")):
         draft.queues.append(queue)
     drop(draft, pod_group)
@@ -187,11 +212,14 @@ def read_coscheduling(draft: Draft, objects: Sequence[Object], pod_groups: Seque
     members = named_members(draft, draft.jobset.replicated_jobs)
     for name, joined in members.items():
         add_named_group(draft, objects, pod_groups, name, joined)
+        if (old := joined[0][1]).key in draft.names.old_keys:
+            text = f"coscheduling reads {draft.names.group_key} today, not {old.key}; taken as it is meant: one gang"
+            draft.note(old.path, text)
     if not members:
         path = "spec.replicatedJobs"
         detail = (
             f"no pod template has the label {draft.names.group_key}: coscheduling makes no gang of this JobSet. Remove "
-            "schedulerName and ask for a gang with gangctl.dev/gang-mode"
+            "schedulerName and what else is for it, and ask for a gang with gangctl.dev/gang-mode"
         )
         draft.refuse(path, detail)
 
@@ -226,8 +254,9 @@ def _add_jobs(draft: Draft, rj: ReplicatedJob) -> bool:
     if mark is None:
         return False
     minimum = draft.number(mark)
-    if minimum is not None and check_minimum(draft, draft.position, mark.path, minimum, job_pods(rj)):
-        draft.groups.append(Group((rj,), mark.path, per_job=True))
+    if minimum is not None:
+        needed = least(draft, draft.position, mark.path, minimum, job_pods(rj))
+        draft.groups.append(Group((rj,), mark.path, per_job=True, minimum=needed))
     return True
 
 
@@ -238,11 +267,12 @@ def _add_as_meant(draft: Draft, rest: Sequence[ReplicatedJob]) -> bool:
         return False
     minimum = draft.number(mark)
     group = Group(tuple(rest), mark.path)
-    if minimum is not None and check_minimum(draft, draft.position, mark.path, minimum, group.pods):
-        draft.groups.append(group)
+    if minimum is not None:
+        needed = least(draft, draft.position, mark.path, minimum, group.pods)
+        draft.groups.append(replace(group, minimum=needed))
         text = (
             f"Volcano reads {MIN_MEMBER} on Jobs, not on the JobSet, so that these pods were no gang so far; "
-            "taken as it is meant: all of them start together"
+            f"taken as it is meant: {f'{needed} of them' if needed else 'all of them'} start together"
         )
         draft.note(mark.path, text)
     return True
@@ -261,7 +291,10 @@ def _read_pod_group(draft: Draft, pod_group: PodGroup) -> None:
         draft.refuse_at(pod_group.position, "spec.networkTopology", _TOPOLOGY)
     for field in ("minTaskMember", "subGroupPolicy"):
         if pod_group.spec.get(field):
-            detail = "gangs inside of a gang cannot be said with gangctl's annotations"
+            detail = (
+                "is not converted: remove it, and write the gangs inside into gangctl.dev/gangs afterwards, with the "
+                "option composite"
+            )
             draft.refuse_at(pod_group.position, f"spec.{field}", detail)
 
 

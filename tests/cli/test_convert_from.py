@@ -10,7 +10,7 @@ from gangctl.migration.draft import NAMES, System
 from tests.cli.manifests import CONFIG_MAP, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
-from tests.migration.inputs import GROUPS, KAI_QUEUE, SCHEDULERS, pod_group, scheduled_by
+from tests.migration.inputs import COSCHEDULING_GROUP, GROUPS, KAI_QUEUE, SCHEDULERS, pod_group, scheduled_by
 from tests.rows import each
 
 FROM = ("--to", "annotations", "--from")
@@ -65,15 +65,27 @@ def test_without_from_a_note_names_the_detected_scheduler(system: System, tmp_pa
     assert f"--to annotations --from {system}" in line
 
 
+@each("label", [COSCHEDULING_GROUP, "pod-group.scheduling.sigs.k8s.io"])
+def test_a_plan_without_a_gang_names_the_command_that_converts(label: str, tmp_path: Path) -> None:
+    raw = jobset("js", scheduled_by(System.COSCHEDULING, rj("a"), scheduler="", labels={label: "g"}))
+    answer = gangctl("plan", "-f", write(tmp_path / "in.yaml", raw))
+    assert (
+        f"label {label} is for coscheduling, and stays: gangctl convert --to annotations --from coscheduling"
+        in answer.err
+    )
+    raw["metadata"]["annotations"] = {"gangctl.dev/gang-mode": "Gang"}
+    assert "coscheduling" not in gangctl("plan", "-f", write(tmp_path / "in.yaml", raw)).err
+
+
 class TestRefused:
     def test_errors_are_reported_with_places_in_every_object(self, tmp_path: Path) -> None:
         raw = jobset("js", scheduled_by(System.VOLCANO, rj("a", 1, 4, 4), "g"))
         vcjob = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}}
-        file = write(tmp_path / "in.yaml", pod_group(System.VOLCANO, "g", 3), vcjob, raw)
+        file = write(tmp_path / "in.yaml", pod_group(System.VOLCANO, "g", 5), vcjob, raw)
         answer = gangctl("convert", "-f", file, *FROM, "volcano")
         assert (answer.code, answer.out) == (2, "")
         first, second, last = answer.err.splitlines()
-        assert first.startswith(f"{file}:7:3: spec.minMember: is 3 of 4 pods")
+        assert first.startswith(f"{file}:7:3: spec.minMember: is 5, and only 4 pods")
         assert second.startswith(f'{file}:10:1: kind: "Job" of batch.volcano.sh/v1alpha1 is no JobSet')
         assert last == "error: 2 errors in 1 Job and 1 PodGroup"
 

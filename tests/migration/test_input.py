@@ -15,6 +15,7 @@ from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.migration.draft import NAMES, System, systems_seen
 from gangctl.migration.migrate import migrate
 from tests.cli.manifests import CONFIG_MAP, SERVICE
+from tests.gang.pipeline import some_plan
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import GROUPS, VOLCANO_MIN, converted, migrated, pod_group, problems, scheduled_by
 from tests.rows import each
@@ -95,9 +96,7 @@ class TestProperties:
 
     @PROPERTY
     @given(st.lists(_SIZES, min_size=1, max_size=4), st.integers(-1, 1))
-    def test_a_minimum_per_job_counts_when_it_is_all_of_the_job(
-        self, sizes: list[tuple[int, int, int]], off: int
-    ) -> None:
+    def test_a_minimum_per_job_is_the_minimum_of_the_gang(self, sizes: list[tuple[int, int, int]], off: int) -> None:
         plain = [rj(f"r{index}", *size) for index, size in enumerate(sizes)]
         pods = [job_pods(each) for each in read_jobset(jobset("js", *plain))[0].replicated_jobs]
         entries = []
@@ -106,7 +105,16 @@ class TestProperties:
             marked["template"]["metadata"] = {"annotations": {VOLCANO_MIN: str(number + off)}}
             entries.append(marked)
         migration = migrated(System.VOLCANO, jobset("js", *entries))
-        assert len(migration.problems) == (len(plain) if off else 0)
+        refused = len(plain) if off > 0 else sum(number + off < 1 for number in pods)
+        assert len(migration.problems) == refused
+        if not refused:
+            value = migration.values[0]
+            assert value is not None
+            plan = some_plan(value)
+            expected = [
+                number + off for number, entry in zip(pods, plain, strict=True) for _ in range(entry["replicas"])
+            ]
+            assert sorted(group.template.min_count for group in plan.groups) == sorted(expected)
 
     @PROPERTY
     @given(st.lists(st.one_of(hostile_jobsets(), jobsets()), max_size=3), st.sampled_from(System), st.data())

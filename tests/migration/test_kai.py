@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from gangctl.api.meta import GANGS
 from gangctl.migration.draft import System
-from tests.jobsets import jobset, rj
+from tests.gang.pipeline import some_plan
+from tests.jobsets import OPTIONS, jobset, rj
 from tests.migration.inputs import (
     KAI_MIN,
     KAI_QUEUE,
@@ -83,12 +86,45 @@ class TestMapping:
         assert 'pod specs say priorityClassName "train"' in notes(KAI, raw)[0][2]
 
 
+A = {"name": "a", "replicatedJobs": ["a"]}
+B = {"name": "b", "replicatedJobs": ["b"]}
+
+
+@each(
+    ("entries", "gangs", "composite"),
+    [
+        # One Job that needs fewer pods than it has.
+        ([rj("a", 1, 8, 8, annotations={KAI_MIN: "6"})], [{**A, "minCount": 6}], False),
+        # Each of several Jobs, all of which KAI wants.
+        ([rj("a", 2, 4, 4, annotations={KAI_MIN: "3"})], [{**A, "perReplica": True, "minCount": 3}], True),
+        ([rj("a", 2, annotations={KAI_REQUIRED: RACK})], [{**A, "perReplica": True, "topologyKey": RACK}], True),
+        (
+            [rj("a", 2, 4, 4, annotations={KAI_REQUIRED: RACK, KAI_MIN: "3"}), rj("b", 2)],
+            [{**A, "perReplica": True, "topologyKey": RACK, "minCount": 3}, B],
+            True,
+        ),
+        ([rj("a", annotations={KAI_REQUIRED: RACK}), rj("b")], [{**A, "topologyKey": RACK}, B], True),
+    ],
+)
+def test_minimums_and_racks_inside_of_a_gang_are_a_list_of_gangs(
+    entries: list[dict[str, Any]], gangs: list[dict[str, Any]], composite: bool
+) -> None:
+    raw = kai(*entries)
+    (value,) = converted(KAI, raw)
+    notes_of = value["metadata"]["annotations"]
+    assert json.loads(notes_of[GANGS]) == gangs
+    assert notes_of.get(OPTIONS) == ('{"composite":true}' if composite else None)
+    assert any("Kubernetes 1.37" in text for _, _, text in notes(KAI, raw)) is composite
+    assert (some_plan(value).composite is not None) is composite
+    assert converted(KAI, value) == [value]
+
+
 class TestRefused:
     def test_a_minimum_of_some_replicated_jobs_is_refused(self) -> None:
         ((_, message),) = problems(KAI, kai(rj("a"), rj("b"), rj("c"), annotations={KAI_MIN: "2"}))
         assert message.startswith(f"metadata.annotations[{KAI_MIN}]: 2 of 3 replicated jobs cannot be said")
 
-    @each(("minimum", "words"), [("2", "is 2 of 4 pods"), ("5", "never start"), ("none", "above 0")])
+    @each(("minimum", "words"), [("5", "never start"), ("none", "above 0")])
     def test_another_number_of_pods_is_refused(self, minimum: str, words: str) -> None:
         ((_, message),) = problems(KAI, kai(rj("a", 2, 4, 4, annotations={KAI_MIN: minimum})))
         assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{KAI_MIN}]: ")
@@ -122,13 +158,15 @@ class TestRefused:
             "KAI makes no gang" in problems(KAI, kai(rj("a"), labels={"kai.scheduler/skip-podgrouper": "true"}))[0][1]
         )
 
-    @each(
-        "entries",
-        [(rj("a", 2, annotations={KAI_REQUIRED: RACK}),), (rj("a", annotations={KAI_REQUIRED: RACK}), rj("b"))],
-    )
-    def test_a_domain_for_each_replica_is_refused(self, entries: tuple[dict[str, Any], ...]) -> None:
-        ((_, message),) = problems(KAI, kai(*entries))
-        assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{KAI_REQUIRED}]: ")
+    def test_a_domain_for_all_around_those_of_replicas_is_refused(self) -> None:
+        raw = kai(rj("a", 2, annotations={KAI_REQUIRED: RACK}), annotations={KAI_REQUIRED: "zone"})
+        ((_, message),) = problems(KAI, raw)
+        assert message.startswith(f"metadata.annotations[{KAI_REQUIRED}]: one domain for all, with gangs of their own")
+
+    def test_replicas_together_beside_another_replicated_job_apart_are_refused(self) -> None:
+        raw = kai(rj("a", 2, annotations={KAI_REQUIRED: RACK}), rj("b"), annotations={KAI_MIN: "1"})
+        ((_, message),) = problems(KAI, raw)
+        assert message.startswith("spec.replicatedJobs[0]: its replicas start together")
 
     def test_an_invalid_placement_label_is_refused(self) -> None:
         ((_, message),) = problems(KAI, kai(rj("a"), annotations={KAI_REQUIRED: "a b"}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gangctl.api.meta import GANGS
 from gangctl.migration.draft import System
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, scheduled_by
@@ -38,8 +39,13 @@ class TestPerJob:
         assert path == "spec.replicatedJobs[1].template.spec.template.spec.schedulerName"
         assert text.startswith('Volcano makes no gang of the pods of "b"')
 
-    @each(("minimum", "words"), [("3", "is 3 of 4"), ("5", "never start"), ("0", "above 0"), ("x", "above 0")])
-    def test_a_minimum_of_some_pods_is_refused(self, minimum: str, words: str) -> None:
+    def test_a_minimum_of_some_pods_is_that_of_each_gang(self) -> None:
+        (value,) = converted(VOLCANO, jobset("js", per_job("a", "3", 3, 4, 4)))
+        gangs = '[{"name":"a","replicatedJobs":["a"],"perReplica":true,"minCount":3}]'
+        assert value == jobset("js", rj("a", 3, 4, 4), annotations={GANGS: gangs})
+
+    @each(("minimum", "words"), [("5", "never start"), ("0", "above 0"), ("x", "above 0")])
+    def test_another_minimum_is_refused(self, minimum: str, words: str) -> None:
         ((_, message),) = problems(VOLCANO, jobset("js", per_job("a", minimum, 3, 4, 4)))
         assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{VOLCANO_MIN}]: ")
         assert words in message
@@ -60,10 +66,11 @@ class TestOnTheJobSet:
         assert path == f"metadata.annotations[{VOLCANO_MIN}]"
         assert "were no gang so far" in text
 
-    def test_a_minimum_of_some_pods_of_the_jobset_is_refused(self) -> None:
+    def test_a_minimum_of_some_pods_of_the_jobset_is_that_of_the_gang(self) -> None:
         raw = jobset("js", per_job("a", None, 2, 2, 2), annotations={VOLCANO_MIN: "2"})
-        ((_, message),) = problems(VOLCANO, raw)
-        assert message.startswith(f"metadata.annotations[{VOLCANO_MIN}]: is 2 of 4 pods")
+        gangs = '[{"name":"a","replicatedJobs":["a"],"minCount":2}]'
+        assert converted(VOLCANO, raw) == [jobset("js", rj("a", 2, 2, 2), annotations={GANGS: gangs})]
+        assert "2 of them start together" in notes(VOLCANO, raw)[0][2]
 
 
 class TestOtherWords:
