@@ -15,7 +15,7 @@ from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.nodes import NODES
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
-from tests.live.nodeworlds import GROUP, HOST, NodeWorld, world
+from tests.live.nodeworlds import GROUP, HOST, LATER, NodeWorld, world
 
 _AT_ONCE: Final = 6
 _PROBES: Final = "default"
@@ -64,6 +64,7 @@ def said(world: NodeWorld) -> FitReport:
 async def prepare(plane: ControlPlane) -> None:
     """Make what all worlds share."""
     await plane.api.create(path_of("v1", "serviceaccounts", namespace=_PROBES), _ACCOUNT)
+    await plane.api.create(path_of("storage.k8s.io/v1", "storageclasses"), LATER)
 
 
 async def outcomes(plane: ControlPlane, seeds: Iterable[int]) -> list[Outcome]:
@@ -111,7 +112,8 @@ class Ground:
             volume = raw["kind"] == "PersistentVolume"
             path = path_of("v1", "persistentvolumes") if volume else self._path("persistentvolumeclaims")
             await api.create(path, raw)
-            await api.patch(f"{path}/{raw['metadata']['name']}/status", {"status": raw["status"]})
+            if "status" in raw:
+                await api.patch(f"{path}/{raw['metadata']['name']}/status", {"status": raw["status"]})
         await asyncio.gather(*(api.create(NODES, raw) for raw in self._world.nodes))
         await asyncio.gather(*(api.create(self._path("pods"), raw) for raw in self._world.others))
         await self._nodes_known([node["metadata"]["name"] for node in self._world.nodes])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import Final
 
 from gangctl.api.emit import to_yaml
-from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME
 from tests.controlplane.api import Object
 from tests.jobsets import jobset
 
@@ -18,6 +19,14 @@ WORLD: Final = "example.com/world"
 GPU: Final = "example.com/gpu"
 DEDICATED: Final[Mapping[str, str]] = {"key": "example.com/dedicated", "value": "a", "effect": "NoSchedule"}
 GROUP: Final = "gang"
+LATER: Final[Object] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "later"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""Of claims that no volume is for."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +57,13 @@ class NodeWorld:
         """The pods that the Job controller makes of the JobSet, with the gang as their group."""
         for entry in self.jobset["spec"]["replicatedJobs"]:
             job = entry["template"]["spec"]
-            for index in range(job["parallelism"]):
+            for number, index in product(range(entry["replicas"]), range(job["parallelism"])):
                 group = {"podGroupName": f"{GROUP}-{attempt}"}
                 spec = self.as_admitted({**job["template"]["spec"], "schedulingGroup": group})
-                name = f"js-{entry['name']}-0-{index}-{attempt}"
-                labels = {**job["template"]["metadata"]["labels"], JOBSET_NAME: "js"}
-                metadata = {"name": name, "namespace": self.name, "labels": labels}
+                name = f"js-{entry['name']}-{number}"
+                labels = {**job["template"]["metadata"]["labels"], JOBSET_NAME: "js", JOB_INDEX: str(number)}
+                labels |= {REPLICATED_JOB_NAME: entry["name"], JOB_KEY: name}
+                metadata = {"name": f"{name}-{index}-{attempt}", "namespace": self.name, "labels": labels}
                 yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def as_admitted(self, spec: Object) -> Object:
@@ -153,10 +163,31 @@ class _Draw:
         return term
 
     def _entry(self, name: str, claims: list[Object]) -> Object:
-        count = self.random.randint(1, 5)
+        count, replicas = self.random.randint(1, 5), 1
+        if count < 4 and self.some(0.25):
+            replicas = 2
         app = self.random.choice("ab")
         spec = {"restartPolicy": "Never", **self._containers(str(self.random.choice((1, 1, 2, 3))))}
+        self._needs(spec)
         spec["nodeSelector"] = {WORLD: self.name}
+        if self.some(0.1):
+            spec["nodeSelector"][ZONE] = self.random.choice("ab")
+        if self.some(0.4):
+            toleration = {"key": DEDICATED["key"], "operator": "Exists"}
+            spec["tolerations"] = [self.random.choice((toleration, toleration, {"operator": "Exists"}))]
+        if affinity := self._affinity():
+            spec["affinity"] = affinity
+        if self.some(0.2):
+            spec["topologySpreadConstraints"] = [self._spread(app)]
+        if self.some(0.1):
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]
+            claims += self._claim(f"data-{name}")
+        template = {"metadata": {"labels": {"app": app}}, "spec": spec}
+        job = {"parallelism": count, "completions": count, "template": template}
+        return {"name": name, "replicas": replicas, "template": {"spec": job}}
+
+    def _needs(self, spec: Object) -> None:
+        """Devices and ports."""
         resources = spec["containers"][0]["resources"]
         if self.accelerated and self.some(0.6):
             amount = str(self.random.choice((1, 1, 2, 4)))
@@ -168,11 +199,8 @@ class _Draw:
                 spec["hostNetwork"] = True
                 del port["hostPort"]
             spec["containers"][0]["ports"] = [port]
-        if self.some(0.4):
-            toleration = {"key": DEDICATED["key"], "operator": "Exists"}
-            spec["tolerations"] = [self.random.choice((toleration, toleration, {"operator": "Exists"}))]
-        if self.some(0.1):
-            spec["nodeSelector"][ZONE] = self.random.choice("ab")
+
+    def _affinity(self) -> Object:
         affinity: Object = {}
         if self.some(0.1):
             operator = self.random.choice(("In", "NotIn"))
@@ -183,16 +211,13 @@ class _Draw:
             affinity["podAntiAffinity"] = self._required(self._term())
         if self.some(0.15):
             affinity["podAffinity"] = self._required(self._term())
-        if affinity:
-            spec["affinity"] = affinity
-        if self.some(0.2):
-            spec["topologySpreadConstraints"] = [self._spread(app)]
-        if self.some(0.1):
-            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]
-            claims += self._claim(f"data-{name}")
-        template = {"metadata": {"labels": {"app": app}}, "spec": spec}
-        job = {"parallelism": count, "completions": count, "template": template}
-        return {"name": name, "replicas": 1, "template": {"spec": job}}
+        if self.some(0.08):
+            # As convert --replace-exclusive-topology writes it.
+            jobs: Object = {"labelSelector": {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}}
+            jobs["topologyKey"] = self.random.choice((HOST, ZONE))
+            affinity["podAffinity"] = self._required({**jobs, "matchLabelKeys": [JOB_KEY]})
+            affinity["podAntiAffinity"] = self._required({**jobs, "mismatchLabelKeys": [JOB_KEY]})
+        return affinity
 
     def _spread(self, app: str) -> Object:
         constraint: Object = {
@@ -208,10 +233,19 @@ class _Draw:
         return constraint
 
     def _claim(self, name: str) -> Iterator[Object]:
-        """A claim that is bound to a volume of one zone."""
-        if self.some(0.1):
-            return
+        """A claim that is bound to a volume of one zone, or to none."""
         volume, size = f"{self.name}-{name}", {"storage": "1Gi"}
+        bound = self.some(0.9)
+        claim: Object = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": self.name},
+            "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": size}},
+        }
+        if not bound:
+            claim["spec"]["storageClassName"] = "later"
+            yield claim
+            return
         zone = {"key": ZONE, "operator": "In", "values": [self.random.choice("ab")]}
         yield {
             "apiVersion": "v1",
@@ -227,19 +261,7 @@ class _Draw:
             },
             "status": {"phase": "Bound"},
         }
-        yield {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {
-                "name": name,
-                "namespace": self.name,
-                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-            },
-            "spec": {
-                "accessModes": ["ReadWriteMany"],
-                "resources": {"requests": size},
-                "storageClassName": "none",
-                "volumeName": volume,
-            },
-            "status": {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": size},
-        }
+        claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+        claim["spec"] |= {"storageClassName": "none", "volumeName": volume}
+        claim["status"] = {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": size}
+        yield claim

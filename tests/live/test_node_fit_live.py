@@ -13,7 +13,7 @@ from tests.live.nodeground import Outcome, outcomes
 
 pytestmark = pytest.mark.controlplane
 
-FIRST = range(150)
+FIRST = range(40)
 FULL = range(1000, 1500)
 UNKNOWN = 0.1
 
