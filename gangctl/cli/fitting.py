@@ -63,6 +63,7 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
     domains = [*queued["domains"], *nodes["domains"]]
     queued = {**queued, "limits": limits, "domains": domains}
     message = f"{queued['message']} {nodes['message']}"
+    queued = {**queued, "notLookedAt": nodes["notLookedAt"]}
     if queued["verdict"] == "never":
         return queued
     if nodes["verdict"] == "never":
@@ -83,7 +84,7 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
         queued = {**queued, "verdict": "not-now", "reason": nodes["reason"]}
     if nodes["verdict"] == "unknown" and queued["verdict"] == "fits":
         queued = {**queued, "verdict": "unknown", "reason": "Unknown"}
-    return {**queued, "message": message, "unknown": unknown, "notLookedAt": nodes["notLookedAt"]}
+    return {**queued, "message": message, "unknown": unknown}
 
 
 def without_nodes(report: FitReport) -> FitReport:
@@ -231,6 +232,8 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = (), workers: Sequen
         lines.append(f"LocalQueue {report['queue']}{behind}")
     if report["starts"] is not None:
         lines.append(_starts(report["starts"]))
+    unseen = [why for why in report["notLookedAt"] if why not in report["unknown"]]
+    lines += [f"Not looked at: {why}" for why in unseen]
     warnings = [f"not known: {each}" for each in report["unknown"]]
     sections = [
         Section(

@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gangctl.api.jobset import read_jobset
+from gangctl.api.jobset import read_jobset, volume_claims
 from gangctl.cli.cluster import ask_cluster, connected
 from gangctl.cli.fitting import Answer, Question, Subject, answer_of, needs_domain, subjects_of
 from gangctl.cli.messages import note
@@ -22,6 +22,7 @@ from gangctl.cluster.stock import Stock
 from gangctl.controllers.queues.sources import podset_limit
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.fit.report import WorkerFit, dispatched, unknown_worker
+from gangctl.fit.requests import podsets_of
 from gangctl.kueue.names import GROUP, MULTIKUEUE, MULTIKUEUE_ORIGIN, VERSION
 from gangctl.kueue.objects import AdmissionCheck
 from gangctl.kueue.reading import read_clusters
@@ -232,6 +233,12 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[Subje
         stock = await read_pod_surroundings(client, places)
     if question.fixed_nodes:
         await read_nodes(client, stock)
+        claiming = {
+            one.namespace for one in subjects for podset in podsets_of(one.raw) if any(volume_claims(podset.pod_spec))
+        }
+        for resource, place in [*((kinds.CLAIMS, each) for each in claiming), (kinds.VOLUMES, None)]:
+            if claiming and (why := await why_unread(take(client, stock, resource, place))):
+                note(f"{resource.plural} {why}")
     elif stock.snapshot.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):
         try:
             await read_nodes(client, stock)

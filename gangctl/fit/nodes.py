@@ -21,7 +21,8 @@ from gangctl.fit.floor import NodeShape
 from gangctl.fit.packing import Excess
 from gangctl.fit.placedpods import in_use
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
-from gangctl.fit.scheduling import Floor, Neighbours, Outcome, Together
+from gangctl.fit.room import Outcome, room_now
+from gangctl.fit.scheduling import Floor, Neighbours, Together
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -146,16 +147,16 @@ class _Case:
         if self.floor.neighbours.pods is None:
             self.unknown.append("what is in use on the nodes")
             return self._unknown("the nodes hold it with nothing else on them, but " if ever else _NOTHING_SHOWS)
-        self.now = self.floor.now(self.gangs)
+        self.now = room_now(self.floor, self.gangs)
         return self._at_present(self.now)
 
     def _at_present(self, now: Outcome) -> tuple[report.Verdict, str, str]:
-        wary = self.wary.now(self.gangs) if now.answer.possible is not False else now
+        wary = room_now(self.wary, self.gangs) if now.answer.possible is not False else now
         if wary.answer.certain and not self.deciding and not self.unknown:
             self.now = wary
             return "fits", "Fits", f"the nodes have room for all of its pods now{_where(self.floor, wary.placed)}"
         if now.answer.possible is False and not self.unknown:
-            anywhere = self.floor.now([replace(gang, topology="") for gang in self.gangs]).answer.possible
+            anywhere = room_now(self.floor, [replace(gang, topology="") for gang in self.gangs]).answer.possible
             if anywhere and any(gang.topology for gang in self.gangs):
                 keys = report.quoted(gang.topology for gang in self.gangs if gang.topology)
                 why = f"the nodes have room for all of it now, but not in one domain of {keys}"
@@ -167,12 +168,23 @@ class _Case:
             self.unknown += _assumed(self.floor, self.wary)
         elif not now.answer.certain and now.answer.possible:
             self.unknown.append(
-                "in which order kube-scheduler takes its pods, and which of the nodes with room it chooses: after some "
-                "choices a pod finds no node, and the scheduler does not go back"
+                f"{report.joined(self._ruling())}: in which order kube-scheduler takes its pods, and which "
+                "node with room it chooses: after some choices a pod finds no node, and the scheduler does not go back"
             )
         elif not now.answer.certain:
             self.unknown.append("whether its pods can be spread so that all have room")
         return self._unknown(_NOTHING_SHOWS)
+
+    def _ruling(self) -> list[str]:
+        """The fields by which one pod decides where another one can be."""
+        found = []
+        for podset in self.floor.podsets:
+            path = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec"
+            affinity = object_at(podset.pod_spec, "affinity")
+            found += [f"{path}.affinity.{part}" for part in ("podAffinity", "podAntiAffinity") if affinity.get(part)]
+            if podset.pod_spec.get("topologySpreadConstraints"):
+                found.append(f"{path}.topologySpreadConstraints")
+        return found or ["spec.replicatedJobs"]
 
     def _unknown(self, words: str) -> tuple[report.Verdict, str, str]:
         return "unknown", "Unknown", f"{words}not known: {'; '.join(dict.fromkeys(self.unknown))}"
@@ -192,9 +204,11 @@ def _assumed(floor: Floor, wary: Floor) -> list[str]:
                 f"{path}: whether admission adds a toleration of the taint {keys[0] if keys else ''} "
                 "(kube-apiserver --enable-admission-plugins=ExtendedResourceToleration)"
             )
-        if not floor.takers[number] - wary.takers[number] and floor.takers_now(number) - wary.takers_now(number):
+        if node.unready and floor.takers_now(number) - wary.takers_now(number):
             found.append(f'whether node "{node.name}" becomes ready')
-    return list(dict.fromkeys(found)) or ["whether its pods can be spread so that all have room"]
+    return list(dict.fromkeys(found)) or [
+        "which namespaces a namespaceSelector selects (give the Namespaces with their labels with --queues)"
+    ]
 
 
 def _where(floor: Floor, placed: Sequence[tuple[Together, str]]) -> str:
@@ -266,9 +280,11 @@ def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
     names = report.quoted(floor.podsets[members[kind]].name for kind in proof.kinds)
     where = f' in one domain of "{gang.topology}"' if gang.topology else ""
     if proof.resource is None:
+        single = report.joined(list(dict.fromkeys(why for kind in proof.kinds for why in floor.single(members[kind]))))
+        why = f", one a node ({single})" if single and proof.there <= len(floor.nodes) else ""
         return (
             f"a gang has {plural(proof.wanted, 'pod')} of {names} at once, and the nodes hold "
-            f"{proof.there} of that size at most{where}; ask for fewer pods, smaller ones, or more nodes"
+            f"{proof.there} of that size at most{why}{where}; ask for fewer pods, smaller ones, or more nodes"
         )
     resource = floor.name_of(proof.resource)
     return (

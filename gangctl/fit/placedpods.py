@@ -39,8 +39,8 @@ class PodTerm:
     namespaces: frozenset[str] | None
     namespace_selector: Selector = None
 
-    def matches(self, namespace: str, labels: Labels, labels_of: NamespaceLabels) -> bool:
-        """Whether a pod is one that this is about; of a namespace with unknown labels every pod may be."""
+    def matches(self, namespace: str, labels: Labels, labels_of: NamespaceLabels, *, unknown: bool = False) -> bool:
+        """Whether a pod is one that this is about; ``unknown`` if the labels of its namespace are not known."""
         if not selects(self.selector, labels):
             return False
         if self.namespaces is not None and namespace in self.namespaces:
@@ -48,7 +48,7 @@ class PodTerm:
         if self.namespace_selector is None:
             return False
         known = labels_of(namespace)
-        return known is None or selects(self.namespace_selector, known)
+        return unknown if known is None and self.namespace_selector else selects(self.namespace_selector, known or {})
 
 
 @dataclass(frozen=True, slots=True)

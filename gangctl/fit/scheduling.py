@@ -33,7 +33,6 @@ from gangctl.fit.volumes import as_pod_spec
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts
 
-_MOST_COPIES: Final = 200
 OF_JOBS: Final = frozenset({JOB_KEY, JOB_INDEX})
 """Labels that differ between the pods of one podset, and are known."""
 
@@ -78,14 +77,6 @@ class _Member:
         selectors += [spread.selector for spread in self.spreads]
         keys = {term.key for selector in selectors for term in selector or ()}
         return not OF_JOBS.isdisjoint(keys)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """Whether all pods fit now: ``placed`` are the domains of gangs with a topology."""
-
-    answer: Answer
-    placed: list[tuple[Together, str]] = field(default_factory=list)
 
 
 class Floor:
@@ -175,16 +166,20 @@ class Floor:
         for term in terms:
             owners = frozenset(index for index, member in enumerate(self._members) if term in member.repels)
             domains = self._by(term.key)
-            if owners == self._matching(self._members, [term]) and len(set(domains.values())) == len(domains):
+            if owners == self._matching(self._members, [term], unknown=not self._hopeful) and len(
+                set(domains.values())
+            ) == len(domains):
                 yield owners, domains
 
-    def _matching(self, members: Sequence[_Member], terms: Sequence[PodTerm]) -> frozenset[int]:
+    def _matching(
+        self, members: Sequence[_Member], terms: Sequence[PodTerm], *, unknown: bool = False
+    ) -> frozenset[int]:
         """Members that all terms match."""
         namespace, labels_of = self.neighbours.namespace, self.neighbours.labels_of
         return frozenset(
             index
             for index, member in enumerate(members)
-            if all(term.matches(namespace, member.labels, labels_of) for term in terms)
+            if all(term.matches(namespace, member.labels, labels_of, unknown=unknown) for term in terms)
         )
 
     def _by(self, key: str) -> dict[int, str]:
@@ -235,11 +230,13 @@ class Floor:
 
     def _against(self, member: _Member) -> set[tuple[str, str]]:
         """Domains with a pod that repels those of a podset, or that they repel."""
-        labels_of, namespace = self.neighbours.labels_of, self.neighbours.namespace
+        labels_of, namespace, unknown = self.neighbours.labels_of, self.neighbours.namespace, not self._hopeful
         found = set()
         for pod in self.neighbours.pods or ():
-            terms = [term for term in pod.repels if term.matches(namespace, member.labels, labels_of)]
-            terms += [term for term in member.repels if term.matches(pod.namespace, pod.labels, labels_of)]
+            terms = [term for term in pod.repels if term.matches(namespace, member.labels, labels_of, unknown=unknown)]
+            terms += [
+                term for term in member.repels if term.matches(pod.namespace, pod.labels, labels_of, unknown=unknown)
+            ]
             number = self._positions.get(pod.node) if terms else None
             labels = self.nodes[number].labels if number is not None else {}
             found |= {(term.key, labels[term.key]) for term in terms if term.key in labels}
@@ -258,19 +255,24 @@ class Floor:
         Empty without domains.
         """
         proofs = []
-        for domain in self._domains(gang.topology).values():
+        for domain in self.domains(gang.topology).values():
             proof = self._proof(gang, domain)
             if proof is None:
                 return None
             proofs.append(proof)
         return proofs
 
+    def single(self, index: int) -> list[str]:
+        """Why a node has one pod of a podset at most: its ports, and anti-affinity."""
+        first, size = len(self.resources), self._sizes[index]
+        return [self.name_of(number) for number in range(first, len(size)) if size[number]]
+
     def name_of(self, resource: int) -> str:
         """The name of an element of a vector."""
         names = (*self.resources, *self._ports)
-        return names[resource] if resource < len(names) else "pod that repels the others (podAntiAffinity)"
+        return names[resource] if resource < len(names) else "podAntiAffinity"
 
-    def _domains(self, topology: str) -> dict[str, list[int]]:
+    def domains(self, topology: str) -> dict[str, list[int]]:
         """Nodes by the value of a label; all together without one."""
         if not topology:
             return {"": list(range(len(self.nodes)))}
@@ -282,7 +284,7 @@ class Floor:
     def rooms(self, gang: Together, index: int) -> Iterator[tuple[str, int, int]]:
         """By value of the gang's topology: pods of one podset that fit now, and with nothing else on the nodes."""
         size = self._sizes[index]
-        for value, domain in self._domains(gang.topology).items():
+        for value, domain in self.domains(gang.topology).items():
             takers = [number for number in domain if index in self.takers[number]]
             free = sum(max(0, most(size, self._free(number))) for number in takers if index in self.takers_now(number))
             yield value, free, sum(max(0, most(size, self._capacities[number])) for number in takers)
@@ -309,7 +311,7 @@ class Floor:
     def _ever(self, gang: Together, empty: Mapping[int, Vector]) -> bool | None:
         found = [
             explore(*self._problem(gang.pods, {n: empty[n] for n in domain if n in empty}, now=False)).possible
-            for domain in self._domains(gang.topology).values()
+            for domain in self.domains(gang.topology).values()
         ]
         unreported = any(not node.capacity for node in self.nodes)
         return True if True in found else None if None in found or unreported else False
@@ -339,7 +341,7 @@ class Floor:
         for term in {term: None for member in members for term in member.repels}:
             domains = {number: value for number, value in self._by(term.key).items() if number in free}
             owners = frozenset(index for index, member in enumerate(members) if term in member.repels)
-            matches = self._matching(members, [term])
+            matches = self._matching(members, [term], unknown=not self._hopeful)
             alone = owners == matches and not self._differ and len(set(domains.values())) == len(domains)
             if matches and not (alone and any(domains.items() <= of.items() for _, of in self._alone)):
                 repulsions.append(Repulsion(owners, matches, domains))
@@ -357,11 +359,12 @@ class Floor:
         there = [
             self._positions[pod.node]
             for pod in self.neighbours.pods or ()
-            if pod.node in self._positions and all(term.matches(pod.namespace, pod.labels, labels_of) for term in terms)
+            if pod.node in self._positions
+            and all(term.matches(pod.namespace, pod.labels, labels_of, unknown=self._hopeful) for term in terms)
         ]
         domains = tuple(self._by(term.key) for term in terms)
         found = tuple(frozenset(of[number] for number in there if number in of) for of in domains)
-        return Attraction(index, self._matching(members, terms), domains, found)
+        return Attraction(index, self._matching(members, terms, unknown=self._hopeful), domains, found)
 
     def _evenness(self, index: int, members: Sequence[_Member], spread: Spread) -> Evenness:
         member, namespace = members[index], self.neighbours.namespace
@@ -382,15 +385,9 @@ class Floor:
                 there[domains[number]] += 1
         return Evenness(index, self._matching(members, [term]), domains, there, spread.skew, spread.domains)
 
-    def now(self, gangs: Sequence[Together]) -> Outcome:
-        """Whether all pods fit at once now, each gang with a topology in a domain of it."""
-        free = {number: self._free(number) for number, node in enumerate(self.nodes) if node.capacity}
-        whole = {index: podset.pods for index, podset in enumerate(self.podsets)}
-        answer = explore(*self._problem(whole, free, now=True))
-        placed_in = [gang for gang in gangs if gang.topology]
-        if not placed_in or answer.possible is False:
-            return Outcome(answer)
-        return _InDomains(self, placed_in, free, answer).outcome()
+    def free(self) -> dict[int, Vector]:
+        """The room that is left on each node."""
+        return {number: self._free(number) for number, node in enumerate(self.nodes) if node.capacity}
 
     def room_of(self, pods: Mapping[int, int], nodes: Mapping[int, Vector]) -> Answer:
         """Whether pods fit on some nodes now."""
@@ -400,79 +397,6 @@ class Floor:
         """The room that is left on some nodes by a placement; None if there is none that is found at once."""
         packing, rules = self._problem(pods, nodes, now=True)
         return None if rules else place(packing.sizes, packing.counts, [list(each) for each in packing.allowed], nodes)
-
-
-class _InDomains:
-    """Gangs with a topology: the scheduler tries every domain for each, and takes one in which all of it fits."""
-
-    def __init__(self, floor: Floor, gangs: Sequence[Together], free: dict[int, Vector], anywhere: Answer) -> None:
-        self._floor = floor
-        self._gangs = gangs
-        self._free = free
-        self._anywhere = anywhere
-        self._rest = {index: podset.pods for index, podset in enumerate(floor.podsets)}
-        self._copies = [self._take(gang) for gang in gangs]
-
-    def _take(self, gang: Together) -> int:
-        copies = min((self._rest[index] // pods for index, pods in gang.pods.items()), default=0)
-        for index, pods in gang.pods.items():
-            self._rest[index] -= copies * pods
-        return copies
-
-    def outcome(self) -> Outcome:
-        """Whether all fit, and in which domains."""
-        if sum(self._copies) > _MOST_COPIES:
-            return Outcome(Answer(None, None))
-        rooms = [self._rooms(gang, copies) for gang, copies in zip(self._gangs, self._copies, strict=True)]
-        if any(sum(most for _, most in each) < copies for each, copies in zip(rooms, self._copies, strict=True)):
-            return Outcome(Answer(possible=False, certain=False))
-        placed = self._greedy()
-        possible = True if placed is not None else None
-        others = sum(self._copies) + sum(self._rest.values()) - 1
-        certain = bool(self._anywhere.certain) or not any(self._rest.values())
-        if len(rooms) == 1 and not any(self._rest.values()):
-            # Equal gangs in domains of their own: none takes room that another one could use otherwise.
-            certain = sum(least for least, _ in rooms[0]) >= self._copies[0]
-        else:
-            # Each of the others is in one domain at most.
-            certain = certain and all(sum(least > 0 for least, _ in each) > others for each in rooms)
-        return Outcome(Answer(possible or certain or None, certain or None), placed or [])
-
-    def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:
-        """By domain, the copies that fit in any order, and at most; not more than there are."""
-        found = []
-        for value in self._values(gang):
-            nodes, least, highest = self._nodes(gang, value), 0, 0
-            for number in range(1, copies + 1):
-                answer = self._floor.room_of({index: pods * number for index, pods in gang.pods.items()}, nodes)
-                if answer.possible is False:
-                    break
-                highest = number
-                least = number if answer.certain and least == number - 1 else least
-            found.append((least, highest))
-        return found
-
-    def _values(self, gang: Together) -> list[str]:
-        return list(self._floor._domains(gang.topology))  # noqa: SLF001 -- of the same module
-
-    def _nodes(self, gang: Together, value: str) -> dict[int, Vector]:
-        domain = self._floor._domains(gang.topology)[value]  # noqa: SLF001 -- of the same module
-        return {number: self._free[number] for number in domain if number in self._free}
-
-    def _greedy(self) -> list[tuple[Together, str]] | None:
-        """The domain of each copy, if each is put into the first that has room."""
-        placed = []
-        for gang, copies in zip(self._gangs, self._copies, strict=True):
-            for _ in range(copies):
-                for value in self._values(gang):
-                    left = self._floor.put(gang.pods, self._nodes(gang, value))
-                    if left is not None:
-                        self._free |= left
-                        placed.append((gang, value))
-                        break
-                else:
-                    return None
-        return placed if self._floor.put(self._rest, self._free) is not None else None
 
 
 def _extended(amounts: Amounts) -> frozenset[str]:

@@ -39,6 +39,7 @@ from gangctl.fit.admitted import changes
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import admitted
 from gangctl.fit.requests import requests_of
+from gangctl.fit.room import room_now
 from gangctl.fit.scheduling import Floor, Together
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.plan import GangPlan
@@ -371,7 +372,7 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
         if any(any(limits.deciding(found.jobset, podset, neighbours)) for podset in sets if podset.pods):
             return None
         floor = Floor(sets, requests, stock.nodes, neighbours, jobset=key[1], hopeful=False)
-        return floor.now(together).answer.certain
+        return room_now(floor, together).answer.certain
 
     if plan.composite is not None:
         answers = dict.fromkeys(gangs, fit(list(gangs.values())))

@@ -1,0 +1,104 @@
+"""Whether all pods of a JobSet have room now, each gang with a topology in one domain of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gangctl.fit.exploring import Answer
+from gangctl.fit.packing import Vector
+from gangctl.fit.scheduling import Floor, Together
+
+_MOST_COPIES: Final = 200
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Whether all pods fit now: ``placed`` are the domains of gangs with a topology."""
+
+    answer: Answer
+    placed: list[tuple[Together, str]] = field(default_factory=list)
+
+
+def room_now(floor: Floor, gangs: Sequence[Together]) -> Outcome:
+    """Whether all pods fit at once now."""
+    free = floor.free()
+    answer = floor.room_of({index: podset.pods for index, podset in enumerate(floor.podsets)}, free)
+    placed_in = [gang for gang in gangs if gang.topology]
+    if not placed_in or answer.possible is False:
+        return Outcome(answer)
+    return _InDomains(floor, placed_in, free, answer).outcome()
+
+
+class _InDomains:
+    """Gangs with a topology: the scheduler tries every domain for each, and takes one in which all of it fits."""
+
+    def __init__(self, floor: Floor, gangs: Sequence[Together], free: dict[int, Vector], anywhere: Answer) -> None:
+        self._floor = floor
+        self._gangs = gangs
+        self._free = free
+        self._anywhere = anywhere
+        self._rest = {index: podset.pods for index, podset in enumerate(floor.podsets)}
+        self._copies = [self._take(gang) for gang in gangs]
+
+    def _take(self, gang: Together) -> int:
+        copies = min((self._rest[index] // pods for index, pods in gang.pods.items()), default=0)
+        for index, pods in gang.pods.items():
+            self._rest[index] -= copies * pods
+        return copies
+
+    def outcome(self) -> Outcome:
+        """Whether all fit, and in which domains."""
+        if sum(self._copies) > _MOST_COPIES:
+            return Outcome(Answer(None, None))
+        rooms = [self._rooms(gang, copies) for gang, copies in zip(self._gangs, self._copies, strict=True)]
+        if any(sum(most for _, most in each) < copies for each, copies in zip(rooms, self._copies, strict=True)):
+            return Outcome(Answer(possible=False, certain=False))
+        placed = self._greedy()
+        possible = True if placed is not None else None
+        others = sum(self._copies) + sum(self._rest.values()) - 1
+        certain = bool(self._anywhere.certain) or not any(self._rest.values())
+        if len(rooms) == 1 and not any(self._rest.values()):
+            # Equal gangs in domains of their own: none takes room that another one could use otherwise.
+            certain = sum(least for least, _ in rooms[0]) >= self._copies[0]
+        else:
+            # Each of the others is in one domain at most.
+            certain = certain and all(sum(least > 0 for least, _ in each) > others for each in rooms)
+        return Outcome(Answer(possible or certain or None, certain or None), placed or [])
+
+    def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:
+        """By domain, the copies that fit in any order, and at most; not more than there are."""
+        found = []
+        for value in self._values(gang):
+            nodes, least, highest = self._nodes(gang, value), 0, 0
+            for number in range(1, copies + 1):
+                answer = self._floor.room_of({index: pods * number for index, pods in gang.pods.items()}, nodes)
+                if answer.possible is False:
+                    break
+                highest = number
+                least = number if answer.certain and least == number - 1 else least
+            found.append((least, highest))
+        return found
+
+    def _values(self, gang: Together) -> list[str]:
+        return list(self._floor.domains(gang.topology))
+
+    def _nodes(self, gang: Together, value: str) -> dict[int, Vector]:
+        domain = self._floor.domains(gang.topology)[value]
+        return {number: self._free[number] for number in domain if number in self._free}
+
+    def _greedy(self) -> list[tuple[Together, str]] | None:
+        """The domain of each copy, if each is put into the first that has room."""
+        placed = []
+        for gang, copies in zip(self._gangs, self._copies, strict=True):
+            for _ in range(copies):
+                for value in self._values(gang):
+                    left = self._floor.put(gang.pods, self._nodes(gang, value))
+                    if left is not None:
+                        self._free |= left
+                        placed.append((gang, value))
+                        break
+                else:
+                    return None
+        return placed if self._floor.put(self._rest, self._free) is not None else None
