@@ -132,11 +132,11 @@ def planned_by_gangctl(raw: Object) -> Side:
     return Side(workload, groups, jobs, errors)
 
 
-def as_scheduling(raw: Object) -> tuple[Object | None, bool]:
-    """``spec.scheduling`` with the same meaning, and whether gangctl refuses to write it."""
+def as_scheduling(raw: Object) -> tuple[Object | None, list[str]]:
+    """``spec.scheduling`` with the same meaning, and why gangctl refuses to write it."""
     projection = read(raw)
     scheduling, errors = write_scheduling(projection, read_config(projection)[0])
-    return scheduling, bool(errors)
+    return scheduling, [error.detail for error in errors]
 
 
 def missing_pods(raw: Object) -> dict[str, int]:
@@ -223,7 +223,9 @@ def test_gangctl_plans_what_workloadbuilder_builds(raw: Object, oracle: Oracle) 
     assert scheduling is not None
     ours, theirs = planned_by_gangctl(raw), oracle.ask(raw, scheduling)
     assert ours.errors == []
-    assert bool(theirs.errors) == refused, theirs.errors
+    # A newer revision of JobSet than the oracle's takes these for the gang of one Job only.
+    newer = [detail for detail in refused if "for the gang of one Job only" in detail]
+    assert bool(theirs.errors) == (len(refused) > len(newer)), theirs.errors
     assert ours.gangs() == as_gangctl_does(raw, theirs)
     if ours.groups:
         assert {**ours.owner(), "blockOwnerDeletion": True} == theirs.owner()
@@ -339,7 +341,7 @@ def test_a_difference_is_as_documented(difference: Difference, oracle: Oracle) -
     assert scheduling is not None
     ours, theirs = planned_by_gangctl(difference.jobset), oracle.ask(difference.jobset, scheduling)
     assert (difference.look(ours), difference.look(theirs)) == (difference.gangctl, difference.upstream)
-    assert bool(theirs.errors) == refused
+    assert bool(theirs.errors) == bool(refused)
 
 
 def test_the_docs_list_the_differences() -> None:
