@@ -24,6 +24,9 @@ _PASSING: Final = (
 """Prefixes of taints that components add and remove: a node is not ready, drained, short of memory."""
 
 
+_LEFT_LATER: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
 @dataclass(frozen=True, slots=True)
 class NodeShape:
     """Capacity of a node for pods.
@@ -51,9 +54,13 @@ class NodeShape:
 
         A node that is not ready gets its taint in a moment: until then the scheduler still uses it.
         """
-        if podset.pod_spec.get("nodeName"):
+        if not (self.passing or self.closed) or podset.pod_spec.get("nodeName"):
             return True
         tolerations = objects_at(podset.pod_spec, "tolerations")
+        if hopeful:
+            # Admission (DefaultTolerationSeconds) adds these.
+            added = ({"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _LEFT_LATER)
+            tolerations = [*tolerations, *added]
         if untolerated(self.passing, tolerations) is not None:
             return False
         cordoned = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -143,6 +150,13 @@ def affinity_allows(
 def _is_about(requirement: Mapping[str, Any], keys: Collection[str]) -> bool:
     key = requirement.get("key")
     return isinstance(key, str) and key in keys
+
+
+def affinity_keys(pod_spec: Mapping[str, Any]) -> Iterator[str]:
+    """Labels of nodes that nodeSelector and required node affinity are about."""
+    yield from object_at(pod_spec, "nodeSelector")
+    for term, _ in affinity_terms(pod_spec):
+        yield from (str(requirement.get("key")) for requirement in term)
 
 
 def affinity_terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str, Any]], bool]]:

@@ -19,7 +19,6 @@ from gangctl.fit import limits, report
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.packing import Excess
-from gangctl.fit.placedpods import in_use
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
 from gangctl.fit.room import Outcome, room_now
 from gangctl.fit.scheduling import Floor, Neighbours, Together
@@ -69,8 +68,7 @@ def node_fit(
     floor = Floor(podsets, requests, shapes, neighbours, jobset=jobset.name)
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
     deciding = [why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)]
-    wary = Floor(podsets, requests, shapes, neighbours, jobset=jobset.name, hopeful=False)
-    case = _Case(floor, wary, gangs, unknown, deciding, request.fixed_nodes)
+    case = _Case(floor, requests, gangs, unknown, deciding, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
     general = [limits.ATTACHED] if any(any(volume_claims(podset.pod_spec)) for podset in podsets) else []
@@ -120,10 +118,10 @@ def _of_class(podset: PodSet, surroundings: Surroundings) -> PodSet:
 
 @dataclass(slots=True)
 class _Case:
-    """State of one verdict: ``floor`` assumes what admits more, ``wary`` what admits less, where that is unknown."""
+    """State of one verdict; ``floor`` assumes what admits more pods, where that is unknown."""
 
     floor: Floor
-    wary: Floor
+    requests: Sequence[Amounts]
     gangs: Sequence[Together]
     unknown: list[str]
     deciding: Sequence[str]
@@ -151,7 +149,10 @@ class _Case:
         return self._at_present(self.now)
 
     def _at_present(self, now: Outcome) -> tuple[report.Verdict, str, str]:
-        wary = room_now(self.wary, self.gangs) if now.answer.possible is not False else now
+        without_hope, wary = self.floor, now
+        if now.answer.possible is not False and self.floor.assumes:
+            without_hope = self.floor.wary(self.requests)
+            wary = room_now(without_hope, self.gangs)
         if wary.answer.certain and not self.deciding and not self.unknown:
             self.now = wary
             return "fits", "Fits", f"the nodes have room for all of its pods now{_where(self.floor, wary.placed)}"
@@ -165,7 +166,7 @@ class _Case:
             return "not-now", "WaitsForNodes", why
         self.unknown += self.deciding
         if now.answer.certain and not wary.answer.certain:
-            self.unknown += _assumed(self.floor, self.wary)
+            self.unknown += _assumed(self.floor, without_hope)
         elif not now.answer.certain and now.answer.possible:
             self.unknown.append(
                 f"{report.joined(self._ruling())}: in which order kube-scheduler takes its pods, and which "
@@ -204,7 +205,7 @@ def _assumed(floor: Floor, wary: Floor) -> list[str]:
                 f"{path}: whether admission adds a toleration of the taint {keys[0] if keys else ''} "
                 "(kube-apiserver --enable-admission-plugins=ExtendedResourceToleration)"
             )
-        if node.unready and floor.takers_now(number) - wary.takers_now(number):
+        if (node.unready or node.passing) and floor.takers_now(number) - wary.takers_now(number):
             found.append(f'whether node "{node.name}" becomes ready')
     return list(dict.fromkeys(found)) or [
         "which namespaces a namespaceSelector selects (give the Namespaces with their labels with --queues)"
@@ -295,7 +296,6 @@ def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
 
 def _limits(floor: Floor, requests: Sequence[Amounts]) -> list[report.LimitReport]:
     """Each resource on all nodes that accept any of the pods."""
-    used = in_use(floor.neighbours.pods or ())
     usable = [node for node, takers in zip(floor.nodes, floor.takers, strict=True) if takers]
     reports = []
     for resource in floor.resources:
@@ -304,7 +304,7 @@ def _limits(floor: Floor, requests: Sequence[Amounts]) -> list[report.LimitRepor
             for podset, each in zip(floor.podsets, requests, strict=True)
         )
         there = sum(node.capacity.get(resource, 0) for node in usable)
-        taken = sum(used.get(node.name, {}).get(resource, 0) for node in usable)
+        taken = sum(floor.used.get(node.name, {}).get(resource, 0) for node in usable)
         reports.append(
             report.limit_report(
                 "", resource, asked, there, plural(len(usable), "node"), nominal=there, used=taken, free=there - taken

@@ -122,7 +122,7 @@ def place(
 
 
 _MOST_FILLS: Final = 3000
-_MOST_FRONT: Final = 400
+_MOST_SUMS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,11 @@ class Packing:
 
     def possible(self) -> bool | None:
         """Whether some placement has all pods; None if that is not found out."""
-        if place(self.sizes, self.counts, self._sorted(), self.free) is not None:
+        if place(self.sizes, self.counts, self.ordered(), self.free) is not None:
             return True
+        if self._excess() is not None:
+            return False
+        steps = 0
         front = {tuple(0 for _ in self.counts)}
         for capacity, kinds, count in self._classes(range(len(self.counts))):
             fills = self._fills(capacity, kinds, self.counts)
@@ -145,13 +148,14 @@ class Packing:
                 return None
             fullest = _extremes(fills, most_of=True)
             for _ in range(count):
+                steps += len(front) * len(fullest)
+                if steps > _MOST_SUMS:
+                    return None
                 sums = {tuple(map(min, map(add, one, fill), self.counts)) for one in front for fill in fullest}
                 larger = _extremes(sums, most_of=True)
                 if larger == front:
                     break
                 front = larger
-                if len(front) > _MOST_FRONT:
-                    return None
         return tuple(self.counts) in front
 
     def certain(self) -> bool | None:
@@ -175,18 +179,29 @@ class Packing:
                 return False
             blocking.append((_extremes(full, most_of=False), count))
         blocking.sort(key=lambda entry: -min(map(sum, entry[0])))
+        steps = 0
         front = {tuple(0 for _ in others)}
         for fills, count in blocking:
             for _ in range(count if (0,) * len(others) not in fills else 0):
+                steps += len(front) * len(fills)
+                if steps > _MOST_SUMS:
+                    return None
                 sums = {tuple(map(add, one, fill)) for one in front for fill in fills}
                 front = _extremes({one for one in sums if all(map(le, one, others))}, most_of=False)
                 if not front:
                     return False
-                if len(front) > _MOST_FRONT:
-                    return None
         return True
 
-    def _sorted(self) -> list[list[int]]:
+    def _excess(self) -> Excess | None:
+        classes = self._classes(range(len(self.counts)))
+        kinds = [
+            Kind(size, count, frozenset(number for number, (_, taken, _) in enumerate(classes) if kind in taken))
+            for kind, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True))
+        ]
+        return excess(kinds, [Class(capacity, count) for capacity, _, count in classes])
+
+    def ordered(self) -> list[list[int]]:
+        """The nodes that each kind may be on, in order."""
         return [[node for node in self.free if node in allowed] for allowed in self.allowed]
 
     def _classes(self, wanted: Iterable[int]) -> list[tuple[Vector, tuple[int, ...], int]]:

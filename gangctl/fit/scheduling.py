@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import sub
 from typing import Any, Final
 
 from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.fit.exploring import Answer, Attraction, Domains, Evenness, Repulsion, Rules, explore
-from gangctl.fit.floor import NodeShape, affinity_allows, takes, untolerated
+from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes, untolerated
 from gangctl.fit.packing import Class, Excess, Kind, Packing, Vector, excess, most, place
 from gangctl.fit.placedpods import (
     NamespaceLabels,
@@ -106,9 +107,9 @@ class Floor:
         known = {port for own in (*ports, *(pod.ports for pod in others)) for port in own} if any(ports) else set()
         asked = [{**own, **ports_as_amounts(used, known)} for own, used in zip(requests, ports, strict=True)]
         self._ports = tuple(sorted({name for own in asked for name in own} - {*self.resources}))
-        self._used = in_use(others)
+        self.used = in_use(others)
         for pod in others if known else ():
-            self._used[pod.node] = {**self._used[pod.node], **ports_as_amounts(pod.ports, known)}
+            self.used[pod.node] = {**self.used[pod.node], **ports_as_amounts(pod.ports, known)}
         self._alone = [] if self._differ else list(self._exclusive())
         self._tolerated = [
             _extended(amounts) if hopeful and podset.name not in neighbours.admitted else frozenset()
@@ -140,8 +141,9 @@ class Floor:
         )
 
     def _vector(self, amounts: Amounts, pods: int, ports: int) -> Vector:
-        plain = (amounts.get(name, pods if name == PODS else 0) for name in self.resources)
-        return tuple(max(0, amount) for amount in (*plain, *(amounts.get(port, ports) for port in self._ports)))
+        first, *others = self.resources
+        plain = [max(0, amounts.get(first, pods)), *(max(0, amounts.get(name, 0)) for name in others)]
+        return (*plain, *(max(0, amounts.get(port, ports)) for port in self._ports))
 
     def _capacity(self, number: int) -> Vector:
         node = self.nodes[number]
@@ -155,10 +157,11 @@ class Floor:
 
     def _free(self, number: int) -> Vector:
         node = self.nodes[number]
-        taken = self._used.get(node.name, {})
+        taken = self.used.get(node.name, {})
         there = self._vector(node.present, UNLIMITED, 1)
-        left = zip(there, self._vector(taken, 0, 0), strict=True)
-        return (*(max(0, amount - used) for amount, used in left), *self._single(number))
+        if taken:
+            there = tuple(max(0, left) for left in map(sub, there, self._vector(taken, 0, 0)))
+        return (*there, *self._single(number)) if self._alone else there
 
     def _exclusive(self) -> Iterator[tuple[frozenset[int], Domains]]:
         """Podsets of which a node holds one pod: each of their pods repels all of them from it."""
@@ -188,20 +191,37 @@ class Floor:
 
     def _all_takers(self) -> list[frozenset[int]]:
         """Podsets that each node accepts, whatever is on it; computed once for each kind of node."""
-        known: dict[tuple[str, str], frozenset[int]] = {}
+        specs = [[podset.pod_spec, *self._volumes(podset)] for podset in self.podsets]
+        keys = sorted({key for own in specs for spec in own for key in affinity_keys(spec)})
+        known: dict[tuple[object, ...], frozenset[int]] = {}
         takers = []
-        volumes = [list(self._volumes(podset)) for podset in self.podsets]
         for node in self.nodes:
-            kind = repr(sorted(node.labels.items())), repr(node.taints)
+            taints = repr(node.taints) if node.taints else ""
+            kind = (taints, *(node.labels.get(key) for key in keys))
             if kind not in known:
                 known[kind] = frozenset(
                     index
                     for index, podset in enumerate(self.podsets)
                     if takes(node, podset, self._tolerated[index])
-                    and all(affinity_allows(volume, node.labels) for volume in volumes[index])
+                    and all(affinity_allows(volume, node.labels) for volume in specs[index][1:])
                 )
             takers.append(known[kind])
         return takers
+
+    def wary(self, requests: Sequence[Amounts]) -> Floor:
+        """The same without hope."""
+        return Floor(self.podsets, requests, self.nodes, self.neighbours, jobset=self._jobset, hopeful=False)
+
+    @property
+    def assumes(self) -> bool:
+        """Whether hope may change anything."""
+        terms = [term for member in self._members for term in (*member.repels, *member.draws)]
+        terms += [term for pod in self.neighbours.pods or () for term in pod.repels]
+        tolerated = frozenset().union(*self._tolerated)
+        return any(term.namespace_selector for term in terms) or any(
+            node.unready or node.passing or any(taint.get("key") in tolerated for taint in node.taints)
+            for node in self.nodes
+        )
 
     def _volumes(self, podset: PodSet) -> Iterator[Mapping[str, Any]]:
         for _, claim in volume_claims(podset.pod_spec):
@@ -330,7 +350,7 @@ class Floor:
         """The pods as kinds, and what they do to each other; other pods count only ``now``."""
         kinds = list(self._members_of(pods))
         takers = {number: self.takers_now(number) if now else self.takers[number] for number in free}
-        allowed = [[number for number in free if index in takers[number]] for _, _, index in kinds]
+        allowed = [frozenset(number for number in free if index in takers[number]) for _, _, index in kinds]
         sizes = [self._sizes[index] for _, _, index in kinds]
         packing = Packing(sizes, [count for _, count, _ in kinds], allowed, free)
         members = [member for member, _, _ in kinds]
@@ -396,7 +416,7 @@ class Floor:
     def put(self, pods: Mapping[int, int], nodes: Mapping[int, Vector]) -> dict[int, Vector] | None:
         """The room that is left on some nodes by a placement; None if there is none that is found at once."""
         packing, rules = self._problem(pods, nodes, now=True)
-        return None if rules else place(packing.sizes, packing.counts, [list(each) for each in packing.allowed], nodes)
+        return None if rules else place(packing.sizes, packing.counts, packing.ordered(), nodes)
 
 
 def _extended(amounts: Amounts) -> frozenset[str]:
