@@ -61,7 +61,7 @@ def node_fit(
     jobset = request.read()
     plain = replace(surroundings, configuration=KueueConfiguration())
     podsets = admitted(request.jobset, plain, neighbours)
-    counted = [requests_of(podset, plain) for podset in podsets]
+    counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
     requests = [each.requests for each in counted]
     unknown = list(dict.fromkeys(why for each in counted for why in each.unknown))
     shapes = list(nodes)
@@ -99,6 +99,11 @@ def admitted(raw: Object, surroundings: Surroundings, neighbours: Neighbours) ->
 
 def _unplaced(pod: Object) -> dict[str, Any]:
     return {**pod, "spec": {**object_at(pod, "spec"), "nodeName": None}}
+
+
+def _without_devices(podset: PodSet) -> PodSet:
+    """The podset without claims: devices that Kueue would count take nothing else of a node."""
+    return replace(podset, template={**podset.template, "spec": {**podset.pod_spec, "resourceClaims": None}})
 
 
 def _of_class(podset: PodSet, surroundings: Surroundings) -> PodSet:

@@ -1,0 +1,204 @@
+"""Each filter of kube-scheduler: gangs that it lets in, that it keeps out now, and that it keeps out for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+
+from gangctl.cli.fitting import Subject, answer_of
+from gangctl.cluster.stock import Stock
+from gangctl.fit.report import FitReport
+from tests.fit.asking import NAMESPACE, pods
+from tests.jobsets import jobset
+
+HOST, ZONE, GPU = "kubernetes.io/hostname", "zone", "x.com/gpu"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+SPEC: Final = "spec.replicatedJobs[0].template.spec.template.spec"
+Raw = dict[str, Any]
+
+
+def node(name: str, *, cpu: str = "4", zone: str = "", **spec: Any) -> Raw:
+    amounts = {"cpu": cpu, "pods": "110", GPU: "8"}
+    labels = {HOST: name, **({ZONE: zone} if zone else {})}
+    ready = spec.pop("ready", "True")
+    status = {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": ready}]}
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def other(node: str, *, app: str = "x", namespace: str = NAMESPACE, **spec: Any) -> Raw:
+    metadata = {"name": f"other-{node}-{app}", "namespace": namespace, "labels": {"app": app}}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": metadata,
+        "spec": {"nodeName": node, "containers": [], **spec},
+    }
+
+
+def term(app: str, key: str = HOST, **more: Any) -> Raw:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}, **more}
+
+
+def near(*terms: Raw) -> Raw:
+    return {"affinity": {"podAffinity": {REQUIRED: list(terms)}}}
+
+
+def apart(*terms: Raw) -> Raw:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: list(terms)}}}
+
+
+def ports(port: int, **more: Any) -> Raw:
+    return {
+        "containers": [{"name": "main", "image": "none", "ports": [{"containerPort": port, "hostPort": port, **more}]}]
+    }
+
+
+def even(key: str = ZONE, **more: Any) -> Raw:
+    constraint = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **more}
+    return {"topologySpreadConstraints": [{"labelSelector": {"matchLabels": {"app": "w"}}, **constraint}]}
+
+
+def claim(zone: str) -> list[Raw]:
+    requirement = {"key": ZONE, "operator": "In", "values": [zone]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
+    bound = {"metadata": {"name": "data", "namespace": NAMESPACE}, "spec": {"volumeName": "v"}}
+    volume = {"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": terms}}}
+    return [
+        {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **bound},
+        {"kind": "PersistentVolume", "apiVersion": "v1", **volume},
+    ]
+
+
+DATA: Final = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+TWO: Final = [node("a", zone="a"), node("b", zone="b")]
+GPUS: Final = {"key": GPU, "value": "present", "effect": "NoSchedule"}
+CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], **requests: str) -> FitReport:
+    entry = pods("w", count, spec, **requests)
+    entry["template"]["spec"]["template"]["metadata"] = {"labels": {"app": "w"}}
+    stock = Stock()
+    for raw in others:
+        stock.take_raw(raw)
+    stock.pods = stock.pods or []
+    stock.take_runtime_classes([])
+    raw = jobset("js", entry, mode="Gang", namespace=NAMESPACE)
+    return answer_of(Subject(raw, "js", NAMESPACE, ""), stock, fixed_nodes=True).report
+
+
+@pytest.mark.parametrize(
+    ("verdict", "count", "spec", "others"),
+    [
+        pytest.param("fits", 2, ports(80), TWO, id="a port of each node"),
+        pytest.param("never", 3, ports(80), TWO, id="more pods than nodes with the port"),
+        pytest.param("not-now", 2, ports(80), [*TWO, other("a", **ports(80))], id="a port in use"),
+        pytest.param("fits", 2, ports(80), [*TWO, other("a", **ports(80, protocol="UDP"))], id="another protocol"),
+        pytest.param(
+            "fits", 2, ports(80, hostIP="10.0.0.1"), [*TWO, other("a", **ports(80, hostIP="10.0.0.2"))], id="an address"
+        ),
+        pytest.param("not-now", 2, ports(80), [*TWO, other("a", **ports(80, hostIP="10.0.0.2"))], id="any address"),
+        pytest.param("fits", 2, apart(term("w")), TWO, id="one pod a node"),
+        pytest.param("never", 3, apart(term("w")), TWO, id="more pods than nodes"),
+        pytest.param("never", 3, apart(term("w", ZONE)), [*TWO, node("c", zone="b")], id="more pods than zones"),
+        pytest.param("not-now", 2, apart(term("x")), [*TWO, other("a"), other("b")], id="apart from others"),
+        pytest.param("fits", 2, apart(term("x")), [*TWO, other("a", namespace="o")], id="another namespace"),
+        pytest.param("not-now", 8, {}, [*TWO, other("a", **apart(term("w")))], id="others stay apart"),
+        pytest.param("not-now", 1, near(term("x")), TWO, id="nobody to join"),
+        pytest.param("fits", 4, near(term("x")), [*TWO, other("a")], id="room beside the other"),
+        pytest.param("not-now", 5, near(term("x")), [*TWO, other("a")], id="no room beside the other"),
+        pytest.param("fits", 4, near(term("w", ZONE)), TWO, id="all in any zone"),
+        pytest.param("not-now", 5, near(term("w", ZONE)), TWO, id="all in one zone"),
+        pytest.param(
+            "unknown", 5, near(term("w", ZONE)), [node("a", zone="a"), node("b", cpu="8", zone="b")], id="in one of two"
+        ),
+        pytest.param("fits", 8, even(), TWO, id="even zones"),
+        pytest.param("not-now", 6, even(), [node("a", cpu="2", zone="a"), node("b", cpu="8", zone="b")], id="uneven"),
+        pytest.param("not-now", 1, even(minDomains=3), [*TWO, other("a", app="w"), other("b", app="w")], id="domains"),
+        pytest.param("not-now", 1, even("rack"), TWO, id="no domains"),
+        pytest.param("fits", 2, DATA, [*TWO, *claim("a")], id="a volume"),
+        pytest.param("never", 5, DATA, [*TWO, *claim("a")], id="a volume in a small zone"),
+        pytest.param("unknown", 1, DATA, TWO, id="an unknown volume"),
+        pytest.param("never", 9, DATA, TWO, id="too much, with an unknown volume"),
+        pytest.param("unknown", 1, {"resourceClaims": [{"name": "c"}]}, TWO, id="devices"),
+        pytest.param("never", 9, {"resourceClaims": [{"name": "c"}]}, TWO, id="too much, with devices"),
+        pytest.param("unknown", 1, {"schedulerName": "mine"}, TWO, id="another scheduler"),
+        pytest.param("unknown", 1, {"schedulingGates": [{"name": "g"}]}, TWO, id="gates"),
+        pytest.param("unknown", 1, {"nodeName": "a"}, TWO, id="a node's name"),
+        pytest.param("not-now", 1, {}, [node("a", unschedulable=True, taints=[CORDON])], id="cordoned"),
+        pytest.param(
+            "fits",
+            1,
+            {"tolerations": [{"operator": "Exists"}]},
+            [node("a", unschedulable=True, taints=[CORDON])],
+            id="cordoned, and tolerated",
+        ),
+        pytest.param("unknown", 1, {}, [node("a", ready="False")], id="not ready, without its taint"),
+        pytest.param(
+            "unknown",
+            1,
+            apart(term("x", namespaceSelector={"matchLabels": {"a": "b"}})),
+            [*TWO, other("a"), other("b")],
+            id="labels of a namespace",
+        ),
+    ],
+)
+def test_a_filter_decides(verdict: str, count: int, spec: Mapping[str, Any], others: Sequence[Raw]) -> None:
+    spec = {**spec}
+    containers = spec.pop("containers", [{"name": "main", "image": "none"}])
+    spec["containers"] = [{**containers[0], "resources": {"requests": {"cpu": "1"}}}]
+    assert asked(count, spec, others)["verdict"] == verdict
+
+
+def test_admission_may_add_the_toleration_of_an_extended_resource() -> None:
+    tainted = [node("a", taints=[GPUS]), node("b", taints=[GPUS])]
+    report = asked(2, {}, tainted, **{GPU: "8"})
+    assert report["verdict"] == "unknown"
+    assert any(f"{SPEC}.tolerations: " in why and "ExtendedResourceToleration" in why for why in report["unknown"])
+    assert asked(3, {}, tainted, **{GPU: "8"})["verdict"] == "never"
+    assert asked(2, {}, [*tainted, other("a", **gpus("8"))], **{GPU: "8"})["verdict"] == "not-now"
+    tolerant = {"tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]}
+    assert asked(2, tolerant, tainted, **{GPU: "8"})["verdict"] == "fits"
+    assert asked(2, {}, tainted, cpu="1")["verdict"] == "never"
+
+
+def gpus(count: str) -> Raw:
+    return {"containers": [{"name": "main", "resources": {"requests": {GPU: count}}}]}
+
+
+def test_what_is_not_looked_at_has_its_field() -> None:
+    report = asked(1, {"resourceClaims": [{"name": "c"}]}, TWO)
+    assert [why.partition(":")[0] for why in report["notLookedAt"][:1]] == [f"{SPEC}.resourceClaims"]
+    assert report["notLookedAt"][:1] == report["unknown"]
+    assert f"not known: {report['notLookedAt'][0]}" in report["message"]
+
+
+def test_an_order_that_fails_is_named_with_the_rules_that_make_it() -> None:
+    report = asked(
+        5, {**near(term("w", ZONE)), **gpus("1")}, [node("a", zone="a"), *[node(f"b{n}", zone="b") for n in "01"]]
+    )
+    assert report["verdict"] == "fits"
+    report = asked(
+        9, {**near(term("w", ZONE)), **gpus("1")}, [node("a", zone="a"), *[node(f"b{n}", zone="b") for n in "01"]]
+    )
+    assert report["unknown"][0].startswith(f"{SPEC}.affinity.podAffinity: in which order kube-scheduler takes its pods")
+
+
+def test_pods_that_are_there_outrank_the_template() -> None:
+    labels = {"app": "w", "jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/replicatedjob-name": "w"}
+    tolerations = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": NAMESPACE, "labels": labels}}
+    tainted = [node("a", taints=[GPUS])]
+    assert (
+        asked(1, {}, [*tainted, {**pod, "spec": {**gpus("8"), "tolerations": tolerations}}], **{GPU: "8"})["verdict"]
+        == "fits"
+    )
+    assert asked(1, {}, [*tainted, {**pod, "spec": gpus("8")}], **{GPU: "8"})["verdict"] == "never"
