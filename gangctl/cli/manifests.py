@@ -22,6 +22,7 @@ from gangctl.cli.inputs import count_kinds, kind_in_words, note_skipped, placed,
 from gangctl.cli.messages import errors_in, full_name, note, plural
 from gangctl.cli.options import ClusterFlags
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
+from gangctl.gang import signals
 from gangctl.gang.config import is_configured
 from gangctl.gang.convert import check_words
 from gangctl.gang.plan import make_plan
@@ -288,7 +289,8 @@ def plan_manifests(
         if problems.add(manifest.document, errors):
             continue
         plan = make_plan(manifest.jobset, resolution.stamps, resolution.config, uid)
-        planned = Planned(manifest.jobset, plan, (*manifest.notices, *resolution.notices), rules.generation)
+        lost = signals.notices(manifest.raw) if plan is not None and manifest.translation is None else ()
+        planned = Planned(manifest.jobset, plan, (*manifest.notices, *resolution.notices, *lost), rules.generation)
         report, _ = plan_report(manifest.raw, planned)
         found.append(PlannedManifest(manifest, planned, report))
     problems.raise_if_any()

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     OPTION_DROPPED = "GangOptionDropped"
     UNKNOWN_KEY = "UnknownKey"
     NO_EFFECT = "NoEffect"
+    SIGNAL_LOST = "SignalLost"
     API_UNAVAILABLE = "GangAPIUnavailable"
     FIELD_DROPPED = "FieldDropped"
     FAILED_CREATE = "FailedCreate"

@@ -14,6 +14,7 @@ from gangctl.fit.report import show
 from gangctl.gang.naming import is_dns_label
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.requests import Requests, as_integers, pod_requests, read_list
+from gangctl.gang.signals import unheard
 from gangctl.pathways import words
 from gangctl.pathways.job import Component, ComponentType, PathwaysJob
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, problem
@@ -199,6 +200,8 @@ def _check_each(found: Findings, containers: list[Container]) -> None:
             detail = f"{shown(each.name)} cannot name a container: lower case letters, digits and -, at most 63"
             found.refuse(InvalidReason.INVALID_NAME, path, detail)
         seen.add(each.name)
+        if why := unheard(each.value) if not each.init else "":
+            found.notice(Reason.SIGNAL_LOST, f"{found.place(f'{each.path}.command')} is {why}.")
         image = each.value.get("image", "")
         if not image or image != image.strip():
             detail = "must name an image, without blanks around it" if image else "is required"

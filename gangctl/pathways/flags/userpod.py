@@ -32,6 +32,7 @@ from gangctl.api.labelselector import KEY_RULE, VALUE_RULE, is_dns_subdomain, is
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ErrorKind, shown
 from gangctl.gang.plan import INT32_MAX
+from gangctl.gang.signals import WRAPPED
 from gangctl.pathways import result
 from gangctl.pathways.flags.table import CONTAINER, JOB_FLAGS, PULL_POLICIES, SHELLS, Flags, kebab
 from gangctl.pathways.options import PathwaysOptions
@@ -181,10 +182,6 @@ class FlagTexts:
         return sound
 
 
-ARGUMENT_ZERO: Final = "gangctl-run"
-"""Name of the script in the list of processes and in the shell's messages."""
-
-
 class Shell(StrEnum):
     """Requirements on the image."""
 
@@ -255,7 +252,7 @@ def wrapped(command: str, shell: Shell = Shell.BASH) -> list[str]:
 
     The command reaches the shell as it is written: dollar signs that mean something to the kubelet are escaped for it.
     """
-    return [*_ARGUMENTS[shell], ARGUMENT_ZERO, _EXPANDED.sub(lambda dollars: dollars[0] * 2, command)]
+    return [*_ARGUMENTS[shell], WRAPPED, _EXPANDED.sub(lambda dollars: dollars[0] * 2, command)]
 
 
 DEFAULT_NAME: Final = "jax-tpu"

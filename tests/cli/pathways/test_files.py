@@ -103,7 +103,7 @@ def test_translate_prints_the_gangs_and_the_jobs(tmp_path: Path) -> None:
 
 
 class TestFit:
-    @pytest.mark.parametrize(("cpu", "verdict", "code"), [("24", "fits", 0), ("23", "never", 1)])
+    @pytest.mark.parametrize(("cpu", "verdict", "code"), [("24", "unknown", 0), ("23", "never", 1)])
     def test_fit_counts_the_head(self, cpu: str, verdict: str, code: int, tmp_path: Path) -> None:
         place = write(tmp_path / "q.yaml", *queues(cpu=cpu))
         answer = gangctl("fit", "-f", write(tmp_path / "a.yaml", queued()), "--queues", place, "-o", "json")

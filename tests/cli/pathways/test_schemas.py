@@ -90,7 +90,7 @@ class TestValidate:
         assert violations(answer, schema_of("pathways-validate")) == []
         assert [(each["file"], each["line"]) for each in answer["problems"]] == [("", 0)]
 
-    @pytest.mark.parametrize(("cpu", "verdict"), [("100", "fits"), ("1", "never")])
+    @pytest.mark.parametrize(("cpu", "verdict"), [("100", "unknown"), ("1", "never")])
     def test_reports_with_queues_match_the_schema(self, cpu: str, verdict: str, tmp_path: Path) -> None:
         quota = {"f": {"cpu": cpu, "memory": "1000Gi", "google.com/tpu": "16"}}
         stock = [CONFIGURATION, flavor("f"), cluster_queue("cq", quota), local_queue("q", "cq")]

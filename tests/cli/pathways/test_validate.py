@@ -99,7 +99,7 @@ class TestQueues:
 
     @pytest.mark.parametrize(
         ("quota", "verdict", "code"),
-        [({}, "fits", 0), ({"cpu": "23"}, "never", 1), ({"memory": "131G"}, "never", 1)],
+        [({}, "unknown", 0), ({"cpu": "23"}, "never", 1), ({"memory": "131G"}, "never", 1)],
     )
     def test_the_head_is_counted(self, quota: dict[str, str], verdict: str, code: int, tmp_path: Path) -> None:
         answer = self.ask(tmp_path, queues(**quota), "-o", "json")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.pathways.flags.userpod import ARGUMENT_ZERO, Shell, wrapped
+from gangctl.gang.signals import WRAPPED
+from gangctl.pathways.flags.userpod import Shell, wrapped
 from tests.pathways.wrapper.conftest import find_image
 from tests.pathways.wrapper.containers import expanded
 
@@ -18,7 +19,7 @@ def test_the_command_is_an_argument_and_the_script_does_not_depend_on_it(shell: 
     one, other = wrapped("echo 'a)'", shell), wrapped("python train.py", shell)
     assert one[0] == f"/bin/{shell}"
     assert one[:-1] == other[:-1]
-    assert one[-2:] == [ARGUMENT_ZERO, "echo 'a)'"]
+    assert one[-2:] == [WRAPPED, "echo 'a)'"]
 
 
 def test_each_call_returns_a_new_list() -> None:
