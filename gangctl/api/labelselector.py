@@ -1,25 +1,23 @@
-"""Labels and label selectors (``metav1.LabelSelector``): their syntax, and whether a term matches.
+"""Label selectors, as text and as ``metav1.LabelSelector``: their syntax, and whether a term matches.
 
-Source: ``k8s.io/apimachinery``, ``pkg/apis/meta/v1/validation`` and ``pkg/util/validation``.
+Source: ``k8s.io/apimachinery``, ``pkg/apis/meta/v1/validation`` and ``pkg/labels``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, cast, get_args
 
+from gangctl.api.names import is_label_value, is_qualified_name, label_value, qualified_name
 from gangctl.errors import ErrorKind, FieldError, one_line
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """Label that the API server writes on every Namespace: its name."""
-
-_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-"""Within a subdomain: Kubernetes limits the length of the whole, and not that of each label."""
-_SUBDOMAIN: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
-_NAME_PART: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 KEY_RULE: Final = (
     "a name of at most 63 letters, digits, '-', '_' and '.' that begins and ends with a letter or digit, "
@@ -29,24 +27,6 @@ VALUE_RULE: Final = (
     "empty, or at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit"
 )
 _SHOWN: Final = 80
-
-
-def is_dns_subdomain(text: str) -> bool:
-    """Whether it can be the name of most objects (RFC 1123)."""
-    return _SUBDOMAIN.fullmatch(text) is not None
-
-
-def is_qualified_name(text: str) -> bool:
-    """Whether it can be the key of a label or an annotation."""
-    prefix, slash, name = text.rpartition("/")
-    if slash and not is_dns_subdomain(prefix):
-        return False
-    return _NAME_PART.fullmatch(name) is not None
-
-
-def is_label_value(text: str) -> bool:
-    """Whether it can be the value of a label."""
-    return not text or _NAME_PART.fullmatch(text) is not None
 
 
 def holds(key: str, operator: Operator, values: Sequence[str], labels: Mapping[str, str]) -> bool:
@@ -87,3 +67,145 @@ def check_term(key: str, operator: Operator, values: Sequence[str], path: str) -
         yield FieldError(f"{path}.values", ErrorKind.FORBIDDEN, "Exists and DoesNotExist take no values")
     for index, value in enumerate(values):
         yield from check_value(value, f"{path}.values[{index}]")
+
+
+class SelectorError(ValueError):
+    """A label selector that cannot be read, with the API server's message."""
+
+
+LabelTest = Callable[[Mapping[str, str]], bool]
+
+_TOKEN: Final = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")
+_OPERATORS: Final[Mapping[str, Operator | Literal["Gt", "Lt"]]] = {
+    "=": "In",
+    "==": "In",
+    "in": "In",
+    "!=": "NotIn",
+    "notin": "NotIn",
+    ">": "Gt",
+    "<": "Lt",
+}
+_EXPECTED_OPERATOR: Final = "in, notin, =, ==, !=, gt, lt"
+_SYMBOLS: Final = frozenset({"=", "==", "!=", "!", "<", ">", "(", ")", ","})
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term of a label selector."""
+
+    key: str
+    operator: Operator | Literal["Gt", "Lt"]
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels satisfy it."""
+        if self.operator not in {"Gt", "Lt"}:
+            return holds(self.key, cast("Operator", self.operator), self.values, labels)
+        value = labels.get(self.key)
+        if value is None or not value.lstrip("-").isdigit():
+            return False
+        bound = int(self.values[0])
+        return int(value) > bound if self.operator == "Gt" else int(value) < bound
+
+
+class _Tokens:
+    def __init__(self, text: str) -> None:
+        self._tokens = _TOKEN.findall(text)
+        self._at = 0
+
+    def peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def next(self) -> str:
+        token = self.peek()
+        self._at += 1
+        return token
+
+
+@lru_cache(maxsize=256)
+def parse_labels(text: str) -> tuple[Requirement, ...]:
+    """The terms of a label selector in string form; SelectorError when it cannot be read."""
+    tokens = _Tokens(text)
+    found: list[Requirement] = []
+    while tokens.peek():
+        found.append(_requirement(tokens))
+        separator = tokens.next()
+        if separator not in {",", ""}:
+            raise SelectorError(f"found '{separator}', expected: ',' or 'end of string'")
+        if separator == "," and not tokens.peek():
+            raise SelectorError("found '', expected: identifier after ','")
+    return tuple(found)
+
+
+def _label_key(tokens: _Tokens, *, negated: bool) -> str:
+    key = tokens.next()
+    if not negated and key in _SYMBOLS:
+        raise SelectorError(f"found '{key}', expected: !, identifier, or 'end of string'")
+    if not key or key in _SYMBOLS:
+        raise SelectorError(f"unable to parse requirement: found '{key}', expected: identifier")
+    if wrong := qualified_name(key):
+        raise SelectorError(f'unable to parse requirement: <nil>: Invalid value: "{key}": {wrong[0]}')
+    return key
+
+
+def _requirement(tokens: _Tokens) -> Requirement:
+    negated = tokens.peek() == "!"
+    if negated:
+        tokens.next()
+    key = _label_key(tokens, negated=negated)
+    if negated:
+        return Requirement(key, "DoesNotExist")
+    if tokens.peek() in {"", ","}:
+        return Requirement(key, "Exists")
+    operator = tokens.next()
+    if operator not in _OPERATORS:
+        raise SelectorError(f"unable to parse requirement: found '{operator}', expected: {_EXPECTED_OPERATOR}")
+    if operator in {"in", "notin"}:
+        return Requirement(key, _OPERATORS[operator], _values(tokens))
+    value = "" if tokens.peek() in _SYMBOLS else tokens.next()
+    if wrong := label_value(value):
+        message = f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {wrong[0]}'
+        raise SelectorError(message)
+    if operator in {">", "<"} and not value.lstrip("-").isdigit():
+        raise SelectorError(
+            f"unable to parse requirement: values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, "
+            "the value must be an integer"
+        )
+    return Requirement(key, _OPERATORS[operator], (value,))
+
+
+def _values(tokens: _Tokens) -> tuple[str, ...]:
+    opening = tokens.next()
+    if opening != "(":
+        raise SelectorError(f"unable to parse requirement: found '{opening}' expected: '('")
+    values: list[str] = []
+    while True:
+        word = tokens.next()
+        if word == ")":
+            return tuple(values) or ("",)
+        if not word:
+            expected = "',' or ')'" if values else "',', ')' or identifier"
+            raise SelectorError(f"unable to parse requirement: found '', expected: {expected}")
+        if word != ",":
+            values.append(word)
+
+
+def label_test(text: str) -> LabelTest | None:
+    """The test of a selector in string form; None when everything matches."""
+    requirements = parse_labels(text)
+    if not requirements:
+        return None
+    return lambda labels: all(requirement.matches(labels) for requirement in requirements)
+
+
+def selector_object_test(selector: Mapping[str, Any] | None) -> LabelTest:
+    """The test of a ``metav1.LabelSelector``: None matches nothing, an empty one everything."""
+    if selector is None:
+        return lambda labels: False  # noqa: ARG005 - the signature of every test
+    requirements = [Requirement(key, "In", (str(value),)) for key, value in (selector.get("matchLabels") or {}).items()]
+    for term in selector.get("matchExpressions") or []:
+        operator = term.get("operator")
+        if operator not in get_args(Operator):
+            raise SelectorError(f"{operator!r} is not a valid label selector operator")
+        requirements.append(Requirement(str(term.get("key")), operator, tuple(map(str, term.get("values") or ()))))
+    return lambda labels: all(requirement.matches(labels) for requirement in requirements)

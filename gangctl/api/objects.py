@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import orjson
 
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.errors import ErrorKind, FieldError, shown
@@ -18,6 +20,19 @@ Object = Mapping[str, Any]
 
 Key = tuple[str, str]
 """Namespace and name; the namespace of a cluster-scoped object is empty."""
+
+
+def copy(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """A deep copy of JSON data; faster than ``copy.deepcopy`` by an order of magnitude."""
+    return cast("dict[str, Any]", orjson.loads(orjson.dumps(obj)))
+
+
+def keep(new: dict[str, Any], old: Mapping[str, Any], field: str) -> None:
+    """Give ``new`` a field as ``old`` has it, or has it not; the value is shared."""
+    if field in old:
+        new[field] = old[field]
+    else:
+        new.pop(field, None)
 
 
 def object_at(raw: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The child Jobs that JobSet creates, reduced to metadata and the reference in the pod template.
 
-Labels and annotations are those of JobSet 0.12 with the feature gate RestartJob off, as the sandbox's JobSet has them.
+Labels and annotations are those of JobSet 0.12 with the feature gate RestartJob off.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_REF, JOBSET_API_VERSION, NODE_SELECTOR_STRATEGY
 from gangctl.api.objects import object_at
 from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.apiserver.childjobs import ChildJobs
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.gang.plan import PlannedJob
 from gangctl.gang.report import Planned, planned_jobs
-from gangctl.sandbox.simulated.jobset_progress import ChildJobs
 
 
 def _exclusive(annotations: Mapping[str, Any]) -> dict[str, Any]:

@@ -153,19 +153,18 @@ def selector(objects: str) -> Decorator[Any]:
 
 def _check_selector(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None:
-        from gangctl.sandbox.errors import StatusError  # noqa: PLC0415 -- only with -l
-        from gangctl.sandbox.reads import parse_labels  # noqa: PLC0415
+        from gangctl.api.labelselector import SelectorError, parse_labels  # noqa: PLC0415 -- only with -l
 
         try:
             parse_labels(value)
-        except StatusError as refused:
+        except SelectorError as refused:
             raise click.BadParameter(f"{value}: {refused}", ctx, param) from refused
     return value
 
 
 def selected(selector: str, raw: Mapping[str, Any]) -> bool:
     """Whether the labels of an object match a selector, as the API server would say."""
-    from gangctl.sandbox.reads import label_test  # noqa: PLC0415 -- only with -l
+    from gangctl.api.labelselector import label_test  # noqa: PLC0415 -- only with -l
 
     test = label_test(selector)
     return test is None or test((raw.get("metadata") or {}).get("labels") or {})

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 from pydantic import ValidationError as PydanticError
 
-from gangctl.api.labelselector import check_labels, check_term, is_dns_subdomain, is_label_value, is_qualified_name
+from gangctl.api.labelselector import check_labels, check_term
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.modelerrors import field_errors
+from gangctl.api.names import is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.errors import ErrorKind, FieldError, ValidationError, one_line
 from gangctl.policy.model import (
     LABEL_VALUE_CHARACTERS,

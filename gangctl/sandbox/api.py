@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gangctl.api.objects import copy
+from gangctl.apiserver.metadata import Cause
+from gangctl.apiserver.minors import NEWEST
 from gangctl.sandbox import deletion, errors, patches, payloads, reads, writes
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.deletion import FIRST_NAMESPACES, Deletion
-from gangctl.sandbox.kinds import NEWEST, ResourceKind
-from gangctl.sandbox.objects import Object, copy, now, uid
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.reads import ListQuery, ObjectList
 from gangctl.sandbox.registry import Backend, Registry
@@ -156,7 +159,7 @@ class Api:
     async def _apply(self, write: Write, patch: Any) -> tuple[Stored, bool]:
         kind, manager = write.kind, write.options.field_manager
         if not manager:
-            cause = errors.Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
+            cause = Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
             raise errors.invalid(_PATCH_OPTIONS, "", [cause])
         if not isinstance(patch, dict):
             raise errors.bad_request("an apply patch is an object")
@@ -185,7 +188,7 @@ class Api:
         if (patch.get("metadata") or {}).get("managedFields") is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
         payloads.settle_type(kind, patch)
-        unknown = self.registry.rules(kind).drop(copy(patch))
+        unknown = self.registry.rules(kind).decode(copy(patch))
         if unknown:
             place = (
                 f"{write.namespace if patch['metadata'].get('namespace') else ''}/{patch['metadata'].get('name', '')}"

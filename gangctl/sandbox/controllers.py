@@ -16,13 +16,13 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import structlog
 
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, copy
 from gangctl.runtime.controller import RetryPolicy, WorkQueue
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.deletion import FOREGROUND, ORPHAN
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.rules.gangs import PROTECTION
 from gangctl.sandbox.rules.quotas import QUOTAS, status_of

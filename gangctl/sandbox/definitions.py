@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
+from gangctl.api.objects import copy
+from gangctl.apiserver.metadata import Causes, spelled, validate_metadata
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.controllers import StoreController
 from gangctl.sandbox.kinds import ALL_VERBS, ResourceKind
-from gangctl.sandbox.objects import Object, copy, now
+from gangctl.sandbox.objects import Object, now
 from gangctl.sandbox.rules import KindRules
-from gangctl.sandbox.rules.metadata import Causes, spelled, validate_metadata
-from gangctl.sandbox.rules.structural import custom_rules
+from gangctl.sandbox.rules.custom import custom_rules
 from gangctl.sandbox.store import Change, Store
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"

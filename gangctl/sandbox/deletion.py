@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, copy
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.requests import Attributes, Caller, DeleteOptions
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage

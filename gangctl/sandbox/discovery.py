@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import orjson
 
+from gangctl.apiserver.fields import SCALAR_SCHEMAS, Fields, Shape, fields_of
+from gangctl.apiserver.jobsets import jobset_schema
+from gangctl.apiserver.minors import MINORS
 from gangctl.sandbox.definitions import schema_of as schema_of_version
 from gangctl.sandbox.definitions import version_of
-from gangctl.sandbox.kinds import MINORS, ResourceKind
+from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
-from gangctl.sandbox.rules.fields import SCALAR_SCHEMAS, Fields, Shape, fields_of
-from gangctl.sandbox.rules.jobsets import jobset_schema
 from gangctl.sandbox.store import Store
 
 _GROUP_SUFFIX: Final = ".k8s.io"

@@ -6,9 +6,9 @@ Constructors follow ``k8s.io/apimachinery/pkg/api/errors``: code, reason, messag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.apiserver.metadata import Cause
 from gangctl.sandbox.kinds import ResourceKind
 
 EXPIRED_MESSAGE: Final = "The resourceVersion for the provided watch is too old."
@@ -16,20 +16,6 @@ CONTINUE_EXPIRED_MESSAGE: Final = (
     "The provided continue parameter is too old to display a consistent list result. "
     "You can start a new list without the continue parameter."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One entry of ``details.causes``: a reason such as ``FieldValueInvalid``, a field path, a message."""
-
-    reason: str
-    field: str
-    message: str
-
-    def as_json(self) -> dict[str, str]:
-        """A ``metav1.StatusCause``; empty parts are left out."""
-        found = {"reason": self.reason, "message": self.message, "field": self.field}
-        return {key: value for key, value in found.items() if value}
 
 
 class StatusError(Exception):
@@ -105,7 +91,7 @@ def invalid(kind: ResourceKind, name: str, causes: Sequence[Cause]) -> StatusErr
     # Events of both groups are validated as one type, that of the core group.
     group = "" if kind.storage == "events" else kind.group
     subject = f"{kind.kind}.{group}" if group else kind.kind
-    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    texts = list(map(str, causes))
     # An aggregate error names equal messages once.
     texts = list(dict.fromkeys(texts))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,4 +1,4 @@
-"""What is served: resources as values, and the table of each Kubernetes minor.
+"""What is served: resources as values, on each Kubernetes minor.
 
 A minor differs in the version of ``scheduling.k8s.io`` that carries Workloads and
 PodGroups, and that version is served only where it was switched on (``--runtime-config``).
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from gangctl.apiserver.minors import MINORS, SCHEDULING_GROUP, Minor
+
 ALL_VERBS: Final = frozenset({"create", "delete", "get", "list", "patch", "update", "watch"})
 CREATE_ONLY: Final = frozenset({"create"})
-SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 
 
@@ -66,37 +67,6 @@ class ResourceKind:
         return "status" in self.subresources
 
 
-@dataclass(frozen=True, slots=True)
-class Minor:
-    """One Kubernetes minor: its release, and what it serves for gangs when switched on."""
-
-    name: str
-    release: str
-    scheduling_version: str
-    resources: tuple[str, ...]
-    older_version: str = ""
-    """Another version of the same objects, served only where ``runtime_config`` says so."""
-    like: str = ""
-    """The minor whose fields and rules it has, if it is not released."""
-
-    @property
-    def rules(self) -> str:
-        """The minor whose fields and rules it has."""
-        return self.like or self.name
-
-
-MINORS: Final = MappingProxyType(
-    {
-        minor.name: minor
-        for minor in (
-            Minor("1.35", "v1.35.4", "v1alpha1", ("workloads",)),
-            Minor("1.36", "v1.36.3", "v1alpha2", ("workloads", "podgroups")),
-            Minor("1.37", "v1.37.2", "v1beta1", ("workloads", "podgroups")),
-            Minor("1.38", "v1.38.0", "v1", ("workloads", "podgroups"), older_version="v1beta1", like="1.37"),
-        )
-    }
-)
-NEWEST: Final = "1.37"
 GATES: Final = MappingProxyType({"GenericWorkload": True, "ElasticJobSet": True})
 """The gates of API server and JobSet manager that are on here, as gangs need them; all others are as released."""
 

@@ -12,8 +12,9 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from gangctl.api.objects import copy
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, copy, now
+from gangctl.sandbox.objects import Object, now
 from gangctl.sandbox.requests import Caller, WriteOptions
 
 # Lists by their name and, where that is not enough, the name above: first match wins. "" is a set of scalars.

@@ -12,11 +12,14 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from gangctl.api import jsonpatch
+from gangctl.api.objects import copy
+from gangctl.apiserver.metadata import Cause
 from gangctl.sandbox import errors, managed
-from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.managed import merge_key
-from gangctl.sandbox.objects import Object, copy, now
+from gangctl.sandbox.objects import Object, now
 
 
 def apply(
@@ -237,114 +240,16 @@ def _merge(value: Any, patch: Any) -> Any:
     return value
 
 
-class FailedTestError(StatusError):
-    """The operation ``test`` of a JSON patch found another value."""
-
-    def __init__(self) -> None:
-        """As any JSON patch that does not fit."""
-        error = errors.patch_rejected()
-        super().__init__(error.code, error.reason, error.message, error.details)
-
-
 def json_patch(obj: Object, patch: Any) -> Object:
     """Apply a JSON patch; 400 when it is none, 422 when an operation does not fit the object."""
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         raise errors.bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         )
-    document: Any = copy(obj)
-    for operation in copy({"patch": patch})["patch"]:
-        document = _operate(document, operation)
-    if not isinstance(document, dict):
-        raise errors.patch_rejected()
-    return document
-
-
-def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
-    name, path = operation.get("op"), operation.get("path")
-    if not isinstance(path, str):
-        raise errors.patch_rejected()
-    segments = _segments(path)
-    match name:
-        case "add":
-            return _put(document, segments, operation.get("value"), adding=True)
-        case "remove":
-            return _remove(document, segments)
-        case "replace":
-            return _put(document, segments, operation.get("value"), adding=False)
-        case "test":
-            if not _same(_find(document, segments), operation.get("value")):
-                raise FailedTestError
-            return document
-        case "copy" | "move":
-            source = str(operation.get("from", ""))
-            value = _find(document, _segments(source))
-            if name == "move":
-                document = _remove(document, _segments(source))
-            return _put(document, segments, copy({"value": value})["value"], adding=True)
-    raise errors.patch_rejected()
-
-
-def _segments(path: str) -> list[str]:
-    if not path:
-        return []
-    if not path.startswith("/"):
-        raise errors.patch_rejected()
-    return [segment.replace("~1", "/").replace("~0", "~") for segment in path.removeprefix("/").split("/")]
-
-
-def _index(container: list[Any], segment: str, *, adding: bool = False) -> int:
-    if adding and segment == "-":
-        return len(container)
-    limit = len(container) + (1 if adding else 0)
-    if not segment.isdigit() or int(segment) >= limit:
-        raise errors.patch_rejected()
-    return int(segment)
-
-
-def _find(document: Any, segments: list[str]) -> Any:
-    value = document
-    for segment in segments:
-        if isinstance(value, dict) and segment in value:
-            value = value[segment]
-        elif isinstance(value, list):
-            value = value[_index(value, segment)]
-        else:
-            raise errors.patch_rejected()
-    return value
-
-
-def _put(document: Any, segments: list[str], value: Any, *, adding: bool) -> Any:
-    if not segments:
-        return value
-    container = _find(document, segments[:-1])
-    if isinstance(container, list):
-        place = _index(container, segments[-1], adding=adding)
-        container[place : place if adding else place + 1] = [value]
-    elif isinstance(container, dict):
-        # The server's library replaces what is not there, too.
-        container[segments[-1]] = value
-    else:
-        raise errors.patch_rejected()
-    return document
-
-
-def _remove(document: Any, segments: list[str]) -> Any:
-    _find(document, segments)
-    if not segments:
-        return None
-    container = _find(document, segments[:-1])
-    if isinstance(container, list):
-        del container[_index(container, segments[-1])]
-    else:
-        del container[segments[-1]]
-    return document
-
-
-def _same(left: Any, right: Any) -> bool:
-    if isinstance(left, bool) != isinstance(right, bool):
-        return False
-    return bool(left == right)
+    try:
+        return jsonpatch.apply(obj, patch)
+    except jsonpatch.PatchError as error:
+        raise errors.patch_rejected() from error
 
 
 def strategic(obj: Object, patch: Any, kind: str) -> Object:

@@ -11,10 +11,11 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
+from gangctl.api.objects import keep
 from gangctl.sandbox import errors, protobuf
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, keep
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import ListQuery, Page, WatchQuery
 from gangctl.sandbox.registry import Registry
 from gangctl.sandbox.requests import DeleteOptions, WriteOptions

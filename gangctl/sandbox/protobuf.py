@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import orjson
 
+from gangctl.apiserver.fields import Fields, Shape, fields_of
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules.fields import Fields, Shape, fields_of
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"

@@ -1,7 +1,7 @@
 """Get and list, at the present or a stored revision, in pages, filtered by label selectors and field selectors.
 
-A selector is parsed once, then it is a test of objects. Grammar and words follow ``k8s.io/apimachinery/pkg/labels`` and
-``fields``.
+A selector is parsed once, then it is a test of objects. The grammar of field selectors follows
+``k8s.io/apimachinery/pkg/fields``.
 """
 
 from __future__ import annotations
@@ -9,159 +9,19 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
+from gangctl.api.labelselector import LabelTest, SelectorError, label_test
 from gangctl.api.objects import Key
 from gangctl.sandbox import errors
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules.metadata import label_value, qualified_name
 from gangctl.sandbox.store import Store, Stored, in_version
-
-LabelTest = Callable[[Mapping[str, str]], bool]
-
-_TOKEN: Final = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")
-_OPERATORS: Final = {"=": "=", "==": "=", "!=": "!=", "in": "in", "notin": "notin", ">": ">", "<": "<"}
-_EXPECTED_OPERATOR: Final = "in, notin, =, ==, !=, gt, lt"
-_SYMBOLS: Final = frozenset({"=", "==", "!=", "!", "<", ">", "(", ")", ","})
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One term of a label selector; ``operator`` is exists, !, =, !=, in, notin, > or <."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels satisfy it; != and notin are true of what lacks the key."""
-        value = labels.get(self.key)
-        match self.operator:
-            case "exists":
-                return value is not None
-            case "!":
-                return value is None
-            case "=" | "in":
-                return value in self.values
-            case "!=" | "notin":
-                return value not in self.values
-        if value is None or not value.lstrip("-").isdigit():
-            return False
-        bound = int(self.values[0])
-        return int(value) > bound if self.operator == ">" else int(value) < bound
-
-
-class _Tokens:
-    def __init__(self, text: str) -> None:
-        self._tokens = _TOKEN.findall(text)
-        self._at = 0
-
-    def peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
-
-    def next(self) -> str:
-        token = self.peek()
-        self._at += 1
-        return token
-
-
-@lru_cache(maxsize=256)
-def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """The terms of a label selector in string form; 400 when it cannot be read."""
-    tokens = _Tokens(text)
-    found: list[Requirement] = []
-    while tokens.peek():
-        found.append(_requirement(tokens))
-        separator = tokens.next()
-        if separator not in {",", ""}:
-            raise errors.bad_request(f"found '{separator}', expected: ',' or 'end of string'")
-        if separator == "," and not tokens.peek():
-            raise errors.bad_request("found '', expected: identifier after ','")
-    return tuple(found)
-
-
-def _label_key(tokens: _Tokens, *, negated: bool) -> str:
-    key = tokens.next()
-    if not negated and key in _SYMBOLS:
-        raise errors.bad_request(f"found '{key}', expected: !, identifier, or 'end of string'")
-    if not key or key in _SYMBOLS:
-        raise errors.bad_request(f"unable to parse requirement: found '{key}', expected: identifier")
-    if wrong := qualified_name(key):
-        raise errors.bad_request(f'unable to parse requirement: <nil>: Invalid value: "{key}": {wrong[0]}')
-    return key
-
-
-def _requirement(tokens: _Tokens) -> Requirement:
-    negated = tokens.peek() == "!"
-    if negated:
-        tokens.next()
-    key = _label_key(tokens, negated=negated)
-    if negated:
-        return Requirement(key, "!")
-    if tokens.peek() in {"", ","}:
-        return Requirement(key, "exists")
-    operator = tokens.next()
-    if operator not in _OPERATORS:
-        raise errors.bad_request(f"unable to parse requirement: found '{operator}', expected: {_EXPECTED_OPERATOR}")
-    if operator in {"in", "notin"}:
-        return Requirement(key, operator, _values(tokens))
-    value = "" if tokens.peek() in _SYMBOLS else tokens.next()
-    if wrong := label_value(value):
-        message = f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {wrong[0]}'
-        raise errors.bad_request(message)
-    if operator in {">", "<"} and not value.lstrip("-").isdigit():
-        raise errors.bad_request(
-            f"unable to parse requirement: values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, "
-            "the value must be an integer"
-        )
-    return Requirement(key, _OPERATORS[operator], (value,))
-
-
-def _values(tokens: _Tokens) -> tuple[str, ...]:
-    opening = tokens.next()
-    if opening != "(":
-        raise errors.bad_request(f"unable to parse requirement: found '{opening}' expected: '('")
-    values: list[str] = []
-    while True:
-        word = tokens.next()
-        if word == ")":
-            return tuple(values) or ("",)
-        if not word:
-            expected = "',' or ')'" if values else "',', ')' or identifier"
-            raise errors.bad_request(f"unable to parse requirement: found '', expected: {expected}")
-        if word != ",":
-            values.append(word)
-
-
-def label_test(text: str) -> LabelTest | None:
-    """The test of a selector in string form; None when everything matches."""
-    requirements = parse_labels(text)
-    if not requirements:
-        return None
-    return lambda labels: all(requirement.matches(labels) for requirement in requirements)
-
-
-_OBJECT_OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
-
-
-def selector_object_test(selector: Mapping[str, Any] | None) -> LabelTest:
-    """The test of a ``metav1.LabelSelector``: None matches nothing, an empty one everything."""
-    if selector is None:
-        return lambda labels: False  # noqa: ARG005 - the signature of every test
-    requirements = [Requirement(key, "=", (str(value),)) for key, value in (selector.get("matchLabels") or {}).items()]
-    for term in selector.get("matchExpressions") or []:
-        operator = _OBJECT_OPERATORS.get(str(term.get("operator")))
-        if operator is None:
-            raise errors.bad_request(f"{term.get('operator')!r} is not a valid label selector operator")
-        requirements.append(Requirement(str(term.get("key")), operator, tuple(map(str, term.get("values") or ()))))
-    return lambda labels: all(requirement.matches(labels) for requirement in requirements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +103,10 @@ def selection(kind: ResourceKind, labels: str = "", fields: str = "") -> Selecti
     terms = parse_fields(fields)
     for term in terms:
         _check_label(kind, term.path)
-    return Selection(label_test(labels), terms)
+    try:
+        return Selection(label_test(labels), terms)
+    except SelectorError as error:
+        raise errors.bad_request(str(error)) from error
 
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - a format's name

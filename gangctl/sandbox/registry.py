@@ -7,20 +7,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from gangctl.api import names
+from gangctl.apiserver import jobs as jobrules
+from gangctl.apiserver.fields import Decoder, fields_of
+from gangctl.apiserver.metadata import Causes, Check, validate_metadata
+from gangctl.apiserver.minors import MINORS, NEWEST
+from gangctl.apiserver.pods import drop_reference
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
-from gangctl.sandbox.kinds import GATES, MINORS, NEWEST, ResourceKind, kinds_of
+from gangctl.sandbox.kinds import GATES, ResourceKind, kinds_of
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import KindRules, cluster, gangs, jobs, jobsets, metadata, pods, quotas
-from gangctl.sandbox.rules.fields import Decoder, fields_of
-from gangctl.sandbox.rules.metadata import Causes, validate_metadata
-from gangctl.sandbox.rules.pods import drop_reference
+from gangctl.sandbox.rules import KindRules, cluster, gangs, jobs, jobsets, pods, quotas
 from gangctl.sandbox.store import Store
 
 Gates = Mapping[str, bool]
 Drop = Callable[[Object], list[str]]
 
 _ACCESS: Final = "rbac.authorization.k8s.io"
-_NAMES: Final[Mapping[str, metadata.Check]] = dict.fromkeys(("namespaces", "services"), metadata.dns_label)
+_NAMES: Final[Mapping[str, Check]] = dict.fromkeys(("namespaces", "services"), names.dns_label)
 _REGISTRATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _POLICIES: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 _DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
@@ -56,7 +59,7 @@ def rules_of(kind: ResourceKind, minor: str, gates: Gates) -> KindRules:
         return KindRules()
     fields = fields_of(minor)
     root = fields.root(kind.api_version, kind.kind)
-    decode = KindRules().drop if root is None else Decoder(fields, kind, root).decode
+    decode = KindRules().drop if root is None else Decoder(fields, kind.kind, kind.version, root).decode
     return _built_in(kind, MINORS[minor].rules, gates, decode)
 
 
@@ -73,11 +76,11 @@ def _built_in(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Kin
             )
         case "jobs":
             return KindRules(
-                drop=_with(decode, lambda new: jobs.drop(new, minor, gates)),
-                default=jobs.default,
-                prepare_create=jobs.prepare_create,
+                drop=_with(decode, lambda new: jobrules.drop(new, minor, gates)),
+                default=jobrules.default,
+                prepare_create=jobrules.prepare_create,
                 admit=lambda new, old, subresource, store: jobs.admit(kind, new, old, subresource, store, minor),
-                validate=lambda new, old, subresource: jobs.validate(new, old, subresource, minor),
+                validate=lambda new, old, subresource: jobrules.validate(new, old, subresource, minor),
             )
         case "workloads":
             return KindRules(
@@ -96,7 +99,7 @@ def _built_in(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Kin
                 validate=lambda new, old, subresource: gangs.validate_group(new, old, subresource, minor),
             )
     # The same on every minor; for most kinds only the name is checked.
-    name = _NAMES.get(kind.plural, metadata.path_segment if kind.group == _ACCESS else metadata.dns_subdomain)
+    name = _NAMES.get(kind.plural, names.path_segment if kind.group == _ACCESS else names.dns_subdomain)
     validate = _VALIDATIONS.get(kind.plural, partial(validate_metadata, namespaced=kind.namespaced, name=name))
     return KindRules(
         drop=decode,

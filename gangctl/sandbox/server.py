@@ -14,12 +14,12 @@ from typing import Any, Final, Self
 import yaml
 from aiohttp import web
 
+from gangctl.apiserver.minors import NEWEST
 from gangctl.runtime.tls import KeyPair, ServerTls, found, issue
 from gangctl.sandbox import controllers
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.definitions import DefinitionController
 from gangctl.sandbox.http import FindUser, Front
-from gangctl.sandbox.kinds import NEWEST
 from gangctl.sandbox.requests import Caller
 
 _HOST: Final = "127.0.0.1"

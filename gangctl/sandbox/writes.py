@@ -12,11 +12,12 @@ from typing import Final
 
 import orjson
 
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, copy
+from gangctl.apiserver.metadata import Cause
 from gangctl.sandbox import errors, managed, payloads
-from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, copy, generated_name, now, uid
+from gangctl.sandbox.objects import Object, generated_name, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.requests import Attributes, Caller, WriteOptions
@@ -323,7 +324,7 @@ async def _mutate(write: Write, operation: str, obj: Object, old: Object | None)
 
 def _drop_and_default(write: Write, obj: Object, *, warn: bool = True) -> None:
     rules = write.backend.registry.rules(write.kind)
-    unknown = rules.drop(obj)
+    unknown = rules.decode(obj)
     if warn and unknown:
         warnings = [f'unknown field "{path}"' for path in unknown]
         if write.options.field_validation == "Strict":

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api import jsonpatch
 from gangctl.api.jsonpatch import additions, pointer
-from gangctl.sandbox.patches import json_patch
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([0.5]), st.sampled_from(["", "~/"]))
 KEYS = st.sampled_from(["a", "b", "~", "/", "~1", "", "gangctl.dev/gang-ref"])
@@ -33,7 +33,7 @@ def more(data: st.DataObject, old: Any) -> Any:
 def test_applying_the_additions_gives_the_new_object(data: st.DataObject, old: dict[str, Any]) -> None:
     new = more(data, old)
     operations = list(additions(old, new))
-    assert json_patch(old, operations) == new
+    assert jsonpatch.apply(old, operations) == new
     assert list(additions(new, new)) == []
     assert all(operation["op"] == "add" or operation["value"] is not None for operation in operations)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from gangctl.apiserver.fields import Shape, fields_of
 from gangctl.cel import check
-from gangctl.sandbox.rules.fields import Shape, fields_of
 
 PLACE: Final = Path(check.__file__).parent / "jobset.json"
 ROOT: Final = ("jobset.x-k8s.io/v1alpha2", "JobSet")

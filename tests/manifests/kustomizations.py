@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from gangctl.sandbox.patches import json_patch
+from gangctl.api import jsonpatch
 from tests.manifests.files import MANIFESTS, documents, one
 
 Object = dict[str, Any]
@@ -73,7 +73,9 @@ def read_files(directory: Path) -> list[tuple[Path, Object]]:
     said = _kustomization(directory, "Kustomization")
     found = list(_objects(directory, said))
     for patch in _patches(said):
-        found = [(path, json_patch(each, patch.operations) if patch.concerns(each) else each) for path, each in found]
+        found = [
+            (path, jsonpatch.apply(each, patch.operations) if patch.concerns(each) else each) for path, each in found
+        ]
     return [(path, _labelled(_placed(each, said), said)) for path, each in found]
 
 

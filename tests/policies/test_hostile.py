@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from gangctl.apiserver.jobsets import validate_update
 from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.requests import FileCatalogue, Fit, Setting, fit_of
 from gangctl.cli.queuefiles import read_stock
@@ -28,7 +29,6 @@ from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.review import Review
 from gangctl.policy.variables import ParamCatalogue
 from gangctl.policy.verdict import Outcome, merge
-from gangctl.sandbox.rules.jobsets import validate_update
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 from gangctl.webhooks.policies import PolicyAdmission
 from gangctl.webhooks.review import AdmissionRequest, Kind, RequestedResource

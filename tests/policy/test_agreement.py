@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import orjson
 
+from gangctl.api import jsonpatch
 from gangctl.api.objects import Object
 from gangctl.cli.policy.requests import as_admitted
 from gangctl.evaluation.evaluator import PolicyEvaluator
@@ -23,7 +24,6 @@ from gangctl.policy.loaded import PolicySet, load_exception
 from gangctl.policy.review import Review
 from gangctl.policy.variables import unknown_fit
 from gangctl.policy.verdict import Outcome, merge, show
-from gangctl.sandbox.patches import json_patch
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 from gangctl.webhooks.policies import PolicyAdmission, annotation_key
 from gangctl.webhooks.review import AdmissionResponse, decode_review
@@ -203,7 +203,7 @@ async def admitted(view: View, raw: dict[str, Any]) -> tuple[AdmissionResponse, 
     stored = cast("dict[str, Any]", as_admitted(raw)[0])
     given = await PolicyAdmission(view).set_defaults(decode_review(request_for(stored)))
     assert given.allowed, given.message
-    stored = cast("dict[str, Any]", as_admitted(json_patch(stored, [dict(each) for each in given.patch]))[0])
+    stored = cast("dict[str, Any]", as_admitted(jsonpatch.apply(stored, [dict(each) for each in given.patch]))[0])
     return await PolicyAdmission(view).validate_or_refuse(decode_review(request_for(stored))), stored
 
 

@@ -7,7 +7,8 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.labelselector import Operator, check_term, holds, is_dns_subdomain, is_label_value, is_qualified_name
+from gangctl.api.labelselector import Operator, check_term, holds
+from gangctl.api.names import is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.policy.model import LabelSelector
 from tests.rows import each
 from tests.strategies import PROPERTY

@@ -122,5 +122,5 @@ def test_the_installed_program_has_the_manifests(environment: Environment) -> No
 
 
 def test_the_sandbox_has_its_table_of_fields(environment: Environment) -> None:
-    code = "from gangctl.sandbox.rules.fields import fields_of; print('JobSet' in str(fields_of('1.37').kinds))"
+    code = "from gangctl.apiserver.fields import fields_of; print('JobSet' in str(fields_of('1.37').kinds))"
     assert environment.answers("python", "-c", code) == "True\n"

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from gangctl.api.objects import copy
 from gangctl.sandbox.api import Api, Caller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object
 
 ME = Caller("me")
 

@@ -1,4 +1,4 @@
-"""Writes ``gangctl/sandbox/rules/fields.json``: which fields each Kubernetes minor has.
+"""Writes ``gangctl/apiserver/fields.json``: which fields each Kubernetes minor has.
 
 Names, types and list keys only, read from ``/openapi/v3`` of real API servers and from the
 JobSet CRD that they hold. Run ``python -m tests.sandbox.fieldtable`` after a minor was added
@@ -17,7 +17,7 @@ from tests.controlplane.api import ApiClient
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.plane import ControlPlane
 
-TABLE: Final = Path(__file__).parents[2] / "gangctl" / "sandbox" / "rules" / "fields.json"
+TABLE: Final = Path(__file__).parents[2] / "gangctl" / "apiserver" / "fields.json"
 MADE: Final = "by python -m tests.sandbox.fieldtable from /openapi/v3 of real API servers; not to be edited"
 
 Schema = dict[str, Any]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gangctl.sandbox.rules.fields import Shape, fields_of
+from gangctl.apiserver.fields import Shape, fields_of
 from tests.controlplane.minors import NEWEST
 
 TABLE: Final = Path(__file__).parents[2] / "gangctl" / "sandbox" / "rules" / "messages.json"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.apiserver.fields import fields_of
 from gangctl.sandbox import protobuf
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules.fields import fields_of
 from tests.protobufs import envelope, message
 from tests.rows import each
 from tests.sandbox.messagetable import TABLE, Message, names

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.sandbox.admission.hooks import holds
-from gangctl.sandbox.rules.jobsets import jobset_schema
-from gangctl.sandbox.rules.structural import IN_PYTHON
+from gangctl.apiserver.expressions import holds
+from gangctl.apiserver.jobsets import jobset_schema
+from gangctl.apiserver.structural import IN_PYTHON
 from tests.rows import each
 from tests.sandbox.asking import walk
 

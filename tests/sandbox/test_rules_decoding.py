@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.quantity import parse_quantity
+from gangctl.apiserver.fields import canonical, fields_of, parse
+from gangctl.apiserver.minors import MINORS
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.kinds import MINORS
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules.fields import canonical, fields_of, parse
 from tests.rows import each
 from tests.sandbox.asking import create, refused
 

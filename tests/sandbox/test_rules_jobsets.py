@@ -7,9 +7,10 @@ from collections.abc import Awaitable
 
 import pytest
 
+from gangctl.api.objects import copy
 from gangctl.sandbox.api import Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object
 from tests.controlplane.plane import ControlPlane
 from tests.rows import each
 from tests.sandbox.jobset_cases import ANSWERS, CHANGED, CHANGES, NEW, OLD, STATUSES, ask, recorded

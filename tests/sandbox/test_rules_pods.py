@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gangctl.api.objects import copy
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object
 from tests.rows import each
 from tests.sandbox.asking import create, messages, patch, patch_refused, refused
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gangctl.api.labelselector import selector_object_test
 from gangctl.sandbox.kinds import kinds_of
-from gangctl.sandbox.reads import selection, selector_object_test
+from gangctl.sandbox.reads import selection
 from tests.rows import each
 
 (POD,) = (kind for kind in kinds_of("1.37", {}) if kind.qualified_name == "pods")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from gangctl.apiserver import jobs
 from gangctl.controllers import caches, gangs, reporter
 from gangctl.controllers.readiness import events
 from gangctl.gang import desired, diff, naming, plan
@@ -21,7 +22,6 @@ from gangctl.pathways import job
 from gangctl.pathways.rendering import metadata
 from gangctl.runtime.controller import await_change
 from gangctl.sandbox import controllers
-from gangctl.sandbox.rules import jobs
 from gangctl.webhooks import configurations
 from tests.search import exchanges
 from tests.search.exchanges import Exchange

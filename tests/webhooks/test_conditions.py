@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from gangctl.apiserver.expressions import Conditions
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, Setting
-from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import JOB_CONDITIONS, JOBSET_CONDITION
 from tests.jobsets import MODE, REF, jobset, rj
 from tests.pathways.samples import pathways_job

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from gangctl.sandbox.admission.hooks import Conditions
+from gangctl.apiserver.expressions import Conditions
 from gangctl.webhooks.configurations import (
     JOBS_NAME,
     KINDS,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gangctl.api.scheduling import ApiState, Generation, Observed
+from gangctl.apiserver.expressions import Conditions
 from gangctl.gang.diff import Kind
 from gangctl.gang.resolve import ClusterRules
-from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import JOBSET_CONDITION
 from gangctl.webhooks.gangs import GangAdmission
 from gangctl.webhooks.review import AdmissionRequest, Operation, RequestedResource

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gangctl.api.meta import JOB_RESTART_ATTEMPT, RESTART_ATTEMPT
 from gangctl.api.scheduling import Reference
+from gangctl.apiserver.expressions import Conditions
 from gangctl.gang.admission import reference_of_job
 from gangctl.gang.generation import names_its_group, stamped_proof_job
-from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_job_webhooks
 from gangctl.webhooks.jobpolicy import BINDING, POLICY, build_job_policy
 from tests.cel.evaluation.evaluating import evaluate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.sandbox.admission.hooks import Conditions
+from gangctl.apiserver.expressions import Conditions
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj

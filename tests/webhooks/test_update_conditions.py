@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import ApiState, Generation
+from gangctl.apiserver.expressions import Conditions
 from gangctl.gang.admission import read_opted_in
-from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import (
     KINDS,
     Demand,

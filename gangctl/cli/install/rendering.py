@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
 
+from gangctl.api import jsonpatch
 from gangctl.cli.install.components import COMPONENTS
 from gangctl.runtime.shards import lease_names
-from gangctl.sandbox.patches import json_patch
 
 Object = dict[str, Any]
 _FLAG: Final = "--shards="
@@ -63,7 +63,7 @@ def _is_about_leases(rule: Object) -> bool:
 
 
 def _replaced(each: Object, values: dict[str, Any]) -> Object:
-    return json_patch(each, [{"op": "replace", "path": path, "value": value} for path, value in values.items()])
+    return jsonpatch.apply(each, [{"op": "replace", "path": path, "value": value} for path, value in values.items()])
 
 
 NAMESPACE: Final = "gangctl-system"
@@ -143,7 +143,7 @@ def _patched(objects: Iterable[Object], patches: Iterable[Mapping[str, Any]]) ->
         kind, name, operations = re.compile(patch["kind"]), re.compile(patch["name"]), patch["operations"]
         for index, obj in enumerate(patched):
             if kind.fullmatch(obj["kind"]) and name.fullmatch(obj["metadata"]["name"]):
-                patched[index] = json_patch(obj, operations)
+                patched[index] = jsonpatch.apply(obj, operations)
     return patched
 
 

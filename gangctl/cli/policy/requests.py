@@ -17,8 +17,10 @@ from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.api.objects import Object, kind_of, object_at
+from gangctl.api.objects import Object, copy, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.apiserver import jobsets, structural
+from gangctl.apiserver.jobsets import jobset_schema
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.messages import full_name
@@ -32,9 +34,6 @@ from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import Operation, Review, labels_of
 from gangctl.policy.variables import ParamCatalogue, Scope, gang_of, unknown_fit, with_params
-from gangctl.sandbox.objects import copy
-from gangctl.sandbox.rules import jobsets, structural
-from gangctl.sandbox.rules.jobsets import jobset_schema
 
 _JOBSET: Final = "JobSet"
 

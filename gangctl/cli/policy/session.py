@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gangctl.api import jsonpatch
 from gangctl.api.objects import Object, object_at
 from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError
@@ -26,7 +27,6 @@ from gangctl.policy.review import Operation, Review, matches
 from gangctl.policy.variables import ParamCatalogue
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.runtime.workers import WorkersBrokenError
-from gangctl.sandbox.patches import json_patch
 
 DEFAULTS: Final = "defaults"
 CONFLICT: Final = "conflict"
@@ -103,7 +103,7 @@ class Session:
         applied = defaults_of(giving, review, outcomes)
         if applied.conflicts or not applied.patch:
             return Met(review, notes, conflicts=applied.conflicts)
-        given = json_patch(dict(review.object), list(applied.patch))
+        given = jsonpatch.apply(review.object, applied.patch)
         review, _ = request_of(given, operation, setting, policies, self.catalogue)
         return Met(review, notes, applied.sources)
 

@@ -28,7 +28,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from gangctl.api.labelselector import KEY_RULE, VALUE_RULE, is_dns_subdomain, is_label_value, is_qualified_name
+from gangctl.api.labelselector import KEY_RULE, VALUE_RULE
+from gangctl.api.names import is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ErrorKind, shown
 from gangctl.gang.plan import INT32_MAX

@@ -10,14 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.api import jsonpatch
+from gangctl.api.objects import copy
+from gangctl.apiserver import expressions
+from gangctl.apiserver.metadata import Cause
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
 from gangctl.cel.tokens import Token, tokens
 from gangctl.sandbox import errors, patches
 from gangctl.sandbox.admission import hooks
-from gangctl.sandbox.errors import Cause, StatusError
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.managed import ATOMIC, Path, map_keys
-from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.patches import FailedTestError, json_patch
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import Attributes, admission_request, variables
 from gangctl.sandbox.store import Store, Stored
 
@@ -31,7 +34,7 @@ class _Mutation:
     """One mutation: a JSON patch, or an ApplyConfiguration."""
 
     patches: bool
-    evaluate: hooks.Evaluate
+    evaluate: expressions.Evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ class _Policy:
 
     name: str
     match: hooks.Match
-    conditions: hooks.Conditions
-    variables: Mapping[str, hooks.Evaluate]
+    conditions: expressions.Conditions
+    variables: Mapping[str, expressions.Evaluate]
     mutations: tuple[_Mutation, ...]
     ignores_failure: bool
     again_if_needed: bool
@@ -124,7 +127,7 @@ class Policies:
 def _holds(policy: _Policy, names: Object, failures: list[str]) -> bool:
     try:
         return policy.conditions.hold(names)
-    except hooks.ConditionError as error:
+    except expressions.ConditionError as error:
         failures.append(str(error))
         return False
 
@@ -135,7 +138,7 @@ def _applied(policy: _Policy, attributes: Attributes, obj: Object, names: Object
         names["object"] = obj
         try:
             obj = _mutated(attributes, obj, mutation, names, _Variables(policy.variables, names))
-        except hooks.ConditionError as error:
+        except expressions.ConditionError as error:
             failures.append(str(error))
     return obj
 
@@ -150,7 +153,7 @@ def _policy(obj: Object) -> _Policy:
     return _Policy(
         name=obj["metadata"]["name"],
         match=hooks.Match.of(spec["matchConstraints"]),
-        conditions=hooks.Conditions(spec.get("matchConditions") or ()),
+        conditions=expressions.Conditions(spec.get("matchConditions") or ()),
         variables={name: evaluate[f"variables[{at}]"] for at, name in enumerate(_variable_names(spec))},
         mutations=tuple(
             _Mutation(mutation["patchType"] == "JSONPatch", evaluate[place])
@@ -183,27 +186,27 @@ def _expressions(spec: Object) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 def problems(spec: Object) -> Iterator[tuple[str, str, str]]:
     """Expressions of a policy that do not compile: the field, the text, and what is wrong."""
     for at, condition in enumerate(spec.get("matchConditions") or ()):
-        if problem := hooks.check(condition.get("expression", "")):
+        if problem := expressions.check(condition.get("expression", "")):
             yield f"matchConditions[{at}].expression", condition.get("expression", ""), problem
     for place, text, names in _expressions(spec):
         try:
             _compiled(text, names)
-        except hooks.ConditionError as error:
+        except expressions.ConditionError as error:
             yield f"{place}.expression", text, str(error)
 
 
-def _compiled(text: str, names: tuple[str, ...]) -> hooks.Evaluate:
+def _compiled(text: str, names: tuple[str, ...]) -> expressions.Evaluate:
     try:
         literal = _with_maps(text)
     except CompileError as error:
-        raise hooks.ConditionError(f"compilation failed: {error.message}") from error
-    evaluate = hooks.compiled(literal, hooks.Role.MUTATION, names)
+        raise expressions.ConditionError(f"compilation failed: {error.message}") from error
+    evaluate = expressions.compiled(literal, expressions.Role.MUTATION, names)
 
     def named(roots: Mapping[str, Any], computed: Mapping[str, Any]) -> Any:
         try:
             return evaluate(roots, computed)
-        except hooks.ConditionError as error:
-            raise hooks.ConditionError(f"expression '{text}' resulted in error: {error}") from error
+        except expressions.ConditionError as error:
+            raise expressions.ConditionError(f"expression '{text}' resulted in error: {error}") from error
 
     return named
 
@@ -254,7 +257,7 @@ def _end_of_type(words: Sequence[Token], at: int) -> int:
 class _Variables(Mapping[str, Any]):
     """Values of variables, each computed when it is read first."""
 
-    def __init__(self, expressions: Mapping[str, hooks.Evaluate], roots: Mapping[str, Any]) -> None:
+    def __init__(self, expressions: Mapping[str, expressions.Evaluate], roots: Mapping[str, Any]) -> None:
         self._expressions, self._roots = expressions, roots
         self._values: dict[str, Any] = {}
 
@@ -262,7 +265,7 @@ class _Variables(Mapping[str, Any]):
         if name not in self._values:
             try:
                 self._values[name] = self._expressions[name](self._roots, self)
-            except hooks.ConditionError as error:
+            except expressions.ConditionError as error:
                 message = f'composited variable "{name}" fails to evaluate: {error}'
                 raise EvalError(EvalKind.OTHER, message) from error
         return self._values[name]
@@ -291,17 +294,17 @@ def _mutated(attributes: Attributes, obj: Object, mutation: _Mutation, roots: Ob
     value = plain(mutation.evaluate(roots, computed))
     if mutation.patches:
         try:
-            return json_patch(obj, value)
-        except FailedTestError:
+            return jsonpatch.apply(obj, value)
+        except jsonpatch.FailedTestError:
             return obj
-        except StatusError as error:
-            raise hooks.ConditionError(f"JSON Patch: {error.message}") from error
+        except jsonpatch.PatchError as error:
+            raise expressions.ConditionError(f"JSON Patch: {error}") from error
     if not isinstance(value, dict):
-        raise hooks.ConditionError(f"invalid return type: {type(value).__name__}")
+        raise expressions.ConditionError(f"invalid return type: {type(value).__name__}")
     names = (attributes.kind.kind,)
     if atomic := [*_atomics(value, names)]:
         message = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
-        raise hooks.ConditionError(f"error applying patch: invalid ApplyConfiguration: {message}")
+        raise expressions.ConditionError(f"error applying patch: invalid ApplyConfiguration: {message}")
     merged: Object = patches.merge_applied(copy(obj), value, names)
     return merged
 

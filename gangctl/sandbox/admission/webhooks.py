@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from gangctl.apiserver.expressions import ConditionError
 from gangctl.errors import ConfigError
 from gangctl.runtime.tls import client_context
 from gangctl.sandbox import errors
@@ -19,7 +20,6 @@ from gangctl.sandbox.admission.hooks import (
     MUTATING,
     NEVER_SENT,
     VALIDATING,
-    ConditionError,
     Hook,
     Hooks,
     Invocations,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gangctl.sandbox.errors import Cause
+from gangctl.apiserver.fields import DecodeError
+from gangctl.apiserver.metadata import Cause
+from gangctl.sandbox.errors import bad_request
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import Store
 
@@ -26,3 +28,10 @@ class KindRules:
     prepare_update: Callable[[Object, Object, str], None] = lambda *_: None
     admit: Callable[[Object, Object | None, str, Store], None] = lambda *_: None
     validate: Callable[[Object, Object | None, str], Sequence[Cause]] = lambda *_: ()
+
+    def decode(self, obj: Object) -> list[str]:
+        """``drop``; 400 for a value of another type than its field."""
+        try:
+            return self.drop(obj)
+        except DecodeError as error:
+            raise bad_request(str(error)) from error

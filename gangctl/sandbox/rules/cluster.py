@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from gangctl.sandbox.admission.hooks import check
+from gangctl.api import names
+from gangctl.apiserver.expressions import check
+from gangctl.apiserver.metadata import Causes, validate_metadata
+from gangctl.apiserver.pods import default_conditions
 from gangctl.sandbox.admission.policies import problems
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import metadata
-from gangctl.sandbox.rules.metadata import Causes, validate_metadata
-from gangctl.sandbox.rules.pods import default_conditions
 
 _MAX_NAME: Final = 128
 _MAX_NOTE: Final = 1024
@@ -81,7 +81,7 @@ def _new_event(event: Object, causes: Causes) -> None:
     if not controller:
         causes.required("reportingController")
     else:
-        causes.invalid_each("reportingController", controller, metadata.qualified_name(controller))
+        causes.invalid_each("reportingController", controller, names.qualified_name(controller))
     for field, required in (("reportingInstance", True), ("action", True), ("reason", True)):
         value = event.get(field, "")
         if required and not value:
@@ -172,7 +172,7 @@ def validate_lease(new: Object, old: Object | None) -> Causes:
         causes.invalid("spec.leaseTransitions", spec["leaseTransitions"], "must be greater than or equal to 0")
     strategy = spec.get("strategy")
     if strategy is not None:
-        causes.invalid_each("spec.strategy", strategy, metadata.qualified_name(strategy))
+        causes.invalid_each("spec.strategy", strategy, names.qualified_name(strategy))
     return causes
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gangctl.api import names
+from gangctl.apiserver.metadata import Cause, Causes, validate_metadata
 from gangctl.sandbox import errors
-from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import metadata, pods
-from gangctl.sandbox.rules.metadata import Causes, validate_metadata
+from gangctl.sandbox.rules.pods import resolve
 from gangctl.sandbox.store import Store
 
 MAX_TEMPLATES: Final = 8
@@ -82,7 +82,7 @@ def admit_group(kind: ResourceKind, group: Object, store: Store, minor: str) -> 
     if PROTECTION not in metadata.get("finalizers", ()):
         metadata["finalizers"] = [*metadata.get("finalizers", ()), PROTECTION]
     if minor == "1.37":
-        found = pods.resolve(spec.get("priorityClassName", ""), store, forbid)
+        found = resolve(spec.get("priorityClassName", ""), store, forbid)
         if spec.get("priority") not in {None, found.value}:
             raise forbid(
                 f"priority set in the pod group ({spec['priority']}) must match the priority computed ({found.value}) "
@@ -151,7 +151,7 @@ def _templates(templates: list[Object], minor: str, causes: Causes) -> None:
         if not name:
             causes.required(f"{where}.name")
         else:
-            causes.invalid_each(f"{where}.name", name, metadata.dns_label(name))
+            causes.invalid_each(f"{where}.name", name, names.dns_label(name))
         _scheduling(template, where, minor, causes)
 
 
@@ -163,7 +163,7 @@ def _scheduling(spec: Object, path: str, minor: str, causes: Causes) -> None:
         _union(mode, ("single", "all"), f"{path}.disruptionMode", causes)
     name = spec.get("priorityClassName", "")
     if name:
-        causes.invalid_each(f"{path}.priorityClassName", name, metadata.dns_subdomain(name))
+        causes.invalid_each(f"{path}.priorityClassName", name, names.dns_subdomain(name))
     if (spec.get("priority") or 0) > _MAX_PRIORITY:
         causes.invalid(f"{path}.priority", spec["priority"], f"must be less than or equal to {_MAX_PRIORITY}")
 
@@ -195,7 +195,7 @@ def _groups_1_35(groups: list[Object], path: str, causes: Causes) -> None:
     seen: set[str] = set()
     for index, group in enumerate(groups):
         where, name = f"{path}[{index}]", group.get("name", "")
-        causes.invalid_each(f"{where}.name", name, metadata.dns_label(name))
+        causes.invalid_each(f"{where}.name", name, names.dns_label(name))
         if name in seen:
             causes.duplicate(f"{where}.name", name)
         seen.add(name)
@@ -297,7 +297,7 @@ def _group_references(spec: Any, causes: Causes) -> None:
 
 
 def _names(reference: Object, path: str, template: str, causes: Causes) -> None:
-    for field, check in (("workloadName", metadata.dns_subdomain), (template, metadata.dns_label)):
+    for field, check in (("workloadName", names.dns_subdomain), (template, names.dns_label)):
         value = reference.get(field, "")
         if not value:
             causes.required(f"{path}.{field}")

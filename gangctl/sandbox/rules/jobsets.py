@@ -1,266 +1,20 @@
-"""JobSets, as JobSet 0.12 with its CRD and its two webhooks makes and takes them.
-
-The schema is rebuilt from the field table. What Go writes back beyond what it was given are the fields that are never
-left out. Rejections of a new JobSet are left out, but for restarts of single Jobs without their feature gate: the
-simulated controllers do what they can.
-"""
+"""JobSets, as JobSet 0.12 with its CRD and its two webhooks makes and takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
-from gangctl.sandbox.errors import Cause, StatusError, invalid
+from gangctl.apiserver.jobsets import default, jobset_schema, validate_update, without_gate
+from gangctl.apiserver.metadata import Cause, Causes
+from gangctl.sandbox.errors import StatusError, invalid
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, copy, keep
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import KindRules
-from gangctl.sandbox.rules.fields import SCALAR_SCHEMAS, Fields, Shape, canonical, fields_of
-from gangctl.sandbox.rules.metadata import Causes
-from gangctl.sandbox.rules.pods import containers
-from gangctl.sandbox.rules.structural import check_value, custom_rules
+from gangctl.sandbox.rules.custom import custom_rules
 from gangctl.sandbox.store import Store
 
-_SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
-    **SCALAR_SCHEMAS,
-    "number": {"type": "number"},
-    "quantity": {"x-kubernetes-int-or-string": True},
-    "intOrString": {"x-kubernetes-int-or-string": True},
-    "any": {"x-kubernetes-preserve-unknown-fields": True},
-}
-
-
-@lru_cache(maxsize=1)
-def jobset_schema() -> Mapping[str, Any]:
-    """``openAPIV3Schema``; the CRD is the same on every minor."""
-    fields = fields_of("1.37")
-    root = fields.root("jobset.x-k8s.io/v1alpha2", "JobSet")
-    assert root is not None  # noqa: S101 - the table has it
-    schema = _definition(fields, root, {})
-    schema["properties"]["metadata"] = {"type": "object"}
-    return schema
-
-
-def _definition(fields: Fields, name: str, made: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    if name not in made:
-        shapes = fields.of(name)
-        made[name] = {"type": "object"}
-        required = [field for field, shape in shapes.items() if shape.required]
-        if required:
-            made[name]["required"] = required
-        made[name]["properties"] = {field: schema_of(fields, shape, made) for field, shape in shapes.items()}
-    return made[name]
-
-
-def schema_of(fields: Fields, shape: Shape, made: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The schema of one field."""
-    if shape.form == "scalar":
-        found = dict(_SCALARS[shape.name])
-    elif shape.form == "struct":
-        found = dict(_definition(fields, shape.name, made))
-    else:
-        assert shape.item is not None  # noqa: S101 - a list or a map
-        inner = schema_of(fields, shape.item, made)
-        if shape.form == "map":
-            found = {"type": "object", "additionalProperties": inner}
-        else:
-            found = {"type": "array", "items": inner, **shape.list_type}
-    found.update(shape.constraints)
-    return found
-
-
-# Structs that are no pointers, and so are written whatever they hold.
-_WRITTEN_STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "jobset.Template": ("metadata", "spec"),
-    "jobset.Template2": ("metadata", "spec"),
-    "jobset.Spec3": ("template",),
-    "jobset.Containers": ("resources",),
-    "jobset.EphemeralContainers": ("resources",),
-    "jobset.Spec": ("resources",),
-    "jobset.Templates": ("metadata", "spec", "status"),
-    "jobset.VolumeClaimTemplate": ("metadata", "spec"),
-}
-_ROOT: Final = "jobset.JobSet"
-_SPEC: Final = "jobset.Spec4"
-_ZEROES: Final[Mapping[str, Any]] = {"string": "", "int32": 0, "int64": 0, "bool": False}
-# What Go leaves out when false; other booleans are pointers.
-_FALSE_IS_NOTHING: Final = frozenset({"hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly"})
-
-
-def complete(jobset: Object) -> None:
-    """Write ``jobset`` as Go does, in place."""
-    fields = fields_of("1.37")
-    jobset["spec"] = _Writer(fields).write(jobset.get("spec") or {}, fields.of(_ROOT)["spec"])
-
-
-def replicated_jobs(jobset: Object) -> list[Any]:
-    """A copy of ``spec.replicatedJobs`` in which equal things look alike, whether or not Go would write them."""
-    fields = fields_of("1.37")
-    shape = fields.of(_SPEC)["replicatedJobs"]
-    found = copy({"value": jobset["spec"].get("replicatedJobs") or []})["value"]
-    written: list[Any] = _Writer(fields, sparse=True).write(found, shape)
-    return written
-
-
-class _Writer:
-    """Writes values; a ``sparse`` one removes what Go leaves out."""
-
-    def __init__(self, fields: Fields, *, sparse: bool = False) -> None:
-        self._fields = fields
-        self._sparse = sparse
-
-    def write(self, value: Any, shape: Shape) -> Any:
-        """The value as it is written back; one of another type than ``shape`` says stays as it is."""
-        match shape.form, value:
-            case "struct", dict():
-                self._struct(value, shape.name)
-            case "list", list():
-                value[:] = [self.write(each, _item(shape)) for each in value]
-            case "map", dict():
-                value |= {key: self.write(each, _item(shape)) for key, each in value.items()}
-            case "scalar", int() | float() | str() if shape.name == "quantity":
-                text = str(value)
-                # The schema reports other types.
-                with suppress(ValueError):
-                    return canonical(text)
-                return text
-        return value
-
-    def _struct(self, value: Object, definition: str) -> None:
-        always = _WRITTEN_STRUCTS.get(definition, ())
-        for field, shape in self._fields.of(definition).items():
-            if value.get(field) is not None:
-                value[field] = self.write(value[field], shape)
-            elif shape.required or field in always:
-                value[field] = self._zero(shape)
-            if self._sparse and field in value and _is_nothing(field, shape, value[field]):
-                del value[field]
-
-    def _zero(self, shape: Shape) -> Any:
-        if shape.form == "struct":
-            return self.write({}, shape)
-        return _ZEROES.get(shape.name) if shape.form == "scalar" else None
-
-
-def _is_nothing(field: str, shape: Shape, value: Any) -> bool:
-    if shape.required:
-        return False
-    return (
-        value is None
-        or value == ""
-        or (shape.form in {"list", "map"} and not value)
-        or (value is False and field in _FALSE_IS_NOTHING)
-    )
-
-
-def _item(shape: Shape) -> Shape:
-    assert shape.item is not None  # noqa: S101 - a list or a map
-    return shape.item
-
-
-# What may change in the pod templates of a suspended JobSet.
-_SUSPENDED_SPEC: Final = ("nodeSelector", "tolerations", "schedulingGates")
-_SUSPENDED_METADATA: Final = ("annotations", "labels")
-
-
-def default(jobset: Object) -> None:
-    """Fill in a new JobSet, in place; with type errors, which its schema reports, as far as possible."""
-    complete(jobset)
-    if _has_wrong_types(jobset):
-        return
-    spec = jobset["spec"]
-    spec.setdefault("successPolicy", {"operator": "All"})
-    spec.setdefault("startupPolicy", {"startupPolicyOrder": "AnyOrder"})
-    for replicated in spec.get("replicatedJobs") or ():
-        job = replicated["template"]["spec"]
-        job.setdefault("completionMode", "Indexed")
-        pod = job["template"]["spec"]
-        pod["restartPolicy"] = pod.get("restartPolicy") or "OnFailure"
-        _name_references(pod)
-    network = spec.setdefault("network", {})
-    for field in ("enableDNSHostnames", "publishNotReadyAddresses"):
-        network.setdefault(field, True)
-    for index, rule in enumerate(spec.get("failurePolicy", {}).get("rules") or ()):
-        rule["name"] = rule["name"] or f"failurePolicyRule{index}"
-    for policy in spec.get("volumeClaimPolicies") or ():
-        policy.setdefault("retentionPolicy", {"whenDeleted": "Delete"})
-
-
-def _has_wrong_types(jobset: Object) -> bool:
-    causes = Causes()
-    check_value(jobset, jobset_schema(), "", causes)
-    return any(cause.reason == "FieldValueTypeInvalid" for cause in causes)
-
-
-def _name_references(pod: Object) -> None:
-    """What refers to an object has a name, if an empty one."""
-    for container in containers(pod):
-        for variable in container.get("env") or ():
-            for field in ("configMapKeyRef", "secretKeyRef"):
-                reference = (variable.get("valueFrom") or {}).get(field)
-                if reference is not None:
-                    reference.setdefault("name", "")
-        for source in container.get("envFrom") or ():
-            for field in ("configMapRef", "secretRef"):
-                if source.get(field) is not None:
-                    source[field].setdefault("name", "")
-    for reference in pod.get("imagePullSecrets") or ():
-        reference.setdefault("name", "")
-
-
-def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Causes:
-    """Errors of the validating webhook for a change: all but what queues and elasticity need."""
-    wrong = Causes()
-    earlier_ones, munged = replicated_jobs(old), replicated_jobs(new)
-    before = {each["name"]: each for each in earlier_ones}
-    suspended = bool(old["spec"].get("suspend")) or bool(new["spec"].get("suspend"))
-    for index, replicated in enumerate(munged):
-        earlier = before.get(replicated["name"])
-        if earlier is None:
-            continue
-        if gates.get("ElasticJobSet"):
-            _elastic(replicated, earlier, old, f"spec.replicatedJobs[{index}].template.spec", wrong)
-        if suspended:
-            pod, old_pod = replicated["template"]["spec"]["template"], earlier["template"]["spec"]["template"]
-            for field in _SUSPENDED_SPEC:
-                keep(pod["spec"], old_pod["spec"], field)
-            for field in _SUSPENDED_METADATA:
-                keep(pod.setdefault("metadata", {}), old_pod.get("metadata", {}), field)
-    if munged != earlier_ones:
-        wrong.invalid("spec.replicatedJobs", munged, "field is immutable")
-    if new["spec"].get("managedBy") != old["spec"].get("managedBy"):
-        wrong.invalid("spec.managedBy", new["spec"].get("managedBy"), "field is immutable")
-    return wrong
-
-
-def _elastic(replicated: Object, earlier: Object, old: Object, path: str, wrong: Causes) -> None:
-    job, before = replicated["template"]["spec"], earlier["template"]["spec"]
-    if job.get("completionMode") != "Indexed":
-        return
-    fields = ("parallelism", "completions")
-    changed = [field for field in fields if job.get(field) != before.get(field)]
-    if changed and _finished(old):
-        message = "Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)"
-        wrong.forbidden(path, message)
-    elif changed:
-        for field in changed:
-            if job.get(field) is not None and job[field] < 1:
-                wrong.invalid(f"{path}.{field}", job[field], f"{field} must be >= 1")
-        if None not in {job.get("parallelism"), job.get("completions")} and job["parallelism"] != job["completions"]:
-            message = "completions must be equal to parallelism for Elastic Indexed Jobs"
-            wrong.invalid(f"{path}.completions", job["completions"], message)
-    for field in fields:
-        keep(job, before, field)
-
-
-def _finished(jobset: Object) -> bool:
-    conditions = jobset.get("status", {}).get("conditions", ())
-    return any(each["type"] in {"Completed", "Failed"} and each["status"] == "True" for each in conditions)
-
-
 _VALIDATING: Final = "vjobset.kb.io"
-_SINGLE_JOBS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 
 
 def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
@@ -284,7 +38,7 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
         if old is not None:
             found = validate_update(new, old, gates)
         else:
-            found = _without_gate(new) if not gates.get("RestartJob") else Causes()
+            found = without_gate(new) if not gates.get("RestartJob") else Causes()
         if found:
             raise _denied(invalid(kind, new["metadata"].get("name", ""), found))
         return causes
@@ -297,15 +51,3 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
 def _denied(error: StatusError) -> StatusError:
     message = f'admission webhook "{_VALIDATING}" denied the request: {error.message}'
     return StatusError(error.code, error.reason, message, error.details)
-
-
-def _without_gate(jobset: Object) -> Causes:
-    """Errors of a new JobSet where the feature gate RestartJob is off."""
-    wrong = Causes()
-    rules = (jobset["spec"].get("failurePolicy") or {}).get("rules") or ()
-    if any(rule["action"] in _SINGLE_JOBS for rule in rules):
-        why = f"{' and '.join(_SINGLE_JOBS)} failure policy actions are not allowed"
-        why += " when RestartJob feature gate is disabled"
-        # The webhook makes a field error of any error.
-        wrong.append(Cause("InternalError", "<nil>", f"Internal error: {why}"))
-    return wrong

@@ -1,30 +1,22 @@
-"""Pods and pod templates: defaults, admission by plugins, the gang reference, and what may change.
+"""Pods: defaults, admission by plugins, and what may change.
 
-Priorities come from PriorityClasses, as in the Priority admission plugin. The gang reference is kept or dropped by
-feature gate. The token volume of the service account and the defaults of probes, hooks and volumes are left out, and a
-service account of the name ``default`` need not exist: nothing here reads them.
+Priorities come from PriorityClasses, as in the Priority admission plugin. The token volume of the service account is
+left out, and a service account of the name ``default`` need not exist: nothing here reads them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.apiserver.metadata import Causes, validate_metadata
+from gangctl.apiserver.pods import containers, default_conditions, default_spec, validate_reference
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, now
-from gangctl.sandbox.rules import metadata
-from gangctl.sandbox.rules.metadata import Causes, validate_metadata
 from gangctl.sandbox.store import Store
 
-_SPEC_DEFAULTS: Final = {
-    "dnsPolicy": "ClusterFirst",
-    "restartPolicy": "Always",
-    "terminationGracePeriodSeconds": 30,
-    "schedulerName": "default-scheduler",
-}
 _CONTAINER_STATUS: Final[Object] = {
     "state": {},
     "lastState": {},
@@ -36,38 +28,6 @@ _CONTAINER_STATUS: Final[Object] = {
 # What the DefaultTolerationSeconds plugin adds: by default a pod tolerates a lost node for five minutes.
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS: Final = 300
-
-
-def containers(spec: Object) -> Iterator[Object]:
-    """Containers of a pod spec, then its init containers."""
-    yield from spec.get("containers") or ()
-    yield from spec.get("initContainers") or ()
-
-
-def default_template(template: Object) -> None:
-    """Fill in a PodTemplateSpec, in place."""
-    template.setdefault("metadata", {})
-    default_spec(template.setdefault("spec", {}))
-
-
-def default_spec(spec: Object) -> None:
-    """Fill in what pods and templates have in common, in place."""
-    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
-    if name:
-        spec["serviceAccountName"] = spec["serviceAccount"] = name
-    for field, value in _SPEC_DEFAULTS.items():
-        spec.setdefault(field, value)
-    spec.setdefault("securityContext", {})
-    for container in containers(spec):
-        container.setdefault("name", "")
-        container.setdefault("resources", {})
-        container.setdefault("terminationMessagePath", "/dev/termination-log")
-        container.setdefault("terminationMessagePolicy", "File")
-        container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
-        for port in container.get("ports", ()):
-            port.setdefault("protocol", "TCP")
-    for constraint in spec.get("topologySpreadConstraints", ()):
-        constraint.setdefault("whenUnsatisfiable", "DoNotSchedule")
 
 
 def default_pod(pod: Object) -> None:
@@ -89,21 +49,6 @@ def default_pod(pod: Object) -> None:
                 status.setdefault(name, dict(value) if isinstance(value, dict) else value)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-
-
-def default_conditions(obj: Object, *times: str) -> None:
-    """The times that Go writes of a condition, null where they are not known."""
-    for condition in obj.get("status", {}).get("conditions", ()):
-        for time in times:
-            condition.setdefault(time, None)
-
-
-def _pull_policy(image: str) -> str:
-    """Always for ``latest``, which is also what an image without tag and digest is."""
-    if "@" in image:
-        return "IfNotPresent"
-    tag = re.search(r":([\w.-]+)$", image)
-    return "Always" if tag is None or tag[1] == "latest" else "IfNotPresent"
 
 
 def add_default_tolerations(spec: Object) -> None:
@@ -169,33 +114,6 @@ def _of(found: Object) -> Priority:
     return Priority(
         found["metadata"]["name"], int(found.get("value", 0)), found.get("preemptionPolicy", "PreemptLowerPriority")
     )
-
-
-def drop_reference(spec: Object, minor: str, gates: Mapping[str, bool]) -> None:
-    """Drop the reference in a pod spec where its gate is off."""
-    if not gates.get("GenericWorkload"):
-        spec.pop(("workloadRef" if minor == "1.35" else "schedulingGroup"), None)
-    # Off on every minor that has it, and not read here.
-    spec.pop("evictionResponders", None)
-
-
-def validate_reference(spec: Object, path: str, causes: Causes) -> None:
-    """Check the gang that a pod names."""
-    group = spec.get("schedulingGroup")
-    if group is not None:
-        where = f"{path}.schedulingGroup.podGroupName"
-        if "podGroupName" not in group:
-            causes.invalid(where, None, "must specify one of: `podGroupName`")
-        else:
-            causes.invalid_each(where, group["podGroupName"], metadata.dns_subdomain(group["podGroupName"]))
-    reference = spec.get("workloadRef")
-    if reference is not None:
-        for field, check in (("name", metadata.dns_subdomain), ("podGroup", metadata.dns_label)):
-            value = reference.get(field, "")
-            causes.invalid_each(f"{path}.workloadRef.{field}", value, check(value))
-        key = reference.get("podGroupReplicaKey", "")
-        if key:
-            causes.invalid_each(f"{path}.workloadRef.podGroupReplicaKey", key, metadata.dns_label(key))
 
 
 __all__ = ["admit", "default_pod", "prepare_create", "prepare_update", "validate"]

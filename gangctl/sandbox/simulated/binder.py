@@ -14,10 +14,11 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
+from gangctl.api.objects import copy
 from gangctl.api.quantity import parse_quantity
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, copy, name_of, namespace_of, now
+from gangctl.sandbox.objects import Object, name_of, namespace_of, now
 from gangctl.sandbox.simulated import controller
 from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, is_ended, key_of
 

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeVar
 
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, copy
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.controllers import Controller
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, copy, generated_name, name_of, namespace_of, now, now_micro
+from gangctl.sandbox.objects import Object, generated_name, name_of, namespace_of, now, now_micro
 from gangctl.sandbox.requests import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.store import Change, from_storage
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from gangctl.api.objects import controller_owner
+from gangctl.api.objects import controller_owner, copy
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, copy, now
+from gangctl.sandbox.objects import Object, now
 from gangctl.sandbox.simulated import controller
 
 _FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"

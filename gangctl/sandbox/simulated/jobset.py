@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 from gangctl.api.meta import JOB_INDEX, JOBSET_CONTROLLER
-from gangctl.api.objects import Key, controller_owner
+from gangctl.api.objects import Key, controller_owner, copy
+from gangctl.apiserver import childjobs
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import controller
 from gangctl.sandbox.simulated import jobset_progress as progress
 from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, key_of
@@ -46,8 +47,8 @@ def apply_failure_policy(jobset: Object, jobs: progress.OwnedJobs) -> Event | No
     elif action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}:
         name, index = progress.replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
         (entry,) = (status for status in jobset["status"]["replicatedJobsStatus"] if status["name"] == name)
-        for field in (progress.ALONE, progress.ALONE_COUNTED) if counts else (progress.ALONE,):
-            entry[field] = progress.restarts_alone(jobset, name, field)
+        for field in (childjobs.ALONE, childjobs.ALONE_COUNTED) if counts else (childjobs.ALONE,):
+            entry[field] = childjobs.restarts_alone(jobset, name, field)
             entry[field][index] += 1
         return f"{action}FailurePolicyAction", _naming(f"applying {action} failure policy action", job)
     else:
@@ -63,7 +64,7 @@ def apply_failure_policy(jobset: Object, jobs: progress.OwnedJobs) -> Event | No
 def _counted(jobset: Object) -> int:
     """The restarts that count towards the most allowed, those of single Jobs included."""
     status = jobset["status"]
-    alone = (sum(entry.get(progress.ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
+    alone = (sum(entry.get(childjobs.ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
     return int(status.get("restartsCountTowardsMax") or 0) + sum(alone)
 
 
@@ -180,8 +181,8 @@ class JobSetController(SimulatedController[Key]):
 
     async def _create_service(self, jobset: Object) -> None:
         """The headless Service behind the pods' names."""
-        key = jobset["metadata"]["namespace"], progress.subdomain_of(jobset)
-        if not progress.has_hostnames(jobset) or self._services.get(key) is not None:
+        key = jobset["metadata"]["namespace"], childjobs.subdomain_of(jobset)
+        if not childjobs.has_hostnames(jobset) or self._services.get(key) is not None:
             return
         published = (jobset["spec"].get("network") or {}).get("publishNotReadyAddresses", True)
         service: Object = {
@@ -190,7 +191,7 @@ class JobSetController(SimulatedController[Key]):
             "metadata": {
                 "name": key[1],
                 "namespace": key[0],
-                "ownerReferences": progress.owned(jobset, self._jobsets.kind.api_version),
+                "ownerReferences": childjobs.owned(jobset, self._jobsets.kind.api_version),
             },
             "spec": {
                 "clusterIP": "None",
@@ -219,7 +220,7 @@ class JobSetController(SimulatedController[Key]):
         waits = sequence.in_order and not progress.is_suspended(jobset)
         taken = jobs.names
         alone = bool(self.api.registry.gates.get("RestartJob"))
-        children = progress.ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
+        children = childjobs.ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
         for replicated_job in jobset["spec"].get("replicatedJobs", ()):
             if not sequence.may_start(replicated_job):
                 continue
@@ -255,7 +256,7 @@ class JobSetController(SimulatedController[Key]):
     async def _suspend(self, jobset: Object, active: list[Object]) -> None:
         for job in active:
             if not progress.is_suspended(job):
-                suspended = progress.without_unknown_fields(copy(job))
+                suspended = childjobs.without_unknown_fields(copy(job))
                 suspended["spec"]["suspend"] = True
                 await self.update(self._jobs, suspended)
         progress.set_condition(jobset, "Suspended", value=True, reason="SuspendedJobs", message="jobset is suspended")
@@ -277,7 +278,7 @@ class JobSetController(SimulatedController[Key]):
                         resumed = copy(await self.update(self._jobs, resumed, "status"))
                     _merge_template(resumed["spec"]["template"], replicated_job["template"]["spec"]["template"])
                     resumed["spec"]["suspend"] = False
-                    await self.update(self._jobs, progress.without_unknown_fields(resumed))
+                    await self.update(self._jobs, childjobs.without_unknown_fields(resumed))
             if sequence.in_order:
                 _set_in_order(jobset)
                 return

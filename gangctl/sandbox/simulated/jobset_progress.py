@@ -2,155 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api import meta
-from gangctl.sandbox.objects import Object, copy
+from gangctl.apiserver.childjobs import ALONE, ALONE_COUNTED, replicas_of, restarts_alone
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import controller
-
-_DOMAIN: Final = "jobset.sigs.k8s.io"
-_NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
-_NO_SCHEDULE: Final = "alpha.jobset.sigs.k8s.io/no-schedule"
-
-
-def replicas_of(replicated_job: Mapping[str, Any]) -> int:
-    """How many Jobs a ReplicatedJob has."""
-    replicas = replicated_job.get("replicas")
-    return 1 if replicas is None else int(replicas)
-
-
-def subdomain_of(jobset: Object) -> str:
-    """The headless Service under which the pods find each other."""
-    return str((jobset["spec"].get("network") or {}).get("subdomain") or jobset["metadata"]["name"])
-
-
-def has_hostnames(jobset: Object) -> bool:
-    """Whether the pods get DNS names."""
-    return bool((jobset["spec"].get("network") or {}).get("enableDNSHostnames"))
-
-
-def owned(jobset: Object, api_version: str) -> list[Object]:
-    """The ownerReferences of what a JobSet controls."""
-    metadata = jobset["metadata"]
-    return [
-        {
-            "apiVersion": api_version,
-            "kind": "JobSet",
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
-    ]
-
-
-def without_unknown_fields(job: Object) -> Object:
-    """The Job as JobSet 0.12 writes it: built against Kubernetes 1.36, it drops ``workloadRef`` of 1.35."""
-    job["spec"]["template"]["spec"].pop("workloadRef", None)
-    return job
-
-
-class ChildJobs:
-    """Builds the Jobs of one JobSet; numbers them within it and within their groups."""
-
-    def __init__(self, jobset: Object, api_version: str, *, restart_alone: bool = False) -> None:
-        """``api_version`` is that of JobSets, ``restart_alone`` the feature gate RestartJob."""
-        self._jobset = jobset
-        self._restart_alone = restart_alone
-        self._api_version = api_version
-        self._name: str = jobset["metadata"]["name"]
-        self._restarts = int((jobset.get("status") or {}).get("restarts") or 0)
-        self._first: dict[str, int] = {}
-        self._first_in_group: dict[str, int] = {}
-        self._groups: dict[str, int] = {}
-        self._total = 0
-        for rj in jobset["spec"].get("replicatedJobs", ()):
-            group = _group(rj)
-            self._first[rj["name"]] = self._total
-            self._first_in_group[rj["name"]] = self._groups.get(group, 0)
-            self._total += replicas_of(rj)
-            self._groups[group] = self._groups.get(group, 0) + replicas_of(rj)
-
-    def of(self, replicated_job: Object) -> Iterator[Object]:
-        """All Jobs of one ReplicatedJob, in order."""
-        for index in range(replicas_of(replicated_job)):
-            yield self._job(replicated_job, index)
-
-    def _job(self, replicated_job: Object, index: int) -> Object:
-        template = copy(replicated_job["template"])
-        spec = template["spec"]
-        name = f"{self._name}-{replicated_job['name']}-{index}"
-        metadata = {
-            "name": name,
-            "namespace": self._jobset["metadata"]["namespace"],
-            "ownerReferences": owned(self._jobset, self._api_version),
-        }
-        identity = self._identity(replicated_job, index, name)
-        exclusive: dict[str, str] = {}
-        for holder in (self._jobset, replicated_job["template"]):
-            annotations = (holder.get("metadata") or {}).get("annotations") or {}
-            if meta.EXCLUSIVE_TOPOLOGY in annotations:
-                keys = (meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY)
-                exclusive.update({key: annotations[key] for key in keys if key in annotations})
-        _mark(metadata, template.get("metadata") or {}, identity, exclusive)
-        pod = spec["template"]
-        pod_metadata: Object = {}
-        _mark(pod_metadata, pod.get("metadata") or {}, identity, exclusive)
-        pod["metadata"] = {**(pod.get("metadata") or {}), **pod_metadata}
-        if has_hostnames(self._jobset):
-            pod["spec"]["subdomain"] = subdomain_of(self._jobset)
-        if {meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY} <= exclusive.keys():
-            pinned = {_NAMESPACED_JOB: f"{metadata['namespace']}_{name}"}
-            pod["spec"]["nodeSelector"] = {**(pod["spec"].get("nodeSelector") or {}), **pinned}
-            toleration = {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}
-            pod["spec"]["tolerations"] = [*(pod["spec"].get("tolerations") or []), toleration]
-        spec["suspend"] = bool(self._jobset["spec"].get("suspend"))
-        return without_unknown_fields(
-            {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {**spec, "template": pod}}
-        )
-
-    def _identity(self, replicated_job: Object, index: int, name: str) -> dict[str, str]:
-        own = replicated_job["name"]
-        group = _group(replicated_job)
-        key = f"{self._jobset['metadata']['namespace']}/{name}"
-        alone = {meta.JOB_RESTART_ATTEMPT: str(restarts_alone(self._jobset, own)[index])} if self._restart_alone else {}
-        return {
-            meta.JOBSET_NAME: self._name,
-            meta.JOBSET_UID: self._jobset["metadata"]["uid"],
-            meta.REPLICATED_JOB_NAME: own,
-            meta.RESTART_ATTEMPT: str(self._restarts),
-            **alone,
-            f"{_DOMAIN}/replicatedjob-replicas": str(replicas_of(replicated_job)),
-            f"{_DOMAIN}/global-replicas": str(self._total),
-            meta.JOB_INDEX: str(index),
-            f"{_DOMAIN}/job-key": hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest(),
-            f"{_DOMAIN}/job-global-index": str(self._first[own] + index),
-            f"{_DOMAIN}/group-name": group,
-            f"{_DOMAIN}/group-replicas": str(self._groups[group]),
-            f"{_DOMAIN}/job-group-index": str(self._first_in_group[own] + index),
-            **self._coordinator(),
-        }
-
-    def _coordinator(self) -> dict[str, str]:
-        coordinator = self._jobset["spec"].get("coordinator")
-        if not coordinator:
-            return {}
-        job = f"{self._name}-{coordinator['replicatedJob']}-{coordinator.get('jobIndex', 0)}"
-        host = f"{job}-{coordinator.get('podIndex', 0)}"
-        return {f"{_DOMAIN}/coordinator": f"{host}.{subdomain_of(self._jobset)}"}
-
-
-def _group(replicated_job: Mapping[str, Any]) -> str:
-    return str(replicated_job.get("groupName") or "default")
-
-
-def _mark(target: Object, template: Mapping[str, Any], identity: dict[str, str], exclusive: dict[str, str]) -> None:
-    """The template's labels and annotations with JobSet's own over them, which are the same in both."""
-    target["labels"] = {**(template.get("labels") or {}), **identity}
-    target["annotations"] = {**(template.get("annotations") or {}), **identity, **exclusive}
 
 
 def is_suspended(obj: Object) -> bool:
@@ -161,21 +20,6 @@ def is_suspended(obj: Object) -> bool:
 def replicated_job_of(job: Object) -> str:
     """The ReplicatedJob that a Job belongs to."""
     return str(job["metadata"]["labels"].get(meta.REPLICATED_JOB_NAME, ""))
-
-
-ALONE: Final = "jobRestarts"
-"""Field of an entry of ``status.replicatedJobsStatus``: the restarts of each Job alone."""
-ALONE_COUNTED: Final = "jobRestartsCountTowardsMax"
-"""The same of those that count towards the most allowed."""
-
-
-def restarts_alone(jobset: Object, replicated_job: str, counter: str = ALONE) -> list[int]:
-    """How often each Job of a ReplicatedJob was restarted alone."""
-    for entry in (jobset.get("status") or {}).get("replicatedJobsStatus") or []:
-        if entry["name"] == replicated_job and entry.get(counter):
-            return list(entry[counter])
-    (named,) = (rj for rj in jobset["spec"].get("replicatedJobs", ()) if rj["name"] == replicated_job)
-    return [0] * replicas_of(named)
 
 
 @dataclass

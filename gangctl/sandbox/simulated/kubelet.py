@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, copy
+from gangctl.apiserver.minors import MINORS
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.kinds import MINORS
-from gangctl.sandbox.objects import Object, copy, name_of, namespace_of, now
+from gangctl.sandbox.objects import Object, name_of, namespace_of, now
 from gangctl.sandbox.requests import Caller
 from gangctl.sandbox.simulated.controller import SimulatedController, is_deleted, is_ended, key_of
 

@@ -13,7 +13,7 @@ import yaml
 
 from gangctl.cluster import kinds
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.rules.structural import custom_rules
+from gangctl.sandbox.rules.custom import custom_rules
 from gangctl.sandbox.server import SandboxOptions
 from tests.cli import run
 from tests.cli.gangs.dump import NAMESPACE, Object

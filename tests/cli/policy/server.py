@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gangctl.sandbox.reads import label_test
+from gangctl.api.labelselector import label_test
 from tests.cli import httpserver
 from tests.cli.policy.policies import Object
 from tests.cli.run import Answer

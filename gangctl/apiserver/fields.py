@@ -22,9 +22,8 @@ from importlib import resources
 from typing import Any, Final, Literal, cast
 
 from gangctl.api.quantity import parse_quantity
-from gangctl.sandbox import errors
-from gangctl.sandbox.kinds import MINORS, SCHEDULING_GROUP, ResourceKind
-from gangctl.sandbox.objects import Object
+from gangctl.apiserver.metadata import Object
+from gangctl.apiserver.minors import MINORS, SCHEDULING_GROUP
 
 SCALARS: Final[Mapping[str, str]] = {
     "string": "string",
@@ -196,15 +195,19 @@ _BINARY: Final = 1024
 _METADATA: Final = Shape("struct", "meta.v1.ObjectMeta")
 
 
+class DecodeError(ValueError):
+    """A value of another type than its field, with the API server's message."""
+
+
 class Decoder:
     """Decodes objects of one kind."""
 
-    def __init__(self, fields: Fields, kind: ResourceKind, root: str = "") -> None:
+    def __init__(self, fields: Fields, kind: str, version: str, root: str = "") -> None:
         """``root`` is the kind's definition."""
-        self._fields, self._kind, self._root = fields, kind, root
+        self._fields, self._kind, self._version, self._root = fields, kind, version, root
 
     def decode(self, obj: Object) -> list[str]:
-        """Drop unknown and empty fields, in place; returns unknown paths. 400 for a value of another type."""
+        """Drop unknown and empty fields, in place; returns unknown paths. DecodeError for a value of another type."""
         unknown: list[str] = []
         self._struct(obj, self._root, "", "", unknown)
         return unknown
@@ -212,7 +215,7 @@ class Decoder:
     def decode_metadata(self, obj: Object) -> list[str]:
         """The same for the metadata alone, which objects of all kinds have."""
         unknown: list[str] = []
-        self._value(obj["metadata"], _METADATA, "metadata", (self._kind.kind, "metadata"), unknown)
+        self._value(obj["metadata"], _METADATA, "metadata", (self._kind, "metadata"), unknown)
         return unknown
 
     def _struct(self, value: Object, definition: str, path: str, plain: str, unknown: list[str]) -> None:
@@ -278,26 +281,26 @@ class Decoder:
         """Go's parser of ``metav1.MicroTime`` wants exactly six digits after the second."""
         if _MICRO_TIME.fullmatch(text) is None:
             message = f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00"'
-            raise errors.bad_request(self._subject + message)
+            raise DecodeError(self._subject + message)
 
     def _quantity(self, value: Any) -> str:
         text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
         if isinstance(text, str):
             with suppress(ValueError):
                 return canonical(text)
-        raise errors.bad_request(self._subject + _QUANTITY)
+        raise DecodeError(self._subject + _QUANTITY)
 
     @property
     def _subject(self) -> str:
-        return f'{self._kind.kind} in version "{self._kind.version}" cannot be handled as a {self._kind.kind}: '
+        return f'{self._kind} in version "{self._version}" cannot be handled as a {self._kind}: '
 
-    def _wrong(self, value: Any, shape: Shape, location: tuple[str, str]) -> errors.StatusError:
+    def _wrong(self, value: Any, shape: Shape, location: tuple[str, str]) -> DecodeError:
         names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
         found = names.get(type(value), "null")
         if found == "number" and shape.name in _INT_LIMITS:
             found = f"number {value}"
         struct = location[0].rpartition(".")[2]
-        return errors.bad_request(
+        return DecodeError(
             f"{self._subject}json: cannot unmarshal {found} into Go struct field {struct}.{location[1]} "
             f"of type {shape.go_type}"
         )

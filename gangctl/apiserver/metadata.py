@@ -1,105 +1,38 @@
-"""``metadata`` of every object, the syntax of names, and errors worded like ``k8s.io/apimachinery`` ``field.Error``.
+"""``metadata`` of every object, and errors worded like ``k8s.io/apimachinery`` ``field.Error``.
 
-Order and messages are those of ``ValidateObjectMeta`` and ``util/validation``.
+Order and messages are those of ``ValidateObjectMeta``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-from gangctl.sandbox.errors import Cause
-from gangctl.sandbox.objects import Object
+from gangctl.api.names import dns_subdomain, label_value, qualified_name
+
+Object = dict[str, Any]
 
 Check = Callable[[str], list[str]]
 
-LABEL_LENGTH: Final = 63
-SUBDOMAIN_LENGTH: Final = 253
 
-_LABEL_1123: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN_1123: Final = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
-_NAME_PART: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_VALUE: Final = f"({_NAME_PART})?"
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of ``details.causes``: a reason such as ``FieldValueInvalid``, a field path, a message."""
 
+    reason: str
+    field: str
+    message: str
 
-def too_long(limit: int, unit: str = "bytes") -> str:
-    """The message for a text that is longer than ``limit``."""
-    return f"must be no more than {limit} {unit}"
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
 
-
-def _regex(text: str, pattern: str, *examples: str) -> str:
-    message = ",  or ".join(f"'{example}'" for example in examples)
-    return f"{text} (e.g. {message}, regex used for validation is '{pattern}')"
-
-
-def dns_label(text: str) -> list[str]:
-    """RFC 1123 label, at most 63 characters."""
-    wrong = [too_long(LABEL_LENGTH, "characters")] if len(text) > LABEL_LENGTH else []
-    if re.fullmatch(_LABEL_1123, text) is None:
-        if re.fullmatch(_SUBDOMAIN_1123, text):
-            return [*wrong, "must not contain dots"]
-        message = (
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-            "and must start and end with an alphanumeric character"
-        )
-        wrong.append(_regex(message, _LABEL_1123, "my-name", "123-abc"))
-    return wrong
-
-
-def dns_subdomain(text: str) -> list[str]:
-    """RFC 1123 subdomain, at most 253 characters."""
-    wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
-    if re.fullmatch(_SUBDOMAIN_1123, text) is None:
-        message = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        wrong.append(_regex(message, _SUBDOMAIN_1123, "example.com"))
-    return wrong
-
-
-def path_segment(text: str) -> list[str]:
-    """What can stand in a URL's path: names of roles and the like."""
-    if text in {".", ".."}:
-        return [f"may not be '{text}'"]
-    return [f"may not contain '{mark}'" for mark in "/%" if mark in text]
-
-
-def qualified_name(text: str) -> list[str]:
-    """A label key: a name, with an optional prefix before a ``/``."""
-    prefix, slash, name = text.rpartition("/")
-    wrong: list[str] = []
-    if slash:
-        if not prefix:
-            wrong.append("prefix part must be non-empty")
-        else:
-            wrong += [f"prefix part {each}" for each in dns_subdomain(prefix)]
-    if not name:
-        wrong.append("name part must be non-empty")
-    elif len(name) > LABEL_LENGTH:
-        wrong.append(f"name part {too_long(LABEL_LENGTH)}")
-    if re.fullmatch(_NAME_PART, name) is None:
-        message = (
-            "name part must consist of alphanumeric characters, '-', '_' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        wrong.append(_regex(message, _NAME_PART, "MyName", "my.name", "123-abc"))
-    return wrong
-
-
-def label_value(text: str) -> list[str]:
-    """The value of a label."""
-    wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
-    if re.fullmatch(_LABEL_VALUE, text) is None:
-        message = (
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        wrong.append(_regex(message, _LABEL_VALUE, "MyValue", "my_value", "12345"))
-    return wrong
+    def as_json(self) -> dict[str, str]:
+        """A ``metav1.StatusCause``; empty parts are left out."""
+        found = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {key: value for key, value in found.items() if value}
 
 
 def spelled(value: Any) -> str:

@@ -12,13 +12,9 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from gangctl.sandbox.admission.hooks import ConditionError, holds
-from gangctl.sandbox.errors import Cause
-from gangctl.sandbox.kinds import NEWEST, ResourceKind
-from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.rules import KindRules
-from gangctl.sandbox.rules.fields import Decoder, fields_of
-from gangctl.sandbox.rules.metadata import Causes, spelled, validate_metadata
+from gangctl.api.objects import copy
+from gangctl.apiserver.expressions import ConditionError, holds
+from gangctl.apiserver.metadata import Cause, Causes, spelled
 
 Schema = Mapping[str, Any]
 
@@ -333,39 +329,3 @@ def _list_keys(schema: Schema) -> tuple[str, ...] | None:
     if kind == "map":
         return tuple(schema.get("x-kubernetes-list-map-keys", ()))
     return () if kind == "set" else None
-
-
-_STATUS: Final = "status"
-
-
-def custom_rules(kind: ResourceKind, schema: Schema) -> KindRules:
-    """The rules of one version of a custom resource."""
-    # The metadata has the same fields on every minor.
-    decoder = Decoder(fields_of(NEWEST), kind)
-
-    def drop(new: Object) -> list[str]:
-        return sorted([*prune(new, schema), *decoder.decode_metadata(new)])
-
-    def prepare_create(obj: Object) -> None:
-        if kind.has_status:
-            obj.pop(_STATUS, None)
-
-    def check(new: Object, old: Object | None, subresource: str) -> Causes:
-        causes = validate_metadata(new, old, namespaced=kind.namespaced)
-        if subresource == _STATUS:
-            _check_status(new, old, schema, causes)
-        else:
-            causes += validate(new, schema, old)
-        return causes
-
-    return KindRules(drop=drop, default=lambda obj: default(obj, schema), prepare_create=prepare_create, validate=check)
-
-
-def _check_status(new: Object, old: Object | None, schema: Schema, causes: Causes) -> None:
-    """Only the status is checked; the server's messages use it as the whole body."""
-    inner = (schema.get("properties") or {}).get(_STATUS)
-    if inner is None or _STATUS not in new:
-        return
-    for cause in validate(new[_STATUS], inner, (old or {}).get(_STATUS), _STATUS, whole=schema):
-        message = cause.message.replace(f"{_STATUS}.", "", 1) if " in body " in cause.message else cause.message
-        causes.append(type(cause)(cause.reason, cause.field, message))

@@ -1,0 +1,94 @@
+"""Pod templates: defaults, and the gang reference, which is kept or dropped by feature gate.
+
+The defaults of probes, hooks and volumes are left out: nothing here reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gangctl.api.names import dns_label, dns_subdomain
+from gangctl.apiserver.metadata import Causes, Object
+
+_SPEC_DEFAULTS: Final = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "schedulerName": "default-scheduler",
+}
+
+
+def containers(spec: Object) -> Iterator[Object]:
+    """Containers of a pod spec, then its init containers."""
+    yield from spec.get("containers") or ()
+    yield from spec.get("initContainers") or ()
+
+
+def default_template(template: Object) -> None:
+    """Fill in a PodTemplateSpec, in place."""
+    template.setdefault("metadata", {})
+    default_spec(template.setdefault("spec", {}))
+
+
+def default_spec(spec: Object) -> None:
+    """Fill in what pods and templates have in common, in place."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name:
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+    for field, value in _SPEC_DEFAULTS.items():
+        spec.setdefault(field, value)
+    spec.setdefault("securityContext", {})
+    for container in containers(spec):
+        container.setdefault("name", "")
+        container.setdefault("resources", {})
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
+        container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+        for port in container.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+    for constraint in spec.get("topologySpreadConstraints", ()):
+        constraint.setdefault("whenUnsatisfiable", "DoNotSchedule")
+
+
+def default_conditions(obj: Object, *times: str) -> None:
+    """The times that Go writes of a condition, null where they are not known."""
+    for condition in obj.get("status", {}).get("conditions", ()):
+        for time in times:
+            condition.setdefault(time, None)
+
+
+def _pull_policy(image: str) -> str:
+    """Always for ``latest``, which is also what an image without tag and digest is."""
+    if "@" in image:
+        return "IfNotPresent"
+    tag = re.search(r":([\w.-]+)$", image)
+    return "Always" if tag is None or tag[1] == "latest" else "IfNotPresent"
+
+
+def drop_reference(spec: Object, minor: str, gates: Mapping[str, bool]) -> None:
+    """Drop the reference in a pod spec where its gate is off."""
+    if not gates.get("GenericWorkload"):
+        spec.pop(("workloadRef" if minor == "1.35" else "schedulingGroup"), None)
+    # Off on every minor that has it, and not read here.
+    spec.pop("evictionResponders", None)
+
+
+def validate_reference(spec: Object, path: str, causes: Causes) -> None:
+    """Check the gang that a pod names."""
+    group = spec.get("schedulingGroup")
+    if group is not None:
+        where = f"{path}.schedulingGroup.podGroupName"
+        if "podGroupName" not in group:
+            causes.invalid(where, None, "must specify one of: `podGroupName`")
+        else:
+            causes.invalid_each(where, group["podGroupName"], dns_subdomain(group["podGroupName"]))
+    reference = spec.get("workloadRef")
+    if reference is not None:
+        for field, check in (("name", dns_subdomain), ("podGroup", dns_label)):
+            value = reference.get(field, "")
+            causes.invalid_each(f"{path}.workloadRef.{field}", value, check(value))
+        key = reference.get("podGroupReplicaKey", "")
+        if key:
+            causes.invalid_each(f"{path}.workloadRef.podGroupReplicaKey", key, dns_label(key))
