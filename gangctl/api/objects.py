@@ -125,7 +125,7 @@ def _all_texts(values: Mapping[str, Any]) -> bool:
 
 
 _EMPTY: Final[Mapping[str, Any]] = {}
-_INT32_MAX: Final = 2**31 - 1
+INT32_MAX: Final = 2**31 - 1
 _MOST_ERRORS: Final = 100
 """In one object: no one repairs more at a time, and a hostile object must not cost more than a valid one."""
 _PLAIN_KEY: Final = re.compile(r"[-A-Za-z0-9_./]{1,317}")
@@ -216,8 +216,8 @@ class Reader:
         if not isinstance(value, int) or isinstance(value, bool):
             self._reject(self._path(key), value, int)
             return None
-        if not 0 <= value <= _INT32_MAX:
-            detail = f"must be between 0 and {_INT32_MAX}, got {shown(value)}"
+        if not 0 <= value <= INT32_MAX:
+            detail = f"must be between 0 and {INT32_MAX}, got {shown(value)}"
             self._add(self._path(key), ErrorKind.INVALID, detail)
             return None
         return value

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gangctl.api.labelselector import selector_object_test
 from gangctl.api.names import dns_label, dns_subdomain, qualified_name
-from gangctl.api.objects import copy, keep
+from gangctl.api.objects import INT32_MAX, copy, keep
 from gangctl.apiserver.metadata import Cause, Causes, Object, spelled, validate_labels, validate_metadata
 from gangctl.apiserver.pods import (
     containers,
@@ -21,7 +21,6 @@ from gangctl.apiserver.pods import (
     validate_reference,
 )
 
-_MAX_INT32: Final = 2**31 - 1
 _BACKOFF_LIMIT: Final = 6
 _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -47,7 +46,7 @@ def default(job: Object) -> None:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", _MAX_INT32 if "backoffLimitPerIndex" in spec else _BACKOFF_LIMIT)
+    spec.setdefault("backoffLimit", INT32_MAX if "backoffLimitPerIndex" in spec else _BACKOFF_LIMIT)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")

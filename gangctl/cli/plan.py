@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from gangctl.api.requests import together
 from gangctl.cli import options
 from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.cli.messages import note, plural
@@ -18,7 +19,6 @@ from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.plan import build_objects
 from gangctl.gang.report import GroupReport, PlanReport, TemplateReport
-from gangctl.gang.requests import together
 
 _PLACEHOLDER: Final = f"{UID_PLACEHOLDER[:13]} in names is a placeholder for the first digits of the JobSet's UID"
 _LEGEND: Final = (

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.objects import Object, object_at, objects, objects_at
+from gangctl.api.requests import Requests, read_list
 from gangctl.gang.desired import listed
-from gangctl.gang.requests import Requests, read_list
 
 _PLACEMENT: Final = (
     *("affinity", "nodeSelector", "overhead", "resourceClaims", "resources", "tolerations"),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import object_at, objects_at, text_at
-from gangctl.gang.requests import as_integers, pod_requests
+from gangctl.api.requests import as_integers, pod_requests
 from gangctl.kueue.blocked import selects
 from gangctl.kueue.objects import PODS, Amounts, SelectorTerm
 from gangctl.kueue.reading import read_selector

@@ -1,7 +1,7 @@
 """The podsets of a JobSet, and the requests of one pod as Kueue counts them; some it rejects with any quota.
 
 Kueue creates one podset for each replicated job, in order. It reserves the full count of each or nothing; a podset may
-have no pods. The sum over containers is the scheduler's (:mod:`gangctl.gang.requests`). Before it, Kueue applies the
+have no pods. The sum over containers is the scheduler's (:mod:`gangctl.api.requests`). Before it, Kueue applies the
 defaults of the API server and those of LimitRanges, which it merges; after it, Kueue excludes and transforms resources
 as configured. Source: Kueue ``pkg/controller/jobs/jobset``, ``pkg/workload/resources.go``, ``pkg/workload/workload.go``
 and ``pkg/util/limitrange`` of v0.19; the defaults of a LimitRange itself are the API server's (``pkg/apis/core/v1``),
@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.objects import object_at, objects_at
+from gangctl.api.requests import Requests, pod_requests, read_list
 from gangctl.errors import one_line
 from gangctl.gang.plan import pods_per_job
-from gangctl.gang.requests import Requests, pod_requests, read_list
 from gangctl.kueue.amounts import amount, read_quantity
 from gangctl.kueue.configuration import KueueConfiguration, Transformation
 from gangctl.kueue.topology import TopologyRequest, group_problems, read_request

@@ -26,6 +26,7 @@ from itertools import count
 from typing import Final
 
 from gangctl.api.meta import GANG_REF
+from gangctl.api.names import is_dns_label
 from gangctl.errors import ErrorKind, FieldError
 
 MAX_LENGTH: Final = 63
@@ -41,13 +42,7 @@ BASE_LENGTH: Final = 32
 """Leaves space for the UID, an index and an attempt of ten digits."""
 
 _HASH: Final = 8
-_DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NOT_ALLOWED: Final = re.compile(r"[^-a-z0-9]")
-
-
-def is_dns_label(name: str) -> bool:
-    """Whether ``name`` is an RFC 1123 label, as template names and replica keys must be."""
-    return _DNS_LABEL.fullmatch(name) is not None
 
 
 def _readable(text: str) -> str:

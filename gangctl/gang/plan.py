@@ -61,9 +61,6 @@ def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
     return False
 
 
-INT32_MAX: Final = 2**31 - 1
-
-
 def pods_per_job(parallelism: int | None, completions: int | None) -> int:
     """Pods of one Job that exist at once, with batch/v1's defaults for what is unset."""
     wanted = 1 if parallelism is None else parallelism

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import within
 from gangctl.api.reportfields import QUANTITY
+from gangctl.api.requests import as_integers, pod_requests, times, together
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
 from gangctl.gang.plan import (
@@ -25,7 +26,6 @@ from gangctl.gang.plan import (
     ungrouped_jobs,
 )
 from gangctl.gang.reasons import Notice
-from gangctl.gang.requests import as_integers, pod_requests, times, together
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangPlan"

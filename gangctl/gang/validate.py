@@ -9,11 +9,12 @@ from typing import Final
 
 from gangctl.api import meta
 from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.objects import INT32_MAX
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Claim, Feature, Generation
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import PATH, Gang, GangConfig
-from gangctl.gang.plan import INT32_MAX, is_sequenced, job_pods, replicated_job_pods
+from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
 
 MAX_JOBS: Final = 50_000

@@ -14,8 +14,8 @@ from gangctl.api.jobset import gate_names
 from gangctl.api.labelselector import Operator
 from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION
 from gangctl.api.objects import controller_owner, object_at, objects_at
+from gangctl.api.requests import as_integers, pod_requests, times
 from gangctl.errors import InputError
-from gangctl.gang.requests import as_integers, pod_requests, times
 from gangctl.gang.validate import expected_seconds
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity

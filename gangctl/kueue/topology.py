@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from gangctl.api.objects import object_at, objects_at
+from gangctl.api.requests import as_integers, pod_requests
 from gangctl.errors import one_line
-from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.kueue.consistency import TRUE
 from gangctl.kueue.names import (
     PODSET_GROUP,

@@ -9,11 +9,10 @@ from pydantic.alias_generators import to_camel
 
 from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, GANGS, NODE_SELECTOR_STRATEGY
-from gangctl.api.names import is_label_value
+from gangctl.api.names import is_dns_label, is_label_value
+from gangctl.api.objects import INT32_MAX
 from gangctl.errors import ErrorKind, plural, shown
 from gangctl.gang.config import LABEL_KEY, GangMode, parse_gangs, read_options
-from gangctl.gang.naming import is_dns_label
-from gangctl.gang.plan import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.pathways import podchecks, words

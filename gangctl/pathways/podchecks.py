@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
+from gangctl.api.names import is_dns_label
 from gangctl.api.quantity import MAX
+from gangctl.api.requests import Requests, as_integers, pod_requests, read_list
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.fit.report import show
-from gangctl.gang.naming import is_dns_label
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.gang.requests import Requests, as_integers, pod_requests, read_list
 from gangctl.gang.signals import unheard
 from gangctl.pathways import words
 from gangctl.pathways.job import Component, ComponentType, PathwaysJob

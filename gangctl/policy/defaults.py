@@ -18,9 +18,9 @@ from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, read_jobset
 from gangctl.api.jsonpatch import Operation, additions
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, QUEUE_NAME, QUEUE_PRIORITY
 from gangctl.api.objects import Object, Reader
+from gangctl.api.requests import pod_requests
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangMode
-from gangctl.gang.requests import pod_requests
 from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import Accelerator, Defaults, QueueMatch

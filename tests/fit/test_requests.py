@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 from gangctl.api.quantity import parse_quantity
+from gangctl.api.requests import times
 from gangctl.fit.requests import Counted, PodSet, Surroundings, podsets_of, requests_of
-from gangctl.gang.requests import times
 from gangctl.kueue.configuration import KueueConfiguration, Transformation, read_configuration
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.names import is_dns_label
 from gangctl.gang.naming import (
     BASE_LENGTH,
     MAX_LENGTH,
     base_name,
     family,
     group_name,
-    is_dns_label,
     template_names,
     workload_name,
 )

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, given
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.names import is_dns_label
 from gangctl.api.scheduling import Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import FieldError
@@ -27,7 +28,7 @@ from gangctl.gang.admission import (
     unstamped,
 )
 from gangctl.gang.desired import assess
-from gangctl.gang.naming import Scope, decode_stamp, is_dns_label
+from gangctl.gang.naming import Scope, decode_stamp
 from gangctl.gang.plan import GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.cases import CASES

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from gangctl.api.requests import times
 from gangctl.fit.requests import Surroundings, podsets_of, requests_of
-from gangctl.gang.requests import times
 from gangctl.kueue.objects import QueuedWorkload
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane

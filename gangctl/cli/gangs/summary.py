@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.reportfields import QUANTITY, rfc3339
+from gangctl.api.requests import times, together
 from gangctl.cli.fitting import amount
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import ago
@@ -19,7 +20,6 @@ from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.report import requests_per_pod
-from gangctl.gang.requests import times, together
 from gangctl.readiness.facts import unix
 from gangctl.readiness.report import API_VERSION
 from gangctl.readiness.result import GangPhase, Readiness

@@ -30,9 +30,9 @@ from typing import Any, Final
 
 from gangctl.api.labelselector import KEY_RULE, VALUE_RULE
 from gangctl.api.names import is_dns_subdomain, is_label_value, is_qualified_name
+from gangctl.api.objects import INT32_MAX
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ErrorKind, shown
-from gangctl.gang.plan import INT32_MAX
 from gangctl.gang.signals import WRAPPED
 from gangctl.pathways import result
 from gangctl.pathways.flags.table import CONTAINER, JOB_FLAGS, PULL_POLICIES, SHELLS, Flags, kebab

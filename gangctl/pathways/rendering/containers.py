@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.quantity import parse_quantity
+from gangctl.api.requests import as_integers, pod_requests
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.pathways import words
 from gangctl.pathways.job import Component, ComponentType, PathwaysJob
 from gangctl.pathways.options import Quantities, Resources

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.gang.plan import INT32_MAX
+from gangctl.api.objects import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.job import PathwaysJob, startup, subdomain
 from gangctl.pathways.options import Startup

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.gang.requests import as_integers, pod_requests, times, together
+from gangctl.api.requests import as_integers, pod_requests, times, together
 from tests.rows import each
 
 
