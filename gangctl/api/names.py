@@ -9,6 +9,7 @@ LABEL_LENGTH: Final = 63
 SUBDOMAIN_LENGTH: Final = 253
 
 _LABEL_1123: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_1123: Final = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
 _NAME_PART: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE: Final = f"({_NAME_PART})?"
@@ -35,6 +36,18 @@ def dns_label(text: str) -> list[str]:
             "and must start and end with an alphanumeric character"
         )
         wrong.append(_regex(message, _LABEL_1123, "my-name", "123-abc"))
+    return wrong
+
+
+def dns_1035_label(text: str) -> list[str]:
+    """RFC 1035 label, at most 63 characters: the names of Services, and of what JobSet makes."""
+    wrong = [too_long(LABEL_LENGTH, "characters")] if len(text) > LABEL_LENGTH else []
+    if re.fullmatch(_LABEL_1035, text) is None:
+        message = (
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+            "character, and end with an alphanumeric character"
+        )
+        wrong.append(_regex(message, _LABEL_1035, "my-name", "abc-123"))
     return wrong
 
 

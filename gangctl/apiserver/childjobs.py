@@ -80,9 +80,10 @@ class ChildJobs:
     def of(self, replicated_job: Object) -> Iterator[Object]:
         """All Jobs of one ReplicatedJob, in order."""
         for index in range(replicas_of(replicated_job)):
-            yield self._job(replicated_job, index)
+            yield self.job(replicated_job, index)
 
-    def _job(self, replicated_job: Object, index: int) -> Object:
+    def job(self, replicated_job: Object, index: int) -> Object:
+        """One Job of a ReplicatedJob."""
         template = copy(replicated_job["template"])
         spec = template["spec"]
         name = f"{self._name}-{replicated_job['name']}-{index}"
@@ -134,16 +135,17 @@ class ChildJobs:
             f"{_DOMAIN}/group-name": group,
             f"{_DOMAIN}/group-replicas": str(self._groups[group]),
             f"{_DOMAIN}/job-group-index": str(self._first_in_group[own] + index),
-            **self._coordinator(),
+            **({f"{_DOMAIN}/coordinator": endpoint} if (endpoint := coordinator_of(self._jobset)) else {}),
         }
 
-    def _coordinator(self) -> dict[str, str]:
-        coordinator = self._jobset["spec"].get("coordinator")
-        if not coordinator:
-            return {}
-        job = f"{self._name}-{coordinator['replicatedJob']}-{coordinator.get('jobIndex', 0)}"
-        host = f"{job}-{coordinator.get('podIndex', 0)}"
-        return {f"{_DOMAIN}/coordinator": f"{host}.{subdomain_of(self._jobset)}"}
+
+def coordinator_of(jobset: Object) -> str:
+    """The host of the coordinator's pod, empty without a coordinator."""
+    coordinator = jobset["spec"].get("coordinator")
+    if not coordinator:
+        return ""
+    job = f"{jobset['metadata']['name']}-{coordinator['replicatedJob']}-{coordinator.get('jobIndex', 0)}"
+    return f"{job}-{coordinator.get('podIndex', 0)}.{subdomain_of(jobset)}"
 
 
 def _group(replicated_job: Mapping[str, Any]) -> str:

@@ -196,7 +196,9 @@ _METADATA: Final = Shape("struct", "meta.v1.ObjectMeta")
 
 
 class DecodeError(ValueError):
-    """A value of another type than its field, with the API server's message."""
+    """A value of another type than its field, with the API server's message; ``path`` is that of the value."""
+
+    path = ""
 
 
 class Decoder:
@@ -238,9 +240,15 @@ class Decoder:
 
     def _value(self, value: Any, shape: Shape, path: str, location: tuple[str, str], unknown: list[str]) -> Any:
         if shape.form == "scalar":
-            return self._scalar(value, shape, location)
+            try:
+                return self._scalar(value, shape, location)
+            except DecodeError as error:
+                error.path = path
+                raise
         if not isinstance(value, list if shape.form == "list" else dict):
-            raise self._wrong(value, shape, location)
+            mismatch = self._wrong(value, shape, location)
+            mismatch.path = path
+            raise mismatch
         if shape.item is None:
             self._struct(cast("Object", value), shape.name, path, location[1], unknown)
             return value

@@ -10,9 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api.labelselector import selector_object_test
-from gangctl.api.names import dns_label, dns_subdomain, qualified_name
+from gangctl.api.names import dns_label, qualified_name
 from gangctl.api.objects import INT32_MAX, copy, keep
-from gangctl.apiserver.metadata import Cause, Causes, Object, spelled, validate_labels, validate_metadata
+from gangctl.apiserver.metadata import (
+    Cause,
+    Causes,
+    Object,
+    spelled,
+    validate_labels,
+    validate_manager,
+    validate_metadata,
+)
 from gangctl.apiserver.pods import (
     containers,
     default_conditions,
@@ -207,7 +215,6 @@ _MANY_INDEXES_AT_ONCE: Final = 10_000
 """Limit of parallelism and maxFailedIndexes where more than ``_MOST_INDEXES`` completions fail by index."""
 _MAX_RULES: Final = 20
 _MAX_EXIT_CODES: Final = 255
-_MANAGER_LENGTH: Final = 63
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")
 _STATUSES: Final = ("False", "True", "Unknown")
@@ -220,14 +227,7 @@ def validate_spec(spec: Object, causes: Causes) -> None:
         if field == "maxFailedIndexes" and field in spec and "backoffLimitPerIndex" not in spec:
             causes.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if "managedBy" in spec:
-        name = spec["managedBy"]
-        host, _, path = name.partition("/")
-        if not host or not path:
-            causes.invalid("spec.managedBy", name, 'must be a domain-prefixed path (such as "acme.io/foo")')
-        else:
-            causes.invalid_each("spec.managedBy", host, dns_subdomain(host))
-        if len(name) > _MANAGER_LENGTH:
-            causes.too_long("spec.managedBy", _MANAGER_LENGTH)
+        validate_manager(spec["managedBy"], causes)
     mode = spec.get("completionMode")
     if mode not in _MODES:
         causes.unsupported("spec.completionMode", mode, _MODES)

@@ -1,22 +1,22 @@
 """JobSets, as JobSet 0.12 with its CRD and its two webhooks makes and takes them.
 
 The schema is rebuilt from the field table. What Go writes back beyond what it was given are the fields that are never
-left out. Rejections of a new JobSet are left out, but for restarts of single Jobs without their feature gate: the
-simulated controllers do what they can.
+left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
-from gangctl.api.objects import copy, keep
+from gangctl.api.objects import copy
 from gangctl.apiserver.fields import SCALAR_SCHEMAS, Fields, Shape, canonical, fields_of
-from gangctl.apiserver.metadata import Cause, Causes, Object
+from gangctl.apiserver.metadata import Causes, Object
 from gangctl.apiserver.pods import containers
-from gangctl.apiserver.structural import check_value
+from gangctl.apiserver.structural import check_value, part
 
 _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
     **SCALAR_SCHEMAS,
@@ -155,11 +155,6 @@ def _item(shape: Shape) -> Shape:
     return shape.item
 
 
-# What may change in the pod templates of a suspended JobSet.
-_SUSPENDED_SPEC: Final = ("nodeSelector", "tolerations", "schedulingGates")
-_SUSPENDED_METADATA: Final = ("annotations", "labels")
-
-
 def default(jobset: Object) -> None:
     """Fill in a new JobSet, in place; with type errors, which its schema reports, as far as possible."""
     complete(jobset)
@@ -205,66 +200,14 @@ def _name_references(pod: Object) -> None:
         reference.setdefault("name", "")
 
 
-def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Causes:
-    """Errors of the validating webhook for a change: all but what queues and elasticity need."""
-    wrong = Causes()
-    earlier_ones, munged = replicated_jobs(old), replicated_jobs(new)
-    before = {each["name"]: each for each in earlier_ones}
-    suspended = bool(old["spec"].get("suspend")) or bool(new["spec"].get("suspend"))
-    for index, replicated in enumerate(munged):
-        earlier = before.get(replicated["name"])
-        if earlier is None:
-            continue
-        if gates.get("ElasticJobSet"):
-            _elastic(replicated, earlier, old, f"spec.replicatedJobs[{index}].template.spec", wrong)
-        if suspended:
-            pod, old_pod = replicated["template"]["spec"]["template"], earlier["template"]["spec"]["template"]
-            for field in _SUSPENDED_SPEC:
-                keep(pod["spec"], old_pod["spec"], field)
-            for field in _SUSPENDED_METADATA:
-                keep(pod.setdefault("metadata", {}), old_pod.get("metadata", {}), field)
-    if munged != earlier_ones:
-        wrong.invalid("spec.replicatedJobs", munged, "field is immutable")
-    if new["spec"].get("managedBy") != old["spec"].get("managedBy"):
-        wrong.invalid("spec.managedBy", new["spec"].get("managedBy"), "field is immutable")
-    return wrong
-
-
-def _elastic(replicated: Object, earlier: Object, old: Object, path: str, wrong: Causes) -> None:
-    job, before = replicated["template"]["spec"], earlier["template"]["spec"]
-    if job.get("completionMode") != "Indexed":
-        return
-    fields = ("parallelism", "completions")
-    changed = [field for field in fields if job.get(field) != before.get(field)]
-    if changed and _finished(old):
-        message = "Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)"
-        wrong.forbidden(path, message)
-    elif changed:
-        for field in changed:
-            if job.get(field) is not None and job[field] < 1:
-                wrong.invalid(f"{path}.{field}", job[field], f"{field} must be >= 1")
-        if None not in {job.get("parallelism"), job.get("completions")} and job["parallelism"] != job["completions"]:
-            message = "completions must be equal to parallelism for Elastic Indexed Jobs"
-            wrong.invalid(f"{path}.completions", job["completions"], message)
-    for field in fields:
-        keep(job, before, field)
-
-
-def _finished(jobset: Object) -> bool:
-    conditions = jobset.get("status", {}).get("conditions", ())
-    return any(each["type"] in {"Completed", "Failed"} and each["status"] == "True" for each in conditions)
-
-
-_SINGLE_JOBS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
-
-
-def without_gate(jobset: Object) -> Causes:
-    """Errors of a new JobSet where the feature gate RestartJob is off."""
-    wrong = Causes()
-    rules = (jobset["spec"].get("failurePolicy") or {}).get("rules") or ()
-    if any(rule["action"] in _SINGLE_JOBS for rule in rules):
-        why = f"{' and '.join(_SINGLE_JOBS)} failure policy actions are not allowed"
-        why += " when RestartJob feature gate is disabled"
-        # The webhook makes a field error of any error.
-        wrong.append(Cause("InternalError", "<nil>", f"Internal error: {why}"))
-    return wrong
+def unknown_field(path: str) -> str:
+    """What an API server makes of a field that the CRD does not have, with the field that may be meant."""
+    *parents, name = path.split(".")
+    schema = jobset_schema()
+    for step in parents:
+        schema = part(schema, step.partition("[")[0]) or {}
+        schema = schema.get("items", schema)
+    known = fields_of("1.37").of("meta.v1.ObjectMeta") if parents == ["metadata"] else schema.get("properties") or {}
+    near = get_close_matches(name, sorted(known), n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"JobSet has no such field, and the API server drops it{meant}"

@@ -37,7 +37,10 @@ class Cause:
 
 def spelled(value: Any) -> str:
     """A value as a field error quotes it: JSON, with what HTML minds escaped as Go does."""
-    text = orjson.dumps(value).decode()
+    try:
+        text = orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # an integer of more than 64 bits
+        text = str(value)
     for mark in "<>&":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text
@@ -77,6 +80,10 @@ class Causes(list[Cause]):
     def too_long(self, path: str, limit: int) -> None:
         """A text has more than ``limit`` bytes."""
         self.append(Cause("FieldValueTooLong", path, f"Too long: may not be more than {limit} bytes"))
+
+    def internal(self, detail: str) -> None:
+        """An error that names no field, of which a webhook makes an internal error."""
+        self.append(Cause("InternalError", "<nil>", f"Internal error: {detail}"))
 
     def too_many(self, path: str, count: int, limit: int) -> None:
         """A list has more than ``limit`` items."""
@@ -125,12 +132,7 @@ def _changed(new: Object, old: Object) -> Causes:
 
 def _shared(metadata: Mapping[str, Any], causes: Causes) -> Causes:
     validate_labels(metadata.get("labels", {}), "metadata.labels", causes)
-    annotations = metadata.get("annotations", {})
-    path = "metadata.annotations"
-    for key in sorted(annotations):
-        causes.invalid_each(path, key, qualified_name(key.lower()))
-    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_BYTES:
-        causes.too_long(path, ANNOTATIONS_BYTES)
+    validate_annotations(metadata.get("annotations", {}), "metadata.annotations", causes)
     _owners(metadata.get("ownerReferences", ()), causes)
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
         path = f"metadata.finalizers[{index}]"
@@ -138,6 +140,14 @@ def _shared(metadata: Mapping[str, Any], causes: Causes) -> Causes:
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             causes.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
     return causes
+
+
+def validate_annotations(annotations: Mapping[str, str], path: str, causes: Causes) -> None:
+    """Check keys, and the size of all."""
+    for key in sorted(annotations):
+        causes.invalid_each(path, key, qualified_name(key.lower()))
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_BYTES:
+        causes.too_long(path, ANNOTATIONS_BYTES)
 
 
 def validate_labels(labels: Mapping[str, str], path: str, causes: Causes) -> None:
@@ -163,3 +173,17 @@ def _owners(references: Any, causes: Causes) -> None:
                 )
                 causes.invalid(_OWNERS, list(references), told_twice)
             controller = controller or this
+
+
+_MANAGER_LENGTH: Final = 63
+
+
+def validate_manager(name: str, causes: Causes) -> None:
+    """Check ``spec.managedBy`` of a JobSet or a Job."""
+    host, _, path = name.partition("/")
+    if not host or not path:
+        causes.invalid("spec.managedBy", name, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    else:
+        causes.invalid_each("spec.managedBy", host, dns_subdomain(host))
+    if len(name) > _MANAGER_LENGTH:
+        causes.too_long("spec.managedBy", _MANAGER_LENGTH)

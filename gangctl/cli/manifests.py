@@ -8,20 +8,21 @@ off, as the sandbox's JobSet has them.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.documents import Document
-from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
+from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, generation_of_minor
+from gangctl.apiserver.create import create
+from gangctl.apiserver.jobsets import unknown_field
 from gangctl.cli.inputs import count_kinds, kind_in_words, note_skipped, placed, read_documents, where
 from gangctl.cli.messages import errors_in, full_name, note, plural
 from gangctl.cli.options import ClusterFlags
-from gangctl.errors import ErrorKind, FieldError, InputError, one_line
+from gangctl.errors import ErrorKind, FieldError, InputError
 from gangctl.gang import signals
 from gangctl.gang.config import is_configured
 from gangctl.gang.convert import check_words
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
 GENERATED: Final = "xxxxx"
 """Placeholder for the five characters that the API server appends to ``generateName``."""
 
-_JOB_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-_NO_LABEL: Final = 'is no DNS label: lower case letters, digits and "-", starting with a letter, at most 63 characters'
-_POD_SUFFIX: Final = "-abcde"
-
 
 def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldError]:
     version = raw.get("apiVersion")
@@ -53,9 +50,6 @@ def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldErr
         yield FieldError("apiVersion", ErrorKind.NOT_SUPPORTED, f'is "{version}", known: {JOBSET_API_VERSION}')
     if not jobset.name and not jobset.generate_name:
         yield FieldError("metadata.name", ErrorKind.REQUIRED, "a JobSet needs a name or a generateName")
-    elif jobset.name and not _JOB_NAME.fullmatch(jobset.name):
-        detail = f'"{one_line(jobset.name, 80)}" ({len(jobset.name)} characters) {_NO_LABEL}'
-        yield FieldError("metadata.name", ErrorKind.INVALID, detail)
     if not jobset.replicated_jobs:
         yield FieldError("spec.replicatedJobs", ErrorKind.REQUIRED, "a JobSet needs at least one replicated job")
     jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
@@ -63,46 +57,33 @@ def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldErr
         yield FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, f"{jobs} Jobs, at most {MAX_JOBS} can be shown")
 
 
-def _check_job_name(jobset: JobSet, rj: ReplicatedJob, job_spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """JobSet rejects names whose longest Job or pod name is no DNS label (RFC 1035); check its own name first."""
-    job = f"{jobset.name}-{rj.name}-{max(0, rj.replicas - 1)}"
-    names = [("Job", job)]
-    if rj.completions and job_spec.get("completionMode") != "NonIndexed":
-        names.append(("pod", f"{job}-{rj.completions - 1}{_POD_SUFFIX}"))
-    for what, name in names:
-        if not _JOB_NAME.fullmatch(name):
-            detail = f'{what} name "{one_line(name, 80)}" ({len(name)} characters) {_NO_LABEL}'
-            yield FieldError(f"{rj.path}.name", ErrorKind.INVALID, detail)
-            return
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A JobSet as it was read, and as the API server stores it."""
+
+    jobset: JobSet
+    raw: dict[str, Any]
+    errors: tuple[FieldError, ...]
+    readable: bool = True
+    """Whether its types are valid."""
+    unknown: tuple[str, ...] = ()
+    """Paths of fields that the API server drops."""
 
 
-def _check_replicated_jobs(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldError]:
-    earlier: set[str] = set()
-    for entry, rj in zip(raw["spec"]["replicatedJobs"], jobset.replicated_jobs, strict=True):
-        if "name" not in entry:
-            yield FieldError(f"{rj.path}.name", ErrorKind.REQUIRED, "a replicated job needs a name")
-        elif rj.name in earlier:
-            yield FieldError(f"{rj.path}.name", ErrorKind.DUPLICATE, f'"{rj.name}" is the name of an earlier one')
-        for index, name in enumerate(rj.depends_on):
-            if name not in earlier:
-                detail = f'there is no earlier replicated job "{name}" to depend on'
-                yield FieldError(f"{rj.path}.dependsOn[{index}].name", ErrorKind.INVALID, detail)
-        earlier.add(rj.name)
-        if _JOB_NAME.fullmatch(jobset.name):
-            yield from _check_job_name(jobset, rj, (entry.get("template") or {}).get("spec") or {})
-
-
-def check_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...], bool]:
-    """A JobSet as it was read, its errors, and whether its types are valid."""
+def check_jobset(raw: dict[str, Any]) -> Checked:
+    """Take a JobSet through what an API server with JobSet does."""
     jobset, malformed = read_jobset(raw)
-    if malformed:
-        return jobset, malformed, False
+    errors = [*malformed] if malformed else [*_check_identity(raw, jobset), *check_words(raw)]
     if not jobset.name and jobset.generate_name:
         jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
-    errors = [*_check_identity(raw, jobset), *check_words(raw)]
-    if jobset.replicated_jobs:
-        errors += _check_replicated_jobs(raw, jobset)
-    return jobset, tuple(errors), True
+    if raw.get("apiVersion") != JOBSET_API_VERSION:
+        return Checked(jobset, raw, tuple(errors), readable=not malformed)
+    created = create(raw)
+    # The keys of maps are in brackets in one, and after a dot in the other.
+    named = {error.path.replace("[", ".").replace("]", "") for error in errors}
+    errors += [error for error in created.errors if error.path.replace("[", ".").replace("]", "") not in named]
+    stored = raw if created.refused else created.obj
+    return Checked(jobset, stored, tuple(errors), readable=not malformed, unknown=created.unknown)
 
 
 JOBSET: Final = "JobSet"
@@ -203,11 +184,15 @@ def _with_namespace(raw: Mapping[str, Any], namespace: str | None) -> Iterator[F
 
 def read_manifest(document: Document, namespace: str | None) -> Manifest:
     """Read and check one JobSet."""
-    raw = document.value
-    jobset, errors, readable = check_jobset(raw)
-    if not readable:
-        return Manifest(document, raw, jobset, errors, readable=False)
-    errors = (*_with_namespace(raw, namespace), *errors)
+    checked = check_jobset(document.value)
+    jobset, raw = checked.jobset, checked.raw
+    for path in checked.unknown:
+        if path.endswith(".creationTimestamp"):  # Go writes it into every template
+            continue
+        note(f"{where(document, path)}: {path}: {unknown_field(path)}")
+    if not checked.readable:
+        return Manifest(document, raw, jobset, checked.errors, readable=False)
+    errors = (*_with_namespace(raw, namespace), *checked.errors)
     if namespace and not jobset.namespace:
         jobset, raw = replace(jobset, namespace=namespace), placed(raw, namespace)
     return Manifest(document, raw, jobset, errors)

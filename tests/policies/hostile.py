@@ -311,14 +311,7 @@ def earlier(raw: Object) -> Iterator[Object]:
     yield {**raw, "spec": {**raw["spec"], "ttlSecondsAfterFinished": 60}}
 
 
-def without_nulls(value: Any) -> Any:
-    """As an API server stores it: a null of a field that is not nullable is dropped."""
-    if isinstance(value, dict):
-        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
-    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
-
-
 def stored(raw: Object) -> Object | None:
     """The object as policies see it in a cluster; None if the API server or JobSet refuses it anyway."""
-    found, wrong = as_admitted(without_nulls(raw))
-    return None if wrong else dict(found)
+    admitted = as_admitted(raw)
+    return None if admitted.refused else admitted.obj

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gangctl.apiserver.jobsets import validate_update
+from gangctl.apiserver.jobsetwebhook import validate_update
 from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.requests import FileCatalogue, Fit, Setting, fit_of
 from gangctl.cli.queuefiles import read_stock

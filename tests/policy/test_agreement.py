@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -200,10 +200,10 @@ def request_for(raw: Object) -> bytes:
 
 async def admitted(view: View, raw: dict[str, Any]) -> tuple[AdmissionResponse, dict[str, Any]]:
     """What the webhooks answer one after the other, and the JobSet that the first one made."""
-    stored = cast("dict[str, Any]", as_admitted(raw)[0])
+    stored = as_admitted(raw).obj
     given = await PolicyAdmission(view).set_defaults(decode_review(request_for(stored)))
     assert given.allowed, given.message
-    stored = cast("dict[str, Any]", as_admitted(jsonpatch.apply(stored, [dict(each) for each in given.patch]))[0])
+    stored = as_admitted(jsonpatch.apply(stored, [dict(each) for each in given.patch])).obj
     return await PolicyAdmission(view).validate_or_refuse(decode_review(request_for(stored))), stored
 
 

@@ -79,10 +79,10 @@ def translate(reading: Reading, setting: Setting) -> Translation:
     if reading.job is None:
         return Translation(reading.problems, reading.notices)
     rendering = render(reading.job, setting)
-    jobset, errors, readable = check_jobset(rendering.jobset)
+    checked = check_jobset(dict(rendering.jobset))
     notices = tuple(dict.fromkeys((*reading.notices, *rendering.notices)))
-    translation = Translation((), notices, reading.job, rendering, jobset if readable else None)
-    return replace(translation, problems=translation.at_source(errors))
+    translation = Translation((), notices, reading.job, rendering, checked.jobset if checked.readable else None)
+    return replace(translation, problems=translation.at_source(checked.errors))
 
 
 def field_error(problem: Problem) -> FieldError:

@@ -9,7 +9,7 @@ that it is about those. An UPDATE reaches the PathwaysJob alone: its JobSet is m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,10 +17,9 @@ from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.api.objects import Object, copy, kind_of, object_at
+from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.apiserver import jobsets, structural
-from gangctl.apiserver.jobsets import jobset_schema
+from gangctl.apiserver.create import Created, create
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.messages import full_name
@@ -43,22 +42,15 @@ def is_jobset(obj: Object) -> bool:
     return obj.get("apiVersion") == JOBSET_API_VERSION and obj.get("kind") == _JOBSET
 
 
-def as_admitted(obj: Object) -> tuple[Object, str]:
-    """The object with the fields that an API server with JobSet fills in before policies are asked.
+def as_admitted(obj: Object) -> Created:
+    """The object as policies are asked about it, with what an API server with JobSet fills in.
 
-    The second value says why that could not be done, in which case the object is as it was:
-    JobSet itself would refuse it.
+    It is as it was where that refuses it, and where it is no JobSet.
     """
     if not is_jobset(obj):
-        return obj, ""
-    filled = copy(dict(obj))
-    structural.default(filled, jobset_schema())
-    causes = structural.validate(filled, jobset_schema())
-    if causes:
-        first = causes[0]
-        return obj, f"{first.field}: {first.message}" if first.field else first.message
-    jobsets.default(filled)
-    return filled, ""
+        return Created(dict(obj))
+    created = create(obj)
+    return replace(created, obj=dict(obj)) if created.refused else created
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +162,14 @@ def request_of(
 
     The notes are what a person should know of how it was made.
     """
-    subject, wrong = as_admitted(subject)
+    admitted = as_admitted(subject)
+    subject = admitted.obj
     if old is not None:
-        old, _ = as_admitted(old)
-    notes = (
-        [f"{title_of(subject, setting)} is evaluated as written, because JobSet refuses it: {wrong}"] if wrong else []
-    )
+        old = as_admitted(old).obj
+    notes = []
+    if admitted.errors:
+        because = "is evaluated as written, because JobSet refuses it" if admitted.refused else "never runs"
+        notes.append(f"{title_of(subject, setting)} {because}: {admitted.errors[0]}")
     review = review_of(subject, operation, setting, old)
     namespace = review.request.get("namespace")
     if (

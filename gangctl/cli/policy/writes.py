@@ -44,7 +44,7 @@ def _stored(replicas: int, annotations: Object, labels: Object, **container: Any
         "metadata": metadata,
         "spec": {"suspend": True, "replicatedJobs": [{"name": "w", "replicas": replicas, "template": {"spec": job}}]},
     }
-    return {**as_admitted(raw)[0]}
+    return as_admitted(raw).obj
 
 
 _GANG: Final = {"gangctl.dev/gang-mode": "Gang"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gangctl.apiserver.jobsets import default, jobset_schema, validate_update, without_gate
-from gangctl.apiserver.metadata import Cause, Causes
+from gangctl.apiserver.jobsets import default, jobset_schema
+from gangctl.apiserver.jobsetwebhook import validate_create, validate_update
+from gangctl.apiserver.metadata import Cause
 from gangctl.sandbox.errors import StatusError, invalid
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
@@ -35,10 +36,7 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
         causes = crd.validate(new, old, subresource)
         if causes or subresource:
             return causes
-        if old is not None:
-            found = validate_update(new, old, gates)
-        else:
-            found = without_gate(new) if not gates.get("RestartJob") else Causes()
+        found = validate_create(new, gates) if old is None else validate_update(new, old, gates)
         if found:
             raise _denied(invalid(kind, new["metadata"].get("name", ""), found))
         return causes

@@ -1,0 +1,129 @@
+"""What an API server with JobSet does with a new JobSet: each step in its order, to the child Jobs that it refuses.
+
+The steps: decode, prune nulls and unknown fields, default by the CRD, default by JobSet's webhook, validate by the CRD,
+validate by JobSet's webhook. Then JobSet creates its Jobs, which the API server defaults and validates, too: a JobSet
+whose Jobs are refused is stored, and never runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gangctl.api.meta import JOBSET_API_VERSION
+from gangctl.api.objects import keep, object_at
+from gangctl.apiserver import jobs, jobsets, structural
+from gangctl.apiserver.childjobs import ChildJobs, replicas_of
+from gangctl.apiserver.fields import DecodeError, Decoder, fields_of
+from gangctl.apiserver.jobsetwebhook import validate_create
+from gangctl.apiserver.metadata import Cause, Causes, Object, validate_metadata
+from gangctl.apiserver.minors import NEWEST
+from gangctl.apiserver.podtemplates import validate_template
+from gangctl.errors import ErrorKind, FieldError
+
+GATES: Final[Mapping[str, bool]] = {"InPlaceRestart": True, "RestartJob": True}
+"""Feature gates of JobSet that only allow more: whether they are on is not known of a file."""
+_UID: Final = "00000000-0000-0000-0000-000000000000"
+_NULL: Final = 'must be of type array: "null"'
+_PREFIXES: Final = re.compile(r"Internal error: |Invalid value: .* in body (?=must|should)")
+"""What messages begin with and says nothing more than the field and its value."""
+_NO_FIELD: Final = "<nil>"
+_ANY_NAME: Final = "x" * 5
+"""Stands for what the API server appends to ``generateName``."""
+_MOST_CHECKED: Final = 100
+"""ReplicatedJobs whose Job is checked: limits the time that a request takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A JobSet after its creation was asked for."""
+
+    obj: Object
+    """As it is stored; as far as was got where it is refused."""
+    unknown: tuple[str, ...] = ()
+    """Paths of fields that no release of the CRD has, which are dropped."""
+    refused: tuple[Cause, ...] = ()
+    """Why it is not stored."""
+    jobs: tuple[Cause, ...] = ()
+    """Why none of its Jobs can be created, at the fields of the JobSet."""
+
+    @property
+    def errors(self) -> tuple[FieldError, ...]:
+        """Why it is not stored, or why it never runs."""
+        return tuple(map(_field_error, self.refused)) or tuple(map(job_error, self.jobs))
+
+
+def _field_error(cause: Cause) -> FieldError:
+    kind = ErrorKind(cause.reason) if cause.reason in set(ErrorKind) else ErrorKind.INVALID
+    path = "spec" if cause.field == _NO_FIELD else cause.field
+    if cause.message.endswith(_NULL):  # what Go writes of a list that is missing
+        return FieldError(path, ErrorKind.REQUIRED, "Required value")
+    return FieldError(path, kind, _PREFIXES.sub("", cause.message))
+
+
+def job_error(cause: Cause) -> FieldError:
+    """An error of a Job, which says what follows from it, and for the most frequent one what to do."""
+    error = _field_error(cause)
+    cure = ": set it, or completionMode: NonIndexed" if error.path.endswith(".spec.completions") else ""
+    return replace(error, detail=f"the API server refuses such a Job, so its pods can never be: {error.detail}{cure}")
+
+
+def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
+    """Take a JobSet through all steps; ``namespace`` is that of the request."""
+    jobset = deepcopy(dict(raw))  # orjson refuses long integers
+    schema = jobsets.jobset_schema()
+    try:
+        unknown = _decode(jobset, namespace)
+    except DecodeError as error:
+        return Created(jobset, refused=(Cause("FieldValueTypeInvalid", error.path, str(error)),))
+    unknown += structural.prune(jobset, schema)
+    structural.default(jobset, schema)
+    jobsets.default(jobset)
+    refused = [*validate_metadata(jobset, None), *structural.validate(jobset, schema)]
+    if not refused:
+        refused = validate_create(jobset, GATES)
+    refused = [cause for cause in refused if cause != structural.NOT_CHECKED]
+    refused_later = () if refused else tuple(refused_jobs(jobset))
+    for field in ("name", "namespace"):
+        keep(jobset["metadata"], object_at(raw, "metadata"), field)
+    return Created(jobset, tuple(sorted(unknown)), tuple(refused), refused_later)
+
+
+def _decode(jobset: Object, namespace: str) -> list[str]:
+    metadata = jobset.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = jobset["metadata"] = {}
+    unknown = Decoder(fields_of(NEWEST), "JobSet", JOBSET_API_VERSION.partition("/")[2]).decode_metadata(jobset)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = f"{metadata['generateName']}{_ANY_NAME}"
+    metadata.setdefault("namespace", namespace)
+    return unknown
+
+
+def refused_jobs(jobset: Object) -> Iterator[Cause]:
+    """Why the API server refuses the Jobs of a stored JobSet, at the fields of the JobSet."""
+    metadata = {"uid": _UID, "namespace": "default", **jobset["metadata"]}
+    stored = {**jobset, "metadata": metadata}
+    children = ChildJobs(stored, JOBSET_API_VERSION)
+    for index, replicated in enumerate((jobset["spec"].get("replicatedJobs") or ())[:_MOST_CHECKED]):
+        replicas = replicas_of(replicated)
+        if replicas < 1:
+            continue
+        # The last Job has the longest name, and is like the others.
+        job = children.job(replicated, replicas - 1)
+        job["metadata"]["uid"] = _UID
+        jobs.default(job)
+        jobs.prepare_create(job)
+        causes = jobs.validate(job, None, "", NEWEST)
+        template = Causes()
+        validate_template(job["spec"]["template"], "spec.template", template)
+        path = f"spec.replicatedJobs[{index}]"
+        seen: set[tuple[str, str]] = set()
+        for cause in (*causes, *template):
+            place = f"{path}.name" if cause.field == "metadata.name" else f"{path}.template.{cause.field}"
+            if (place, cause.message) not in seen:
+                seen.add((place, cause.message))
+                yield Cause(cause.reason, place, cause.message)
