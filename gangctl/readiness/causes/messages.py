@@ -312,6 +312,15 @@ _OF_ANY: Final[_Texts] = (
         ),
     ),
 )
+_INVALID: Final[_Texts] = (
+    (
+        re.compile(r'"[^"]{1,253}" is invalid: (?P<what>.{1,300})', re.DOTALL),
+        Denial(
+            "the API server finds it invalid: {what}",
+            "templates are fixed once a JobSet is there: create it again with this field put right",
+        ),
+    ),
+)
 _OF_PODS: Final[_Texts] = (
     (
         re.compile(r'violates PodSecurity "(?P<level>[^"]{1,80})": (?P<what>.{0,300})', re.DOTALL),
@@ -350,7 +359,7 @@ _OF_PODS: Final[_Texts] = (
 
 def read_denial(message: str, *, pods: bool) -> Denial:
     """Who denied the creation of pods, or of Jobs, as far as the message contains it; total."""
-    for pattern, denial in (*_OF_ANY, *_OF_PODS) if pods else (*_OF_JOBS, *_OF_ANY):
+    for pattern, denial in (*_OF_ANY, *_OF_PODS, *_INVALID) if pods else (*_OF_JOBS, *_OF_ANY, *_INVALID):
         found = pattern.search(message)
         if found is not None:
             parts = found.groupdict("it does not say why")

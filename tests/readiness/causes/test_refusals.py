@@ -100,6 +100,16 @@ def test_other_refusals_of_pods_are_shortened(message: str, short: str) -> None:
     assert read_refusal([message]).short == short
 
 
+@pytest.mark.parametrize("pods", [True, False])
+def test_what_the_api_server_finds_invalid_needs_a_new_jobset(pods: bool) -> None:
+    message = 'Job.batch "js-w-0" is invalid: spec.completions: Required value: when completion mode is Indexed'
+    denial = read_denial(message, pods=pods)
+    assert denial.what == (
+        "the API server finds it invalid: spec.completions: Required value: when completion mode is Indexed"
+    )
+    assert "create it again" in denial.remedy
+
+
 def test_the_order_of_messages_does_not_matter() -> None:
     said = sorted(set(messages("1.37", "taint-and-cpu")))
     assert len({read_refusal(order) for order in permutations(said)}) == 1
