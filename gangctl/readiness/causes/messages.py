@@ -249,6 +249,8 @@ class Denial:
     name: str = ""
     follower: bool = False
     """JobSet's denial of pods before the leader of their Job has a node."""
+    ends: bool = True
+    """Whether it can end without a new JobSet."""
 
 
 _Texts = tuple[tuple[re.Pattern[str], Denial], ...]
@@ -318,6 +320,7 @@ _INVALID: Final[_Texts] = (
         Denial(
             "the API server finds it invalid: {what}",
             "templates are fixed once a JobSet is there: create it again with this field put right",
+            ends=False,
         ),
     ),
 )
