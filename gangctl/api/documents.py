@@ -42,6 +42,7 @@ _UNREADABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\u
 
 _TEMPLATE: Final = re.compile(r"\{\{-?\s*(?:/\*|[.$\w(\"])")
 """An action of a Helm template, which is no flow mapping that a manifest has."""
+TEMPLATE_HINT: Final = "this is a template of Helm: render its chart with helm template CHART > FILE"
 _SERVER_LOG: Final = re.compile(r"^==== START logs for container ", re.MULTILINE)
 
 _HINTS: Final = {
@@ -232,7 +233,7 @@ class _Text(SourceText):
     def _of_another_kind(self) -> SourceError | None:
         """What the text is instead of a manifest, where that is known, and how to make manifests of it."""
         if found := _TEMPLATE.search(self.text):
-            return self.error(found.start(), "is a template of Helm: render its chart with helm template CHART > FILE")
+            return self.error(found.start(), TEMPLATE_HINT)
         if found := _SERVER_LOG.search(self.text):
             detail = "are logs of kubectl cluster-info dump: write them into files with --output-directory=DIRECTORY"
             return self.error(found.start(), detail)

@@ -79,7 +79,7 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
     if nodes["verdict"] != "fits":
         queued = {**queued, "starts": None}
     unknown = list(dict.fromkeys([*queued["unknown"], *nodes["unknown"]]))
-    decisive = queued["verdict"] == "fits" or nodes["reason"] == "NeedsNodes"
+    decisive = queued["reason"] == "MayFit" or queued["verdict"] == "fits" or nodes["reason"] == "NeedsNodes"
     if nodes["verdict"] == "not-now" and decisive:
         queued = {**queued, "verdict": "not-now", "reason": nodes["reason"]}
     if nodes["verdict"] == "unknown" and queued["verdict"] == "fits":
@@ -93,7 +93,7 @@ def without_nodes(report: FitReport) -> FitReport:
     report = {**report, "unknown": [*report["unknown"], why]}
     if report["verdict"] != "fits":
         return report
-    return {**report, "verdict": "unknown", "reason": "Unknown", "message": f"{report['message']} Not known: {why}."}
+    return {**report, "verdict": "unknown", "reason": "MayFit", "message": f"{report['message']} Not known: {why}."}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gangctl.api.documents import Document
+from gangctl.api.documents import TEMPLATE_HINT, Document
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, generation_of_minor
@@ -153,6 +153,7 @@ class Problems:
             counts = sorted(self._objects.items())
             objects = " and ".join(plural(count, kind) for kind, count in counts if count)
             hint = _BARE_WORD if any(each in line for line in self._lines for each in _READ_AS_BOOLEAN) else ""
+            hint = TEMPLATE_HINT if any("{{" in line for line in self._lines) else hint
             raise errors_in(objects, self._lines, hint=hint)
 
 

@@ -71,7 +71,7 @@ class _Case:
         """The report; it does not say ``fits`` where something that decides is not known."""
         assumed = {self.cluster.configuration.unreadable, *self.elsewhere}
         if verdict == "fits" and not assumed.issuperset(self.not_known):
-            verdict, reason = "unknown", "Unknown"
+            verdict, reason = "unknown", "MayFit"
         words = one_line(message + (explain.BLOCKS if blocking else ""))
         sentence = words[:1].upper() + words[1:] + "."
         return {

@@ -130,7 +130,7 @@ async def test_a_namespace_that_the_queue_does_not_select_is_blocked(tmp_path: P
     assert answer.json["reason"] == "QueueBlocked"
     async with serving(*there("8", namespaceSelector=selector), forbidden={"/api/v1/namespaces/t"}) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
-    assert answer.json["reason"] == "Unknown"
+    assert answer.json["reason"] == "MayFit"
 
 
 async def test_jobsets_of_several_namespaces_are_evaluated(tmp_path: Path) -> None:

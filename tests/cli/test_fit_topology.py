@@ -51,7 +51,7 @@ class TestKueue:
     def test_unknown_nodes_qualify_the_verdict(self, mode: str, tmp_path: Path) -> None:
         notes = {mode: "true" if mode.startswith("un") else RACK}
         answer = fit(tmp_path, asking(4, **notes), racks())
-        assert gist(answer) == ("unknown", "Unknown", 0)
+        assert gist(answer) == ("unknown", "MayFit", 0)
         assert 'as far as is known; not known: the nodes of flavor "f"' in answer.json["message"]
         assert answer.json["unknown"] == ['the nodes of flavor "f", and what is free on them']
         partly = fit(tmp_path, asking(2, **notes), racks(*TWO_RACKS))
@@ -60,7 +60,7 @@ class TestKueue:
     def test_an_unknown_topology_qualifies_the_verdict(self, tmp_path: Path) -> None:
         objects = [each for each in racks(*TWO_RACKS, IDLE) if each["kind"] != "Topology"]
         answer = fit(tmp_path, asking(4, required_topology=RACK), objects)
-        assert gist(answer) == ("unknown", "Unknown", 0)
+        assert gist(answer) == ("unknown", "MayFit", 0)
         assert answer.json["unknown"] == ['the topology of flavor "f"']
 
     def test_a_missing_topology_blocks_the_queue(self, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ class TestKueue:
     def test_pods_beyond_whole_slices_are_reported(self, tmp_path: Path) -> None:
         """Kueue admits it, and leaves these pods gated."""
         answer = fit(tmp_path, asking(3, slice_required_topology=RACK, slice_size="2"), racks(*TWO_RACKS, IDLE))
-        assert gist(answer) == ("unknown", "Unknown", 0)
+        assert gist(answer) == ("unknown", "MayFit", 0)
         assert "but 1 pod, beyond slices of 2, on no node: not all of it starts" in answer.json["message"]
 
     def test_a_gang_waits_for_a_domain_and_the_report_names_who_is_in_it(self, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ class TestTopologyKey:
 
     def test_unknown_nodes_qualify_the_verdict(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, self.gang(2), cluster("99"))
-        assert gist(answer) == ("unknown", "Unknown", 0)
+        assert gist(answer) == ("unknown", "MayFit", 0)
         why = "whether one domain of the topologyKey has room for all pods of a gang"
         assert answer.json["unknown"] == [why]
         assert answer.json["message"].endswith(f"Not known: {why}.")

@@ -132,6 +132,12 @@ class TestRefused:
         err = self.refused("-f", str(tmp_path))
         assert err.count("is a template of Helm: render its chart with helm template CHART > FILE") == 2
 
+    def test_a_template_that_is_yaml_is_named_by_its_first_error(self, tmp_path: Path) -> None:
+        (tmp_path / "a.yaml").write_text(
+            Path(write(tmp_path / "b.yaml", gang())).read_text().replace("js", "'{{ .x }}'")
+        )
+        assert "hint: this is a template of Helm: render its chart with" in self.refused("-f", str(tmp_path / "a.yaml"))
+
     def test_every_unreadable_source_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "a.yaml").write_text("a: [")
         (tmp_path / "b.yaml").write_text("b: }")

@@ -106,7 +106,7 @@ class TestBlocked:
     def test_unknown_namespace_labels_neither_block_nor_fit(self) -> None:
         ask_unlabelled = FitRequest(jobset("js", cpu(1)), NAMESPACE, None, QUEUE)
         report = fit(ask_unlabelled, known(queue(selector=(self.NOBODY,))))
-        assert gist(report) == ("unknown", "Unknown")
+        assert gist(report) == ("unknown", "MayFit")
         assert f"kubectl get namespace {NAMESPACE} -o yaml" in report["message"]
 
     @pytest.mark.parametrize(("values", "verdict"), [((NAMESPACE,), "fits"), (("other",), "not-now")])

@@ -160,7 +160,7 @@ class Verdicts:
         self._set_status(key, WaitStatus(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
         self._note_never(key, report["message"].rstrip(".") if report["verdict"] == NEVER else "")
         later = self._report(jobset, report)
-        if report["verdict"] == "unknown":
+        if _may_be_never(report):
             later = min(later or UNKNOWN_SECONDS, UNKNOWN_SECONDS)
         return requeue(later) if later > 0 else await_change()
 
@@ -257,7 +257,12 @@ def _verdict(report: FitReport) -> str:
         case Reason.QUEUE_BLOCKED:
             return BLOCKED
         case _:
-            return UNKNOWN if report["verdict"] == "unknown" else WAITING
+            return UNKNOWN if _may_be_never(report) else WAITING
+
+
+def _may_be_never(report: FitReport) -> bool:
+    """Whether that is not known: one that may fit waits like any other."""
+    return report["verdict"] == "unknown" and report["reason"] != "MayFit"
 
 
 def _cause(reason: Reason, report: FitReport) -> tuple[object, ...]:

@@ -188,6 +188,16 @@ async def test_an_unknown_verdict_is_requeued(context: Context) -> None:
     assert context.counts() == {("q", "cq", "unknown"): 1}
 
 
+async def test_a_jobset_that_may_fit_waits_like_any_other(context: Context) -> None:
+    """What no quota decides, such as the devices of its claims, is not asked again every minute."""
+    raw = context.ground.jobset("claims", 2)
+    spec = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]
+    assert context.ground.view.ever(raw, "t", new=False)["reason"] == "MayFit"
+    assert (await context.evaluate("claims")).after_seconds is None
+    assert context.counts() == {("q", "cq", "waiting"): 1}
+
+
 async def test_only_jobsets_affected_by_a_change_are_evaluated_again(context: Context) -> None:
     context.ground.queue("other", 4)
     context.ground.queue_key("r", "other")
