@@ -232,11 +232,11 @@ class _Text(SourceText):
 
     def _of_another_kind(self) -> SourceError | None:
         """What the text is instead of a manifest, where that is known, and how to make manifests of it."""
-        if found := _TEMPLATE.search(self.text):
-            return self.error(found.start(), TEMPLATE_HINT)
-        if found := _SERVER_LOG.search(self.text):
+        if match := _TEMPLATE.search(self.text):
+            return self.error(match.start(), TEMPLATE_HINT)
+        if match := _SERVER_LOG.search(self.text):
             detail = "are logs of kubectl cluster-info dump: write them into files with --output-directory=DIRECTORY"
-            return self.error(found.start(), detail)
+            return self.error(match.start(), detail)
         return None
 
     def _read(self) -> list[Any]:

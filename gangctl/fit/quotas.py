@@ -231,10 +231,10 @@ class Quotas:
         """What computes quota that a ClusterQueue can use (Dynamic Quota Orchestration), empty if nothing does."""
         node = self._queue_nodes.get(queue)
         held: list[ClusterQueue | Cohort | None] = [
-            self._queues.get(each.name) if each.is_queue else self._cohorts.get(each.name)
-            for each in (node.above()[-1].below() if node is not None else ())
+            self._queues.get(member.name) if member.is_queue else self._cohorts.get(member.name)
+            for member in (node.above()[-1].below() if node is not None else ())
         ]
-        return next((each.orchestrator for each in held if each is not None and each.orchestrator), "")
+        return next((one.orchestrator for one in held if one is not None and one.orchestrator), "")
 
     def node(self, queue: str) -> Node | None:
         """A ClusterQueue in the tree of quotas; None if there is none of this name."""

@@ -309,10 +309,6 @@ class Draft:
         """The label or annotation of one ReplicatedJob on one level."""
         return next((mark for mark in self.found(key, level) if mark.index == rj.index), None)
 
-    def found_on(self, rj: ReplicatedJob, keys: Iterable[str]) -> Iterator[Mark]:
-        """Labels and annotations of a ReplicatedJob's pods with one of these keys."""
-        return (mark for key in keys if (mark := self.on(rj, key, Level.POD)) is not None)
-
     def scheduled(self) -> list[ReplicatedJob]:
         """ReplicatedJobs whose pods name the system's scheduler."""
         return [rj for rj in self.jobset.replicated_jobs if rj.scheduler in self.names.schedulers]

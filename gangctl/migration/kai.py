@@ -81,15 +81,15 @@ def _read_topology(draft: Draft) -> dict[int, str]:
 
 def _read_minimums(draft: Draft) -> dict[int, int]:
     """Pods that each replica needs, where these are not all; KAI's own default counts without completions."""
-    found: dict[int, int] = {}
+    minimums: dict[int, int] = {}
     for rj in draft.jobset.replicated_jobs:
         mark = draft.on(rj, MIN_MEMBER, Level.JOB)
         minimum = draft.number(mark) if mark else None
         if mark and minimum is not None and minimum != pods_per_job(rj.parallelism, None):
             needed = least(draft, draft.position, mark.path, minimum, job_pods(rj))
             if needed is not None:
-                found[rj.index] = needed
-    return found
+                minimums[rj.index] = needed
+    return minimums
 
 
 def _add_groups(draft: Draft, topologies: Mapping[int, str], minimums: Mapping[int, int]) -> None:
@@ -119,7 +119,7 @@ def _add_groups(draft: Draft, topologies: Mapping[int, str], minimums: Mapping[i
         detail = "one domain for all, with gangs of their own inside, has no equivalent: a topologyKey is of one gang"
         draft.refuse(next(draft.found(TOPOLOGY_REQUIRED, Level.JOBSET)).path, detail)
     elif draft.composite:
-        draft.note(path, "gangs inside of a gang: option composite needs Kubernetes 1.37, and its feature gate")
+        draft.note(path, "gangs inside of a gang: composite needs Kubernetes 1.37 and feature gate CompositePodGroup")
     if not together:
         draft.note(path, "one replicated job is enough to start: each becomes a gang of its own")
 

@@ -170,7 +170,9 @@ def add_named_group(
         draft.refuse(path, f'PodGroup "{name}" is also that of {others}: a gang of gangctl is within one JobSet')
         return None
     found = [each for each in pod_groups if (each.namespace, each.name) == (draft.jobset.namespace, name)]
-    if not found and (available := next(draft.found_on(members[0], MIN_AVAILABLE), None)):
+    labels = [label for key in MIN_AVAILABLE if (label := draft.on(members[0], key, Level.POD)) is not None]
+    if not found and labels:
+        available = labels[0]
         if (minimum := draft.number(available)) is not None and _check_schedulers(draft, members):
             group = Group(members, path)
             needed = least(draft, draft.position, available.path, minimum, group.pods)
