@@ -22,7 +22,15 @@ from gangctl.fit.report import FitReport
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import NAMESPACE_NAME
 from gangctl.kueue.consistency import KueueFacts
-from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
+from gangctl.kueue.objects import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    PodPriorityClass,
+    QueuedWorkload,
+    ResourceFlavor,
+)
 from gangctl.kueue.queues import pods_ready_seconds
 from gangctl.policy.variables import unknown_fit
 
@@ -128,7 +136,10 @@ class QueueView(Queues):
         classes = self._sources.runtime_classes
         snapshot.limits_known = self._sources.limit_ranges.known
         snapshot.take_runtime_classes(classes.store.values() if classes.known else None)
-        return super().completed(snapshot)
+        super().completed(snapshot)
+        # Those of Kubernetes are not followed.
+        snapshot.unread |= {PodPriorityClass}
+        return snapshot
 
     def _notify(self, affected: Affected) -> None:
         for listener in self._listeners:

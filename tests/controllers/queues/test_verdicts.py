@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -188,11 +189,19 @@ async def test_an_unknown_verdict_is_requeued(context: Context) -> None:
     assert context.counts() == {("q", "cq", "unknown"): 1}
 
 
-async def test_a_jobset_that_may_fit_waits_like_any_other(context: Context) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]},
+        # The controller does not follow the PriorityClasses of Kubernetes.
+        {"priorityClassName": "high"},
+    ],
+    ids=["claims", "priority"],
+)
+async def test_a_jobset_that_may_fit_waits_like_any_other(fields: dict[str, Any], context: Context) -> None:
     """What no quota decides, such as the devices of its claims, is not asked again every minute."""
     raw = context.ground.jobset("claims", 2)
-    spec = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]
+    raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"].update(fields)
     assert context.ground.view.ever(raw, "t", new=False)["reason"] == "MayFit"
     assert (await context.evaluate("claims")).after_seconds is None
     assert context.counts() == {("q", "cq", "waiting"): 1}
