@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, volume_claims
-from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY
+from gangctl.api.meta import (
+    DEFAULT_SCHEDULER,
+    EXCLUSIVE_TOPOLOGY,
+    JOBSET_NAME,
+    JOBSET_PRIORITY,
+    REPLICATED_JOB_NAME,
+    RESTART_ATTEMPT,
+)
 from gangctl.api.objects import object_at, objects_at, within
 from gangctl.errors import one_line
 from gangctl.fit.requests import PodSet
@@ -15,19 +22,8 @@ from gangctl.fit.scheduling import OF_JOBS, Neighbours
 ADMISSION: Final = "what admission plugins and webhooks change in its pods (kubectl get pod -o yaml shows it)"
 ATTACHED: Final = "how many volumes the nodes can attach (kubectl get csinodes)"
 _EXCLUSIVE_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
-_OF_PODS: Final = frozenset(
-    {
-        "batch.kubernetes.io/controller-uid",
-        "batch.kubernetes.io/job-completion-index",
-        "batch.kubernetes.io/job-name",
-        "controller-uid",
-        "job-name",
-        "jobset.sigs.k8s.io/job-global-index",
-        "jobset.sigs.k8s.io/job-group-index",
-        "jobset.sigs.k8s.io/jobset-uid",
-    }
-)
-"""Labels that controllers add, with values that are not known here."""
+_OF_CONTROLLERS: Final = ("batch.kubernetes.io/", "jobset.sigs.k8s.io/", "controller-uid", "job-name")
+_KNOWN: Final = OF_JOBS | {JOBSET_NAME, REPLICATED_JOB_NAME, JOBSET_PRIORITY, RESTART_ATTEMPT}
 
 
 def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator[str]:
@@ -47,7 +43,6 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
     terms = objects_at(within(affinity, "nodeAffinity", _REQUIRED), "nodeSelectorTerms")
     if any(term.get("matchFields") for term in terms):
         yield f"{path}.affinity.nodeAffinity: matchFields"
-    yield from _of_labels(path, spec)
     for place, found in (
         ("metadata.annotations", jobset.annotations),
         (f"spec.replicatedJobs[{podset.index}].template.metadata.annotations", _annotations(jobset, podset)),
@@ -76,8 +71,9 @@ def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:
     return jobset.replicated_jobs[podset.index].annotations if podset.index < len(jobset.replicated_jobs) else {}
 
 
-def _of_labels(path: str, spec: Mapping[str, Any]) -> Iterator[str]:
-    """Rules about labels whose values are not known before there are pods."""
+def of_labels(podset: PodSet) -> Iterator[str]:
+    """Rules about labels that controllers give to pods, with values that are not known here."""
+    path, spec = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec", podset.pod_spec
     rules = [
         (f"affinity.{part}", raw)
         for part in ("podAffinity", "podAntiAffinity")
@@ -89,7 +85,8 @@ def _of_labels(path: str, spec: Mapping[str, Any]) -> Iterator[str]:
         expressions = objects_at(selector, "matchExpressions")
         written = {*object_at(selector, "matchLabels"), *(str(each.get("key")) for each in expressions)}
         listed = {*_texts(raw.get("matchLabelKeys")), *_texts(raw.get("mismatchLabelKeys"))}
-        unknown = sorted(((written | listed) & _OF_PODS) | (written & OF_JOBS))
+        keys = {key for key in written | listed if key.startswith(_OF_CONTROLLERS)}
+        unknown = sorted((keys - _KNOWN) | (written & OF_JOBS))
         if unknown:
             yield f"{path}.{place}: pods with the label {unknown[0]}"
 

@@ -64,11 +64,13 @@ def node_fit(
     counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
     requests = [each.requests for each in counted]
     unknown = list(dict.fromkeys(why for each in counted for why in each.unknown))
+    of_labels = [why for podset in podsets if podset.pods for why in limits.of_labels(podset)]
+    unknown += of_labels
     shapes = list(nodes)
     floor = Floor(podsets, requests, shapes, neighbours, jobset=jobset.name)
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
     deciding = [why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)]
-    case = _Case(floor, requests, gangs, unknown, deciding, request.fixed_nodes)
+    case = _Case(floor, requests, gangs, list(unknown), deciding, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
     general = [limits.ATTACHED] if any(any(volume_claims(podset.pod_spec)) for podset in podsets) else []
@@ -83,7 +85,7 @@ def node_fit(
         "limits": _limits(floor, requests),
         "domains": _domains(floor, gangs, case.now.placed if case.now is not None else ()),
         "unknown": list(dict.fromkeys(case.unknown)),
-        "notLookedAt": list(dict.fromkeys([*deciding, *general])),
+        "notLookedAt": list(dict.fromkeys([*deciding, *of_labels, *general])),
     }
 
 

@@ -13,7 +13,7 @@ from operator import sub
 from typing import Any, Final
 
 from gangctl.api.jobset import volume_claims
-from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, JOBSET_PRIORITY, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.fit.exploring import Answer, Attraction, Domains, Evenness, Repulsion, Rules, explore
 from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes, untolerated
@@ -130,6 +130,9 @@ class Floor:
         labels = {key: text for key, text in written.items() if isinstance(text, str)}
         labels |= {JOBSET_NAME: self._jobset, REPLICATED_JOB_NAME: podset.name, JOB_INDEX: str(job)}
         spec, namespace = podset.pod_spec, self.neighbours.namespace
+        labels |= {RESTART_ATTEMPT: labels.get(RESTART_ATTEMPT, "0")}
+        if not spec.get("priorityClassName"):
+            labels.setdefault(JOBSET_PRIORITY, "0")
         # A hash of it: no selector names the value.
         labels[JOB_KEY] = f"{namespace}/{self._jobset}-{podset.name}-{job}"
         return _Member(

@@ -132,6 +132,9 @@ def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], **requests
         pytest.param("never", 9, {"resourceClaims": [{"name": "c"}]}, TWO, id="too much, with devices"),
         pytest.param("unknown", 1, {"schedulerName": "mine"}, TWO, id="another scheduler"),
         pytest.param("unknown", 1, {"schedulingGates": [{"name": "g"}]}, TWO, id="gates"),
+        pytest.param(
+            "unknown", 9, apart(term("w", matchLabelKeys=["job-name"])), TWO, id="a label of the Job controller"
+        ),
         pytest.param("unknown", 1, {"nodeName": "a"}, TWO, id="a node's name"),
         pytest.param("not-now", 1, {}, [node("a", unschedulable=True, taints=[CORDON])], id="cordoned"),
         pytest.param(

@@ -35,11 +35,11 @@ def check(found: Sequence[Outcome]) -> None:
     assert unknown <= UNKNOWN * len(found)
 
 
-async def test_kube_scheduler_does_what_a_fit_says() -> None:
+async def test_fits_of_random_clusters_are_right() -> None:
     check(await played(FIRST))
 
 
 @pytest.mark.full("a search")
 @pytest.mark.timeout(3600)
-async def test_kube_scheduler_does_what_a_fit_says_in_many_worlds() -> None:
+async def test_fits_of_many_random_clusters_are_right() -> None:
     check(await played(FULL))

@@ -369,7 +369,8 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
         for gang in together:
             waiting.update(gang.pods)
         sets = [replace(podset, pods=waiting[podset.index]) for podset in podsets]
-        if any(any(limits.deciding(found.jobset, podset, neighbours)) for podset in sets if podset.pods):
+        present = [podset for podset in sets if podset.pods]
+        if any(any((*limits.deciding(found.jobset, one, neighbours), *limits.of_labels(one))) for one in present):
             return None
         floor = Floor(sets, requests, stock.nodes, neighbours, jobset=key[1], hopeful=False)
         return room_now(floor, together).answer.certain
