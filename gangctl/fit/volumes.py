@@ -9,12 +9,7 @@ from typing import Any, Final
 
 from gangctl.api.objects import Object, object_at, objects_at, within
 
-_ZONES: Final = (
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-)
+_ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 def as_pod_spec(volume: Object) -> dict[str, Any]:
