@@ -207,9 +207,10 @@ def takes(node: NodeShape, podset: PodSet, tolerated: Collection[str] = ()) -> b
     spec = podset.pod_spec
     if spec.get("nodeName"):
         return True
-    taints = [taint for taint in node.taints if not _added(taint, tolerated)]
-    return untolerated(taints, objects_at(spec, "tolerations")) is None and affinity_allows(spec, node.labels)
+    return untolerated(node.taints, tolerations_of(spec, tolerated)) is None and affinity_allows(spec, node.labels)
 
 
-def _added(taint: Mapping[str, Any], tolerated: Collection[str]) -> bool:
-    return taint.get("effect") == "NoSchedule" and taint.get("key") in tolerated
+def tolerations_of(spec: Mapping[str, Any], added: Collection[str]) -> list[Mapping[str, Any]]:
+    """The tolerations of a pod, with those of NoSchedule taints that admission adds, by their keys."""
+    more = ({"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in added)
+    return [*objects_at(spec, "tolerations"), *more]

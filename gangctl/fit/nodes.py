@@ -156,14 +156,13 @@ class _Case:
         return self._at_present(self.now)
 
     def _at_present(self, now: Outcome) -> tuple[report.Verdict, str, str]:
-        without_hope, wary = self.floor, now
-        if now.answer.possible is not False and self.floor.assumes:
-            without_hope = self.floor.wary(self.requests)
-            wary = room_now(without_hope, self.gangs)
-        if wary.answer.certain and not self.deciding and not self.unknown:
+        without_hope = self.floor.wary(self.requests) if self.floor.assumes else self.floor
+        wary = room_now(without_hope, self.gangs) if self.floor.assumes else now
+        certain = now.answer.certain and wary.answer.certain
+        if certain and not self.deciding and not self.unknown:
             self.now = wary
             return "fits", "Fits", f"the nodes have room for all of its pods now{_where(self.floor, wary.placed)}"
-        if now.answer.possible is False and not self.unknown:
+        if now.answer.possible is False and wary.answer.possible is False and not self.unknown:
             anywhere = room_now(self.floor, [replace(gang, topology="") for gang in self.gangs]).answer.possible
             if anywhere and any(gang.topology for gang in self.gangs):
                 keys = report.quoted(gang.topology for gang in self.gangs if gang.topology)
@@ -172,14 +171,14 @@ class _Case:
             why = "the nodes hold it with nothing else on them, but have no room for all of it now"
             return "not-now", "WaitsForNodes", why
         self.unknown += self.deciding
-        if now.answer.certain and not wary.answer.certain:
+        if now.answer != wary.answer:
             self.unknown += _assumed(self.floor, without_hope)
-        elif not now.answer.certain and now.answer.possible:
+        elif not certain and now.answer.possible:
             self.unknown.append(
                 f"{report.joined(self._ruling())}: in which order kube-scheduler takes its pods, and which "
                 "node with room it chooses: after some choices a pod finds no node, and the scheduler does not go back"
             )
-        elif not now.answer.certain:
+        elif not certain:
             self.unknown.append("whether its pods can be spread so that all have room")
         return self._unknown(_NOTHING_SHOWS)
 

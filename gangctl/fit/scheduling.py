@@ -1,7 +1,8 @@
 """The pods of one JobSet on the nodes of a cluster, by the filters of kube-scheduler's default profile.
 
-A fact that is not certain is taken twice: a ``hopeful`` floor assumes what admits more pods, the other one what admits
-fewer. What the first cannot hold never fits, and what the second holds in any order fits.
+A fact that is not certain is taken both ways: a ``hopeful`` floor assumes what admits more pods, the other one what
+admits fewer. What both hold in any order fits; one alone tells nothing, because a node more is also one more on which a
+pod can be in the way.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any, Final
 
 from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, JOBSET_PRIORITY, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import Object, object_at, objects_at
+from gangctl.api.objects import Object, object_at
 from gangctl.fit.exploring import Answer, Attraction, Domains, Evenness, Repulsion, Rules, explore
-from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes, untolerated
+from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes, tolerations_of, untolerated
 from gangctl.fit.packing import Class, Excess, Kind, Packing, Vector, excess, most, place
 from gangctl.fit.placedpods import (
     NamespaceLabels,
@@ -392,7 +393,7 @@ class Floor:
     def _evenness(self, index: int, members: Sequence[_Member], spread: Spread) -> Evenness:
         member, namespace = members[index], self.neighbours.namespace
         spec, keys = member.podset.pod_spec, {each.key for each in member.spreads}
-        tolerations = objects_at(spec, "tolerations")
+        tolerations = tolerations_of(spec, self._tolerated[member.podset.index])
         domains = {
             number: node.labels[spread.key]
             for number, node in enumerate(self.nodes)
