@@ -53,14 +53,14 @@ CHANGES: Final[list[tuple[Any, str]]] = [
 
 
 @pytest.mark.parametrize(("change", "words"), CHANGES)
-def test_what_decides_about_nodes_and_is_not_in_the_template_is_told(change: Any, words: str) -> None:
+def test_a_change_that_decides_about_nodes_is_listed(change: Any, words: str) -> None:
     raw = written()
     pod = made(raw, **change(raw))
     lines = changes(raw, {"w": pod})
     assert [line.rpartition(": ")[2] for line in lines] == ([words] if words else [])
 
 
-def test_who_updated_a_pod_is_told_and_parts_of_kubernetes_are_not() -> None:
+def test_a_change_names_who_updated_the_pod() -> None:
     raw = written()
     pod = made(raw, nodeSelector={"pool": "a"})
     assert "when they were created (admission, JobSet, Kueue)" in changes(raw, {"w": pod})[0]

@@ -123,7 +123,7 @@ async def no_such_nodes(place: Place) -> None:
 
 @SITUATIONS(
     Reason.VOLUME_NOT_BOUND,
-    "PersistentVolumeClaim of which nobody makes a volume",
+    "PersistentVolumeClaim without a volume",
     Command.CLAIMS,
     when=RUNS,
     shows="Pending",

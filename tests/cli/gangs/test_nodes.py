@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gangctl.api.meta import JOBSET_NAME
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, WAITS, Object, ask_about
 from tests.cli.gangs.place import Place, place
@@ -95,7 +96,7 @@ def tolerate(spec: Object) -> None:
     spec.setdefault("tolerations", []).append({"key": GPU, "operator": "Exists", "effect": "NoSchedule"})
 
 
-def test_pods_are_judged_and_not_their_templates(tmp_path: Path) -> None:
+def test_pods_count_and_not_their_templates(tmp_path: Path) -> None:
     """No template tolerates the taint: ExtendedResourceToleration lets the pods do so."""
     cause = first_cause(ask_about(tmp_path, admitted(lambda _, spec: tolerate(spec)), "why", WAITS, "-o", "json"))
     assert "never" not in cause["message"]
@@ -107,6 +108,43 @@ def test_of_pods_that_differ_only_the_scheduler_knows(tmp_path: Path) -> None:
     some = admitted(lambda index, spec: tolerate(spec) if index else None)
     cause = first_cause(ask_about(tmp_path, some, "why", WAITS, "-o", "json"))
     assert "never" not in cause["message"]
+
+
+def changed_by_admission(spec: Object) -> list[Object]:
+    """The dump without other pods, with pods that differ from their template, and were rejected."""
+    found = [each for each in dump.objects() if each["kind"] != "Pod" or each in dump.pods_of([each], WAITS)]
+    for pod in dump.pods_of(found, WAITS):
+        pod["spec"] |= spec
+        pod["status"]["conditions"][0]["message"] = "0/4 nodes are available: 4 node(s) didn't match."
+    return found
+
+
+def test_pods_that_keep_each_other_from_nodes_are_not_advised_to_wait(tmp_path: Path) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {JOBSET_NAME: WAITS}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for spec, why in (
+        (
+            {"affinity": apart},
+            "one a node (podAntiAffinity)",
+        ),
+        ({"nodeSelector": {"no": "node"}}, 'keep pods of "workers" from all of 4 nodes'),
+    ):
+        cause = first_cause(ask_about(tmp_path, changed_by_admission(spec), "why", WAITS, "-o", "json"))
+        assert why in cause["message"]
+        assert "wait" not in cause["remedy"]
+
+
+def test_pods_with_the_toleration_of_admission_are_not_kept_out_by_the_taint(tmp_path: Path) -> None:
+    toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+    reasons = []
+    for tolerations in ([], [toleration]):
+        found = changed_by_admission({"tolerations": tolerations})
+        for each in found:
+            if each["kind"] == "Node":
+                each["spec"]["taints"] = [{"key": GPU, "value": "present", "effect": "NoSchedule"}]
+        answer = ask_about(tmp_path, found, "why", WAITS, "-o", "json")
+        reasons.append("taints" in answer.json["status"]["causes"][0]["message"])
+    assert reasons == [True, False]
 
 
 def test_a_stage_that_has_finished_needs_no_nodes(tmp_path: Path) -> None:
