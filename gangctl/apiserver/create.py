@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.api.objects import keep, object_at
+from gangctl.api.objects import keep, object_at, objects_at
 from gangctl.apiserver import jobs, jobsets, structural
 from gangctl.apiserver.childjobs import ChildJobs, replicas_of
 from gangctl.apiserver.fields import DecodeError, Decoder, fields_of
@@ -53,18 +53,18 @@ class Created:
     @property
     def errors(self) -> tuple[FieldError, ...]:
         """Why it is not stored, or why it never runs."""
-        return tuple(map(_field_error, self.refused)) or tuple(map(job_error, self.jobs))
+        return tuple(map(_field_error, self.refused)) or tuple(map(_job_error, self.jobs))
 
 
 def _field_error(cause: Cause) -> FieldError:
     kind = ErrorKind(cause.reason) if cause.reason in set(ErrorKind) else ErrorKind.INVALID
-    path = "spec" if cause.field == _NO_FIELD else cause.field
+    path = cause.place or ("spec" if cause.field == _NO_FIELD else cause.field)
     if cause.message.endswith(_NULL):  # what Go writes of a list that is missing
         return FieldError(path, ErrorKind.REQUIRED, "Required value")
     return FieldError(path, kind, _PREFIXES.sub("", cause.message))
 
 
-def job_error(cause: Cause) -> FieldError:
+def _job_error(cause: Cause) -> FieldError:
     """An error of a Job, which says what follows from it, and for the most frequent one what to do."""
     error = _field_error(cause)
     cure = ": set it, or completionMode: NonIndexed" if error.path.endswith(".spec.completions") else ""
@@ -103,12 +103,22 @@ def _decode(jobset: Object, namespace: str) -> list[str]:
     return unknown
 
 
+def errors_of_jobs(raw: Mapping[str, Any]) -> tuple[FieldError, ...]:
+    """Why the Jobs of a JobSet that an API server has accepted can never be; none for one that it would not accept."""
+    spec = object_at(raw, "spec")
+    jobset = {**raw, "spec": {**spec, "replicatedJobs": objects_at(spec, "replicatedJobs")[:_MOST_CHECKED]}}
+    if structural.validate(jobset, jobsets.jobset_schema()):
+        return ()
+    return tuple(map(_job_error, refused_jobs(jobset)))
+
+
 def refused_jobs(jobset: Object) -> Iterator[Cause]:
     """Why the API server refuses the Jobs of a stored JobSet, at the fields of the JobSet."""
-    metadata = {"uid": _UID, "namespace": "default", **jobset["metadata"]}
-    stored = {**jobset, "metadata": metadata}
+    metadata = jobset["metadata"]
+    named = {"uid": _UID, "namespace": "default", "name": f"{metadata.get('generateName', '')}{_ANY_NAME}"}
+    stored = {**jobset, "metadata": {**named, **metadata}}
     children = ChildJobs(stored, JOBSET_API_VERSION)
-    for index, replicated in enumerate((jobset["spec"].get("replicatedJobs") or ())[:_MOST_CHECKED]):
+    for index, replicated in enumerate(jobset["spec"].get("replicatedJobs", ())[:_MOST_CHECKED]):
         replicas = replicas_of(replicated)
         if replicas < 1:
             continue

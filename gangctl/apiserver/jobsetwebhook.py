@@ -89,9 +89,12 @@ def validate_create(jobset: Object, gates: Mapping[str, bool]) -> Causes:
     jobs: list[Object] = spec.get("replicatedJobs") or []
     failure: Object = spec.get("failurePolicy") or {}
     if failure.get("restartStrategy") == "InPlaceRestart" and not gates.get("InPlaceRestart"):
-        wrong.internal("InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled")
+        wrong.internal(
+            "spec.failurePolicy.restartStrategy",
+            "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
+        )
     if jobs and jobs[0].get("dependsOn") is not None:
-        wrong.internal("DependsOn can't be set for the first ReplicatedJob")
+        wrong.internal("spec.replicatedJobs[0].dependsOn", "DependsOn can't be set for the first ReplicatedJob")
     if subdomain := (spec.get("network") or {}).get("subdomain"):
         wrong.invalid_each("spec.network.subdomain", subdomain, dns_subdomain(subdomain))
         details = _shortened(dns_1035_label(subdomain), ".spec.network.subdomain is too long, must be less than")
@@ -102,12 +105,14 @@ def validate_create(jobset: Object, gates: Mapping[str, bool]) -> Causes:
     for index, replicated in enumerate(jobs):
         earlier.add(replicated["name"])
         _replicated_job(jobset, replicated, f"spec.replicatedJobs[{index}]", earlier, wrong)
-    for message in (
-        *_unknown_targets(spec.get("successPolicy") or {}, earlier, ""),
-        *_failure_policy(failure, jobs, earlier, gates),
-        *(_coordinator(jobset, spec["coordinator"], jobs) if spec.get("coordinator") else ()),
-    ):
-        wrong.internal(message)
+    found = {
+        "spec.successPolicy.targetReplicatedJobs": _unknown_targets(spec.get("successPolicy") or {}, earlier, ""),
+        "spec.failurePolicy.rules": _failure_policy(failure, jobs, earlier, gates),
+        "spec.coordinator": _coordinator(jobset, spec["coordinator"], jobs) if spec.get("coordinator") else (),
+    }
+    for place, messages in found.items():
+        for message in messages:
+            wrong.internal(place, message)
     _claims(jobset, jobs, wrong)
     return wrong
 
@@ -122,7 +127,7 @@ def _replicated_job(jobset: Object, replicated: Object, path: str, earlier: set[
     name, replicas, job = replicated["name"], replicas_of(replicated), replicated["template"]["spec"]
     if job.get("parallelism", 1) * replicas > INT32_MAX:
         product = f"the product of replicas and parallelism must not exceed {INT32_MAX}"
-        wrong.internal(f"{product} for replicatedJob '{name}'")
+        wrong.internal(f"{path}.replicas", f"{product} for replicatedJob '{name}'")
     group = replicated.get("groupName", "default")
     details = dns_1035_label(group)
     wrong.invalid_each(
@@ -137,9 +142,10 @@ def _replicated_job(jobset: Object, replicated: Object, path: str, earlier: set[
     for what, text in generated.items():
         too_long = f"JobSet name is too long, {what} names generated for this JobSet will exceed"
         wrong.invalid_each(f"{path}.name", longest, _shortened(dns_1035_label(text), too_long))
-    for dependency in replicated.get("dependsOn") or ():
+    for index, dependency in enumerate(replicated.get("dependsOn") or ()):
         if dependency["name"] not in earlier:
-            wrong.internal(f"replicatedJob: {name} cannot depend on replicatedJob: {dependency['name']}")
+            place = f"{path}.dependsOn[{index}].name"
+            wrong.internal(place, f"replicatedJob: {name} cannot depend on replicatedJob: {dependency['name']}")
 
 
 def _failure_policy(policy: Object, jobs: list[Object], names: set[str], gates: Mapping[str, bool]) -> Iterator[str]:

@@ -5,6 +5,7 @@ Order and messages are those of ``ValidateObjectMeta``.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +26,8 @@ class Cause:
     reason: str
     field: str
     message: str
+    place: str = dataclasses.field(default="", compare=False)
+    """The field that it is about, where the server names none."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}" if self.field else self.message
@@ -81,9 +84,9 @@ class Causes(list[Cause]):
         """A text has more than ``limit`` bytes."""
         self.append(Cause("FieldValueTooLong", path, f"Too long: may not be more than {limit} bytes"))
 
-    def internal(self, detail: str) -> None:
-        """An error that names no field, of which a webhook makes an internal error."""
-        self.append(Cause("InternalError", "<nil>", f"Internal error: {detail}"))
+    def internal(self, place: str, detail: str) -> None:
+        """An error that names no field, of which a webhook makes an internal error; ``place`` is what it is about."""
+        self.append(Cause("InternalError", "<nil>", f"Internal error: {detail}", place))
 
     def too_many(self, path: str, count: int, limit: int) -> None:
         """A list has more than ``limit`` items."""

@@ -130,12 +130,12 @@ def _container(  # noqa: PLR0917 -- what a container is checked against
     _ports(container.get("ports") or (), f"{path}.ports", causes)
     for index, variable in enumerate(container.get("env") or ()):
         _variable(variable, f"{path}.env[{index}]", causes)
-    for index, source in enumerate(container.get("envFrom") or ()):
+    for source in container.get("envFrom") or ():
         given = [field for field in ("configMapRef", "secretRef") if field in source]
         if len(given) != 1:
             detail = "may not have more than one field specified at a time"
             detail = detail if given else "must specify one of: `configMapRef` or `secretRef`"
-            causes.invalid(f"{path}.envFrom[{index}]", "", detail)
+            causes.invalid(f"{path}.envFrom", "", detail)
     _mounts(container.get("volumeMounts") or (), volumes, f"{path}.volumeMounts", causes)
     _resources(container["resources"], claims, f"{path}.resources", causes)
 

@@ -22,7 +22,7 @@ from gangctl.apiserver.jobsets import unknown_field
 from gangctl.cli.inputs import count_kinds, kind_in_words, note_skipped, placed, read_documents, where
 from gangctl.cli.messages import errors_in, full_name, note, plural
 from gangctl.cli.options import ClusterFlags
-from gangctl.errors import ErrorKind, FieldError, InputError
+from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang import signals
 from gangctl.gang.config import is_configured
 from gangctl.gang.convert import check_words
@@ -52,6 +52,9 @@ def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldErr
         yield FieldError("metadata.name", ErrorKind.REQUIRED, "a JobSet needs a name or a generateName")
     if not jobset.replicated_jobs:
         yield FieldError("spec.replicatedJobs", ErrorKind.REQUIRED, "a JobSet needs at least one replicated job")
+    for rj in jobset.replicated_jobs:
+        if not rj.name:  # an API server takes an empty name, and a gang has none
+            yield FieldError(f"{rj.path}.name", ErrorKind.REQUIRED, "a replicated job needs a name")
     jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
     if jobs > MAX_JOBS:
         yield FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, f"{jobs} Jobs, at most {MAX_JOBS} can be shown")
@@ -183,14 +186,19 @@ def _with_namespace(raw: Mapping[str, Any], namespace: str | None) -> Iterator[F
         yield FieldError("metadata.namespace", ErrorKind.INVALID, f'is "{own}" but --namespace is "{namespace}"')
 
 
+_SHOWN: Final = 256
+_UNREMARKED: Final = frozenset({"creationTimestamp", "gangConfig", "scheduling", "workloadRef"})
+"""Unknown fields without a note: Go writes the first into every template, and gangctl reads the others."""
+
+
 def read_manifest(document: Document, namespace: str | None) -> Manifest:
     """Read and check one JobSet."""
     checked = check_jobset(document.value)
     jobset, raw = checked.jobset, checked.raw
+    wrong = tuple(error.path for error in checked.errors)
     for path in checked.unknown:
-        if path.endswith(".creationTimestamp"):  # Go writes it into every template
-            continue
-        note(f"{where(document, path)}: {path}: {unknown_field(path)}")
+        if path.rpartition(".")[2] not in _UNREMARKED and not path.startswith(wrong):
+            note(f"{where(document, path)}: {one_line(path, _SHOWN)}: {unknown_field(path)}")
     if not checked.readable:
         return Manifest(document, raw, jobset, checked.errors, readable=False)
     errors = (*_with_namespace(raw, namespace), *checked.errors)

@@ -53,6 +53,9 @@ def plan(
     JOBS has the Jobs of each ReplicatedJob: "workers 2x8" are two Jobs of eight pods each,
     "slice[1] 1x4" is the Job of index 1. Nothing is created.
 
+    A JobSet is checked as an API server with JobSet does it: unknown fields are noted, and one that
+    is refused, or whose Jobs are, is an error.
+
     Names of gangs have the first digits of the JobSet's UID. Without a UID in the file these are
     the placeholder 00000000-0000.
     """

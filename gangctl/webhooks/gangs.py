@@ -14,6 +14,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Object, controller_owner
 from gangctl.api.scheduling import ApiState, Generation, Observed, Reference
 from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.apiserver.create import errors_of_jobs
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.admission import (
     check_stamped,
@@ -132,6 +133,10 @@ class GangAdmission:
         if self._defers_to(jobset, request.namespace):
             return AdmissionResponse.allow()
         refused, warnings = self._queued(request.object or {}, jobset, resolution, request.namespace)
+        if resolution.config.asks_for_gangs:
+            # Not refused: a webhook for Jobs may repair them.
+            never = errors_of_jobs(request.object or {})[:_MOST_CAUSES]
+            warnings = (*warnings, *(f"JobCreationRefused: {error}" for error in never))
         if generation is None and self._fail_open:
             return _answer(jobset, refused, warnings)
         stamping = check_stamped(jobset, resolution)

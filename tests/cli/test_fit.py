@@ -93,7 +93,9 @@ class TestVerdicts:
         assert fit(tmp_path, queued(), cluster("8", place, namespaceSelector=selector), "--now").code == 0
 
     def test_limit_ranges_and_runtime_classes_are_counted(self, tmp_path: Path) -> None:
-        raw = jobset("train", rj("w", 1, 4, 4, pod={"runtimeClassName": "heavy", "containers": [{"name": "m"}]}))
+        raw = jobset(
+            "train", rj("w", 1, 4, 4, pod={"runtimeClassName": "heavy", "containers": [{"name": "m", "image": "i"}]})
+        )
         raw["metadata"]["labels"] = {QUEUE: "q"}
         limits = {"type": "Container", "defaultRequest": {"cpu": "2"}}
         more = (
@@ -197,7 +199,7 @@ class TestTable:
                 2,
                 4,
                 4,
-                pod={"containers": [{"name": "m", "resources": {"limits": {GPU: 4, "memory": "6Gi"}}}]},
+                pod={"containers": [{"name": "m", "image": "i", "resources": {"limits": {GPU: 4, "memory": "6Gi"}}}]},
             ),
             mode="Gang",
         )

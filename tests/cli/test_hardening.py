@@ -16,7 +16,7 @@ from tests.rows import each
 
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.provider.com/rack"}
 MODE = "gangctl.dev/gang-mode"
-RJ = "\n  replicatedJobs:\n  - name: a\n    template: {spec: {template: {spec: {containers: []}}}}\n"
+RJ = "\n  replicatedJobs:\n  - name: a\n    template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}\n"
 LAUGHS = "".join(f"{c}: &{c} [{', '.join([f'*{p}'] * 9)}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True))
 POD = """
   replicatedJobs:
@@ -27,6 +27,7 @@ POD = """
           spec:
             containers:
             - name: c
+              image: i
               resources:
                 requests:
                   memory: 1gb
@@ -67,7 +68,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "7:5",
         "spec.gangConfig.scheduleAtOnce: is not known",
     ),
-    "quantity": (manifest(POD), "16:19", 'containers[0].resources.requests.memory: "1gb" is not a quantity'),
+    "quantity": (manifest(POD), "17:19", 'containers[0].resources.requests.memory: "1gb" is not a quantity'),
 }
 
 
@@ -122,8 +123,8 @@ OBJECTS: dict[str, tuple[dict[str, Any], str]] = {
         "metadata.annotations[gangctl.dev/gang-options].sequenced: ",
     ),
     "too-many-pods": (
-        jobset("js", rj("a", 2, 2**31 - 1, 2**31 - 1, mode="Gang")),
-        "spec.replicatedJobs[0]: 4294967294 pods",
+        jobset("js", *(rj(name, 1, 2**30, 2**30, non_indexed=True) for name in "ab"), mode="Gang"),
+        "spec.replicatedJobs: 2147483648 pods",
     ),
     "too-many-jobs": (jobset("js", rj("a", 2**31 - 1)), "spec.replicatedJobs: 2147483647 Jobs"),
 }

@@ -194,13 +194,13 @@ class TestChecksOfManifests:
         assert "spec.replicatedJobs: a JobSet needs" in self.errors(tmp_path, {**gang(), "spec": {}})
 
     def test_a_duplicate_name_is_refused(self, tmp_path: Path) -> None:
-        assert "spec.replicatedJobs[1].name: " in self.errors(tmp_path, jobset("js", rj("a"), rj("a")))
+        assert "spec.replicatedJobs[1]: Duplicate value" in self.errors(tmp_path, jobset("js", rj("a"), rj("a")))
 
     @each(
         ("name", "entry"),
         [
             ("js", rj("A")),
-            ("js", {"template": {}}),
+            ("js", {"template": rj("a")["template"]}),
             ("1s", rj("a")),
             ("j" * 60, rj("abc")),
             ("j" * 50, rj("abc", 1, 100, 10_000)),
@@ -209,21 +209,19 @@ class TestChecksOfManifests:
     )
     def test_names_of_jobs_and_pods(self, tmp_path: Path, name: str, entry: dict[str, object]) -> None:
         errors = self.errors(tmp_path, jobset(name, entry))
-        assert ("metadata.name: " if name == "1s" else "spec.replicatedJobs[0].name: ") in errors
+        assert "spec.replicatedJobs[0].name: " in errors
 
-    @each("name", ["1s", "Bad_Name", "a" * 300])
+    @each("name", ["Bad_Name", "a" * 300])
     def test_an_invalid_jobset_name_is_refused(self, tmp_path: Path, name: str) -> None:
         errors = self.errors(tmp_path, jobset(name, rj("a"), rj("b")))
-        assert f'metadata.name: "{name[:70]}' in errors
-        assert f"({len(name)} characters) is no DNS label" in errors
+        assert f'metadata.name: Invalid value: "{name[:70]}' in errors
         assert "replicatedJobs" not in errors
-        assert len(errors) < 400
+        assert len(errors) < 1200
 
     def test_a_dependency_on_a_later_job_is_refused(self, tmp_path: Path) -> None:
-        raw = jobset("js", rj("a", depends_on="b"), rj("b", depends_on="b"))
+        raw = jobset("js", rj("a", depends_on="b"), rj("b"))
         err = self.errors(tmp_path, raw)
-        assert 'spec.replicatedJobs[0].dependsOn[0].name: there is no earlier replicated job "b"' in err
-        assert "spec.replicatedJobs[1].dependsOn[0].name" in err
+        assert "spec.replicatedJobs[0].dependsOn[0].name: replicatedJob: a cannot depend on replicatedJob: b" in err
 
     def test_too_many_jobs_are_refused(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a", 2_000_000_000, mode="ReplicatedGang"))

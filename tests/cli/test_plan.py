@@ -139,8 +139,8 @@ class TestTable:
         assert "  all pods of a gang on one rack, preempted pod by pod, priority high" in self.lines(tmp_path, raw)
 
     def test_storage_and_huge_pages_are_bytes(self, tmp_path: Path) -> None:
-        amounts = {"ephemeral-storage": "10Gi", "hugepages-2Mi": "4Mi", "example.com/fpga": 2}
-        pod = {"containers": [{"name": "c", "image": "c", "resources": {"requests": amounts}}]}
+        amounts = {"cpu": 0, "ephemeral-storage": "10Gi", "hugepages-2Mi": "4Mi", "example.com/fpga": 2}
+        pod = {"containers": [{"name": "c", "image": "c", "resources": {"limits": amounts}}]}
         header, row = self.lines(tmp_path, jobset("js", rj("a", pod=pod, mode="Gang")))[:2]
         assert header.split() == [
             "JOBSET",
@@ -163,4 +163,7 @@ class TestTable:
     def test_control_characters_are_escaped(self, tmp_path: Path) -> None:
         raw = gang()
         raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q\x1b[31m"}
-        assert "  LocalQueue q\\x1b[31m" in self.lines(tmp_path, raw)
+        answer = gangctl("plan", "-f", write(tmp_path / "a.yaml", raw))
+        assert answer.code == 2
+        assert "metadata.labels: Invalid value" in answer.err
+        assert "\x1b" not in answer.err

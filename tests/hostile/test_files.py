@@ -113,7 +113,9 @@ READ: dict[str, str] = {
     "long": f"x-{'k' * 900}: {'v' * 1_000_000}\n",
     "empty-documents": "---\n---\n---\n",
 }
-JOBS = "spec: {replicatedJobs: [{name: w, template: {spec: {template: {spec: {containers: []}}}}}]}\n"
+JOBS = (
+    "spec: {replicatedJobs: [{name: w, template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}}]}\n"
+)
 
 
 @each("command", COMMANDS)

@@ -35,7 +35,7 @@ def assert_printed(raw: dict[str, Any], path: Path) -> None:
 
 
 def test_the_variable_equals_the_output_of_plan(tmp_path: Path) -> None:
-    raw = jobset("js", rj("a", replicas=2, parallelism=3), rj("b"), mode="Gang")
+    raw = jobset("js", rj("a", replicas=2, parallelism=3, completions=3), rj("b"), mode="Gang")
     path = tmp_path / "js.json"
     path.write_text(json.dumps(raw))
     assert_printed(raw, path)

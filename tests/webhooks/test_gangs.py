@@ -109,3 +109,22 @@ def test_a_stamped_job_is_refused_without_the_scheduling_api() -> None:
     answer = GangAdmission(View(ApiState(None, "upgrading"))).mutate_job(asked(job()))
     assert not answer.allowed
     assert "upgrading" in answer.message
+
+
+@each(
+    ("job", "warned"),
+    [
+        ({"completionMode": "Indexed"}, "spec.replicatedJobs[0].template.spec.completions"),
+        ({"completionMode": "Indexed", "completions": 4}, ""),
+        ({"completionMode": "NonIndexed"}, ""),
+        ({"backoffLimitPerIndex": 1}, "spec.replicatedJobs[0].template.spec.backoffLimitPerIndex"),
+    ],
+)
+def test_a_gang_whose_jobs_can_never_be_is_admitted_with_a_warning(job: dict[str, Any], warned: str) -> None:
+    raw = jobset("js", rj("w", 1, 4, mode="Gang", job=job))
+    webhooks = GangAdmission(View())
+    stamped = apply(raw, webhooks.mutate_jobset(asked(raw)).patch)
+    answer = webhooks.validate_jobset(asked(stamped))
+    assert answer.allowed
+    refusals = [text for text in answer.warnings if text.startswith("JobCreationRefused: ")]
+    assert [text.split(": ")[1] for text in refusals] == ([warned] if warned else [])

@@ -208,7 +208,7 @@ RESIZED: Final = [{"name": "x", "expression": f"oldObject == null || object{SIZE
 NATIVE: Final = native("n", QUEUED, **about("*", resources="jobsets/*"))
 TEAM: Final = rule("!has(oldObject.metadata.labels.team) || has(object.metadata.labels.team)")
 HERE: Final = [{"name": "here", "expression": "request.namespace != 'kube-system'"}]
-USERS: Final = rule("!request.userInfo.username.startsWith('system:serviceaccount:') || has(object.metadata.labels)")
+USERS: Final = rule("!request.userInfo.username.startsWith('system:serviceaccount:') || has(object.metadata.name)")
 NO_ACCOUNTS: Final = rule("!request.userInfo.username.startsWith('system:serviceaccount:')")
 ALL = ("Kueue's start", "Kueue's eviction", "finalizers")
 

@@ -1,0 +1,1 @@
+"""What an API server with JobSet does to a new object."""

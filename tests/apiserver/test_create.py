@@ -1,0 +1,113 @@
+"""A JobSet and its Jobs get the answers of a real API server; agreement.py has the cases and the recorder."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.apiserver.create import create, errors_of_jobs
+from gangctl.apiserver.jobsets import unknown_field
+from tests.apiserver.agreement import ANSWERS, CASES, PUBLIC, ask, errors
+from tests.controlplane.api import Object
+from tests.controlplane.plane import ControlPlane
+from tests.rows import each
+
+REAL: Final[dict[str, Object]] = json.loads(ANSWERS.read_text())
+_EXAMPLES: Final = "kubernetes-sigs/jobset/site/static/examples/"
+GATED: Final = {
+    f"{_EXAMPLES}{name}.yaml"
+    for name in (
+        *("failure-policy/restartjob-action", "failure-policy/restartjobandignoremaxrestarts-action"),
+        *("in-place-restart/jobset-main-container-mode", "in-place-restart/jobset-sidecar-container-mode"),
+    )
+}
+"""Refused by the real one, whose feature gates are off; of a file it is not known whether they are on."""
+_UNREADABLE: Final = [["", ""]]
+"""JobSet's webhook cannot decode it: the answer names the first value of another type, and no field."""
+
+
+@each("name", CASES)
+def test_a_jobset_and_its_jobs_get_the_answer_of_a_real_server(name: str) -> None:
+    found = json.loads(json.dumps(errors(create(CASES[name]))))
+    if REAL[name]["refused"] == _UNREADABLE:
+        assert {reason for reason, _ in found["refused"]} == {"FieldValueTypeInvalid"}
+    elif name in GATED:
+        assert REAL[name]["refused"] == [["InternalError", "<nil>"]]
+        assert found["refused"] == []
+    else:
+        assert found == REAL[name]
+
+
+@each("name", [name for name, said in REAL.items() if not said["refused"]])
+def test_a_stored_jobset_is_stored_again_unchanged_and_gets_the_same_answer_in_admission(name: str) -> None:
+    stored = create(CASES[name])
+    again = create(stored.obj)
+    assert again.obj == stored.obj
+    assert again.unknown == ()
+    assert errors_of_jobs(stored.obj) == stored.errors
+    assert bool(stored.errors) is bool(REAL[name]["jobs"])
+
+
+def test_the_public_manifests_are_those_that_were_asked_for() -> None:
+    assert len(PUBLIC) >= 70
+    assert REAL.keys() == CASES.keys()
+
+
+@pytest.mark.full("asks a real server 400 times")
+@pytest.mark.controlplane
+@pytest.mark.components("jobset")
+async def test_the_answers_are_those_of_a_real_server() -> None:
+    async with ControlPlane.start("1.37", ("jobset",), scheduler=False, controller_manager=False) as plane:
+        assert json.loads(json.dumps(await ask(plane.api, "default"))) == REAL
+
+
+ANYTHING: Final = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3), st.floats(allow_nan=False)),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=3), inner, max_size=2)),
+    max_leaves=5,
+)
+
+
+def _paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(one for key, item in inner for one in _paths(item, (*path, key)))]
+
+
+def _with(value: Any, path: tuple[str | int, ...], other: Any) -> Any:
+    if not path:
+        return other
+    changed: Any = dict(value) if isinstance(value, dict) else list(value)
+    changed[path[0]] = _with(value[path[0]], path[1:], other)
+    return changed
+
+
+@given(st.data(), st.sampled_from(sorted(CASES)), ANYTHING)
+def test_every_jobset_gets_an_answer_whatever_is_written_in_its_place(
+    data: st.DataObject, name: str, other: Any
+) -> None:
+    raw = CASES[name]
+    path = data.draw(st.sampled_from([path for path in _paths(raw) if path]))
+    created = create(_with(raw, path, other))
+    assert all(error.path or error.detail for error in created.errors)
+    if path[0] != "metadata":  # which an API server has decoded
+        assert errors_of_jobs(_with(raw, path, other)) is not None
+
+
+@each(
+    ("path", "meant"),
+    [
+        ("spec.replicatedJobs[0].template.spec.paralelism", "parallelism"),
+        ("spec.replicatedJobs[0].template.spec.template.spec.nodeSelectors", "nodeSelector"),
+        ("metadata.lables", "labels"),
+        ("spec.sucessPolicy", "successPolicy"),
+        ("spec.replicatedJobs[0].template.spec.template.spec.containers[1].resource", "resources"),
+        ("speck", "spec"),
+    ],
+)
+def test_an_unknown_field_is_named_with_the_field_that_is_near(path: str, meant: str) -> None:
+    assert unknown_field(path).endswith(f"did you mean {meant}?")
+    assert "did you mean" not in unknown_field(f"{path}xyzxyzxyzxyzxyzxyz")
