@@ -105,12 +105,12 @@ def validate_create(jobset: Object, gates: Mapping[str, bool]) -> Causes:
     for index, replicated in enumerate(jobs):
         earlier.add(replicated["name"])
         _replicated_job(jobset, replicated, f"spec.replicatedJobs[{index}]", earlier, wrong)
-    found = {
+    general = {
         "spec.successPolicy.targetReplicatedJobs": _unknown_targets(spec.get("successPolicy") or {}, earlier, ""),
         "spec.failurePolicy.rules": _failure_policy(failure, jobs, earlier, gates),
         "spec.coordinator": _coordinator(jobset, spec["coordinator"], jobs) if spec.get("coordinator") else (),
     }
-    for place, messages in found.items():
+    for place, messages in general.items():
         for message in messages:
             wrong.internal(place, message)
     _claims(jobset, jobs, wrong)

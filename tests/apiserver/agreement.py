@@ -224,8 +224,8 @@ def child_jobs(stored: Object) -> Iterator[tuple[str, Object]]:
 
 def _causes(failure: ApiFailure) -> list[tuple[str, str]]:
     causes = (failure.body.get("details") or {}).get("causes") or []
-    found = {(cause.get("reason", ""), _plain(cause.get("field", "<nil>"))) for cause in causes}
-    return sorted(one for one in found if one != ("FieldValueInvalid", "<nil>")) or [(failure.reason, "")]
+    refused = {(cause.get("reason", ""), _plain(cause.get("field", "<nil>"))) for cause in causes}
+    return sorted(one for one in refused if one != ("FieldValueInvalid", "<nil>")) or [(failure.reason, "")]
 
 
 async def answer(api: ApiClient, namespace: str, raw: Object) -> Object:
@@ -242,14 +242,14 @@ async def answer(api: ApiClient, namespace: str, raw: Object) -> Object:
         stored = await api.create(path, raw, dryRun="All", fieldValidation="Ignore")
     except ApiFailure as failure:
         return {**said, "refused": _causes(failure)}
-    found: set[tuple[str, str]] = set()
+    refused: set[tuple[str, str]] = set()
     for place, job in child_jobs(stored):
         try:
             await api.create(jobs, job, dryRun="All", fieldValidation="Ignore")
         except ApiFailure as failure:
             for reason, field in _causes(failure):
-                found.add((reason, f"{place}.name" if field == "metadata.name" else f"{place}.template.{field}"))
-    return {**said, "jobs": sorted(found)}
+                refused.add((reason, f"{place}.name" if field == "metadata.name" else f"{place}.template.{field}"))
+    return {**said, "jobs": sorted(refused)}
 
 
 async def ask(api: ApiClient, namespace: str) -> dict[str, Object]:
