@@ -147,6 +147,7 @@ CHANGES: Final[dict[str, dict[str, Any]]] = {
     "pod name too long": {"replicatedJobs.0.name": "w" * 54, "job.completions": 1000, "job.parallelism": 1},
     "group in capitals": {"replicatedJobs.0.groupName": "G"},
     "depends on itself": {"replicatedJobs.0.dependsOn": [{"name": "w", "status": "Ready"}]},
+    "depends on an empty list": {"replicatedJobs.0.dependsOn": []},
     "depends on nothing": {"replicatedJobs.0.dependsOn": [{"name": "x", "status": "Ready"}]},
     "depends on a state": {"replicatedJobs.0.dependsOn": [{"name": "w", "status": "Done"}]},
     "too many pods": {"replicatedJobs.0.replicas": 2**30, "job.parallelism": 4, "job.completions": 4},

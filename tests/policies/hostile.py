@@ -103,7 +103,6 @@ def empty_fields(draw: random.Random, raw: Object) -> None:
         for key in ("initContainers", "volumes", "tolerations", "nodeSelector"):
             pod.setdefault(key, {} if key == "nodeSelector" else [])
         pod.setdefault("priorityClassName", "")
-        rj.setdefault("dependsOn", [])
     failure = raw["spec"].get("failurePolicy")
     if failure is not None:
         failure.setdefault("rules", [])

@@ -188,7 +188,9 @@ def evasions(
 def test_a_hostile_tenant_is_refused(policy: Shipped, tmp_path: Path) -> None:
     made = list(attempts(policy, SEEDS))
     assert evasions(policy, enforced(policy.document), made, tmp_path) == {}
-    assert sum(stored(each.raw) is not None for each in made) * 2 > len(made), "most attempts are valid JobSets"
+    assert sum(stored(each.raw) is not None for each in made) * 2 >= len(made), (
+        "half of the attempts at least are valid"
+    )
 
 
 LATER: Final = {
