@@ -50,7 +50,16 @@ def as_admitted(obj: Object) -> Created:
     if not is_jobset(obj):
         return Created(dict(obj))
     created = create(obj)
-    return replace(created, obj=dict(obj)) if created.refused else created
+    if created.refused:
+        return replace(created, obj=dict(obj))
+    stored, spec = created.obj["spec"], object_at(obj, "spec")
+    # The CRDs of later releases keep these, and a policy must not be laxer here than there.
+    for new, old in (
+        (stored, spec),
+        *zip(stored.get("replicatedJobs", ()), spec.get("replicatedJobs") or (), strict=True),
+    ):
+        new.update({key: old[key] for key in ("gangConfig", "scheduling") if key in old})
+    return created
 
 
 @dataclass(frozen=True, slots=True)
