@@ -254,7 +254,9 @@ def test_node_labels_of_two_flavors_that_contradict_each_other(
 ) -> None:
     asked = gangs()
     container = asked["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
-    container["resources"]["requests"] |= {"x/gpu": str(gpus)} if gpus else {}
+    if gpus:
+        container["resources"]["requests"]["x/gpu"] = str(gpus)
+        container["resources"]["limits"] = {"x/gpu": str(gpus)}
     answer = fit(tmp_path, asked, *groups(first, second))
     assert answer.json["verdict"] == verdict, answer.json["message"]
     assert ("nodeLabels[pool]" in answer.json["message"]) is (verdict == "unknown")
