@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any, Final
 
 from gangctl.api import meta
-from gangctl.api.objects import copy
+from gangctl.api.objects import object_at, objects_at
 from gangctl.apiserver.metadata import Object
 from gangctl.apiserver.pods import containers
 
@@ -85,8 +86,9 @@ class ChildJobs:
 
     def job(self, replicated_job: Object, index: int) -> Object:
         """One Job of a ReplicatedJob."""
-        template = copy(replicated_job["template"])
-        spec = template["spec"]
+        template = deepcopy(replicated_job["template"])
+        # A CRD may let them out, and Go writes what is not there.
+        spec = template.setdefault("spec", {})
         name = f"{self._name}-{replicated_job['name']}-{index}"
         metadata = {
             "name": name,
@@ -101,7 +103,8 @@ class ChildJobs:
                 keys = (meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY)
                 exclusive.update({key: annotations[key] for key in keys if key in annotations})
         _mark(metadata, template.get("metadata") or {}, identity, exclusive)
-        pod = spec["template"]
+        pod = spec.setdefault("template", {})
+        pod.setdefault("spec", {})
         pod_metadata: Object = {}
         _mark(pod_metadata, pod.get("metadata") or {}, identity, exclusive)
         pod["metadata"] = {**(pod.get("metadata") or {}), **pod_metadata}
@@ -121,12 +124,12 @@ class ChildJobs:
 
     def _claimed(self, pod: Object) -> list[Object]:
         """Volumes for the claims of ``volumeClaimPolicies`` that a container mounts."""
-        mounted = {mount["name"] for one in containers(pod) for mount in one.get("volumeMounts") or ()}
+        mounted = {mount.get("name") for one in containers(pod) for mount in objects_at(one, "volumeMounts")}
         return [
             {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{self._name}"}}
             for policy in self._jobset["spec"].get("volumeClaimPolicies") or ()
-            for template in policy.get("templates") or ()
-            if (name := template["metadata"]["name"]) in mounted
+            for template in objects_at(policy, "templates")
+            if (name := object_at(template, "metadata").get("name")) and name in mounted
         ]
 
     def _identity(self, replicated_job: Object, index: int, name: str) -> dict[str, str]:

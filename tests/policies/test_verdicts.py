@@ -20,7 +20,8 @@ def test_policies_give_the_expected_verdicts_and_every_rule_is_covered() -> None
     tests = run_tests(files, NOW)
     assert [f"{each.name}: {each.failure}" for each in tests.failed] == []
     assert tests.coverage.missing() == []
-    assert list(tests.notes) == []
+    # JobSet refuses a successPolicy that names none of its own: the policy is for what is there already.
+    assert [note for note in tests.notes if "JobSet team-a/typo is evaluated as written" not in note] == []
     assert {policy for policy, _ in tests.coverage.rules} == {policy.name for policy in shipped()}
 
 
