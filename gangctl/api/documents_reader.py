@@ -66,7 +66,7 @@ def _block(text: str, start: int, end: int, value: str) -> Iterator[Unit]:
     for line in text[start:end].splitlines(keepends=True):
         blanks = len(line) - len(line.lstrip(" "))
         if indentation is None and line.strip(_SPACE):
-            first = next((each for each in value.splitlines() if each.strip(_SPACE)), "")
+            first = next((splitline for splitline in value.splitlines() if splitline.strip(_SPACE)), "")
             indentation = blanks - (len(first) - len(first.lstrip(" ")))
         skipped = min(blanks, indentation or 0)
         yield from ((at + column, line[column]) for column in range(skipped, len(line)))

@@ -26,7 +26,7 @@ def to_json(objects: Iterable[Mapping[str, Any]]) -> str:
     ValueError when a value is not JSON data: a key that is not a string, a number outside of 64 bits or JSON, a lone
     surrogate, any other type.
     """
-    plain = [_ordered(each) for each in objects]
+    plain = [_ordered(item) for item in objects]
     document = plain[0] if len(plain) == 1 else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": plain}
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
@@ -40,14 +40,14 @@ def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
     """
     return "---\n".join(
         yaml.dump(
-            _ordered(each),
+            _ordered(item),
             Dumper=_Dumper,
             sort_keys=False,
             default_flow_style=False,
             allow_unicode=True,
             width=_UNLIMITED,
         )
-        for each in objects
+        for item in objects
     )
 
 

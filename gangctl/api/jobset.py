@@ -71,7 +71,7 @@ def read_restarts(spec: Reader, status: Mapping[str, Any]) -> Restarts:
     if not policy.value:
         return NONE
     left = _used(status) < (policy.integer("maxRestarts") or 0)
-    actions = [each for each in _actions(policy) if left or each[0] not in _COUNTED]
+    actions = [action for action in _actions(policy) if left or action[0] not in _COUNTED]
     return Restarts(
         any(action.startswith("RestartJobSet") for action, _ in actions),
         tuple(targets for action, targets in actions if action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}),
@@ -275,8 +275,8 @@ def volume_claims(pod_spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
 
 def _claims(pod_spec: Reader) -> tuple[Claim, ...]:
     return tuple(
-        Claim(each.string("name"), each.string("resourceClaimName"), each.string("resourceClaimTemplateName"))
-        for each in pod_spec.children("resourceClaims", _MAX_CLAIMS)
+        Claim(child.string("name"), child.string("resourceClaimName"), child.string("resourceClaimTemplateName"))
+        for child in pod_spec.children("resourceClaims", _MAX_CLAIMS)
     )
 
 
@@ -286,7 +286,7 @@ def _restarted(status: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
     for entry in objects_at(status, "replicatedJobsStatus"):
         counts = entry.get("jobRestarts")
         if isinstance(counts, list) and any(counts):
-            found[str(entry.get("name"))] = tuple(each if isinstance(each, int) else 0 for each in counts)
+            found[str(entry.get("name"))] = tuple(count if isinstance(count, int) else 0 for count in counts)
     return found
 
 
@@ -332,9 +332,9 @@ def _replicated_job(
 
 def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The condition Completed or Failed; synthesized where only ``terminalState`` is set."""
-    for each in objects_at(status, "conditions"):
-        if each.get("type") in ("Completed", "Failed") and each.get("status") == "True":
-            return each
+    for condition in objects_at(status, "conditions"):
+        if condition.get("type") in ("Completed", "Failed") and condition.get("status") == "True":
+            return condition
     terminal = status.get("terminalState")
     return {"type": terminal} if terminal else None
 

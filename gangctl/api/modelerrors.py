@@ -31,9 +31,9 @@ def field_errors(problem: ValidationError) -> list[FieldError]:
     """One error for each problem, at most fifty; quoted values are cut to a few words."""
     details = problem.errors(include_url=False)[:_MOST_ERRORS]
     # Invalid entries are not counted, so a list of them also appears to be too short.
-    inside = {each["loc"][:length] for each in details for length in range(1, len(each["loc"]))}
-    details = [each for each in details if each["type"] != "too_short" or each["loc"] not in inside]
-    return [FieldError(_path(each["loc"]), _kind(each["type"]), _words(each)) for each in details]
+    inside = {detail["loc"][:length] for detail in details for length in range(1, len(detail["loc"]))}
+    details = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in inside]
+    return [FieldError(_path(detail["loc"]), _kind(detail["type"]), _words(detail)) for detail in details]
 
 
 def _kind(code: str) -> ErrorKind:

@@ -78,7 +78,7 @@ def qualified_name(text: str) -> list[str]:
         if not prefix:
             wrong.append("prefix part must be non-empty")
         else:
-            wrong += [f"prefix part {each}" for each in dns_subdomain(prefix)]
+            wrong += [f"prefix part {error}" for error in dns_subdomain(prefix)]
     if not name:
         wrong.append("name part must be non-empty")
     elif len(name) > LABEL_LENGTH:

@@ -101,7 +101,7 @@ def misshapen(raw: Mapping[str, Any]) -> str:
 
 def objects(value: object) -> list[dict[str, Any]]:
     """The objects in a list, without entries of other types."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _first_wrong(metadata: Mapping[str, Any]) -> str:

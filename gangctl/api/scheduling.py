@@ -386,8 +386,8 @@ _SCHEDULED: Final = frozenset({"PodGroupInitiallyScheduled", "PodGroupScheduled"
 
 
 def _scheduled(status: dict[str, Any]) -> Scheduled | None:
-    for each in objects_at(status, "conditions"):
-        if str(each.get("type")) in _SCHEDULED:
-            texts = (str(each.get(key) or "") for key in ("reason", "message", "lastTransitionTime"))
-            return Scheduled(each.get("status") == "True", *texts)
+    for condition in objects_at(status, "conditions"):
+        if str(condition.get("type")) in _SCHEDULED:
+            texts = (str(condition.get(key) or "") for key in ("reason", "message", "lastTransitionTime"))
+            return Scheduled(condition.get("status") == "True", *texts)
     return None

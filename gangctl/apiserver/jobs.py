@@ -168,7 +168,10 @@ def _template(spec: Object, old_job: Object, minor: str, causes: Causes) -> None
     suspended, started = bool(old.get("suspend")), "startTime" in status
     mutable = suspended and not started
     if minor != "1.35":
-        held = any(each["type"] == "Suspended" and each["status"] == "True" for each in status.get("conditions", ()))
+        held = any(
+            condition["type"] == "Suspended" and condition["status"] == "True"
+            for condition in status.get("conditions", ())
+        )
         mutable = suspended and (not started or held) and not status.get("active")
     new_template, before = spec["template"], copy(old["template"])
     if mutable:

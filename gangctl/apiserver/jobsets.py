@@ -112,7 +112,7 @@ class _Writer:
             case "struct", dict():
                 self._struct(value, shape.name)
             case "list", list():
-                value[:] = [self.write(each, _item(shape)) for each in value]
+                value[:] = [self.write(item, _item(shape)) for item in value]
             case "map", dict():
                 value |= {key: self.write(each, _item(shape)) for key, each in value.items()}
             case "scalar", int() | float() | str() if shape.name == "quantity":

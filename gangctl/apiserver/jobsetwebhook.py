@@ -26,7 +26,7 @@ def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Caus
     """Errors of the validating webhook for a change: all but what queues and elasticity need."""
     wrong = Causes()
     earlier_ones, munged = replicated_jobs(old), replicated_jobs(new)
-    before = {each["name"]: each for each in earlier_ones}
+    before = {earlier_one["name"]: earlier_one for earlier_one in earlier_ones}
     suspended = bool(old["spec"].get("suspend")) or bool(new["spec"].get("suspend"))
     for index, replicated in enumerate(munged):
         earlier = before.get(replicated["name"])
@@ -69,7 +69,7 @@ def _elastic(replicated: Object, earlier: Object, old: Object, path: str, wrong:
 
 def _finished(jobset: Object) -> bool:
     conditions = jobset.get("status", {}).get("conditions", ())
-    return any(each["type"] in {"Completed", "Failed"} and each["status"] == "True" for each in conditions)
+    return any(current["type"] in {"Completed", "Failed"} and current["status"] == "True" for current in conditions)
 
 
 _SINGLE_JOBS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")

@@ -67,7 +67,7 @@ class Causes(list[Cause]):
 
     def unsupported(self, path: str, value: Any, supported: Sequence[str]) -> None:
         """A value is none of an enumeration; ``supported`` in the server's order."""
-        message = ", ".join(spelled(each) for each in supported)
+        message = ", ".join(spelled(value) for value in supported)
         self.append(
             Cause("FieldValueNotSupported", path, f"Unsupported value: {spelled(value)}: supported values: {message}")
         )

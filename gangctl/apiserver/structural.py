@@ -147,7 +147,7 @@ def _unchanged(value: Any, old: Any) -> bool:
 def _starts_one_way(value: Any, old: Any) -> bool:
     del old
     in_order = (value.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
-    return not (in_order and any("dependsOn" in each for each in value.get("replicatedJobs") or ()))
+    return not (in_order and any("dependsOn" in replicated_job for replicated_job in value.get("replicatedJobs") or ()))
 
 
 # Rules that every JobSet meets, in Python: the grammar of CEL takes half a second to load.
@@ -166,7 +166,7 @@ def has_rules(schema: Mapping[str, Any]) -> bool:
     if schema.get(_RULES):
         return True
     inner = [*(schema.get("properties") or {}).values(), schema.get("additionalProperties"), schema.get("items")]
-    return any(has_rules(each) for each in inner if isinstance(each, Mapping))
+    return any(has_rules(schema) for schema in inner if isinstance(schema, Mapping))
 
 
 def check_rules(value: Any, old: Any, schema: Mapping[str, Any], path: str, causes: Causes) -> None:
@@ -233,7 +233,9 @@ def prune(value: Any, schema: Schema, path: str = "", *, root: bool = True) -> l
     """Remove unknown fields, but none of the metadata, in place; returns their paths."""
     if isinstance(value, list):
         items = schema.get("items") or {}
-        return [each for index, item in enumerate(value) for each in prune(item, items, f"{path}[{index}]", root=False)]
+        return [
+            pruned for index, item in enumerate(value) for pruned in prune(item, items, f"{path}[{index}]", root=False)
+        ]
     if not isinstance(value, dict):
         return []
     known: Mapping[str, Schema] = schema.get("properties") or {}

@@ -52,7 +52,7 @@ def _checked(text: str, node: Node, environment: Environment, returns: Sequence[
 
 
 def _check_result(node: Node, type_: Type, returns: Sequence[Type]) -> None:
-    if not returns or any(same(type_, each) for each in returns):
+    if not returns or any(same(type_, declared) for declared in returns):
         return
     wanted = " or ".join(map(str, returns))
     hint = ""

@@ -67,19 +67,19 @@ def check_format(text: Literal, arguments: Node, types: Mapping[int, Type]) -> N
         return
     elements = arguments.elements if isinstance(arguments, ListOf) else None
     used = 0
-    for found in _CLAUSE.finditer(text.value):
-        if found.group() == "%%":
+    for clause in _CLAUSE.finditer(text.value):
+        if clause.group() == "%%":
             continue
-        if found["letter"] not in _TAKES or not found["letter"] or found["precision"] == ".":
+        if clause["letter"] not in _TAKES or not clause["letter"] or clause["precision"] == ".":
             hint = "clauses are %s %d %f %e %b %x %X %o and %%, and %.3f"
-            raise _refused(f"{found.group()!r} is no clause of a format", text, hint)
-        if found["precision"] and int(found["precision"][1:]) > LONGEST_PRECISION:
+            raise _refused(f"{clause.group()!r} is no clause of a format", text, hint)
+        if clause["precision"] and int(clause["precision"][1:]) > LONGEST_PRECISION:
             message = f"a format shows at most {LONGEST_PRECISION} digits after the point"
             raise _refused(message, text, kind=CompileKind.LIMIT)
         if elements is not None:
             if used >= len(elements):
-                raise _refused(f"the clause {found.group()} has no argument", text)
-            _check_argument(found["letter"], elements[used], types)
+                raise _refused(f"the clause {clause.group()} has no argument", text)
+            _check_argument(clause["letter"], elements[used], types)
         used += 1
     if elements is not None and len(elements) > used:
         raise _refused(f"the format has {used} clauses, but there are {len(elements)} arguments", arguments)
@@ -90,8 +90,8 @@ def _check_argument(letter: str, node: Node, types: Mapping[int, Type]) -> None:
     if type_.name != "dyn" and type_.name not in _TAKES[letter]:
         raise _refused(f"%{letter} does not show {type_}", node)
     if letter == "s" and isinstance(node, ListOf):
-        for each in node.elements:
-            _check_argument(letter, each, types)
+        for element in node.elements:
+            _check_argument(letter, element, types)
     elif letter == "s" and isinstance(node, MapOf):
         for key, value in node.entries:
             _check_argument(letter, key, types)
@@ -135,8 +135,8 @@ def check_literals(node: Node, types: Mapping[int, Type]) -> None:
 
 def _check_call(call: Call, types: Mapping[int, Type]) -> None:
     if call.function in {"matches", "find", "findAll"}:
-        for each in call.arguments[:2] if call.target is None else call.arguments[:1]:
-            _check_pattern(each)
+        for argument in call.arguments[:2] if call.target is None else call.arguments[:1]:
+            _check_pattern(argument)
     elif call.function in CONVERSIONS and call.target is None:
         folded(call)
     elif call.function == "format" and isinstance(call.target, Literal):

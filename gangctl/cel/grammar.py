@@ -74,7 +74,9 @@ def _lark() -> tuple[Lark, dict[str, str]]:
     lark = CELParser.CEL_PARSER
     if lark is None:  # pragma: no cover - the constructor has just made it
         raise RuntimeError("cel-python has made no parser")
-    return lark, {each.pattern.value: each.name for each in lark.terminals if each.pattern.type == "str"}
+    return lark, {
+        terminal.pattern.value: terminal.name for terminal in lark.terminals if terminal.pattern.type == "str"
+    }
 
 
 def _terminal(token: Token, names: dict[str, str]) -> str:
@@ -117,5 +119,5 @@ def _ended(tokens: Sequence[Token], expected: set[str]) -> CompileError:
 def _hint(expected: set[str]) -> str:
     if "INT_LIT" in expected:
         return "a value is expected"
-    words = sorted(_EXPECTED[each] for each in expected & _EXPECTED.keys())
+    words = sorted(_EXPECTED[token] for token in expected & _EXPECTED.keys())
     return f"{' or '.join(words)} or an operator is expected" if words and "PLUS" in expected else " or ".join(words)

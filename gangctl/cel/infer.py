@@ -162,7 +162,7 @@ class Inference:
             if node.target is not None:
                 self._type(node.target)
             raise unknown_function(node, FUNCTIONS)
-        arguments = [self._type(each) for each in node.arguments]
+        arguments = [self._type(argument) for argument in node.arguments]
         if node.function in {"_&&_", "_||_"}:
             for each, type_ in zip(node.arguments, arguments, strict=True):
                 self._expect_bool(each, type_, node.function[1:3])
@@ -188,7 +188,7 @@ class Inference:
             elif result.name != "dyn" and not same(result, produced):
                 result = DYN
         if result is None:
-            shown = [self._unifier.resolved(each, free=False) for each in arguments]
+            shown = [self._unifier.resolved(argument, free=False) for argument in arguments]
             raise no_overload(function, shown, FUNCTIONS[function], span, method=target is not None)
         return result
 
@@ -239,7 +239,7 @@ class Inference:
             return self._optional_macro(node, target)
         scope, key = self._loop_variables(node, target)
         self._scopes.append(scope)
-        inner = [self._type(each) for each in node.arguments]
+        inner = [self._type(argument) for argument in node.arguments]
         self._scopes.pop()
         if len(inner) > 1 or node.macro in {"all", "exists", "exists_one", "existsOne", "filter"}:
             self._expect_bool(node.arguments[0], inner[0], f"the condition of {node.macro}")

@@ -81,7 +81,7 @@ _BY_TYPE: Final = frozenset({"_==_", "_!=_", "_+_"})
 _SHORT: Final = frozenset(
     {"bool", "int", "uint", "double", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"}
 )
-_SCANNING: Final = frozenset(name for name, found in FUNCTIONS.items() if any(each.scans for each in found))
+_SCANNING: Final = frozenset(name for name, found in FUNCTIONS.items() if any(overload.scans for overload in found))
 _PER_ELEMENT: Final = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
 """Functions that compare each element with others: one more level."""
 
@@ -135,4 +135,4 @@ def profile_of(checked: Checked) -> Profile:
 def _takes_long(call: Call, types: Mapping[int, Type]) -> bool:
     if call.function not in _BY_TYPE:
         return True
-    return not any(isinstance(each, Literal) or types[id(each)].name in _SHORT for each in call.arguments)
+    return not any(isinstance(argument, Literal) or types[id(argument)].name in _SHORT for argument in call.arguments)

@@ -47,7 +47,7 @@ def expand(call: Call) -> Node:
     count = VARIABLES.get((call.function, len(call.arguments)))
     if count is None:
         return call
-    names = tuple(_variable(each, call.function) for each in call.arguments[:count])
+    names = tuple(_variable(argument, call.function) for argument in call.arguments[:count])
     if len(set(names)) < count:
         message = f"the variables of {call.function} have the same name '{names[1]}'"
         raise _refused(message, call.arguments[1].span)

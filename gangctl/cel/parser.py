@@ -124,7 +124,7 @@ class _Reader:
         return Span(self._words[index].start, self._words[index].end)
 
     def _condition(self, tree: Branch) -> Node:
-        parts = tuple(self.read(each) for each in _branches(tree))
+        parts = tuple(self.read(branch) for branch in _branches(tree))
         question = self._place(_positions(_branches(tree)[0])[1])
         return Call(self._span(tree), "_?_:_", None, parts, question)
 
@@ -139,8 +139,8 @@ class _Reader:
             terms.append(right)
             operators.append(_positions(first)[1])
         terms.append(first)
-        nodes = [self.read(each) for each in reversed(terms)]
-        places = [self._place(each) for each in reversed(operators)]
+        nodes = [self.read(term) for term in reversed(terms)]
+        places = [self._place(operator) for operator in reversed(operators)]
         return _balanced(function, nodes, places)
 
     def _binary(self, tree: Branch) -> Node:
@@ -263,8 +263,8 @@ class _Reader:
         return _branches(arguments[0])[0]
 
     def _arguments(self, tree: Branch) -> tuple[Node, ...]:
-        lists = [each for each in _branches(tree) if each.data == "exprlist"]
-        return tuple(self.read(each) for each in _branches(lists[0])) if lists else ()
+        lists = [branch for branch in _branches(tree) if branch.data == "exprlist"]
+        return tuple(self.read(branch) for branch in _branches(lists[0])) if lists else ()
 
     def _unsupported(self, tree: Branch) -> Node:
         span = self._span(tree)
@@ -280,7 +280,7 @@ def _inner(tree: Branch) -> Branch:
 
 
 def _branches(tree: Branch) -> list[Branch]:
-    return [cast("Branch", each) for each in tree.children if hasattr(each, "data")]
+    return [cast("Branch", child) for child in tree.children if hasattr(child, "data")]
 
 
 def _positions(tree: Branch) -> tuple[int, int]:

@@ -62,7 +62,7 @@ class Unifier:
         if not overload.generic:
             return overload.parameters, overload.result
         names: dict[str, Type] = {}
-        parameters = tuple(self._renamed(each, names) for each in overload.parameters)
+        parameters = tuple(self._renamed(parameter, names) for parameter in overload.parameters)
         return parameters, self._renamed(overload.result, names)
 
     def _renamed(self, type_: Type, names: dict[str, Type]) -> Type:
@@ -72,7 +72,7 @@ class Unifier:
             return names[type_.name]
         if not type_.parameters:
             return type_
-        return Type(type_.name, tuple(self._renamed(each, names) for each in type_.parameters), type_.fields)
+        return Type(type_.name, tuple(self._renamed(parameter, names) for parameter in type_.parameters), type_.fields)
 
     def assign(self, types: Sequence[Type], to: Sequence[Type]) -> bool:
         """Whether each type matches its counterpart; changes of variables are kept only if all do."""
@@ -96,7 +96,9 @@ class Unifier:
             return type_ if free else DYN
         if not type_.parameters:
             return type_
-        return Type(type_.name, tuple(self.resolved(each, free=free) for each in type_.parameters), type_.fields)
+        return Type(
+            type_.name, tuple(self.resolved(parameter, free=free) for parameter in type_.parameters), type_.fields
+        )
 
     def _all_fit(self, types: Sequence[Type], to: Sequence[Type]) -> bool:
         return len(types) == len(to) and all(self._fits(one, other) for one, other in zip(types, to, strict=True))
@@ -144,7 +146,7 @@ class Unifier:
         if is_variable(type_):
             bound = self._bound.get(type_.name)
             return bound is not None and self._occurs(variable, bound)
-        return any(self._occurs(variable, each) for each in type_.parameters)
+        return any(self._occurs(variable, parameter) for parameter in type_.parameters)
 
 
 def _nullable(type_: Type) -> bool:
@@ -194,8 +196,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 _TYPES: Final = {
-    each.name: each
-    for each in (
+    type_.name: type_
+    for type_ in (
         *(types.BOOL, types.BYTES, types.DOUBLE, types.INT, types.NULL, types.STRING, types.UINT),
         *(types.DURATION, types.TIMESTAMP),
     )
@@ -230,7 +232,7 @@ def unknown_function(call: Call, table: Mapping[str, Sequence[Overload]]) -> Com
     """The refusal of an unknown function name."""
     name = call.function
     message = f"there is no function '{name}'"
-    hint = did_you_mean(name, {*(each for each in table if each[0].isalpha()), *_MACROS})
+    hint = did_you_mean(name, {*(word for word in table if word[0].isalpha()), *_MACROS})
     if name in _MACROS:
         counts = sorted(count for macro, count in VARIABLES if macro == name)
         if call.target is None and name != "has":
@@ -253,10 +255,10 @@ def no_overload(
         return CompileError(
             CompileKind.TYPE, message, span.start, span.end - span.start, hint=_operator_hint(arguments)
         )
-    shown = [str(each) for each in arguments]
+    shown = [str(argument) for argument in arguments]
     call = f"{shown[0]}.{function}({', '.join(shown[1:])})" if method else f"{function}({', '.join(shown)})"
-    fitting = [str(each) for each in overloads if each.method == method]
-    hint = f"there is {', '.join((fitting or [str(each) for each in overloads])[:_SHOWN])}"
+    fitting = [str(overload) for overload in overloads if overload.method == method]
+    hint = f"there is {', '.join((fitting or [str(overload) for overload in overloads])[:_SHOWN])}"
     message = f"{call} does not exist"
     return CompileError(CompileKind.TYPE, message, span.start, span.end - span.start, hint=hint)
 
@@ -270,7 +272,7 @@ def _operator(function: str) -> str:
 
 
 def _operator_hint(arguments: Sequence[Type]) -> str:
-    names = {each.name for each in arguments}
+    names = {argument.name for argument in arguments}
     if len(names) > 1 and names <= {"int", "uint", "double"}:
         return "convert one of them: int(x), uint(x), double(x)"
     if "kubernetes.Quantity" in names:

@@ -47,7 +47,7 @@ def _made_by_jobset(raw: Mapping[str, Any], planned: Planned, uid: str) -> dict[
     children = ChildJobs(
         {"metadata": metadata, "spec": spec, "status": {"restarts": jobset.restarts}}, JOBSET_API_VERSION
     )
-    jobs = (job["metadata"] for each in spec["replicatedJobs"] for job in children.of(each))
+    jobs = (job["metadata"] for replicated_job in spec["replicatedJobs"] for job in children.of(replicated_job))
     return {job["name"]: job for job in jobs}
 
 
@@ -68,8 +68,8 @@ def child_jobs(raw: Mapping[str, Any], planned: Planned, uid: str) -> list[dict[
         annotations = {key: value for key, value in object_at(template, "annotations").items() if key != GANG_REF}
         if (stamp := stamps[index]) is not None:
             annotations[GANG_REF] = stamp.encode()
-        for each in (object_at(object_at(raw, "metadata"), "annotations"), object_at(template, "annotations")):
-            annotations |= _exclusive(each)
+        for notes in (object_at(object_at(raw, "metadata"), "annotations"), object_at(template, "annotations")):
+            annotations |= _exclusive(notes)
         metadata = {
             "name": job.name,
             **namespace,

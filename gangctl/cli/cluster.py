@@ -81,7 +81,7 @@ def names_of(context: click.Context, resource: Resource, incomplete: str) -> lis
 
     Empty if they cannot be read: completion cannot report errors.
     """
-    namespace, kubeconfig, name = (context.params.get(each) for each in ("namespace", "kubeconfig", "context"))
+    namespace, kubeconfig, name = (context.params.get(option) for option in ("namespace", "kubeconfig", "context"))
 
     async def ask(client: Client, own_namespace: str) -> list[str]:
         async with asyncio.timeout(COMPLETION_SECONDS):
@@ -91,4 +91,4 @@ def names_of(context: click.Context, resource: Resource, incomplete: str) -> lis
         found = ask_cluster(ClusterFlags(kubeconfig, name), ask)
     except (GangctlError, TimeoutError):
         return []
-    return [each for each in found if each.startswith(incomplete)]
+    return [candidate for candidate in found if candidate.startswith(incomplete)]

@@ -50,10 +50,10 @@ def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[
     migration = migrate([document.value for document in documents], system, queue=queue)
     problems = Problems()
     for position, document in enumerate(documents):
-        problems.add(document, [each.error for each in migration.problems if each.position == position])
+        problems.add(document, [problem.error for problem in migration.problems if problem.position == position])
     problems.raise_if_any()
-    for each in migration.notes:
-        note(f"{where(documents[each.position], each.path)}: {each.text}")
+    for remark in migration.notes:
+        note(f"{where(documents[remark.position], remark.path)}: {remark.text}")
     if not migration.converted:
         note(f"no JobSet of the input has anything for {NAMES[system].title}")
     return [value for value in migration.values if value is not None]

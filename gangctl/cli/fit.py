@@ -98,12 +98,14 @@ def fit(
         answers = _ask_files(question)
     print_answer(
         form,
-        [with_quantities(each.report, DispatchedFit) for each in answers],
+        [with_quantities(answer.report, DispatchedFit) for answer in answers],
         lambda: [
-            section for each in answers for section in fit_sections(each.report, each.remarks, each.report["workers"])
+            section
+            for answer in answers
+            for section in fit_sections(answer.report, answer.remarks, answer.report["workers"])
         ],
     )
-    if any(each.report["verdict"] != "fits" if now else each.report["verdict"] == "never" for each in answers):
+    if any(answer.report["verdict"] != "fits" if now else answer.report["verdict"] == "never" for answer in answers):
         answer_no()
 
 

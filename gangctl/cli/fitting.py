@@ -234,7 +234,7 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = (), workers: Sequen
         lines.append(_starts(report["starts"]))
     unseen = [why for why in report["notLookedAt"] if why not in report["unknown"]]
     lines += [f"Not looked at: {why}" for why in unseen]
-    warnings = [f"not known: {each}" for each in report["unknown"]]
+    warnings = [f"not known: {fact}" for fact in report["unknown"]]
     sections = [
         Section(
             f"JobSet {name}: {_VERDICTS[report['verdict']]} ({report['reason']})",
@@ -243,7 +243,9 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = (), workers: Sequen
         )
     ]
     if workers:
-        rows = tuple((each["name"], _VERDICTS[each["verdict"]], each["reason"], each["message"]) for each in workers)
+        rows = tuple(
+            (worker["name"], _VERDICTS[worker["verdict"]], worker["reason"], worker["message"]) for worker in workers
+        )
         sections.append(Section("Worker clusters", table=Table(("CLUSTER", "VERDICT", "REASON", "MESSAGE"), rows)))
     if report["limits"]:
         sections.append(_limits(report["limits"]))
@@ -274,13 +276,13 @@ def _starts(starts: StartReport) -> str:
 def _limits(limits: Iterable[LimitReport]) -> Section:
     rows = tuple(
         (
-            each["flavor"] or each["limit"],
-            each["resource"],
-            *(amount(each["resource"], value) for value in (each["requested"], each["maximum"], each["nominal"])),
-            *(amount(each["resource"], value) for value in (each["used"], each["free"])),
-            amount(each["resource"], each["missing"]) if each["missing"] else "",
+            limit["flavor"] or limit["limit"],
+            limit["resource"],
+            *(amount(limit["resource"], value) for value in (limit["requested"], limit["maximum"], limit["nominal"])),
+            *(amount(limit["resource"], value) for value in (limit["used"], limit["free"])),
+            amount(limit["resource"], limit["missing"]) if limit["missing"] else "",
         )
-        for each in limits
+        for limit in limits
     )
     headers = ("SOURCE", "RESOURCE", "REQUESTED", "MAXIMUM", "NOMINAL", "USED", "FREE", "MISSING")
     return Section("Resources", table=Table(headers, rows), legend=_LEGEND)
@@ -288,10 +290,10 @@ def _limits(limits: Iterable[LimitReport]) -> Section:
 
 def _podsets(podsets: Iterable[PodSetReport]) -> Section:
     rows: list[tuple[str, ...]] = []
-    for each in podsets:
-        refused = [f"not {flavor}: {why}" for flavor, why in each["refused"].items()]
-        verdict = "; ".join([*_chosen(each), *refused])
-        rows.append((each["name"], str(each["pods"]), amounts(each["requests"].items()), verdict))
+    for podset in podsets:
+        refused = [f"not {flavor}: {why}" for flavor, why in podset["refused"].items()]
+        verdict = "; ".join([*_chosen(podset), *refused])
+        rows.append((podset["name"], str(podset["pods"]), amounts(podset["requests"].items()), verdict))
     return Section("Podsets", table=Table(("PODSET", "PODS", "REQUESTS-PER-POD", "FLAVORS"), tuple(rows)))
 
 
@@ -306,14 +308,14 @@ def _chosen(podset: PodSetReport) -> list[str]:
 def _domains(domains: Iterable[DomainReport]) -> Section:
     rows = tuple(
         (
-            each["podSet"],
-            each["flavor"],
-            each["level"],
-            each["domain"],
-            *(str(each[count]) for count in ("requested", "maximum", "free")),
-            str(each["assigned"]) if each["assigned"] else "",
+            domain["podSet"],
+            domain["flavor"],
+            domain["level"],
+            domain["domain"],
+            *(str(domain[count]) for count in ("requested", "maximum", "free")),
+            str(domain["assigned"]) if domain["assigned"] else "",
         )
-        for each in domains
+        for domain in domains
     )
     headers = ("PODSET", "FLAVOR", "LEVEL", "DOMAIN", "PODS", "MAXIMUM", "FREE", "ASSIGNED")
     legend = (
@@ -330,7 +332,7 @@ def _holders(holders: Iterable[HolderReport]) -> Section:
 
 def _preempts(preempted: Iterable[PreemptedReport]) -> Section:
     headers = ("NAME", "CLUSTERQUEUE", "PRIORITY", "FREES", "REASON")
-    rows = tuple((*_holder(each), each["why"]) for each in preempted)
+    rows = tuple((*_holder(holder), holder["why"]) for holder in preempted)
     return Section("What Kueue would preempt for it", table=Table(headers, rows))
 
 

@@ -54,7 +54,7 @@ class Path:
         """Everything that it selects; a missing key selects nothing."""
         found = [value]
         for step in self.steps:
-            found = [inner for each in found for inner in step(each)]
+            found = [inner for item in found for inner in step(item)]
         return found
 
 
@@ -108,7 +108,7 @@ def _render(parts: Sequence[_Part], value: Any) -> str:
         elif isinstance(part, Path):
             shown.append(" ".join(map(show, part.find(value))))
         else:
-            shown += [_render(part.parts, each) for each in part.path.find(value)]
+            shown += [_render(part.parts, match) for match in part.path.find(value)]
     return "".join(shown)
 
 
@@ -218,7 +218,7 @@ class _Parser:
             return _member(self._quoted())
         if match := _SLICE.match(self._text, self._at):
             self._at = match.end()
-            first, last, step = (int(each) if each else None for each in match.groups())
+            first, last, step = (int(group) if group else None for group in match.groups())
             if step == 0:
                 raise TemplateError("the step of a slice is 0: there are 1, 2 and so on")
             return _slice(slice(first, last, step))
@@ -304,9 +304,9 @@ def _all(value: Any) -> Iterator[Any]:
 def _descend(value: Any) -> Iterator[Any]:
     """A value and everything in it."""
     yield value
-    for each in _all(value):
-        if isinstance(each, dict | list):
-            yield from _descend(each)
+    for item in _all(value):
+        if isinstance(item, dict | list):
+            yield from _descend(item)
 
 
 def _member(name: str) -> Step:
@@ -339,15 +339,15 @@ def _slice(part: slice) -> Step:
 
 def _union(steps: Sequence[Step]) -> Step:
     def step(value: Any) -> Iterator[Any]:
-        for each in steps:
-            yield from each(value)
+        for step in steps:
+            yield from step(value)
 
     return step
 
 
 def _where(test: Callable[[Any], bool]) -> Step:
     def step(value: Any) -> Iterator[Any]:
-        yield from (each for each in _all(value) if test(each))
+        yield from (item for item in _all(value) if test(item))
 
     return step
 

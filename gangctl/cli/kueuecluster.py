@@ -36,7 +36,7 @@ PAGE: Final = 200
 
 async def has_kueue(client: Client) -> bool:
     """Whether the cluster serves Kueue's API."""
-    served = {str(each.get("name")) for each in await client.discovery.resources(GROUP, VERSION)}
+    served = {str(resource.get("name")) for resource in await client.discovery.resources(GROUP, VERSION)}
     return served >= kinds.ESSENTIAL
 
 
@@ -236,7 +236,7 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[Subje
         claiming = {
             one.namespace for one in subjects for podset in podsets_of(one.raw) if any(volume_claims(podset.pod_spec))
         }
-        for resource, place in [*((kinds.CLAIMS, each) for each in claiming), (kinds.VOLUMES, None)]:
+        for resource, place in [*((kinds.CLAIMS, namespace) for namespace in claiming), (kinds.VOLUMES, None)]:
             if claiming and (why := await why_unread(take(client, stock, resource, place))):
                 note(f"{resource.plural} {why}")
     elif stock.snapshot.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):
@@ -302,11 +302,11 @@ async def _clusters(client: Client, check: AdmissionCheck) -> tuple[str, ...] | 
 
 
 def _check_names(workers: Iterable[Worker], clusters: Mapping[str, tuple[str, ...] | None], stock: Stock) -> None:
-    if any(each is None for each in clusters.values()):
+    if any(cluster is None for cluster in clusters.values()):
         return
     if not clusters and (unread := stock.trouble(ADMISSION_CHECKS)):
         raise InputError(f"--worker: {unread}, and they name the worker clusters")
-    known = sorted({name for each in clusters.values() for name in each or ()})
+    known = sorted({name for cluster in clusters.values() for name in cluster or ()})
     for worker in workers:
         if worker.name not in known:
             has = f"MultiKueue has {', '.join(known)}" if known else "no AdmissionCheck of this cluster is MultiKueue's"
@@ -350,7 +350,7 @@ def _answer(
         note(f"{subject.namespace}/{subject.name}: its queue dispatches to no worker cluster")
         return answer_of(subject, stock, fixed_nodes=question.fixed_nodes)
     names = clusters[check]
-    workload = next((each.name for each in stock.live_workloads() if subject.owns(each)), "")
+    workload = next((live_workload.name for live_workload in stock.live_workloads() if subject.owns(live_workload)), "")
     copy = replace(_undispatched(subject), queue=own.report["queue"], workload=workload, new=False)
     fits = [_on(copy, name, there.get(name), question) for name in names or there]
     if names is None:

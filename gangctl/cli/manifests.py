@@ -127,7 +127,7 @@ class Manifest:
             return list(errors)
         from gangctl.cli.pathways.subjects import field_error  # noqa: PLC0415 -- JobSets do without
 
-        return [field_error(each) for each in self.translation.at_source(errors)]
+        return [field_error(error) for error in self.translation.at_source(errors)]
 
     @property
     def title(self) -> str:
@@ -155,7 +155,7 @@ class Problems:
         if self._lines:
             counts = sorted(self._objects.items())
             objects = " and ".join(plural(count, kind) for kind, count in counts if count)
-            hint = _BARE_WORD if any(each in line for line in self._lines for each in _READ_AS_BOOLEAN) else ""
+            hint = _BARE_WORD if any(word in line for line in self._lines for word in _READ_AS_BOOLEAN) else ""
             hint = TEMPLATE_HINT if any("{{" in line for line in self._lines) else hint
             raise errors_in(objects, self._lines, hint=hint)
 

@@ -106,7 +106,7 @@ class NameArgument(click.ParamType[ObjectName]):
         kind = self._kind(type_name) if slash else self.kinds[0]
         if self._complete is None or kind is None or (_TYPES[kind].names or kind) != self.kinds[0]:
             return []
-        return [CompletionItem(f"{type_name}{slash}{each}") for each in self._complete(ctx, name)]
+        return [CompletionItem(f"{type_name}{slash}{candidate}") for candidate in self._complete(ctx, name)]
 
     def _kind(self, type_name: str) -> str | None:
         resource, _, group = type_name.lower().partition(".")

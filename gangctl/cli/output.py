@@ -50,7 +50,7 @@ class Format(click.ParamType[str]):
         if text in self.formats:
             return text
         if name not in self.templates:
-            allowed = ", ".join([*self.formats, *(f"{each}=..." for each in self.templates)])
+            allowed = ", ".join([*self.formats, *(f"{template}=..." for template in self.templates)])
             self.fail(f'"{text}" is not a format: there are {allowed}', param, ctx)
         if not equals or not template:
             self.fail(f"{name} needs a template, such as {name}={_TEMPLATES[name]}", param, ctx)
@@ -240,7 +240,7 @@ def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
     columns = [(header, parse_path(path)) for header, path in columns_of(spec)]
     try:
         rows = tuple(
-            tuple(",".join(map(show, path.find(each))) or _NO_VALUE for _, path in columns) for each in objects
+            tuple(",".join(map(show, path.find(item))) or _NO_VALUE for _, path in columns) for item in objects
         )
     except TemplateError as error:
         raise InputError(f"-o custom-columns: {error}", hint="-o json prints what there is") from error
@@ -275,10 +275,10 @@ def _rank(found: Sequence[Any]) -> tuple[Any, ...]:
 
 def print_names(objects: Iterable[Mapping[str, Any]]) -> None:
     """Print ``kind.group/name`` of each object, as ``kubectl -o name`` does."""
-    for each in objects:
-        group, slash, _ = str(each["apiVersion"]).partition("/")
-        kind = str(each["kind"]).lower()
-        click.echo(f"{kind}.{group}/{each['metadata']['name']}" if slash else f"{kind}/{each['metadata']['name']}")
+    for item in objects:
+        group, slash, _ = str(item["apiVersion"]).partition("/")
+        kind = str(item["kind"]).lower()
+        click.echo(f"{kind}.{group}/{item['metadata']['name']}" if slash else f"{kind}/{item['metadata']['name']}")
 
 
 def without_colour() -> bool:

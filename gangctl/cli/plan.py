@@ -60,7 +60,7 @@ def plan(
     the placeholder 00000000-0000.
     """
     planned = plan_manifests(filenames, namespace, cluster_rules(kube, cluster, gang_schedulers))
-    reports = [with_quantities(each.report, PlanReport) for each in planned]
+    reports = [with_quantities(preview.report, PlanReport) for preview in planned]
     names = runtime_objects(planned) if form == "name" else ()
     if form != TABLE and any(map(_has_placeholder, planned)):
         note(_PLACEHOLDER)
@@ -76,9 +76,9 @@ def plan(
 def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object]]:
     """Objects of a gang at run time: PodGroups, on Kubernetes 1.35 the Workload."""
     found = []
-    for each in planned:
-        if each.planned.plan is not None:
-            objects = build_objects(each.planned.plan, each.planned.generation)
+    for preview in planned:
+        if preview.planned.plan is not None:
+            objects = build_objects(preview.planned.plan, preview.planned.generation)
             found += objects[1:] or objects
     return found
 
@@ -146,12 +146,12 @@ def _options(template: TemplateReport) -> Iterator[str]:
 
 def _table(planned: Sequence[PlannedManifest]) -> Table:
     """All gangs; a JobSet without one has a row of its own."""
-    requested = together([group["resources"] for each in planned for group in each.report["groups"]])
+    requested = together([group["resources"] for preview in planned for group in preview.report["groups"]])
     others = [name for name in requested if name not in {"cpu", "memory"}]
     headers = ("JOBSET", "GANG", "MINPODS", "CPU", "MEMORY", *others, "JOBS")
     rows: list[tuple[str, ...]] = []
-    for each in planned:
-        report, title = each.report, each.manifest.title
+    for preview in planned:
+        report, title = preview.report, preview.manifest.title
         rows += [_row(title, report, group, others) for group in report["groups"]]
         if not report["groups"]:
             rows.append((title, *("" for _ in headers[2:]), _jobs(report, None)))

@@ -34,13 +34,13 @@ def _value(value: Any, hint: Any, owner: Mapping[str, Any]) -> Any:
         return None
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        if any(isinstance(each, Quantity) for each in parts):
+        if any(isinstance(part, Quantity) for part in parts):
             return _amounts(value, owner)
         return _value(value, parts[0], owner)
     if origin is UnionType:
-        return _value(value, next(each for each in parts if each is not NoneType), owner)
+        return _value(value, next(part for part in parts if part is not NoneType), owner)
     if origin is list:
-        return [_value(each, parts[0], owner) for each in value]
+        return [_value(item, parts[0], owner) for item in value]
     return with_quantities(value, hint) if is_typeddict(hint) else value
 
 

@@ -57,7 +57,7 @@ def translate(
     planned = plan_manifests(filenames, namespace, rules, uid)
     if uid is not None:
         _check_owner(uid, planned)
-    objects = [each for one in planned for each in _objects(one, with_jobs=with_jobs, uid=uid)]
+    objects = [item for one in planned for item in _objects(one, with_jobs=with_jobs, uid=uid)]
     _note_missing(planned, uid=uid, with_jobs=with_jobs)
     print_answer(form, objects)
 
@@ -65,10 +65,10 @@ def translate(
 def _check_owner(uid: str, planned: Sequence[PlannedManifest]) -> None:
     if len(planned) > 1:
         raise InputError(f"--uid names one JobSet, the input holds {len(planned)}", hint="translate them one by one")
-    for each in planned:
-        if each.manifest.jobset.uid not in {"", uid}:
-            where = each.manifest.document.where("metadata.uid")
-            raise InputError(f'{where}: metadata.uid: is "{each.manifest.jobset.uid}" but --uid is "{uid}"')
+    for preview in planned:
+        if preview.manifest.jobset.uid not in {"", uid}:
+            where = preview.manifest.document.where("metadata.uid")
+            raise InputError(f'{where}: metadata.uid: is "{preview.manifest.jobset.uid}" but --uid is "{uid}"')
 
 
 def _objects(each: PlannedManifest, *, with_jobs: bool, uid: str | None) -> list[dict[str, Any]]:
@@ -83,15 +83,13 @@ def _objects(each: PlannedManifest, *, with_jobs: bool, uid: str | None) -> list
 
 
 def _note_missing(planned: Sequence[PlannedManifest], *, uid: str | None, with_jobs: bool) -> None:
-    for each in planned:
-        jobset = each.manifest.jobset
-        for warning in each.report["warnings"]:
-            note(f"{each.manifest.title}: {warning['reason']}: {warning['message']}")
-        if each.planned.plan is None and not each.report["warnings"]:
-            note(f"{each.manifest.title} asks for no gang")
-        if uid is None and not jobset.uid and (with_jobs or each.planned.plan is not None):
-            note(
-                f"{each.manifest.title} has no UID: names are those of {UID_PLACEHOLDER}; give the real one with --uid"
-            )
+    for preview in planned:
+        jobset, title = preview.manifest.jobset, preview.manifest.title
+        for warning in preview.report["warnings"]:
+            note(f"{title}: {warning['reason']}: {warning['message']}")
+        if preview.planned.plan is None and not preview.report["warnings"]:
+            note(f"{title} asks for no gang")
+        if uid is None and not jobset.uid and (with_jobs or preview.planned.plan is not None):
+            note(f"{title} has no UID: names are those of {UID_PLACEHOLDER}; give the real one with --uid")
         if with_jobs and not jobset.namespace:
-            note(f'{each.manifest.title} has no namespace: job-key is that of "default"; give the real one with -n')
+            note(f'{title} has no namespace: job-key is that of "default"; give the real one with -n')

@@ -307,8 +307,8 @@ def _without(text: str, secrets: object) -> str:
     if isinstance(secrets, dict):
         secrets = list(secrets.values())
     if isinstance(secrets, list):
-        for each in secrets:
-            text = _without(text, each)
+        for secret in secrets:
+            text = _without(text, secret)
     elif secrets is not None and len(str(secrets)) >= _SHORTEST_SECRET:
         text = text.replace(str(secrets), "***")
     return text

@@ -64,7 +64,7 @@ class Plugin:
             if not isinstance(section.get(key), str) or not section[key]:
                 raise ConfigError(f"exec: missing key '{key}'")
         arguments = section.get("args") or []
-        if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+        if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
             raise ConfigError("exec.args: expected a list of texts")
         hint = section.get("installHint")
         return cls(

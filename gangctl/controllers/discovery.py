@@ -37,7 +37,7 @@ CONFIRM_SECONDS: Final = 2.0
 log = structlog.get_logger(__name__)
 
 
-_UNTESTED: Final = {each.value: each for each in Generation if each not in TESTED}
+_UNTESTED: Final = {generation.value: generation for generation in Generation if generation not in TESTED}
 
 
 async def served_resources(client: Client) -> dict[str, ServedVersion]:

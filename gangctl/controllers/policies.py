@@ -124,20 +124,20 @@ class PolicyKeeper:
 
     async def _rebuild(self) -> None:
         """Load what changed, and put it in force once its parameters are known."""
-        policies = {each["metadata"]["name"]: each for each in self._sources.policies()}
-        exceptions = {each["metadata"]["name"]: each for each in self._sources.exceptions()}
+        policies = {policy["metadata"]["name"]: policy for policy in self._sources.policies()}
+        exceptions = {exception["metadata"]["name"]: exception for exception in self._sources.exceptions()}
         changed = await _update(self._policies, policies, self._load)
         changed |= await _update(self._exceptions, exceptions, self._read)
         held = [held for _, (_, held) in sorted(self._policies.items())]
-        loaded = tuple(each for each in held if isinstance(each, LoadedPolicy))
+        loaded = tuple(policy for policy in held if isinstance(policy, LoadedPolicy))
         wanted = (wanted_by(policy.spec) for policy in loaded)
-        await self._parameters.follow(each for each in wanted if each is not None)
+        await self._parameters.follow(parameter for parameter in wanted if parameter is not None)
         allowed = tuple(each for _, each in self._exceptions.values() if isinstance(each, LoadedException))
         self.standing = self._exported.standing(loaded, allowed, self._now())
         if self.standing.seconds is not None:
             asyncio.get_running_loop().call_later(self.standing.seconds, self.wake)
         if changed or self.standing.names != self.current.exported or not self.synced.is_set():
-            broken = tuple(each.broken for each in held if isinstance(each, PolicyError))
+            broken = tuple(policy.broken for policy in held if isinstance(policy, PolicyError))
             generation = self.current.generation + 1
             await self._swap(PolicySet(generation, loaded, allowed, broken, self.standing.names))
         for kind, names in ((POLICY_KIND, policies), (EXCEPTION_KIND, exceptions)):
@@ -273,7 +273,7 @@ def exception_status(held: HeldException, generation: int, now: datetime, polici
     if held.expired(now):
         message = f"Expired at {held.expires_at.isoformat()}."
         return _status(_ACTIVE, _condition(_ACTIVE, False, "Expired", message, generation), ())
-    missing = sorted({each.name for each in held.spec.policies} - set(policies))
+    missing = sorted({policy.name for policy in held.spec.policies} - set(policies))
     if missing:
         message = one_line(f"There is no GangPolicy {', '.join(missing)}.", _TEXT)
         reason, active = "NoSuchPolicy", len(missing) < len(held.spec.policies)
@@ -329,7 +329,7 @@ class PolicyStatusWriter:
         exception = self._keeper.exception(name, generation)
         if exception is None:
             return None, None
-        names = (each["metadata"]["name"] for each in self._sources.policies())
+        names = (policy["metadata"]["name"] for policy in self._sources.policies())
         status = exception_status(exception, generation, now, names)
         if isinstance(exception, ValidationError) or exception.expired(now):
             return status, None

@@ -236,14 +236,16 @@ def written(selector: LabelSelector | None) -> str:
     if selector is None:
         return ""
     terms = [f"{key}={value}" for key, value in selector.match_labels.items()]
-    for each in selector.match_expressions:
-        match each.operator:
+    for match_expression in selector.match_expressions:
+        match match_expression.operator:
             case "In" | "NotIn":
-                terms.append(f"{each.key} {each.operator.lower()} ({','.join(each.values)})")
+                terms.append(
+                    f"{match_expression.key} {match_expression.operator.lower()} ({','.join(match_expression.values)})"
+                )
             case "Exists":
-                terms.append(each.key)
+                terms.append(match_expression.key)
             case "DoesNotExist":
-                terms.append(f"!{each.key}")
+                terms.append(f"!{match_expression.key}")
     return ",".join(terms)
 
 
@@ -268,11 +270,11 @@ class Parameters:
     async def follow(self, wanted: Iterable[Wanted]) -> None:
         """Watch exactly these from now on; returns when each is synced or has failed, or after a timeout."""
         keep = set(wanted)
-        gone = [self._sources.pop(each) for each in list(self._sources) if each not in keep]
+        gone = [self._sources.pop(source) for source in list(self._sources) if source not in keep]
         await asyncio.gather(*(source.stop() for source in gone))
-        for each in keep - self._sources.keys():
-            source = _Source(self._client, each, self._on_change, self._observer, self._retry_seconds)
-            self._sources[each] = source
+        for key in keep - self._sources.keys():
+            source = _Source(self._client, key, self._on_change, self._observer, self._retry_seconds)
+            self._sources[key] = source
             source.start()
         tasks = {asyncio.create_task(source.settled.wait()) for source in self._sources.values()}
         if tasks:
@@ -303,13 +305,13 @@ class Parameters:
         labels = written(selector)
         # Where paramRef has no namespace, all are watched.
         places = [Wanted(api_version, kind, place, name, labels) for place in (namespace, "")]
-        source = next((self._sources[each] for each in places if each in self._sources), None)
+        source = next((self._sources[place] for place in places if place in self._sources), None)
         trouble = f"{kind} of {api_version} is not looked for yet" if source is None else source.trouble()
         if source is None or trouble:
             raise ParamsError(trouble)
         if name:
             return source.named(namespace, name)
-        return [each for each in source.objects(namespace) if selector is None or selector.matches(labels_of(each))]
+        return [item for item in source.objects(namespace) if selector is None or selector.matches(labels_of(item))]
 
 
 class _Source(InformerObserver):
@@ -405,10 +407,10 @@ class _Source(InformerObserver):
         group, _, version = self._wanted.api_version.rpartition("/")
         while True:
             try:
-                for each in await self._client.discovery.resources(group, version):
-                    if each.get("kind") == self._wanted.kind and "/" not in str(each.get("name", "/")):
-                        namespaced = bool(each.get("namespaced"))
-                        return Resource(group, version, str(each["name"]), self._wanted.kind, namespaced=namespaced)
+                for resource in await self._client.discovery.resources(group, version):
+                    if resource.get("kind") == self._wanted.kind and "/" not in str(resource.get("name", "/")):
+                        namespaced = bool(resource.get("namespaced"))
+                        return Resource(group, version, str(resource["name"]), self._wanted.kind, namespaced=namespaced)
                 self._set_trouble(f"{self._wanted} is not served")
             except ApiError as error:
                 self._set_trouble(f"{self._wanted} cannot be discovered: {type(error).__name__}")

@@ -256,7 +256,9 @@ class GangReporter:
             jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}")
         )
         # The next attempt finds these done and would not report them; a creation is reported when it is complete.
-        self._record_all(jobset, events_of(plan, [each for each in done if not isinstance(each, Create)], generation))
+        self._record_all(
+            jobset, events_of(plan, [change for change in done if not isinstance(change, Create)], generation)
+        )
 
     def present(
         self, jobset: JobSet, plan: GangPlan, difference: Difference, generation: Generation, *, interrupted: bool

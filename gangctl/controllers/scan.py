@@ -76,7 +76,7 @@ class Reports:
             self._reported = problem
             return None
         self._reported = ""
-        return {each["metadata"]["namespace"]: each for each in page.items if each["metadata"]["name"] == NAME}
+        return {item["metadata"]["namespace"]: item for item in page.items if item["metadata"]["name"] == NAME}
 
 
 class Scan:
@@ -207,7 +207,7 @@ class ScanMetrics:
         self._violations.clear()
         for policy in self._policies()[:MOST_POLICIES]:
             actions = set(policy.spec.validation_actions)
-            action = next((each.value.lower() for each in _ACTIONS if each in actions), "none")
+            action = next((action.value.lower() for action in _ACTIONS if action in actions), "none")
             found = results.get(policy.name, Counter())
             self._violations.labels(policy.name, severity_of(policy.source), action).set(found[Result.FAIL])
         self._jobsets.set(jobsets)

@@ -16,13 +16,13 @@ CONFLICT_RETRY_SECONDS: Final = 0.5
 
 def difference(live: Mapping[str, Any], wanted: Mapping[str, Any], now: datetime) -> dict[str, Any] | None:
     """What to merge into the status, None when it is equal; conditions of others stay, and times of unchanged ones."""
-    before = [each for each in live.get("conditions") or [] if isinstance(each, dict)]
+    before = [condition for condition in live.get("conditions") or [] if isinstance(condition, dict)]
     (condition,) = wanted["conditions"]
-    old = next((each for each in before if each.get("type") == condition["type"]), {})
+    old = next((other for other in before if other.get("type") == condition["type"]), {})
     changed = old.get("status") != condition["status"]
     since = now.isoformat(timespec="seconds").replace("+00:00", "Z") if changed else old.get("lastTransitionTime")
     target = {**wanted, "conditions": [{**condition, "lastTransitionTime": since}]}
-    target["conditions"] += [each for each in before if each.get("type") != condition["type"]]
+    target["conditions"] += [other for other in before if other.get("type") != condition["type"]]
     same = all(live.get(key) == value for key, value in target.items() if key != "conditions")
     if same and sorted(before, key=_kind) == sorted(target["conditions"], key=_kind):
         return None

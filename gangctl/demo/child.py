@@ -96,9 +96,9 @@ def reserved_ports() -> Iterator[tuple[int, int]]:
     systems do not, and there the ports are only free.
     """
     with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            each.bind(("127.0.0.1", 0))
+        for end in (one, other):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            end.bind(("127.0.0.1", 0))
         ports = one.getsockname()[1], other.getsockname()[1]
         if sys.platform != "linux":
             one.close()

@@ -52,17 +52,17 @@ class Sight:
     @property
     def stranded(self) -> int:
         """Pods with a node whose JobSet cannot start."""
-        return sum(each.bound for each in self.jobsets if each.state == "half-started")
+        return sum(jobset.bound for jobset in self.jobsets if jobset.state == "half-started")
 
     @property
     def finished(self) -> int:
         """Finished JobSets."""
-        return sum(each.finished for each in self.jobsets)
+        return sum(jobset.finished for jobset in self.jobsets)
 
     @property
     def arrived(self) -> bool:
         """Whether all pods exist, or have finished."""
-        return all(each.finished or each.bound + each.waiting >= PODS for each in self.jobsets)
+        return all(jobset.finished or jobset.bound + jobset.waiting >= PODS for jobset in self.jobsets)
 
 
 def see(
@@ -205,7 +205,8 @@ class Lines(Display):
 
 def _cells(sight: Sight) -> str:
     cells = [
-        f"{each.name}: {'finished' if each.finished else f'{each.bound}/{PODS} bound':<10}" for each in sight.jobsets
+        f"{jobset.name}: {'finished' if jobset.finished else f'{jobset.bound}/{PODS} bound':<10}"
+        for jobset in sight.jobsets
     ]
     return "   ".join(cells).rstrip()
 
@@ -281,8 +282,8 @@ def picture(sight: Sight, seconds: float) -> Group:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for header in ("JOBSET", "PODS", "BOUND", "WAITING", "STATE"):
         table.add_column(header, justify="right" if header in {"BOUND", "WAITING"} else "left", no_wrap=True)
-    for each in sight.jobsets:
-        table.add_row(each.name, _bar(each), str(each.bound), str(each.waiting), _state(each))
+    for jobset in sight.jobsets:
+        table.add_row(jobset.name, _bar(jobset), str(jobset.bound), str(jobset.waiting), _state(jobset))
     nodes = "   ".join(
         f"{escaped(name)} {'#' * used}{'.' * max(0, places - used)}" for name, used, places in sight.nodes
     )

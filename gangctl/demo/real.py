@@ -116,7 +116,7 @@ async def attend_nodes(stage: Stage, may_finish: bool) -> None:
 async def _write(client: Client, pod: dict[str, Any], status: dict[str, Any]) -> None:
     """A merge patch replaces lists: include the conditions of other writers."""
     own = {condition["type"] for condition in status["conditions"]}
-    others = [each for each in pod["status"].get("conditions") or [] if each["type"] not in own]
+    others = [condition for condition in pod["status"].get("conditions") or [] if condition["type"] not in own]
     patch = {
         "metadata": {"uid": pod["metadata"]["uid"]},
         "status": {**status, "conditions": [*others, *status["conditions"]]},

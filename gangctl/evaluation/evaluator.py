@@ -77,7 +77,7 @@ def size_of(review: Review, options: EvaluatorOptions) -> Size:
     """Whether a review is small: counted over all its objects, up to the limits of the options."""
     computed = (review.gang, review.fit)
     parts: tuple[Any, ...] = (review.object, review.old_object, review.namespace, review.request, *computed)
-    left: list[Any] = [*parts, *(found for each in review.params.values() for found in each)]
+    left: list[Any] = [*parts, *(item for param in review.params.values() for item in param)]
     values = 0
     while left:
         value = left.pop()
@@ -195,8 +195,8 @@ class PolicyEvaluator:
                 request.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
         finally:
             request.close()
-        broken = [each for each in snapshot.policies.broken if policies is None or each.name in policies]
-        refused = [refused_by_broken(each, review, exceptions) for each in broken]
+        broken = [policy for policy in snapshot.policies.broken if policies is None or policy.name in policies]
+        refused = [refused_by_broken(policy, review, exceptions) for policy in broken]
         return (*(request.outcomes[entry.key] for entry in entries), *refused)
 
     def _begin(self, request: EvaluationRequest) -> None:

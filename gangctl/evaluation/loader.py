@@ -93,8 +93,8 @@ class WorkerLoader:
         if not missing and not exceptions:
             return
         kept = {entry.key for entry in entries} | {exceptions_key}
-        for each in (self.current, self.coming):
-            kept |= each.keys if each is not None else frozenset()
+        for bundle in (self.current, self.coming):
+            kept |= bundle.keys if bundle is not None else frozenset()
         policies = {entry.key: (entry.policy.name, entry.source) for entry in missing}
         await worker.send(plain_request(Load(self._options.minor, policies, exceptions, frozenset(loaded - kept))))
         for entry in missing:

@@ -214,7 +214,9 @@ class Pool:
             # Some policies may have got a penalty since the task was queued.
             request = task.request
             pending = [entry for entry in task.entries if entry.key in request.pending]
-            slow = {each.key for each in pending if queue != "penalized" and (each.key, request.size) in self.slow}
+            slow = {
+                waiting.key for waiting in pending if queue != "penalized" and (waiting.key, request.size) in self.slow
+            }
             task.entries = deque(entry for entry in pending if entry.key not in slow)
             self.submit(request, [entry for entry in pending if entry.key in slow])
             if not task.entries or task.over:

@@ -74,7 +74,7 @@ class FairQueue(Generic[T]):
         sources = self._groups.setdefault(group, OrderedDict())
         items = sources.setdefault(source, deque())
         if len(items) >= self._limit:
-            sources[source] = items = deque(each for each in items if not each.over)
+            sources[source] = items = deque(item for item in items if not item.over)
         if len(items) >= self._limit:
             return False
         items.append(item)
@@ -84,7 +84,7 @@ class FairQueue(Generic[T]):
     async def get(self, queues: Collection[Queue]) -> tuple[Group, T]:
         """Wait for the next item of one of these classes."""
         while True:
-            while (group := next((each for each in self._groups if each.queue in queues), None)) is not None:
+            while (group := next((group for group in self._groups if group.queue in queues), None)) is not None:
                 item = self._pop(group)
                 if not item.over:
                     return group, item

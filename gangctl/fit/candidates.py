@@ -96,7 +96,7 @@ class Waiting:
         self.dropped = False
         """Whether its other candidates are ignored."""
         self._shares = shares
-        common = next((each for each in node.above()[1:] if each in preemptor.above()), None)
+        common = next((ancestor for ancestor in node.above()[1:] if ancestor in preemptor.above()), None)
         self._sides = _below(preemptor, common), _below(node, common)
 
     def pop(self) -> Candidate:

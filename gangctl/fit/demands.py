@@ -102,8 +102,8 @@ def refusal(
 
 def all_with_topology(queue: ClusterQueue, flavor: Callable[[str], ResourceFlavor | None]) -> bool:
     """Whether every flavor of a ClusterQueue has a topology: then pods get one without requesting it."""
-    found = [flavor(each.name) for group in queue.groups for each in group.flavors]
-    return all(each is not None and each.topology for each in found)
+    found = [flavor(quota.name) for group in queue.groups for quota in group.flavors]
+    return all(flavor is not None and flavor.topology for flavor in found)
 
 
 def _placement_refusal(
@@ -144,12 +144,17 @@ def _unmet(pod_spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
     unmet = [key for key in labels if isinstance(selector.get(key), str) and selector[key] != labels[key]]
     if unmet:
         return f"these pods ask for {', '.join(f'{_short(key)}={_short(selector[key])}' for key in unmet)}"
-    keys = {key for term, _ in affinity_terms(pod_spec) for each in term if isinstance(key := each.get("key"), str)}
+    keys = {
+        key
+        for term, _ in affinity_terms(pod_spec)
+        for expression in term
+        if isinstance(key := expression.get("key"), str)
+    }
     return f"these pods ask for others of {', '.join(_short(key) for key in labels if key in keys)}"
 
 
 def _shown_taint(taint: Mapping[str, Any]) -> str:
-    key, value, effect = (_short(taint.get(each) or "") for each in ("key", "value", "effect"))
+    key, value, effect = (_short(taint.get(part) or "") for part in ("key", "value", "effect"))
     return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
 
 

@@ -219,9 +219,9 @@ class DomainView:
         """The lowest domains of one domain, or all."""
         children, level = [index] if index is not None else range(len(self._values())), self.level
         while level < self.domains.tree.lowest:
-            children = [child for each in children for child in self.domains.tree.children[level][each]]
+            children = [child for parent in children for child in self.domains.tree.children[level][parent]]
             level += 1
-        return {self.domains.keys[each] for each in children}
+        return {self.domains.keys[parent] for parent in children}
 
     def _values(self) -> Sequence[Key]:
         return self.domains.tree.values[self.level]

@@ -114,12 +114,12 @@ def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
     """Candidates for the least increase, in order; the last is enough for all."""
     sums = {0}
     for size in sizes:
-        sums |= {each + size for each in sums}
+        sums |= {total + size for total in sums}
         if len(sums) > _SUMS:
             total = sum(sizes)
             sums = {there + need + (total - there - need) * n // _SUMS for n in range(_SUMS)} | {total}
             break
-    return sorted({need} | {each - there for each in sums if each - there >= need})
+    return sorted({need} | {total - there for total in sums if total - there >= need})
 
 
 def _shortage(demands: Sequence[Demand], available: Available, pair: Pair) -> int | None:

@@ -105,7 +105,7 @@ def untolerated(
 ) -> Mapping[str, Any] | None:
     """The first taint that repels pods without a matching toleration."""
     for taint in taints:
-        if taint.get("effect") in _REPELLING and not any(tolerates(each, taint) for each in tolerations):
+        if taint.get("effect") in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
     return None
 
@@ -143,8 +143,12 @@ def affinity_allows(
     if not terms:
         return True
     if only_keys is None:
-        return any(all(_holds(each, labels) for each in term) for term, says_something in terms if says_something)
-    return any(all(_holds(each, labels) for each in term if _is_about(each, only_keys)) for term, _ in terms)
+        return any(
+            all(_holds(expression, labels) for expression in term) for term, says_something in terms if says_something
+        )
+    return any(
+        all(_holds(expression, labels) for expression in term if _is_about(expression, only_keys)) for term, _ in terms
+    )
 
 
 def _is_about(requirement: Mapping[str, Any], keys: Collection[str]) -> bool:

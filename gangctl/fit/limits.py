@@ -83,7 +83,7 @@ def of_labels(podset: PodSet) -> Iterator[str]:
     for place, raw in rules:
         selector = object_at(raw, "labelSelector")
         expressions = objects_at(selector, "matchExpressions")
-        written = {*object_at(selector, "matchLabels"), *(str(each.get("key")) for each in expressions)}
+        written = {*object_at(selector, "matchLabels"), *(str(expression.get("key")) for expression in expressions)}
         listed = {*_texts(raw.get("matchLabelKeys")), *_texts(raw.get("mismatchLabelKeys"))}
         keys = {key for key in written | listed if key.startswith(_OF_CONTROLLERS)}
         unknown = sorted((keys - _KNOWN) | (written & OF_JOBS))
@@ -92,4 +92,4 @@ def of_labels(podset: PodSet) -> Iterator[str]:
 
 
 def _texts(value: object) -> Iterable[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

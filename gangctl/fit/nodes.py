@@ -62,8 +62,8 @@ def node_fit(
     plain = replace(surroundings, configuration=KueueConfiguration())
     podsets = admitted(request.jobset, plain, neighbours)
     counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
-    requests = [each.requests for each in counted]
-    unknown = list(dict.fromkeys(why for each in counted for why in each.unknown))
+    requests = [count.requests for count in counted]
+    unknown = list(dict.fromkeys(why for count in counted for why in count.unknown))
     of_labels = [why for podset in podsets if podset.pods for why in limits.of_labels(podset)]
     unknown += of_labels
     shapes = list(nodes)

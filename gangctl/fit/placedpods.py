@@ -101,7 +101,11 @@ def spreads(spec: Mapping[str, Any], own: Labels) -> tuple[Spread, ...]:
 
 def host_ports(spec: Mapping[str, Any]) -> Iterator[Port]:
     """Ports of the node that a pod has for itself; with hostNetwork those of its containers."""
-    sidecars = (each for each in objects_at(spec, "initContainers") if each.get("restartPolicy") == "Always")
+    sidecars = (
+        init_container
+        for init_container in objects_at(spec, "initContainers")
+        if init_container.get("restartPolicy") == "Always"
+    )
     for container in (*objects_at(spec, "containers"), *sidecars):
         for raw in objects_at(container, "ports"):
             port = raw.get("hostPort") or (raw.get("containerPort") if spec.get("hostNetwork") is True else 0)

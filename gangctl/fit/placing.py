@@ -306,5 +306,5 @@ def _provisioned(queue: ClusterQueue, cluster: Snapshot) -> Callable[[str], bool
     for use_of in queue.checks:
         check = cluster.check(use_of.name)
         if check is not None and check.controller == PROVISIONING:
-            flavors |= set(use_of.on_flavors) or {each.name for group in queue.groups for each in group.flavors}
+            flavors |= set(use_of.on_flavors) or {quota.name for group in queue.groups for quota in group.flavors}
     return flavors.__contains__

@@ -101,17 +101,17 @@ class Preemption:
             attempts = [True, False]
         for borrowing in attempts:
             taken: list[Candidate] = []
-            for each in candidates:
-                if not self._is_valid(each, short, borrowing=borrowing):
+            for candidate in candidates:
+                if not self._is_valid(candidate, short, borrowing=borrowing):
                     continue
-                self._take(each)
-                taken.append(each)
+                self._take(candidate)
+                taken.append(candidate)
                 if self._fits(requests, borrowing=borrowing):
                     return self._minimal(taken, requests, borrowing=borrowing)
                 if self.exhausted:
                     break
-            for each in taken:
-                self._put(each)
+            for victim in taken:
+                self._put(victim)
         return []
 
     def _fair(self, requests: Mapping[Pair, int], short: set[Pair]) -> list[Candidate]:
@@ -128,8 +128,8 @@ class Preemption:
         self._add(requests, -1)
         if fits:
             return self._minimal(taken, requests, borrowing=True)
-        for each in taken:
-            self._put(each)
+        for victim in taken:
+            self._put(victim)
         return []
 
     def _by_shares(
@@ -211,10 +211,10 @@ class Preemption:
         for cohort in self.node.above()[1:]:
             found = above if nearer else beside
             for node in self._borrowing_below(cohort, below, short):
-                for each in self._candidates(node, self.preemptor.queue.reclaim, short):
-                    each.common = cohort
-                    self._classify(each, nearer=nearer)
-                    found.append(each)
+                for candidate in self._candidates(node, self.preemptor.queue.reclaim, short):
+                    candidate.common = cohort
+                    self._classify(candidate, nearer=nearer)
+                    found.append(candidate)
             fits, left = _left_over(cohort, left)
             nearer = nearer or fits
             below = cohort
@@ -263,13 +263,13 @@ class Preemption:
     def _minimal(self, taken: list[Candidate], requests: Mapping[Pair, int], *, borrowing: bool) -> list[Candidate]:
         """Those without which there is no room, the last always among them; all are put back."""
         kept = [taken[-1]]
-        for each in reversed(taken[:-1]):
-            self._put(each)
+        for victim in reversed(taken[:-1]):
+            self._put(victim)
             if not self._fits(requests, borrowing=borrowing):
-                self._take(each)
-                kept.append(each)
-        for each in kept:
-            self._put(each)
+                self._take(victim)
+                kept.append(victim)
+        for victim in kept:
+            self._put(victim)
         return kept[::-1]
 
     def spend(self, steps: int) -> None:

@@ -182,7 +182,8 @@ class Quotas:
         """Whether a ClusterQueue has this resource in this flavor, regardless of its cohort."""
         known = self._queues.get(queue)
         return known is not None and any(
-            resource in group.resources and any(each.name == flavor for each in group.flavors) for group in known.groups
+            resource in group.resources and any(option.name == flavor for option in group.flavors)
+            for group in known.groups
         )
 
     def ceiling(self, queue: str, flavor: str, resource: str) -> Ceiling:
@@ -225,7 +226,7 @@ class Quotas:
         node = self._queue_nodes.get(queue)
         if node is None:
             return ()
-        return tuple(sorted(each.name for each in node.above()[-1].below() if each.is_queue))
+        return tuple(sorted(below.name for below in node.above()[-1].below() if below.is_queue))
 
     def orchestrator(self, queue: str) -> str:
         """What computes quota that a ClusterQueue can use (Dynamic Quota Orchestration), empty if nothing does."""
@@ -307,10 +308,10 @@ class Quotas:
             self._join(node, parent)
         if node.in_cycle():
             before = node.above()[-1].below()
-        for each in before:
-            each.forget()
-        for each in before or [node]:
-            self._lift(each, each.pairs())
+        for quota in before:
+            quota.forget()
+        for ancestor in before or [node]:
+            self._lift(ancestor, ancestor.pairs())
 
 
 def by_resource(held: Mapping[Pair, int], wanted: Collection[Pair] | None = None) -> dict[str, int]:
@@ -358,7 +359,7 @@ def with_lending_limits(capacity: Capacity, node: Node) -> Capacity:
 
     def named(pair: Pair, ceiling: Ceiling) -> Ceiling:
         keepers = node.lenders_with_limits(pair) if node.potential(pair)[1] is None else []
-        names = joined([str(each) for each in keepers[:_NAMED]])
+        names = joined([str(keeper) for keeper in keepers[:_NAMED]])
         return replace(ceiling, limit=f"{ceiling.limit} beyond the lendingLimit of {names}") if keepers else ceiling
 
     return replace(capacity, ceilings={pair: named(pair, each) for pair, each in capacity.ceilings.items()})

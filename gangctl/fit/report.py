@@ -256,14 +256,16 @@ def dispatched(own: FitReport, workers: Sequence[WorkerFit]) -> FitReport:
     if own["verdict"] == "never":
         return own
     best = min(workers, key=lambda each: _ORDER.index(each["verdict"]))
-    named = {verdict: ", ".join(each["name"] for each in workers if each["verdict"] == verdict) for verdict in _ORDER}
+    named = {
+        verdict: ", ".join(worker["name"] for worker in workers if worker["verdict"] == verdict) for verdict in _ORDER
+    }
     if best["verdict"] == "never":
         message = f"No worker cluster can ever run it: {named['never']}."
         return {**own, "verdict": "never", "reason": best["reason"], "message": message, "blocking": False}
     if own["verdict"] == "fits" and best["verdict"] == "fits":
         several = "s" if "," in named["fits"] else ""
         return {**own, "reason": best["reason"], "message": f"It fits on worker cluster{several} {named['fits']} now."}
-    missing = [f"what worker cluster {each['name']} has" for each in workers if each["verdict"] == "unknown"]
+    missing = [f"what worker cluster {worker['name']} has" for worker in workers if worker["verdict"] == "unknown"]
     report: FitReport = {**own, "unknown": [*own["unknown"], *missing]}
     if own["verdict"] != "fits":
         return report

@@ -200,7 +200,7 @@ def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
 
 
 def _transformed(requests: Requests, transformations: Sequence[Transformation]) -> Requests:
-    by_input = {each.input: each for each in transformations}
+    by_input = {transformation.input: transformation for transformation in transformations}
     kept: Requests = {}
     made: Requests = {}
     for name, value in requests.items():
@@ -241,7 +241,7 @@ class _Counting:
         self.limits = summed_up(self.surroundings.limit_ranges or ())
         for kind in ("containers", "initContainers"):
             if isinstance(spec.get(kind), list):
-                spec[kind] = [self._container(each) for each in spec[kind]]
+                spec[kind] = [self._container(container) for container in spec[kind]]
         if isinstance(spec.get("resources"), dict):
             spec["resources"] = self._resources(spec["resources"], self.limits.get(POD))
         return spec

@@ -64,7 +64,7 @@ class _InDomains:
             certain = sum(least for least, _ in rooms[0]) >= self._copies[0]
         else:
             # Each of the others is in one domain at most.
-            certain = certain and all(sum(least > 0 for least, _ in each) > others for each in rooms)
+            certain = certain and all(sum(least > 0 for least, _ in room) > others for room in rooms)
         return Outcome(Answer(possible or certain or None, certain or None), placed or [])
 
     def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:

@@ -98,7 +98,10 @@ class Floor:
         self.podsets = podsets
         self.nodes = nodes
         self.neighbours = neighbours
-        self.resources = (PODS, *sorted({name for each in requests for name, amount in each.items() if amount > 0}))
+        self.resources = (
+            PODS,
+            *sorted({name for request in requests for name, amount in request.items() if amount > 0}),
+        )
         self._hopeful = hopeful
         self._jobset = jobset
         self._members = [self._member(podset, 0) for podset in podsets]
@@ -392,7 +395,7 @@ class Floor:
 
     def _evenness(self, index: int, members: Sequence[_Member], spread: Spread) -> Evenness:
         member, namespace = members[index], self.neighbours.namespace
-        spec, keys = member.podset.pod_spec, {each.key for each in member.spreads}
+        spec, keys = member.podset.pod_spec, {spread.key for spread in member.spreads}
         tolerations = tolerations_of(spec, self._tolerated[member.podset.index])
         domains = {
             number: node.labels[spread.key]

@@ -131,8 +131,8 @@ class Room:
 def room_of(tree: Tree, leaves: Leaves, ask: Ask) -> list[Room]:
     """Room in all domains, by level."""
     lowest = tree.lowest
-    whole = [each // ask.size for each in leaves.pods] if ask.slice_level == lowest else [0] * len(leaves.pods)
-    beside = [each // ask.size for each in leaves.beside] if ask.slice_level == lowest else list(whole)
+    whole = [pod // ask.size for pod in leaves.pods] if ask.slice_level == lowest else [0] * len(leaves.pods)
+    beside = [pods // ask.size for pods in leaves.beside] if ask.slice_level == lowest else list(whole)
     rooms = [Room(list(leaves.pods), whole, list(leaves.beside), beside, list(leaves.leaders))]
     for level in range(lowest - 1, -1, -1):
         rooms.insert(0, _summed(tree.children[level], rooms[0], ask, level))
@@ -141,18 +141,18 @@ def room_of(tree: Tree, leaves: Leaves, ask: Ask) -> list[Room]:
 
 def _summed(children: Sequence[range], below: Room, ask: Ask, level: int) -> Room:
     inner = (ask.inner or {}).get(level + 1, 1)
-    pods = [each // inner * inner for each in below.pods] if inner > 1 else below.pods
-    beside = [each // inner * inner for each in below.beside] if inner > 1 else below.beside
+    pods = [pod // inner * inner for pod in below.pods] if inner > 1 else below.pods
+    beside = [pods // inner * inner for pods in below.beside] if inner > 1 else below.beside
     room = Room([], [], [], [], [])
     for domains in children:
         first, last = domains.start, domains.stop
         total, slices = min(sum(pods[first:last]), MOST), sum(below.slices[first:last])
         total_beside, slices_beside = total, slices
         if ask.leader:
-            leading = [each for each in domains if below.leaders[each]]
-            lost = min((pods[each] - beside[each] for each in leading), default=total)
+            leading = [domain for domain in domains if below.leaders[domain]]
+            lost = min((pods[domain] - beside[domain] for domain in leading), default=total)
             total_beside = total - lost
-            lost = min((below.slices[each] - below.slices_beside[each] for each in leading), default=slices)
+            lost = min((below.slices[domain] - below.slices_beside[domain] for domain in leading), default=slices)
             slices_beside = slices - lost
         if level == ask.slice_level:
             slices, slices_beside = total // ask.size, total_beside // ask.size
@@ -183,9 +183,9 @@ def _at(room: Room, ask: Ask, *, top: bool) -> list[int] | None:
     order = room.order_with_leader(range(len(room.pods)), least=ask.least)
     counts = room.slices_beside if leader else room.slices
     if ask.least:
-        for each in order:
-            if room.leaders[each] >= leader and counts[each] >= ask.slices:
-                return [each]
+        for domain in order:
+            if room.leaders[domain] >= leader and counts[domain] >= ask.slices:
+                return [domain]
     elif counts[order[0]] >= ask.slices and room.leaders[order[0]] >= leader:
         return [_tightest(room, order, ask.slices, counts, leader)]
     if ask.required or not (top or ask.anywhere):
@@ -220,7 +220,7 @@ def _several(room: Room, order: list[int], ask: Ask, leader: int) -> list[int] |
 
 def _tightest(room: Room, domains: Sequence[int], wanted: int, counts: Sequence[int], leader: int) -> int:
     """The domain with the least room that is enough, the first of them; the first of all if there is none."""
-    enough = [each for each in domains if room.leaders[each] >= leader and counts[each] >= wanted]
+    enough = [domain for domain in domains if room.leaders[domain] >= leader and counts[domain] >= wanted]
     return min(enough, key=lambda each: counts[each]) if enough else domains[0]
 
 
@@ -228,7 +228,7 @@ def _leading_first(
     room: Room, order: list[int], wanted: int, counts: Sequence[int], beside: Sequence[int]
 ) -> list[int]:
     """The same domains, first one for the leader that leaves room for all of its workers."""
-    there = sum(counts[each] for each in order)
+    there = sum(counts[domain] for domain in order)
     for position, each in enumerate(order):
         if room.leaders[each] and there - (counts[each] - beside[each]) >= wanted:
             return [each, *order[:position], *order[position + 1 :]]
@@ -240,7 +240,7 @@ def _distribute(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, chosen:
     leader = 1 if ask.leader else 0
     chosen = _take(rooms[level], chosen, ask.count, leader, ask.size, least=ask.least, whole=True)
     while level < min(tree.lowest, ask.slice_level):
-        below = [child for each in chosen for child in tree.children[level][each]]
+        below = [child for domain in chosen for child in tree.children[level][domain]]
         level += 1
         order = rooms[level].order(below, least=ask.least)
         chosen = _take(rooms[level], order, ask.count, leader, ask.size, least=ask.least, whole=True)
@@ -248,8 +248,8 @@ def _distribute(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, chosen:
         level += 1
         chosen = _into_children(tree, rooms, ask, level, chosen)
     room = rooms[level]
-    leading = next((each for each in chosen if room.leaders[each]), None) if leader else None
-    return Found({each: room.pods[each] for each in chosen if room.pods[each]}, leading)
+    leading = next((domain for domain in chosen if room.leaders[domain]), None) if leader else None
+    return Found({domain: room.pods[domain] for domain in chosen if room.pods[domain]}, leading)
 
 
 def _into_children(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, parents: Sequence[int]) -> list[int]:
@@ -260,9 +260,9 @@ def _into_children(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, pare
     for parent in parents:
         order = room.order(tree.children[level - 1][parent], least=ask.least)
         if size > 1:
-            for each in order:
-                room.slices[each] = room.pods[each] // size
-                room.slices_beside[each] = room.beside[each] // size
+            for domain in order:
+                room.slices[domain] = room.pods[domain] // size
+                room.slices_beside[domain] = room.beside[domain] // size
         wanted, leader = above.pods[parent], above.leaders[parent]
         chosen += _take(room, order, wanted, leader, size, least=ask.least, whole=size > 1)
     return chosen

@@ -148,7 +148,8 @@ class Node:
         """Other nodes of its tree whose lendingLimit keeps quota from it, by name."""
         path = self.above()
         return sorted(
-            (each for each in path[-1].below() if each not in path and each.local(pair) > 0), key=lambda node: node.name
+            (below for below in path[-1].below() if below not in path and below.local(pair) > 0),
+            key=lambda node: node.name,
         )
 
     def pairs(self) -> set[Pair]:

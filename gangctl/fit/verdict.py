@@ -383,7 +383,7 @@ def _needs_nodes(case: _Case, placing: Placing, empty: Sequence[tuple[Step, ...]
         return case.never("NeverExceedsTopology", f"{ever.problem}; ask for fewer pods, smaller ones, or a wider level")
     if not ever.problem:
         attempts = [placing.place(steps, ever=True) for steps in empty] if placing.units else []
-        if not attempts or not all(each.problem for each in attempts):
+        if not attempts or not all(attempt.problem for attempt in attempts):
             return None
         ever = attempts[0]
     case.domains = list(ever.domains)

@@ -291,15 +291,15 @@ class Estimate:
         self.own = Waiter(self.uid, queue, self.demands, priority, since or self.outlook.now)
         quotas, wanted = self.cluster.quotas, set(pairs_of(self.demands))
         tree = quotas.tree(queue.name)
-        self.running = [each for name in tree for each in quotas.held_in(name)]
+        self.running = [workload for name in tree for workload in quotas.held_in(name)]
         self.holders = [(each, held) for each, held in self.running if not wanted.isdisjoint(held)]
         by_queue: dict[str, list[QueuedWorkload]] = {name: [] for name in tree}
-        for each in self.outlook.pending:
-            local = self.cluster.local_queue(each.namespace, each.queue)
+        for workload in self.outlook.pending:
+            local = self.cluster.local_queue(workload.namespace, workload.queue)
             if local is None:
-                self.unclear += phase_of(each) is not Phase.BLOCKED
+                self.unclear += phase_of(workload) is not Phase.BLOCKED
             elif local.stop_policy == "None" and local.cluster_queue in by_queue:
-                by_queue[local.cluster_queue].append(each)
+                by_queue[local.cluster_queue].append(workload)
         for name, pending in by_queue.items():
             known = quotas.queue(name)
             if known is not None and known.stop_policy == "None":
@@ -308,14 +308,14 @@ class Estimate:
     def _waiting(
         self, pending: Sequence[QueuedWorkload], queue: ClusterQueue
     ) -> Iterator[tuple[QueuedWorkload, Waiter]]:
-        for each in in_order(pending, queue):
-            if each.uid == self.own.uid:
+        for workload in in_order(pending, queue):
+            if workload.uid == self.own.uid:
                 continue
-            demands = demands_of(each, queue)
+            demands = demands_of(workload, queue)
             if demands is None:
                 self.unclear += 1
             else:
-                yield each, Waiter(each.uid, queue, demands, each.priority, queued_at(each))
+                yield workload, Waiter(workload.uid, queue, demands, workload.priority, queued_at(workload))
 
     def report(self) -> StartReport | None:
         """The start in seconds from now; None if nothing is to be said."""
@@ -348,7 +348,7 @@ class Estimate:
     def _early(self, replay: Replay, first: Sequence[tuple[QueuedWorkload, Waiter]]) -> float:
         """Those that it may preempt later, or one ahead of it may, do not hold it up."""
         replay.spend(len(self.holders) // _CHEAP)
-        certain = [each for each in first if self._goes_first(*each)]
+        certain = [ahead for ahead in first if self._goes_first(*ahead)]
         preemptor = replace(
             self.preemptor,
             priority=_HIGHEST

@@ -104,8 +104,12 @@ class Gang(BaseModel):
     def claims(self) -> tuple[Claim, ...]:
         """:attr:`resource_claims` as objects have them."""
         return tuple(
-            Claim(each.name, each.resource_claim_name or "", each.resource_claim_template_name or "")
-            for each in self.resource_claims
+            Claim(
+                resource_claim.name,
+                resource_claim.resource_claim_name or "",
+                resource_claim.resource_claim_template_name or "",
+            )
+            for resource_claim in self.resource_claims
         )
 
     @model_validator(mode="after")
@@ -130,7 +134,10 @@ def parse_gangs(text: str) -> tuple[tuple[Gang, ...], tuple[FieldError, ...]]:
     try:
         return _ADAPTER.validate_python(value), ()
     except PydanticError as problem:
-        errors = tuple(FieldError(f"{PATH}{each.path}", each.kind, each.detail) for each in field_errors(problem))
+        errors = tuple(
+            FieldError(f"{PATH}{field_error.path}", field_error.kind, field_error.detail)
+            for field_error in field_errors(problem)
+        )
         return (), errors
 
 
@@ -147,7 +154,7 @@ def check_members(gangs: Sequence[Gang], replicated_jobs: Iterable[str]) -> list
         for position, name in enumerate(gang.replicated_jobs):
             where = f"{path}.replicatedJobs[{position}]"
             if name not in known:
-                listed = one_line(", ".join(f'"{each}"' for each in known), 256)
+                listed = one_line(", ".join(f'"{value}"' for value in known), 256)
                 detail = f'there is no replicated job "{one_line(name, 64)}", there are {listed}'
                 errors.append(FieldError(where, ErrorKind.INVALID, detail))
             elif name in taken:

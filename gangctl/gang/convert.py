@@ -219,7 +219,12 @@ def replace_exclusive_topology(raw: Object, generation: Generation | None = None
     ganged = [rj for rj in jobset.replicated_jobs if rj.index in keys and config.mode_of(rj) is not GangMode.OFF]
     if not any(job_pods(rj) > 1 for rj in ganged):
         return Conversion(raw)
-    errors = [each for rj in jobset.replicated_jobs if rj.index in keys for each in _affinity_errors(raw, rj)]
+    errors = [
+        affinity_error
+        for rj in jobset.replicated_jobs
+        if rj.index in keys
+        for affinity_error in _affinity_errors(raw, rj)
+    ]
     if errors:
         return Conversion(raw, tuple(errors))
     inherited = jobset.annotations.get(EXCLUSIVE_TOPOLOGY)

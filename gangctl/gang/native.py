@@ -40,7 +40,7 @@ def _policy(asked: GangOptions | Gang) -> dict[str, Any]:
     if asked.disruption:
         policy["disruptionMode"] = {asked.disruption: {}}
     if claims:
-        policy["resourceClaims"] = [each.model_dump(by_alias=True, exclude_none=True) for each in claims]
+        policy["resourceClaims"] = [claim.model_dump(by_alias=True, exclude_none=True) for claim in claims]
     return policy
 
 

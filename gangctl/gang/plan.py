@@ -107,7 +107,7 @@ def composite_template(templates: Sequence[Template], groups: int) -> CompositeT
     if groups < _SEVERAL:
         return None
     taken = {template.name for template in templates}
-    name = next(each for each in naming.numbered("all") if each not in taken)
+    name = next(candidate for candidate in naming.numbered("all") if candidate not in taken)
     return CompositeTemplate(name, groups, templates[0].priority_class)
 
 

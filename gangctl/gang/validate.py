@@ -325,7 +325,7 @@ def _why(key: str) -> str:
     if key in _BELONGS:
         return _BELONGS[key]
     keys = (meta.GANG_MODE, meta.GANG_OPTIONS, meta.GANGS, meta.EXPECTED_DURATION)
-    names = [each.removeprefix(meta.PREFIX) for each in keys]
+    names = [key.removeprefix(meta.PREFIX) for key in keys]
     near = get_close_matches(key.removeprefix(meta.PREFIX)[:_SHOWN], names, n=1, cutoff=0.75)
     known = f"did you mean {meta.PREFIX}{near[0]}" if near else f"gangctl reads {', '.join(keys)}"
     return f"gangctl knows no such key; {known}"

@@ -153,14 +153,16 @@ def of_jobset(workload: QueuedWorkload) -> bool:
 
 def reserved(workload: QueuedWorkload) -> bool:
     """Whether it has reserved quota and is not being evicted: only then may the entry change."""
-    ended = any(workload.holds(each) for each in ("Finished", "Evicted", "DeactivationTarget"))
+    ended = any(workload.holds(condition) for condition in ("Finished", "Evicted", "DeactivationTarget"))
     holds = workload.holds("QuotaReserved") and bool(workload.cluster_queue)
     return holds and workload.active and not workload.deleting and not ended
 
 
 def digest_of(workload: QueuedWorkload) -> str:
     """Twelve hexadecimal digits of the Workload's admission: its ClusterQueue, flavors and counts."""
-    given = [[each.name, sorted(each.flavors.items()), each.count] for each in workload.assignments]
+    given = [
+        [assignment.name, sorted(assignment.flavors.items()), assignment.count] for assignment in workload.assignments
+    ]
     text = json.dumps([workload.cluster_queue, given], separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
 

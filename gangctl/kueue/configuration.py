@@ -128,7 +128,7 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
         raise InputError(f"{FILE}: resources.quotaCheckStrategy is {shown(strategy)}, which gangctl does not know")
     return KueueConfiguration(
         exclude_prefixes=_texts(resources, "excludeResourcePrefixes", "resources."),
-        transformations=tuple(_transformation(each) for each in _entries(resources, "transformations")),
+        transformations=tuple(_transformation(entry) for entry in _entries(resources, "transformations")),
         quota_check="IgnoreUndeclared" if strategy == "IgnoreUndeclared" else "",
         managed_namespaces=selector,
         unqueued=raw.get("manageJobsWithoutQueueName") is True,
@@ -166,14 +166,14 @@ def _section(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _texts(raw: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     value = raw.get(key)
-    if not isinstance(value, list | None) or not all(isinstance(each, str) for each in value or ()):
+    if not isinstance(value, list | None) or not all(isinstance(item, str) for item in value or ()):
         raise InputError(f"{FILE}: {where}{key} is no list of texts")
     return tuple(value or ())
 
 
 def _entries(resources: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     value = resources.get(key)
-    if not isinstance(value, list | None) or not all(isinstance(each, dict) for each in value or ()):
+    if not isinstance(value, list | None) or not all(isinstance(item, dict) for item in value or ()):
         raise InputError(f"{FILE}: resources.{key} is no list of objects")
     return value or []
 

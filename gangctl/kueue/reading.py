@@ -20,7 +20,7 @@ from gangctl.gang.validate import expected_seconds
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity
 
-_OPERATORS: Final[dict[object, Operator]] = {each: each for each in get_args(Operator)}
+_OPERATORS: Final[dict[object, Operator]] = {arg: arg for arg in get_args(Operator)}
 
 
 def read_selector(value: object) -> tuple[objects.SelectorTerm, ...] | None:
@@ -55,7 +55,7 @@ def _read_term(entry: object) -> objects.SelectorTerm | None:
     operator = _OPERATORS.get(written) if isinstance(written, str) else None
     if not isinstance(key, str) or operator is None or not isinstance(values, list):
         return None
-    if not all(isinstance(each, str) for each in values):
+    if not all(isinstance(value, str) for value in values):
         return None
     return objects.SelectorTerm(key, operator, tuple(values))
 
@@ -76,7 +76,7 @@ def _name(raw: Mapping[str, Any], key: str) -> str:
 
 def _texts(raw: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = raw.get(key)
-    return tuple(sys.intern(each) for each in (value if isinstance(value, list) else ()) if isinstance(each, str))
+    return tuple(sys.intern(item) for item in (value if isinstance(value, list) else ()) if isinstance(item, str))
 
 
 def _integer(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
@@ -99,14 +99,14 @@ def _metadata(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def _conditions(raw: Mapping[str, Any]) -> dict[str, objects.Condition]:
     return {
-        _name(each, "type"): objects.Condition(
-            each.get("status") == "True",
-            _name(each, "reason"),
-            _text(each, "message"),
-            _text(each, "lastTransitionTime"),
+        _name(condition, "type"): objects.Condition(
+            condition.get("status") == "True",
+            _name(condition, "reason"),
+            _text(condition, "message"),
+            _text(condition, "lastTransitionTime"),
         )
-        for each in objects_at(object_at(raw, "status"), "conditions")
-        if _text(each, "type")
+        for condition in objects_at(object_at(raw, "status"), "conditions")
+        if _text(condition, "type")
     }
 
 
@@ -121,12 +121,12 @@ def _limit(raw: Mapping[str, Any], key: str, resource: str) -> int | None:
 
 def _flavor_quotas(raw: Mapping[str, Any]) -> objects.FlavorQuotas:
     resources = {}
-    for each in objects_at(raw, "resources"):
-        name = _name(each, "name")
+    for resource in objects_at(raw, "resources"):
+        name = _name(resource, "name")
         resources[name] = objects.Quota(
-            max(0, _limit(each, "nominalQuota", name) or 0),
-            _limit(each, "borrowingLimit", name),
-            _limit(each, "lendingLimit", name),
+            max(0, _limit(resource, "nominalQuota", name) or 0),
+            _limit(resource, "borrowingLimit", name),
+            _limit(resource, "lendingLimit", name),
         )
     return objects.FlavorQuotas(_name(raw, "name"), resources)
 
@@ -143,7 +143,7 @@ def _orchestrated(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
 def _groups(spec: Mapping[str, Any]) -> tuple[objects.ResourceGroup, ...]:
     return tuple(
         objects.ResourceGroup(
-            _texts(group, "coveredResources"), tuple(_flavor_quotas(each) for each in objects_at(group, "flavors"))
+            _texts(group, "coveredResources"), tuple(_flavor_quotas(flavor) for flavor in objects_at(group, "flavors"))
         )
         for group in objects_at(spec, "resourceGroups")
     )
@@ -170,8 +170,8 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
         strategy="StrictFIFO" if spec.get("queueingStrategy") == "StrictFIFO" else "BestEffortFIFO",
         stop_policy=_stop_policy(spec),
         checks=tuple(
-            objects.CheckUse(_name(each, "name"), _texts(each, "onFlavors"))
-            for each in objects_at(object_at(spec, "admissionChecksStrategy"), "admissionChecks")
+            objects.CheckUse(_name(admission_check, "name"), _texts(admission_check, "onFlavors"))
+            for admission_check in objects_at(object_at(spec, "admissionChecksStrategy"), "admissionChecks")
         ),
         when_can_borrow=_text(fungibility, "whenCanBorrow", "MayStopSearch"),
         when_can_preempt=_text(fungibility, "whenCanPreempt", "TryNextFlavor"),
@@ -230,7 +230,7 @@ def read_topology(raw: Mapping[str, Any]) -> objects.Topology:
     """The projection of a Topology; InputError when it has no name."""
     levels = objects_at(object_at(raw, "spec"), "levels")
     return objects.Topology(
-        _name(_metadata(raw, "Topology"), "name"), tuple(_name(each, "nodeLabel") for each in levels)
+        _name(_metadata(raw, "Topology"), "name"), tuple(_name(level, "nodeLabel") for level in levels)
     )
 
 
@@ -266,18 +266,18 @@ def read_pod_priority_class(raw: Mapping[str, Any]) -> objects.PodPriorityClass:
 def _checks(status: Mapping[str, Any]) -> tuple[objects.CheckState, ...]:
     return tuple(
         objects.CheckState(
-            _name(each, "name"),
-            _text(each, "state", "Pending"),
-            _text(each, "message"),
-            _text(each, "lastTransitionTime"),
-            _integer(each, "retryCount"),
+            _name(admission_check, "name"),
+            _text(admission_check, "state", "Pending"),
+            _text(admission_check, "message"),
+            _text(admission_check, "lastTransitionTime"),
+            _integer(admission_check, "retryCount"),
         )
-        for each in objects_at(status, "admissionChecks")
+        for admission_check in objects_at(status, "admissionChecks")
     )
 
 
 def _counts(entries: Iterable[Mapping[str, Any]], default: int) -> dict[str, int]:
-    return {sys.intern(_text(each, "name", "main")): max(0, _integer(each, "count", default)) for each in entries}
+    return {sys.intern(_text(entry, "name", "main")): max(0, _integer(entry, "count", default)) for entry in entries}
 
 
 def _assignment(
@@ -314,8 +314,8 @@ def _seconds(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
 
 def _run_time(raw: Mapping[str, Any]) -> objects.RunTime:
     spec, status = object_at(raw, "spec"), object_at(raw, "status")
-    pods = [object_at(object_at(each, "template"), "spec") for each in objects_at(spec, "podSets")]
-    graces = [_seconds(each, "terminationGracePeriodSeconds", _UNDECLARED.grace) for each in pods]
+    pods = [object_at(object_at(pod_set, "template"), "spec") for pod_set in objects_at(spec, "podSets")]
+    graces = [_seconds(pod, "terminationGracePeriodSeconds", _UNDECLARED.grace) for pod in pods]
     found = objects.RunTime(
         _seconds(spec, "maximumExecutionTimeSeconds") or None,
         _seconds(status, "accumulatedPastExecutionTimeSeconds"),
@@ -332,11 +332,11 @@ def _requests(
     """As Kueue has counted them when it tried the Workload; before that from its pod templates."""
     counted = objects_at(status, "resourceRequests")
     if counted:
-        return {_name(each, "name"): read_amounts(each.get("resources")) for each in counted}
+        return {_name(entry, "name"): read_amounts(entry.get("resources")) for entry in counted}
     found: dict[str, objects.Amounts] = {}
-    for each in objects_at(spec, "podSets") if pods else ():
-        name = sys.intern(_text(each, "name", "main"))
-        requests = as_integers(pod_requests(object_at(object_at(each, "template"), "spec"))[0])
+    for pod_set in objects_at(spec, "podSets") if pods else ():
+        name = sys.intern(_text(pod_set, "name", "main"))
+        requests = as_integers(pod_requests(object_at(object_at(pod_set, "template"), "spec"))[0])
         found[name] = {sys.intern(resource): amount for resource, amount in times(requests, pods[name]).items()}
     return found
 
@@ -371,7 +371,10 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
         pods=pods,
         requests=_requests(spec, status, {} if admission else pods),
         cluster_queue=_name(admission, "clusterQueue"),
-        assignments=tuple(_assignment(each, pods, reclaimable) for each in objects_at(admission, "podSetAssignments")),
+        assignments=tuple(
+            _assignment(pod_set_assignment, pods, reclaimable)
+            for pod_set_assignment in objects_at(admission, "podSetAssignments")
+        ),
         conditions=_conditions(raw),
         checks=_checks(status),
         requeue_at=_text(requeue, "requeueAt"),

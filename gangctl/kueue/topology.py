@@ -188,7 +188,7 @@ def _short(value: str) -> str:
 
 def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
     """A Workload with its topology assignments; InputError when it has no name. Total otherwise."""
-    templates = {each.get("name", "main"): each for each in objects_at(object_at(raw, "spec"), "podSets")}
+    templates = {pod_set.get("name", "main"): pod_set for pod_set in objects_at(object_at(raw, "spec"), "podSets")}
     admission = object_at(object_at(raw, "status"), "admission")
     found = []
     for assignment in objects_at(admission, "podSetAssignments"):
@@ -199,7 +199,7 @@ def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
         template = object_at(templates.get(assignment.get("name"), {}), "template")
         found.append(
             Placement(
-                frozenset(each for each in object_at(assignment, "flavors").values() if isinstance(each, str)),
+                frozenset(flavor for flavor in object_at(assignment, "flavors").values() if isinstance(flavor, str)),
                 tuple(sys.intern(str(level)) for level in levels),
                 _domains(written),
                 as_integers(pod_requests(object_at(template, "spec"))[0]),
@@ -212,7 +212,7 @@ def _domains(written: Mapping[str, Any]) -> dict[tuple[str, ...], int]:
     """Pods by the values of a domain, over all slices."""
     domains: dict[tuple[str, ...], int] = {}
     for part in objects_at(written, "slices"):
-        columns = [list(_values(each)) for each in objects_at(part, "valuesPerLevel")]
+        columns = [list(_values(level)) for level in objects_at(part, "valuesPerLevel")]
         for number in range(max(map(len, columns), default=0)):
             values = tuple(_at(column, number) for column in columns)
             domains[values] = domains.get(values, 0) + _count(part.get("podCounts"), number)

@@ -90,7 +90,7 @@ class PolicyMetrics(EvaluatorObserver):
         self._policies.labels("loaded").set(len(policies.policies))
         self._policies.labels("broken").set(len(policies.broken))
         self._exceptions.set(len(policies.exceptions))
-        names = sorted([each.name for each in policies.policies] + [each.name for each in policies.broken])
+        names = sorted([policy.name for policy in policies.policies] + [policy.name for policy in policies.broken])
         kept = frozenset(names[:MOST_POLICIES])
         self._forget(self._names - kept)
         self._names = kept
@@ -152,4 +152,4 @@ def _action(outcome: Outcome) -> str:
         return "none"
     if any(finding.always for finding in outcome.violations):
         return Action.DENY.value.lower()
-    return next((each.value.lower() for each in Action if each in outcome.actions), "none")
+    return next((action.value.lower() for action in Action if action in outcome.actions), "none")

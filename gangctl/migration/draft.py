@@ -109,17 +109,17 @@ _JOB: Final = "write a JobSet with this Job as the template of its one replicate
 def inside(value: object) -> Iterator[Any]:
     """A value and everything in it."""
     yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from inside(each)
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from inside(item)
 
 
 def _has_marks(value: object, system: System) -> bool:
     """Whether anything in an object is for the system."""
     names = NAMES[system]
     return any(
-        each.get("schedulerName") in names.schedulers or any(map(names.reads, each))
-        for each in inside(value)
-        if isinstance(each, dict)
+        item.get("schedulerName") in names.schedulers or any(map(names.reads, item))
+        for item in inside(value)
+        if isinstance(item, dict)
     )
 
 
@@ -162,8 +162,8 @@ class Mark:
 
 def mentions(value: object, key: str) -> bool:
     """Whether a label or annotation is used anywhere in an object: by a selector, an expression, the downward API."""
-    return any(key in each for each in inside(value) if isinstance(each, str)) or any(
-        key in name for each in inside(value) if isinstance(each, dict) for name in each
+    return any(key in item for item in inside(value) if isinstance(item, str)) or any(
+        key in name for item in inside(value) if isinstance(item, dict) for name in item
     )
 
 

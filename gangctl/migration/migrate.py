@@ -144,9 +144,9 @@ def _read(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup
             kai.read_kai(draft)
         case System.COSCHEDULING:
             read_coscheduling(draft, objects, pod_groups)
-    for each in pod_groups:
-        if draft.jobset.name in each.owners and each.position not in draft.dropped:
-            drop(draft, each)
+    for pod_group in pod_groups:
+        if draft.jobset.name in pod_group.owners and pod_group.position not in draft.dropped:
+            drop(draft, pod_group)
 
 
 def _leave_scheduler(draft: Draft) -> None:
@@ -232,10 +232,10 @@ def migrate(objects: Sequence[Object], system: System, *, queue: str = "") -> Mi
         problems += draft.problems
     notes = [note for draft in drafts for note in draft.notes]
     dropped = {position for draft in drafts for position in draft.dropped}
-    for each in pod_groups:
-        if each.position not in dropped:
-            text = f'{NAMES[system].title} PodGroup "{each.name}" stays: no JobSet of the input needs it'
-            notes.append(Note(each.position, "", text))
+    for pod_group in pod_groups:
+        if pod_group.position not in dropped:
+            text = f'{NAMES[system].title} PodGroup "{pod_group.name}" stays: no JobSet of the input needs it'
+            notes.append(Note(pod_group.position, "", text))
     for position in dropped:
         values[position] = None
     by_position = sorted(notes, key=lambda note: note.position)

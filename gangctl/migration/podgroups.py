@@ -117,7 +117,7 @@ def read_pod_groups(objects: Sequence[Object], names: Names) -> list[PodGroup]:
             continue
         meta = object_at(raw, "metadata")
         owners = objects_at(meta, "ownerReferences")
-        jobsets = frozenset(_text(each.get("name")) for each in owners if each.get("kind") == "JobSet")
+        jobsets = frozenset(_text(owner.get("name")) for owner in owners if owner.get("kind") == "JobSet")
         namespace, name = _text(meta.get("namespace")), _text(meta.get("name"))
         found.append(PodGroup(position, namespace, name, object_at(raw, "spec"), jobsets))
     return found
@@ -169,7 +169,9 @@ def add_named_group(
     if others := ", ".join(_others(draft, objects, name)):
         draft.refuse(path, f'PodGroup "{name}" is also that of {others}: a gang of gangctl is within one JobSet')
         return None
-    found = [each for each in pod_groups if (each.namespace, each.name) == (draft.jobset.namespace, name)]
+    found = [
+        pod_group for pod_group in pod_groups if (pod_group.namespace, pod_group.name) == (draft.jobset.namespace, name)
+    ]
     labels = [label for key in MIN_AVAILABLE if (label := draft.on(members[0], key, Level.POD)) is not None]
     if not found and labels:
         available = labels[0]

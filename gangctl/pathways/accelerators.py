@@ -260,18 +260,18 @@ _DEVICE_TYPE: Final = re.compile(
     rf"(?P<family>{'|'.join(FAMILIES)})-(?:(?P<size>[1-9][0-9]{{0,6}})|(?P<topology>[0-9]{{1,6}}(?:x[0-9]{{1,6}}){{1,2}}))"
 )
 
-_BY_MACHINE_TYPE: Final[Mapping[str, Accelerator]] = {each.machine_type: each for each in ACCELERATORS}
+_BY_MACHINE_TYPE: Final[Mapping[str, Accelerator]] = {other.machine_type: other for other in ACCELERATORS}
 
 
 def default_of(generation: str) -> Accelerator:
     """The machine type that a generation's name alone means."""
-    return next(each for each in ACCELERATORS if each.generation == generation)
+    return next(other for other in ACCELERATORS if other.generation == generation)
 
 
 def single_chip(accelerator: Accelerator) -> Accelerator:
     """The machine type of the same generation with one chip; itself where there is none."""
     return next(
-        (each for each in ACCELERATORS if each.generation == accelerator.generation and each.chips_per_vm == 1),
+        (other for other in ACCELERATORS if other.generation == accelerator.generation and other.chips_per_vm == 1),
         accelerator,
     )
 
@@ -279,12 +279,12 @@ def single_chip(accelerator: Accelerator) -> Accelerator:
 @cache
 def names() -> Mapping[str, Accelerator]:
     """Every name of a row without a topology: machine types, labels, families, keys."""
-    rows = {each.machine_type: each for each in ACCELERATORS}
+    rows = {other.machine_type: other for other in ACCELERATORS}
     firsts = [default_of(generation) for generation in FAMILIES.values()]
     rows |= {first.label: first for first in firsts}
     rows |= dict(zip(FAMILIES, firsts, strict=True))
-    for each in ACCELERATORS:
-        rows.setdefault(each.key, each)
+    for other in ACCELERATORS:
+        rows.setdefault(other.key, other)
     return rows
 
 
@@ -338,7 +338,7 @@ def _near_names(name: str) -> list[str]:
         if close or not dash:
             return close
         families = get_close_matches(family, FAMILIES, _NEAR, cutoff=0.8)
-    return [f"{each}{dash}{size}" if dash and _is_device(f"{each}-{size}") else each for each in families]
+    return [f"{family}{dash}{size}" if dash and _is_device(f"{family}-{size}") else family for family in families]
 
 
 def _is_device(name: str) -> bool:

@@ -27,7 +27,7 @@ def check_head(rendering: Rendering, nodes: Iterable[NodeShape]) -> Notice | Non
     None if one is large enough, and if no node is eligible: an autoscaler may add some. Usage of the nodes
     is ignored, and so are pods that will run beside the head.
     """
-    head = next(each for each in podsets_of(rendering.jobset) if each.name == HEAD)
+    head = next(podset for podset in podsets_of(rendering.jobset) if podset.name == HEAD)
     wanted = {name: amount for name, amount in rendering.head_requests.items() if amount > 0}
     candidates = [node for node in nodes if node.capacity and takes(node, head)]
     if not candidates or any(_holds(node, wanted) for node in candidates):
@@ -77,7 +77,7 @@ def draft(raw: Mapping[str, Any], options: PathwaysOptions, setting: Setting) ->
     reading = read_pathways_job(raw, options, cluster_checked=True)
     if reading.job is None:
         first = reading.problems[0]
-        return Obstacle(first.reason.value, "; ".join(str(each.error) for each in reading.problems))
+        return Obstacle(first.reason.value, "; ".join(str(problem.error) for problem in reading.problems))
     rendering = render(reading.job, setting)
     # Whether the cluster has gangs may change later, while the user's spec stays.
     standard = rendering if setting == Setting() else render(reading.job)

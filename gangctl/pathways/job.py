@@ -111,7 +111,7 @@ class PathwaysJob:
 
     def origin(self, path: str) -> Origin:
         """The origin of the value at a field path of the PathwaysJob: that of the longest known prefix."""
-        known = [each for each in self.sources if path == each or path.startswith((f"{each}.", f"{each}["))]
+        known = [source for source in self.sources if path == source or path.startswith((f"{source}.", f"{source}["))]
         return self.sources[max(known, key=len)] if known else Origin(OriginKind.FIELD, path)
 
 

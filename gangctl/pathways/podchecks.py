@@ -146,11 +146,11 @@ def check_template(found: Findings) -> None:
         return
     pod = found.job.template.get("spec", {})
     containers = list(_containers(pod))
-    _check_presence(found, [each.name for each in containers if not each.init])
+    _check_presence(found, [container.name for container in containers if not container.init])
     _check_each(found, containers)
     _check_ports(found, containers)
-    for each in containers:
-        _check_resources(found, f"{each.path}.resources", each.value.get("resources", {}))
+    for container in containers:
+        _check_resources(found, f"{container.path}.resources", container.value.get("resources", {}))
     _check_resources(found, f"{words.POD}.resources", pod.get("resources", {}))
     policy = pod.get("restartPolicy")
     if policy is not None and policy not in _RESTART_POLICIES:
@@ -186,29 +186,29 @@ def _check_presence(found: Findings, names: list[str]) -> None:
 
 def _check_each(found: Findings, containers: list[Container]) -> None:
     seen: set[str] = set()
-    for each in containers:
-        path = f"{each.path}.name"
-        if not each.name:
+    for container in containers:
+        path = f"{container.path}.name"
+        if not container.name:
             found.refuse(InvalidReason.MALFORMED, path, "is required", ErrorKind.REQUIRED)
-        elif each.name in RESERVED:
-            detail = f"{shown(each.name)} is the name of a container that gangctl adds to this pod: choose another"
+        elif container.name in RESERVED:
+            detail = f"{shown(container.name)} is the name of a container that gangctl adds to this pod: choose another"
             found.refuse(InvalidReason.RESERVED_CONTAINER_NAME, path, detail, ErrorKind.FORBIDDEN)
-        elif each.name in seen:
-            detail = f"{shown(each.name)} is the name of another container of this pod: names must differ"
+        elif container.name in seen:
+            detail = f"{shown(container.name)} is the name of another container of this pod: names must differ"
             found.refuse(InvalidReason.MALFORMED, path, detail, ErrorKind.DUPLICATE)
-        elif not is_dns_label(each.name):
-            detail = f"{shown(each.name)} cannot name a container: lower case letters, digits and -, at most 63"
+        elif not is_dns_label(container.name):
+            detail = f"{shown(container.name)} cannot name a container: lower case letters, digits and -, at most 63"
             found.refuse(InvalidReason.INVALID_NAME, path, detail)
-        seen.add(each.name)
-        if why := unheard(each.value) if not each.init else "":
-            found.notice(Reason.SIGNAL_LOST, f"{found.place(f'{each.path}.command')} is {why}.")
-        image = each.value.get("image", "")
+        seen.add(container.name)
+        if why := unheard(container.value) if not container.init else "":
+            found.notice(Reason.SIGNAL_LOST, f"{found.place(f'{container.path}.command')} is {why}.")
+        image = container.value.get("image", "")
         if not image or image != image.strip():
             detail = "must name an image, without blanks around it" if image else "is required"
-            found.refuse(InvalidReason.INVALID_IMAGE, f"{each.path}.image", detail, ErrorKind.REQUIRED)
-        for index, variable in enumerate(each.value.get("env", ())):
+            found.refuse(InvalidReason.INVALID_IMAGE, f"{container.path}.image", detail, ErrorKind.REQUIRED)
+        for index, variable in enumerate(container.value.get("env", ())):
             if not variable.get("name"):
-                name = f"{each.path}.env[{index}].name"
+                name = f"{container.path}.env[{index}].name"
                 found.refuse(InvalidReason.INVALID_ENVIRONMENT, name, "is required", ErrorKind.REQUIRED)
 
 
@@ -231,7 +231,7 @@ def check_pod_size(found: Findings) -> None:
     job, pod = found.job, (found.job.template or {}).get("spec", {})
     resources = pod.get("resources", {})
     added = (resource_manager_resources(job), proxy_resources(job))
-    sidecars = [{"restartPolicy": "Always", "resources": plain(each)} for each in added]
+    sidecars = [{"restartPolicy": "Always", "resources": plain(container)} for container in added]
     init = [*pod.get("initContainers", ()), *sidecars]
     needed = as_integers(pod_requests({"containers": pod.get("containers", []), "initContainers": init})[0])
     requests, _ = pod_requests({"resources": resources})
@@ -281,10 +281,10 @@ def _check_ports(found: Findings, containers: Sequence[Container]) -> None:
     taken = (*words.HEAD_PORTS, *words.WORKER_PORTS, words.SIDECAR_PORT) if colocated else words.HEAD_PORTS
     whose = "head and workers" if colocated else "the head"
     open_ports: dict[tuple[str, int], str] = {}
-    for each in containers:
-        stays = not each.init or each.value.get("restartPolicy") == "Always"
-        for index, port in enumerate(each.value.get("ports", ())):
-            place = f"{each.path}.ports[{index}].containerPort"
+    for container in containers:
+        stays = not container.init or container.value.get("restartPolicy") == "Always"
+        for index, port in enumerate(container.value.get("ports", ())):
+            place = f"{container.path}.ports[{index}].containerPort"
             number, protocol = port.get("containerPort", 0), port.get("protocol", _TCP)
             if number not in _PORTS:
                 found.refuse(InvalidReason.MALFORMED, place, f"must be between 1 and {_PORTS[-1]}, got {number}")
@@ -296,7 +296,7 @@ def _check_ports(found: Findings, containers: Sequence[Container]) -> None:
                     f"must be {number}, the containerPort, or be left out: the pod uses its node's network; "
                     f"got {port['hostPort']}"
                 )
-                found.refuse(InvalidReason.PORT_CONFLICT, f"{each.path}.ports[{index}].hostPort", detail)
+                found.refuse(InvalidReason.PORT_CONFLICT, f"{container.path}.ports[{index}].hostPort", detail)
             elif stays and (protocol, number) in open_ports:
                 detail = f"{number} is open already at {found.place(open_ports[protocol, number])}: choose another"
                 found.refuse(InvalidReason.PORT_CONFLICT, place, detail, ErrorKind.DUPLICATE)

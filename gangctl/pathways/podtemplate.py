@@ -61,7 +61,7 @@ def texts(reader: Reader, key: str) -> tuple[str, ...]:
     for index, each in enumerate(value):
         if not isinstance(each, str):
             add(reader, f"{path}[{index}]", ErrorKind.TYPE_INVALID, f"must be a string, got {shown(each)}")
-    return tuple(each for each in value if isinstance(each, str))
+    return tuple(item for item in value if isinstance(item, str))
 
 
 def refuse_unknown(reader: Reader, known: Collection[str]) -> None:
@@ -80,9 +80,9 @@ def too_deep(value: Any) -> bool:
     for _ in range(_MOST_DEPTH):
         level = [
             inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for entry in level
+            if isinstance(entry, dict | list)
+            for inner in (entry.values() if isinstance(entry, dict) else entry)
         ]
         if not level:
             return False
@@ -94,7 +94,7 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: without_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
-        return [without_nulls(each) for each in value]
+        return [without_nulls(item) for item in value]
     return value
 
 

@@ -85,7 +85,7 @@ def near(word: str, known: Iterable[str]) -> str:
     """The probably intended word, as the end of a sentence; empty if none is near."""
     words = sorted(known)
     found = get_close_matches(word[:SHOWN], words, n=1, cutoff=0.6)
-    found = found or [each for each in words if word and each.startswith(word)]
+    found = found or [known_word for known_word in words if word and known_word.startswith(word)]
     return f"; did you mean {found[0]}?" if found else ""
 
 

@@ -63,7 +63,7 @@ def _modes_of(text: str, problems: list[Problem]) -> tuple[GangMode | None, Gang
     found, errors = parse_gangs(text)
     errors = (*errors, *check_members(found, (words.HEAD, words.WORKER)))
     problems += (Problem(InvalidReason.INVALID_GANG_MODE, error) for error in errors)
-    gang = next((each for each in found if words.WORKER in each.replicated_jobs), None)
+    gang = next((gang for gang in found if words.WORKER in gang.replicated_jobs), None)
     if gang is None:
         return None, GangMode.OFF
     if words.HEAD in gang.replicated_jobs:
@@ -274,7 +274,7 @@ def _left_out(spec: Mapping[str, Any]) -> dict[str, Origin]:
 def _with_types_first(errors: list[FieldError], problems: list[Problem]) -> tuple[Problem, ...]:
     """Type errors, and other problems that do not follow from these."""
     places = [error.path for error in errors]
-    others = (each for each in problems if not any(each.error.path.startswith(place) for place in places))
+    others = (other for other in problems if not any(other.error.path.startswith(place) for place in places))
     return tuple(islice(chain((Problem(InvalidReason.MALFORMED, error) for error in errors), others), MOST_PROBLEMS))
 
 

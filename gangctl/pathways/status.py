@@ -99,7 +99,7 @@ class JobSetFacts:
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type."""
-        return next((each for each in self.conditions if each.type == kind), None)
+        return next((condition for condition in self.conditions if condition.type == kind), None)
 
     @property
     def end(self) -> Condition | None:
@@ -122,13 +122,15 @@ class Status:
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type; of several the last one."""
-        return next((each for each in reversed(self.conditions) if each.type == kind), None)
+        return next((condition for condition in reversed(self.conditions) if condition.type == kind), None)
 
     @property
     def phase(self) -> Phase | None:
         """The condition that is True; None without a status."""
-        known = {each.value for each in Phase}
-        found = (each.type for each in reversed(self.conditions) if each.holds and each.type in known)
+        known = {phase.value for phase in Phase}
+        found = (
+            condition.type for condition in reversed(self.conditions) if condition.holds and condition.type in known
+        )
         phase = next(found, None)
         return None if phase is None else Phase(phase)
 
@@ -146,7 +148,7 @@ class Status:
 
     def as_json(self) -> dict[str, Any]:
         """The status as a merge patch: null for fields to remove."""
-        status: dict[str, Any] = {"conditions": [each.as_json() for each in self.conditions]}
+        status: dict[str, Any] = {"conditions": [condition.as_json() for condition in self.conditions]}
         status["terminalState"] = self.terminal_state or None
         return status | ({} if self.restarts is None else {"restarts": self.restarts})
 
@@ -209,8 +211,8 @@ def pathways_owner(raw: Object) -> str:
 def read_jobset_facts(raw: Object) -> JobSetFacts:
     """Project a stored JobSet; total."""
     metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
-    jobs = {text_at(each, "name"): each for each in objects_at(spec, "replicatedJobs")}
-    stand = {text_at(each, "name"): each for each in objects_at(status, "replicatedJobsStatus")}
+    jobs = {text_at(replicated_job, "name"): replicated_job for replicated_job in objects_at(spec, "replicatedJobs")}
+    stand = {text_at(job_status, "name"): job_status for job_status in objects_at(status, "replicatedJobsStatus")}
     return JobSetFacts(
         namespace=text_at(metadata, "namespace"),
         name=text_at(metadata, "name"),
@@ -246,14 +248,14 @@ def _elastic(head: Object) -> int:
 
 
 def _conditions(status: Object) -> Iterator[Condition]:
-    for each in objects_at(status, "conditions"):
+    for condition in objects_at(status, "conditions"):
         yield Condition(
-            type=text_at(each, "type"),
-            status=text_at(each, "status"),
-            reason=text_at(each, "reason"),
-            message=text_at(each, "message"),
-            since=text_at(each, "lastTransitionTime"),
-            generation=_number(each.get("observedGeneration")),
+            type=text_at(condition, "type"),
+            status=text_at(condition, "status"),
+            reason=text_at(condition, "reason"),
+            message=text_at(condition, "message"),
+            since=text_at(condition, "lastTransitionTime"),
+            generation=_number(condition.get("observedGeneration")),
         )
 
 
@@ -303,7 +305,7 @@ def next_status(before: PathwaysFacts, found: JobSetFacts | Obstacle, now: str) 
     conditions = [_condition(stored, kind, verdict, generation, now) for kind in Phase]
     if (degraded := _degraded(stored, verdict, found, generation, now)) is not None:
         conditions.append(degraded)
-    others = {each.type: each for each in stored.conditions if each.type not in _OURS}
+    others = {condition.type: condition for condition in stored.conditions if condition.type not in _OURS}
     return Status(
         conditions=(*conditions, *others.values()),
         restarts=restarts,
@@ -393,8 +395,8 @@ def _reason(reason: str, phase: Phase) -> str:
 
 _ENDS: Final = {Phase.COMPLETED: Reason.COMPLETED, Phase.FAILED: Reason.FAILED}
 _OBSTACLES: Final = {
-    each.value: each
-    for each in (Reason.NAME_CONFLICT, Reason.ADMISSION_DENIED, Reason.JOBSET_CREATE_FAILED, Reason.JOBSET_GONE)
+    reason.value: reason
+    for reason in (Reason.NAME_CONFLICT, Reason.ADMISSION_DENIED, Reason.JOBSET_CREATE_FAILED, Reason.JOBSET_GONE)
 }
 """Those that are reasons of events themselves; all others are about the spec."""
 

@@ -288,7 +288,7 @@ def _asks_for_gangs(jobset: JobSet, mode: str | None, each_mode: str | None) -> 
     own = [jobset.annotations.get(GANG_MODE), jobset.gang_config]
     for rj in jobset.replicated_jobs:
         own += [rj.annotations.get(GANG_MODE), rj.gang_config]
-    return any(each not in {None, GangMode.OFF} for each in (*own, mode, each_mode))
+    return any(chosen not in {None, GangMode.OFF} for chosen in (*own, mode, each_mode))
 
 
 def _own_options(raw: Object) -> dict[str, Any] | None:

@@ -202,7 +202,7 @@ class LoadedPolicy:
     @property
     def reads(self) -> frozenset[str]:
         """The CEL variables that any expression reads: without ``gang``, no plan has to be made for it."""
-        return frozenset[str]().union(*(each.checked.reads for each in self.programs.expressions()))
+        return frozenset[str]().union(*(expression.checked.reads for expression in self.programs.expressions()))
 
 
 @dataclass(frozen=True, slots=True)

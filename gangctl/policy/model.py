@@ -310,8 +310,11 @@ class GangPolicySpec(Part):
     def selects_namespaces(self) -> bool:
         """Whether a selector reads the labels of the Namespace; expressions may do so besides."""
         choices = () if self.defaults is None else self.defaults.queues
-        selectors = [self.match_constraints.namespace_selector, *(each.match.namespace_selector for each in choices)]
-        return not all(each is None or each.selects_everything for each in selectors)
+        selectors = [
+            self.match_constraints.namespace_selector,
+            *(choice.match.namespace_selector for choice in choices),
+        ]
+        return not all(selector is None or selector.selects_everything for selector in selectors)
 
 
 class Metadata(Part):

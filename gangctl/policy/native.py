@@ -142,7 +142,7 @@ def load_native(documents: Iterable[Mapping[str, Any]], minor: str = DEFAULT_MIN
     report on each.
     """
     pairs, _ = pair(documents)
-    return [load_pair(each, minor) for each in pairs]
+    return [load_pair(native, minor) for native in pairs]
 
 
 def load_pair(pair: Pair, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
@@ -195,7 +195,7 @@ def _read(document: Object, model: type[Model], problems: list[Problem], binding
     try:
         return read_model(_without_nulls(document), model)
     except ValidationError as error:
-        problems += [problem_of_field(each, binding) for each in error.errors]
+        problems += [problem_of_field(invalid, binding) for invalid in error.errors]
         return None
 
 

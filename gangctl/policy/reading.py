@@ -148,7 +148,7 @@ def _check_match_conditions(spec: GangPolicySpec) -> Iterator[FieldError]:
         yield from _blank(condition.expression, f"{place}[{index}].expression")
         if not is_qualified_name(condition.name):
             yield _is_no(condition.name, "qualified name, such as only-gangs", f"{place}[{index}].name")
-    yield from _duplicates((each.name for each in spec.match_conditions), place, "name")
+    yield from _duplicates((match_condition.name for match_condition in spec.match_conditions), place, "name")
 
 
 def _check_variables(spec: GangPolicySpec) -> Iterator[FieldError]:
@@ -157,7 +157,7 @@ def _check_variables(spec: GangPolicySpec) -> Iterator[FieldError]:
         yield from _blank(variable.expression, f"{place}[{index}].expression")
         if not _IDENTIFIER.fullmatch(variable.name) or variable.name in _RESERVED:
             yield _is_no(variable.name, "CEL identifier", f"{place}[{index}].name")
-    yield from _duplicates((each.name for each in spec.variables), place, "name")
+    yield from _duplicates((variable.name for variable in spec.variables), place, "name")
 
 
 def _check_validations(validations: Sequence[Validation]) -> Iterator[FieldError]:
@@ -180,7 +180,7 @@ def _check_audit_annotations(spec: GangPolicySpec, name: str) -> Iterator[FieldE
         if not is_qualified_name(f"{name}/{annotation.key}"):
             what = 'name for a note: letters, digits, "-", "_" and "."'
             yield _is_no(annotation.key, what, f"{place}[{index}].key")
-    yield from _duplicates((each.key for each in spec.audit_annotations), place, "key")
+    yield from _duplicates((audit_annotation.key for audit_annotation in spec.audit_annotations), place, "key")
 
 
 def check_actions(actions: Sequence[str], path: str) -> Iterator[FieldError]:
@@ -224,7 +224,7 @@ def _check_resources(resources: Sequence[str], path: str) -> Iterator[FieldError
     """No entry may cover another one."""
     if len(resources) > 1 and "*/*" in resources:
         yield FieldError(path, ErrorKind.INVALID, 'if "*/*" is present, nothing else must be')
-    if "*" in resources and any("/" not in each and each != "*" for each in resources):
+    if "*" in resources and any("/" not in resource and resource != "*" for resource in resources):
         yield FieldError(path, ErrorKind.INVALID, 'if "*" is present, no other resource without a subresource must be')
     for index, each in enumerate(resources):
         resource, slash, part = each.partition("/")
@@ -324,7 +324,7 @@ def _check_priority_class(name: str, path: str) -> Iterator[FieldError]:
 def _check_exception(exception: GangPolicyException) -> Iterator[FieldError]:
     yield from _check_name(exception.metadata.name)
     spec = exception.spec
-    yield from _duplicates((each.name for each in spec.policies), "spec.policies", "name")
+    yield from _duplicates((policy.name for policy in spec.policies), "spec.policies", "name")
     for field, text in (("owner", spec.owner), ("reason", spec.reason)):
         if not text.strip():
             yield FieldError(f"spec.{field}", ErrorKind.REQUIRED, "says nothing")

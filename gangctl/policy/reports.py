@@ -111,9 +111,10 @@ class Report:
 
         A result of the previous report keeps its time, a new one gets ``now`` (Unix seconds).
         """
-        known = {_identity(each): each.get("timestamp") for each in (before or {}).get("results") or ()}
+        known = {_identity(result): result.get("timestamp") for result in (before or {}).get("results") or ()}
         results = [
-            {**each, "timestamp": known.get(_identity(each)) or {"seconds": now, "nanos": 0}} for each in self.results
+            {**result, "timestamp": known.get(_identity(result)) or {"seconds": now, "nanos": 0}}
+            for result in self.results
         ]
         annotations = {"gangctl.dev/results-left-out": str(self.left_out)} if self.left_out else {}
         return {
@@ -165,5 +166,5 @@ def severity_of(policy: Object) -> str:
 
 def _identity(entry: Mapping[str, Any]) -> tuple[object, ...]:
     """Equal for results that count as the same."""
-    uids = tuple(each.get("uid") for each in entry.get("resources") or ())
+    uids = tuple(resource.get("uid") for resource in entry.get("resources") or ())
     return (*(entry.get(key) for key in ("policy", "rule", "result", "message")), uids)

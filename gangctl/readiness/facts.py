@@ -239,7 +239,7 @@ def read_pod(raw: Object) -> PodFacts | None:
     jobset = _name(labels.get(JOBSET_NAME))
     if not jobset:
         return None
-    conditions = {_text(each.get("type")): each for each in objects_at(status, "conditions")}
+    conditions = {_text(condition.get("type")): condition for condition in objects_at(status, "conditions")}
     placed = object_at(conditions, "PodScheduled")
     refused = _name(placed.get("reason")) if placed.get("status") == "False" else ""
     ready = object_at(conditions, "Ready")
@@ -268,7 +268,7 @@ def read_pod(raw: Object) -> PodFacts | None:
         ready_at=unix(ready.get("lastTransitionTime")),
         waiting=waiting,
         waiting_message=waiting_message,
-        restarts=sum(_integer(each.get("restartCount")) for each in _containers(status)),
+        restarts=sum(_integer(container.get("restartCount")) for container in _containers(status)),
         disrupted=_name(disruption.get("reason")) if disruption.get("status") == "True" else "",
     )
 
@@ -312,7 +312,7 @@ def event_seen_at(raw: Object) -> int:
         raw.get("eventTime"),
         object_at(raw, "metadata").get("creationTimestamp"),
     )
-    return next((found for found in map(unix, times) if found), 0)
+    return next((seconds for seconds in map(unix, times) if seconds), 0)
 
 
 def unix(text: object) -> int:

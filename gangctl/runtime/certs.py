@@ -100,7 +100,10 @@ class Bundle:
         if missing:
             raise ConfigError(f"the Secret lacks {', '.join(missing)}")
         try:
-            signers = [to_pem(each) for each in x509.load_pem_x509_certificates(data[CA_CERTIFICATE])]
+            signers = [
+                to_pem(load_pem_x509_certificate)
+                for load_pem_x509_certificate in x509.load_pem_x509_certificates(data[CA_CERTIFICATE])
+            ]
             previous = x509.load_pem_x509_certificates(data[PREVIOUS]) if data.get(PREVIOUS) else []
         except ValueError as error:
             raise ConfigError("the Secret holds authorities that are not PEM certificates") from error
@@ -142,7 +145,8 @@ def due(bundle: Bundle, now: datetime, rotation: Rotation, hosts: Collection[str
         return Due.CERTIFICATE
     known_for = now - begun(leaf)
     if bundle.previous and (
-        known_for >= rotation.overlap or all(now >= load(each).not_valid_after_utc for each in bundle.previous)
+        known_for >= rotation.overlap
+        or all(now >= load(authority).not_valid_after_utc for authority in bundle.previous)
     ):
         return Due.DROP
     return Due.NOTHING
@@ -187,8 +191,8 @@ def _check(bundle: Bundle) -> None:
     pairs = [bundle.authority, Authority(bundle.pair.chain, bundle.pair.key)]
     pairs += [bundle.following] if bundle.following is not None else []
     try:
-        for each in pairs:
-            if _public(load_pem_private_key(each.key, None)) != _public(load(each.certificate)):
+        for native in pairs:
+            if _public(load_pem_private_key(native.key, None)) != _public(load(native.certificate)):
                 raise ConfigError("a key in the Secret does not belong to its certificate")
         load(bundle.pair.chain).verify_directly_issued_by(load(bundle.authority.certificate))
     except (ValueError, TypeError, InvalidSignature) as error:

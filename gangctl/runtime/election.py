@@ -329,7 +329,7 @@ class ShardElection:
     @property
     def is_leader(self) -> bool:
         """Whether this replica may act now, for some shard."""
-        return any(each.is_leader for each in self._elections)
+        return any(election.is_leader for election in self._elections)
 
     def leads(self, number: int) -> bool:
         """Whether it may act for this shard."""
@@ -355,4 +355,4 @@ class ShardElection:
             for number, each in enumerate(self._elections):
                 if await each.attempt():
                     return number
-            await self._clock.sleep(min(each.pause() for each in self._elections))
+            await self._clock.sleep(min(election.pause() for election in self._elections))

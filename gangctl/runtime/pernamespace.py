@@ -105,7 +105,7 @@ class PerNamespaceInformer(Informer[T]):
                 while True:
                     self._changed.clear()
                     wanted = set(self._namespaces.current())
-                    for namespace in [each for each in self._followed if each not in wanted]:
+                    for namespace in [followed for followed in self._followed if followed not in wanted]:
                         await self._stop(namespace)
                     for namespace in sorted(wanted - self._followed.keys()):
                         informer = self._one(namespace)

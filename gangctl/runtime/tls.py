@@ -227,7 +227,7 @@ def covered(chain: bytes) -> frozenset[str]:
         names = load(chain).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return frozenset()
-    addresses = (str(each) for each in names.get_values_for_type(x509.IPAddress))
+    addresses = (str(address) for address in names.get_values_for_type(x509.IPAddress))
     return frozenset((*names.get_values_for_type(x509.DNSName), *addresses))
 
 

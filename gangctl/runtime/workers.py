@@ -305,7 +305,7 @@ class Workers:
     async def _drop_ended(self) -> None:
         """Drop idle ones that ended by themselves."""
         for idle in (self._ready, self._stale):
-            for process in [each for each in idle if not each.alive]:
+            for process in [worker for worker in idle if not worker.alive]:
                 idle.remove(process)
                 await self.discard(process)
 

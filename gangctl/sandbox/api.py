@@ -228,7 +228,7 @@ class Api:
             del new["metadata"]["resourceVersion"]
             new["spec"]["nodeName"] = node
             conditions = new["status"].setdefault("conditions", [])
-            conditions[:] = [each for each in conditions if each["type"] != "PodScheduled"]
+            conditions[:] = [current for current in conditions if current["type"] != "PodScheduled"]
             conditions.append(
                 {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
             )

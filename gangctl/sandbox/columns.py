@@ -133,7 +133,7 @@ def pairs(labels: Mapping[str, str]) -> str:
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
     """Whether a condition is there and true."""
-    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions or ())
+    return any(condition.get("type") == kind and condition.get("status") == "True" for condition in conditions or ())
 
 
 Step = Callable[[list[Any]], list[Any]]
@@ -161,9 +161,10 @@ def printer_of(columns: Sequence[Object] | None) -> Printer:
     """The printer of ``additionalPrinterColumns``, or of the age if there are none."""
     columns = columns or [_AGE]
     shown = tuple(
-        Column(each["name"], each["type"], each.get("priority", 0), each.get("format", "")) for each in columns
+        Column(column["name"], column["type"], column.get("priority", 0), column.get("format", ""))
+        for column in columns
     )
-    cells = [(each["type"], each["jsonPath"]) for each in columns]
+    cells = [(column["type"], column["jsonPath"]) for column in columns]
     return Printer(shown, lambda obj: [_cell(kind, select(path, obj)) for kind, path in cells])
 
 
@@ -192,18 +193,18 @@ def _steps(path: str) -> tuple[Step, ...] | None:
 def _step(part: re.Match[str]) -> Step:
     if part["field"] or part["quoted"]:
         name = part["quoted"] or re.sub(r"\\(.)", r"\1", part["field"])
-        return lambda values: [each[name] for each in values if isinstance(each, dict) and name in each]
+        return lambda values: [value[name] for value in values if isinstance(value, dict) and name in value]
     if part["index"] == "*":
-        return lambda values: [item for each in values if isinstance(each, list) for item in each]
+        return lambda values: [item for value in values if isinstance(value, list) for item in value]
     if part["index"]:
         index = int(part["index"])
-        return lambda values: [each[index] for each in values if isinstance(each, list) and index < len(each)]
+        return lambda values: [value[index] for value in values if isinstance(value, list) and index < len(value)]
     inner, text, equal = part["of"], part["text"], part["operator"] == "=="
     return lambda values: [
         item
-        for each in values
-        if isinstance(each, list)
-        for item in each
+        for value in values
+        if isinstance(value, list)
+        for item in value
         if ((found := select(inner, item)) and (str(found[0]) == text) is equal)
     ]
 

@@ -105,7 +105,7 @@ class StoreController(Controller[K]):
 
     async def release(self, kind: ResourceKind, obj: Object, finalizer: str) -> None:
         """Remove a finalizer."""
-        left = [each for each in obj["metadata"].get("finalizers") or [] if each != finalizer]
+        left = [kept for kept in obj["metadata"].get("finalizers") or [] if kept != finalizer]
         await self.patch(kind, obj, {"finalizers": left or None})
 
     async def delete_all(self, kind: ResourceKind, namespace: str | None = None) -> bool:

@@ -55,7 +55,7 @@ def prepare_update(new: Object, old: Object, subresource: str) -> None:
 
 def _storage_version(definition: Object) -> str:
     versions = (definition.get("spec") or {}).get("versions") or ()
-    return next((str(each.get("name", "")) for each in versions if each.get("storage")), "")
+    return next((str(version.get("name", "")) for version in versions if version.get("storage")), "")
 
 
 def validate(new: Object, old: Object | None, subresource: str) -> Causes:
@@ -99,9 +99,9 @@ def version_of(store: Store, kind: ResourceKind) -> Object | None:
 
 def condition(definition: Object, type_: str) -> Object | None:
     """A condition of a definition, or None; a copy."""
-    for each in (definition.get("status") or {}).get("conditions") or ():
-        if each["type"] == type_:
-            return copy(each)
+    for current in (definition.get("status") or {}).get("conditions") or ():
+        if current["type"] == type_:
+            return copy(current)
     return None
 
 
@@ -218,5 +218,5 @@ def _set(definition: Object, type_: str, values: tuple[str, str, str]) -> None:
     since = before["lastTransitionTime"] if before is not None and before["status"] == status else now()
     new = {"type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
     conditions = definition["status"].get("conditions") or []
-    others = [new if each["type"] == type_ else each for each in conditions]
+    others = [new if current["type"] == type_ else current for current in conditions]
     definition["status"]["conditions"] = others if before is not None else [*others, new]

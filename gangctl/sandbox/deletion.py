@@ -125,7 +125,7 @@ def _finalizers(deletion: Deletion, old: Object) -> list[str]:
         if ORPHAN in finalizers or FOREGROUND in finalizers:
             return finalizers
         propagation = "Orphan" if deletion.kind.qualified_name == "jobs.batch" else "Background"
-    kept = [each for each in finalizers if each not in {ORPHAN, FOREGROUND}]
+    kept = [finalizer for finalizer in finalizers if finalizer not in {ORPHAN, FOREGROUND}]
     match propagation:
         case "Orphan":
             kept.append(ORPHAN)

@@ -197,13 +197,13 @@ def changes(old: Any, new: Any, names: Path, path: Path = ()) -> Iterator[tuple[
             yield from _part_changes(before, after, names, path, "")
             return
     if _is_tree(old, names):
-        for each in fields(old, names, path, containers=True):
-            yield each, False
+        for field in fields(old, names, path, containers=True):
+            yield field, False
     elif not _is_tree(new, names):
         yield path, True
     if _is_tree(new, names):
-        for each in fields(new, names, path, containers=True):
-            yield each, True
+        for field in fields(new, names, path, containers=True):
+            yield field, True
 
 
 def _is_tree(value: Any, names: Path) -> bool:
@@ -219,11 +219,11 @@ def _part_changes(old: Object, new: Object, names: Path, path: Path, prefix: str
         here = (*path, prefix + key)
         inner = (*names, key) if prefix else names
         if key not in new:
-            for each in _item_fields(old[key], inner, here, item=not prefix):
-                yield each, False
+            for item_field in _item_fields(old[key], inner, here, item=not prefix):
+                yield item_field, False
         elif key not in old:
-            for each in _item_fields(new[key], inner, here, item=not prefix):
-                yield each, True
+            for item_field in _item_fields(new[key], inner, here, item=not prefix):
+                yield item_field, True
         elif prefix or not isinstance(new[key], dict):
             yield from changes(old[key], new[key], inner, here)
         else:

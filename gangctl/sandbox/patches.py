@@ -314,7 +314,7 @@ def _reorder(value: dict[str, Any], name: str, order: list[Any], key: str | None
     items = value.get(name)
     if not isinstance(items, list) or key is None:
         return
-    wanted = [each.get(key) if key and isinstance(each, dict) else each for each in order]
+    wanted = [domain.get(key) if key and isinstance(domain, dict) else domain for domain in order]
     rank = {str(each): at for at, each in enumerate(wanted)}
     # What the patch does not name keeps its place behind what it does.
     items.sort(key=lambda item: rank.get(str(item.get(key) if key else item), len(rank)))
@@ -329,7 +329,7 @@ def _cleaned(patch: dict[str, Any]) -> dict[str, Any]:
         if isinstance(item, dict):
             found[key] = _cleaned(item)
         elif isinstance(item, list):
-            found[key] = [_cleaned(each) if isinstance(each, dict) else each for each in item]
+            found[key] = [_cleaned(inner) if isinstance(inner, dict) else inner for inner in item]
         else:
             found[key] = item
     return found

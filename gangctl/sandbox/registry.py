@@ -155,7 +155,7 @@ class Registry:
         """Serve what ``minor`` serves; ValueError for one that cannot read the stored objects of gangs."""
         if minor not in MINORS or MINORS[minor].rules != MINORS[self.minor].rules:
             raise ValueError(f"{self.minor} cannot be upgraded to {minor}: no version has the stored objects of both")
-        before, after = (kinds_of(each, self._runtime_config) for each in (self.minor, minor))
+        before, after = (kinds_of(release, self._runtime_config) for release in (self.minor, minor))
         self.minor = minor
         for kind in set(before) - set(after):
             self.remove(kind)

@@ -37,17 +37,30 @@ from gangctl.sandbox.store import EVENTS, Store, Stored, to_storage
 
 def _pod(obj: Object) -> list[Any]:
     fields, state = spec(obj), status(obj)
-    sidecars = {each["name"] for each in fields.get("initContainers") or () if each.get("restartPolicy") == "Always"}
+    sidecars = {
+        init_container["name"]
+        for init_container in fields.get("initContainers") or ()
+        if init_container.get("restartPolicy") == "Always"
+    }
     containers = list(state.get("containerStatuses") or ())
-    counted = [*containers, *(each for each in state.get("initContainerStatuses") or () if each["name"] in sidecars)]
-    ready = sum(bool(each.get("ready") and _state(each, "running")) for each in counted)
-    gates = [each["conditionType"] for each in fields.get("readinessGates") or ()]
+    counted = [
+        *containers,
+        *(
+            init_container_status
+            for init_container_status in state.get("initContainerStatuses") or ()
+            if init_container_status["name"] in sidecars
+        ),
+    ]
+    ready = sum(
+        bool(container_status.get("ready") and _state(container_status, "running")) for container_status in counted
+    )
+    gates = [readiness_gate["conditionType"] for readiness_gate in fields.get("readinessGates") or ()]
     return [
         f"{ready}/{len(fields.get('containers') or ()) + len(sidecars)}",
         _pod_status(obj, containers),
-        str(sum(int(each.get("restartCount") or 0) for each in counted)),
+        str(sum(int(container_status.get("restartCount") or 0) for container_status in counted)),
         age(obj),
-        next((each["ip"] for each in state.get("podIPs") or ()), NONE),
+        next((pod_ip["ip"] for pod_ip in state.get("podIPs") or ()), NONE),
         fields.get("nodeName") or NONE,
         state.get("nominatedNodeName") or NONE,
         f"{sum(is_true(state.get('conditions'), gate) for gate in gates)}/{len(gates)}" if gates else NONE,
@@ -63,9 +76,9 @@ def _pod_status(pod: Object, containers: list[Mapping[str, Any]]) -> str:
     state = status(pod)
     if metadata(pod).get("deletionTimestamp") and state.get("phase") not in _ENDS:
         return "Terminating"
-    if any(each.get("reason") == "SchedulingGated" for each in state.get("conditions") or ()):
+    if any(condition.get("reason") == "SchedulingGated" for condition in state.get("conditions") or ()):
         return "SchedulingGated"
-    reasons = (_state(each, "terminated").get("reason") for each in containers)
+    reasons = (_state(container, "terminated").get("reason") for container in containers)
     return str(next(filter(None, reasons), None) or state.get("reason") or state.get("phase", ""))
 
 
@@ -77,8 +90,8 @@ def _job(obj: Object) -> list[Any]:
         _completions(fields, state.get("succeeded", 0)),
         _job_duration(state),
         age(obj),
-        ",".join(each["name"] for each in template),
-        ",".join(each.get("image", "") for each in template),
+        ",".join(container["name"] for container in template),
+        ",".join(container.get("image", "") for container in template),
         pairs((fields.get("selector") or {}).get("matchLabels") or {}),
     ]
 
@@ -113,7 +126,7 @@ def _pod_group(condition: str, workload: Callable[[Mapping[str, Any]], str | Non
 
     def cells(obj: Object) -> list[Any]:
         policy = "Gang" if (spec(obj).get("schedulingPolicy") or {}).get("gang") is not None else "Basic"
-        found = {each["type"]: each for each in status(obj).get("conditions") or ()}
+        found = {condition["type"]: condition for condition in status(obj).get("conditions") or ()}
         state = "Pending"
         if condition in found:
             state = "Scheduled" if found[condition]["status"] == "True" else "Unschedulable"
@@ -169,7 +182,7 @@ def _namespace(obj: Object) -> list[Any]:
 
 
 def _node(obj: Object) -> list[Any]:
-    ready = [each for each in status(obj).get("conditions") or () if each.get("type") == "Ready"]
+    ready = [condition for condition in status(obj).get("conditions") or () if condition.get("type") == "Ready"]
     state = ["Ready" if is_true(ready, "Ready") else "NotReady"] if ready else ["Unknown"]
     if spec(obj).get("unschedulable"):
         state.append("SchedulingDisabled")
@@ -193,13 +206,13 @@ def _node(obj: Object) -> list[Any]:
 
 
 def _address(node: Object, kind: str) -> str:
-    found = (each["address"] for each in status(node).get("addresses") or () if each.get("type") == kind)
+    found = (addresse["address"] for addresse in status(node).get("addresses") or () if addresse.get("type") == kind)
     return next(found, NONE)
 
 
 def _service(obj: Object) -> list[Any]:
     fields = spec(obj)
-    ports = [f"{_port(each)}/{each.get('protocol', 'TCP')}" for each in fields.get("ports") or ()]
+    ports = [f"{_port(port)}/{port.get('protocol', 'TCP')}" for port in fields.get("ports") or ()]
     # Nothing balances loads here: no Service of this type gets an address.
     pending = ["<pending>"] if fields.get("type") == "LoadBalancer" else []
     external = [fields["externalName"]] if "externalName" in fields else fields.get("externalIPs") or pending
@@ -243,9 +256,13 @@ def _event(obj: Object) -> list[Any]:
 
 def _binding(obj: Object) -> list[Any]:
     subjects: dict[str, list[str]] = {}
-    for each in obj.get("subjects") or ():
-        name = f"{each.get('namespace', '')}/{each['name']}" if each["kind"] == "ServiceAccount" else each["name"]
-        subjects.setdefault(each["kind"], []).append(name)
+    for subject in obj.get("subjects") or ():
+        name = (
+            f"{subject.get('namespace', '')}/{subject['name']}"
+            if subject["kind"] == "ServiceAccount"
+            else subject["name"]
+        )
+        subjects.setdefault(subject["kind"], []).append(name)
     role = obj.get("roleRef") or {}
     named = [", ".join(subjects.get(kind, ())) for kind in ("User", "Group", "ServiceAccount")]
     return [f"{role.get('kind', '')}/{role.get('name', '')}", age(obj), *named]
@@ -255,9 +272,9 @@ def _definition(obj: Object) -> list[Any]:
     fields = spec(obj)
     names = fields.get("names") or {}
     served = [
-        f"{each['name']}(storage)" if each.get("storage") else each["name"]
-        for each in fields.get("versions") or ()
-        if each.get("served")
+        f"{version['name']}(storage)" if version.get("storage") else version["name"]
+        for version in fields.get("versions") or ()
+        if version.get("served")
     ]
     return [
         fields.get("scope", ""),

@@ -324,7 +324,7 @@ def build_policy_configurations(settings: WebhookSettings, demand: Demand, ca_bu
         ("Ignore", VALIDATE_IGNORE, demand.ignore - demand.fail),
     )
     for failure_policy, path, wanted in entries:
-        operations = [each for each in OPERATIONS if each in wanted]
+        operations = [operation for operation in OPERATIONS if operation in wanted]
         if operations:
             name = f"{failure_policy.lower()}.policies.gangctl.dev"
             hook = _policy_webhook(settings, name, path, operations, ca_bundle)

@@ -110,7 +110,7 @@ class PolicyAdmission:
             for policy in self._view.in_force.at_admission
             if policy.validates and not matches(_whatever_its_labels(policy), review)
         ]
-        return answer(merge([*outcomes, *(refused_by_broken(each, review) for each in self._view.in_force.broken)]))
+        return answer(merge([*outcomes, *(refused_by_broken(policy, review) for policy in self._view.in_force.broken)]))
 
     async def set_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
         """A patch with the defaults; 422 where policies disagree on one."""
@@ -122,9 +122,9 @@ class PolicyAdmission:
             return defaults_unready(policies, unknown)
         # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
         policies = self._with_defaults()
-        conditional = [each for each in policies if each.spec.match_conditions]
+        conditional = [policy for policy in policies if policy.spec.match_conditions]
         review = review_of(request, self._view, namespace, conditional)
-        asked = {each.name for each in conditional if not matches(each, review)}
+        asked = {policy.name for policy in conditional if not matches(policy, review)}
         outcomes = await self._view.evaluate(review, asked) if asked else ()
         closed = {policy.name for policy in conditional if policy.fail_closed}
         for outcome in outcomes:
@@ -133,14 +133,14 @@ class PolicyAdmission:
                     return _refuse(finding)
         applied = defaults_of(policies, review, outcomes)
         if applied.conflicts:
-            message = one_line("; ".join(str(each) for each in applied.conflicts), _MESSAGE_CHARACTERS)
+            message = one_line("; ".join(str(conflict) for conflict in applied.conflicts), _MESSAGE_CHARACTERS)
             return AdmissionResponse.deny(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, applied.conflicts)
         return AdmissionResponse.allow(
             applied.patch, [warning for outcome in outcomes for warning in left_out(outcome)]
         )
 
     def _with_defaults(self) -> list[LoadedPolicy]:
-        return [each for each in self._view.in_force.policies if each.spec.defaults is not None]
+        return [policy for policy in self._view.in_force.policies if policy.spec.defaults is not None]
 
     async def _namespace(self, request: AdmissionRequest) -> tuple[Object | None, str]:
         """The namespace of the request, and why it is unknown: it may have labels that no policy excludes."""
@@ -226,13 +226,13 @@ def annotation_key(key: str) -> str:
 def demand_of(in_force: PolicySet) -> Demand:
     """The webhooks that these policies need; a policy that cannot be used also needs them."""
     validating: list[LoadedPolicy | BrokenPolicy] = [
-        *(each for each in in_force.at_admission if each.validates),
+        *(policy for policy in in_force.at_admission if policy.validates),
         *in_force.broken,
     ]
-    closed = {each.fail_closed for each in in_force.policies if each.spec.defaults is not None}
+    closed = {policy.fail_closed for policy in in_force.policies if policy.spec.defaults is not None}
     return Demand(
-        fail=frozenset[str]().union(*(_operations(each) for each in validating if each.fail_closed)),
-        ignore=frozenset[str]().union(*(_operations(each) for each in validating if not each.fail_closed)),
+        fail=frozenset[str]().union(*(_operations(policy) for policy in validating if policy.fail_closed)),
+        ignore=frozenset[str]().union(*(_operations(policy) for policy in validating if not policy.fail_closed)),
         defaults=None if not closed else "Fail" if True in closed else "Ignore",
     )
 

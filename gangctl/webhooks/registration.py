@@ -64,7 +64,7 @@ def replaced(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
         values = {**(before.get(kept) or {}), **(wanted["metadata"].get(kept) or {})}
         if values:
             target["metadata"][kept] = values
-    bundles = {str(each.get("name")): _client_config(each).get("caBundle") for each in _webhooks(live)}
+    bundles = {str(webhook.get("name")): _client_config(webhook).get("caBundle") for webhook in _webhooks(live)}
     for webhook in target.get("webhooks") or []:
         bundle = bundles.get(webhook["name"])
         if bundle is not None:
@@ -85,7 +85,7 @@ def with_authorities(live: Mapping[str, Any], authorities: bytes) -> Object:
 def _webhooks(live: Mapping[str, Any]) -> list[Object]:
     """The webhooks of an object that may be malformed, since a server without validation accepts it."""
     webhooks = live.get("webhooks")
-    return [each for each in webhooks if isinstance(each, dict)] if isinstance(webhooks, list) else []
+    return [webhook for webhook in webhooks if isinstance(webhook, dict)] if isinstance(webhooks, list) else []
 
 
 def _client_config(webhook: Mapping[str, Any]) -> Object:
@@ -225,12 +225,16 @@ class Registrar:
             return False
         for _ in range(_ATTEMPTS):
             found = [await self._check_one(wanted) for wanted in self._wanted(self._authorities)]
-            different = [each for each in found if each.difference]
-            repairable = [each for each in different if each.body is not None] if self._may_write() else []
+            different = [configuration for configuration in found if configuration.difference]
+            repairable = (
+                [configuration for configuration in different if configuration.body is not None]
+                if self._may_write()
+                else []
+            )
             if repairable and await self._rotated():
                 continue
-            left = [each.difference for each in different if each not in repairable]
-            left += [await self._repair(each) for each in repairable]
+            left = [configuration.difference for configuration in different if configuration not in repairable]
+            left += [await self._repair(configuration) for configuration in repairable]
             self.checked = True
             self._set_problem(next(filter(None, left), None))
             return bool(repairable)
@@ -240,12 +244,12 @@ class Registrar:
         """Delete these (kind and name), if gangctl may delete them."""
         if self._mode is not Registration.MANAGE:
             return
-        for each in objects:
+        for item in objects:
             try:
-                await self._client.delete(_RESOURCES[each["kind"]], each["metadata"]["name"])
+                await self._client.delete(_RESOURCES[item["kind"]], item["metadata"]["name"])
             except NotFoundError:
                 continue
-            _log.info("webhooks unregistered", configuration=_title(each))
+            _log.info("webhooks unregistered", configuration=_title(item))
         self._set_problem("unregistered")
 
     async def _rotated(self) -> bool:
@@ -322,12 +326,12 @@ class _Finding:
 async def watch_configurations(client: Client, registrar: Registrar, configurations: list[Object]) -> None:
     """Wake ``registrar`` whenever one of ``configurations`` (kind and name) changes, until cancelled."""
     async with asyncio.TaskGroup() as group:
-        for each in configurations:
+        for configuration in configurations:
             # By name, so that RBAC can grant it by name.
-            selection = Selection(field_selector=f"metadata.name={each['metadata']['name']}")
-            informer = Informer(client, _RESOURCES[each["kind"]], _version, selection=selection)
+            selection = Selection(field_selector=f"metadata.name={configuration['metadata']['name']}")
+            informer = Informer(client, _RESOURCES[configuration["kind"]], _version, selection=selection)
             informer.subscribe(lambda _old, _new: registrar.wake())
-            group.create_task(informer.run(), name=f"watch-{_title(each)}")
+            group.create_task(informer.run(), name=f"watch-{_title(configuration)}")
 
 
 def _version(live: Object) -> str:

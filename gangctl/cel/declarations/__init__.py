@@ -22,7 +22,7 @@ ALL: Final[tuple[Overload, ...]] = (
     *(*kubernetes.LISTS, *kubernetes.TEXT, *kubernetes.QUANTITY, *kubernetes.NETWORK, *kubernetes.SEMVER),
     *kubernetes.AUTHORIZER,
 )
-NAMESPACED: Final = frozenset(each.name for each in ALL if "." in each.name)
+NAMESPACED: Final = frozenset(overload.name for overload in ALL if "." in overload.name)
 """Functions whose name has a dot: ``sets.contains``."""
 
 Table = Mapping[str, tuple[Overload, ...]]
@@ -30,8 +30,8 @@ Table = Mapping[str, tuple[Overload, ...]]
 
 def _by_name() -> Table:
     table: dict[str, list[Overload]] = {}
-    for each in ALL:
-        table.setdefault(each.name, []).append(each)
+    for overload in ALL:
+        table.setdefault(overload.name, []).append(overload)
     return {name: tuple(found) for name, found in table.items()}
 
 

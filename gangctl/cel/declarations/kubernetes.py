@@ -54,11 +54,11 @@ EXTENDED_LISTS: Final[tuple[Overload, ...]] = (
         """,
         scans=True,
     ),
-    *overloads((f"list({each})::sort() -> list({each})" for each in COMPARED), scans=True),
+    *overloads((f"list({type_name})::sort() -> list({type_name})" for type_name in COMPARED), scans=True),
 )
 
 SETS: Final[tuple[Overload, ...]] = overloads(
-    (f"sets.{each}(list(T), list(T)) -> bool" for each in ("contains", "equivalent", "intersects")), scans=True
+    (f"sets.{verb}(list(T), list(T)) -> bool" for verb in ("contains", "equivalent", "intersects")), scans=True
 )
 
 
@@ -79,10 +79,12 @@ _NAMED: Final = [
 ]
 
 LISTS: Final[tuple[Overload, ...]] = (
-    *overloads((f"list({each})::isSorted() -> bool" for each in COMPARED), scans=True),
-    *overloads((f"list({each})::min() -> {each}" for each in COMPARED), scans=True),
-    *overloads((f"list({each})::max() -> {each}" for each in COMPARED), scans=True),
-    *overloads((f"list({each})::sum() -> {each}" for each in ("int", "uint", "double", "Duration")), scans=True),
+    *overloads((f"list({type_name})::isSorted() -> bool" for type_name in COMPARED), scans=True),
+    *overloads((f"list({type_name})::min() -> {type_name}" for type_name in COMPARED), scans=True),
+    *overloads((f"list({type_name})::max() -> {type_name}" for type_name in COMPARED), scans=True),
+    *overloads(
+        (f"list({type_name})::sum() -> {type_name}" for type_name in ("int", "uint", "double", "Duration")), scans=True
+    ),
     *overloads(("list(A)::indexOf(A) -> int", "list(A)::lastIndexOf(A) -> int"), scans=True),
 )
 
@@ -109,7 +111,7 @@ TEXT: Final[tuple[Overload, ...]] = (
         format.named(string) -> optional(Format)
         """
     ),
-    *overloads(f"format.{each}() -> Format" for each in _NAMED),
+    *overloads(f"format.{name}() -> Format" for name in _NAMED),
 )
 
 QUANTITY: Final[tuple[Overload, ...]] = overloads(

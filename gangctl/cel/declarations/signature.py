@@ -47,7 +47,7 @@ class Overload:
     generic: bool
 
     def __str__(self) -> str:
-        parameters = [str(each) for each in self.parameters]
+        parameters = [str(parameter) for parameter in self.parameters]
         if self.method:
             return f"{parameters[0]}.{self.name}({', '.join(parameters[1:])})"
         return f"{self.name}({', '.join(parameters)})"

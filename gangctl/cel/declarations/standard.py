@@ -10,7 +10,10 @@ from typing import Final
 from gangctl.cel.declarations.signature import Overload, overloads
 
 _ORDERED: Final = (
-    *((each, each) for each in ("bool", "bytes", "double", "int", "string", "uint", "Duration", "Timestamp")),
+    *(
+        (type_name, type_name)
+        for type_name in ("bool", "bytes", "double", "int", "string", "uint", "Duration", "Timestamp")
+    ),
     *(("double", "int"), ("double", "uint"), ("int", "double"), ("int", "uint"), ("uint", "double"), ("uint", "int")),
 )
 _TIME_PARTS: Final = [

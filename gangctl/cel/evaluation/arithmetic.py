@@ -28,7 +28,7 @@ def decoded(value: Any) -> Any:
     if cls is int:
         return value if INT_MIN <= value <= INT_MAX else float(value)
     if cls is list and value and type(value[0]) in {int, float} and not all(map(_held, value)):
-        return [decoded(each) for each in value]
+        return [decoded(item) for item in value]
     return value
 
 

@@ -130,7 +130,9 @@ def _call(node: Call, types: Mapping[int, Type]) -> Code:
     offset, name = node.name_span.start, node.function
     if name in _LOGIC:
         # false && (false && x) is false && false && x: long chains are shallow.
-        return placed(_decided([compile_node(each, types) for each in _flat(node, name)], by=_LOGIC[name]), offset)
+        return placed(
+            _decided([compile_node(operand, types) for operand in _flat(node, name)], by=_LOGIC[name]), offset
+        )
     parts = [] if node.target is None else [compile_node(node.target, types)]
     parts += [compile_node(argument, types) for argument in node.arguments]
     plain = _operator(name, parts)

@@ -156,7 +156,7 @@ def _literal(spending: Spending, value: object) -> str:
         entries = sorted((_key(spending, key), _literal(spending, entry)) for key, entry in value.items())
         text = "{" + ", ".join(f"{key}:{entry}" for key, entry in entries) + "}"
     elif isinstance(value, Sequence):
-        text = f"[{', '.join(_literal(spending, each) for each in value)}]"
+        text = f"[{', '.join(_literal(spending, item) for item in value)}]"
     elif name in {"bool", "int", "uint", "null_type", "type"}:
         return _scalar(value)
     else:

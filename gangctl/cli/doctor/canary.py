@@ -117,19 +117,19 @@ def _replicated_job(name: str, selector: Mapping[str, str]) -> dict[str, Any]:
 
 def _templates(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = objects((stored.get("spec") or {}).get("replicatedJobs"))
-    return [each["template"] for each in found if isinstance(each.get("template"), dict)]
+    return [entry["template"] for entry in found if isinstance(entry.get("template"), dict)]
 
 
 def is_stamped(stored: Mapping[str, Any]) -> bool:
     """Whether every ReplicatedJob of a stored JobSet has gangctl's stamp."""
     templates = _templates(stored)
-    notes = [(each.get("metadata") or {}).get("annotations") or {} for each in templates]
-    return bool(notes) and all(GANG_REF in each for each in notes)
+    notes = [(template.get("metadata") or {}).get("annotations") or {} for template in templates]
+    return bool(notes) and all(GANG_REF in note for note in notes)
 
 
 def is_defaulted(stored: Mapping[str, Any]) -> bool:
     """Whether JobSet's webhook set defaults that its schema does not have."""
-    modes = [(each.get("spec") or {}).get("completionMode") for each in _templates(stored)]
+    modes = [(template.get("spec") or {}).get("completionMode") for template in _templates(stored)]
     return bool(modes) and all(modes)
 
 
@@ -242,7 +242,7 @@ class _Run:
         names = sorted(self.made)
         while True:
             try:
-                left = [each for name in names for each in await self._leftovers(name)]
+                left = [leftover for name in names for leftover in await self._leftovers(name)]
             except ApiError as error:
                 left = [f"JobSet {self.namespace}/{name}: {error.message}" for name in names]
                 if isinstance(error, ForbiddenError):
@@ -273,7 +273,7 @@ def _pod(raw: dict[str, Any]) -> CanaryPod:
     )
     return CanaryPod(
         name=str(meta.get("name", "")),
-        reference="/".join(str(each) for each in reference.values()),
+        reference="/".join(str(part) for part in reference.values()),
         node=str(spec.get("nodeName") or ""),
         placed_at="" if refused else str(scheduled.get("lastTransitionTime") or ""),
         refused=f"{scheduled.get('reason')}: {scheduled.get('message')}" if refused else "",

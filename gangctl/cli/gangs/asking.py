@@ -114,8 +114,8 @@ def files(command: F) -> F:
 
 def asked(names: Sequence[ObjectName] = (), *, at: datetime | None = None, **flags: Any) -> Asking:
     """The validated options; conflicting ones are a usage error."""
-    pods = tuple(dict.fromkeys(each.name for each in names if each.kind == "Pod"))
-    jobsets = tuple(dict.fromkeys(each.name for each in names if each.kind != "Pod"))
+    pods = tuple(dict.fromkeys(name.name for name in names if name.kind == "Pod"))
+    jobsets = tuple(dict.fromkeys(name.name for name in names if name.kind != "Pod"))
     asking = Asking(jobsets, pods, at=at.replace(tzinfo=UTC) if at is not None else None, **flags)
     if asking.namespace and asking.everywhere:
         raise click.UsageError("--namespace excludes --all-namespaces")
@@ -244,18 +244,20 @@ def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
     """The selected gangs, in order; ObjectNotFoundError or NotAGangError for a name that is none."""
     from gangctl.readiness.facts import is_followed  # noqa: PLC0415 -- --help does without
 
-    here = [each for each in state.jobsets.values() if namespace in {None, each.jobset.namespace}]
+    here = [jobset for jobset in state.jobsets.values() if namespace in {None, jobset.jobset.namespace}]
     if not asking.names:
-        followed = sorted(each.jobset.key for each in here if is_followed(each.jobset) and _selected(asking, each.raw))
+        followed = sorted(
+            stored.jobset.key for stored in here if is_followed(stored.jobset) and _selected(asking, stored.raw)
+        )
         if not followed and here:
             count = f"{plural(len(here), 'JobSet')}"
             note(f"{count} without a gang: {HOW_TO_ASK}")
         return followed
     found: list[Key] = []
     for name in asking.names:
-        named = [each.jobset for each in here if each.jobset.name == name]
+        named = [stored.jobset for stored in here if stored.jobset.name == name]
         if not named:
-            raise _unknown(namespace, name, [each.jobset.name for each in here])
+            raise _unknown(namespace, name, [stored.jobset.name for stored in here])
         gangs = [jobset.key for jobset in named if is_followed(jobset)]
         if not gangs:
             title = f"{named[0].namespace}/{name}"

@@ -249,7 +249,7 @@ class Reader:
 
     async def _read_queues(self) -> None:
         """Read Kueue's objects, if any of the gangs has a queue."""
-        jobsets = (each.jobset for each in self.state.jobsets.values())
+        jobsets = (jobset.jobset for jobset in self.state.jobsets.values())
         places = {jobset.namespace for jobset in jobsets if jobset.queue and is_followed(jobset)}
         self.state.kueue = await has_kueue(self.client)
         if not self.state.kueue or not (places or self._watching):
@@ -292,7 +292,7 @@ async def read_workers(
             if (own := [key for key in keys if state.cluster_of(key) == worker.name])
         )
     )
-    return {key: there for each in found for key, there in each.items()}
+    return {key: there for states in found for key, there in states.items()}
 
 
 async def _read(asking: Asking, worker: Worker, keys: Sequence[Key], more: More | None) -> dict[Key, GangState]:
@@ -354,7 +354,7 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
     counted = [requests_of(podset, surroundings) for podset in podsets]
     if any(requests.unknown for requests in counted):
         return {}
-    requests = [each.requests for each in counted]
+    requests = [count.requests for count in counted]
     index = {rj.name: rj.index for rj in found.jobset.replicated_jobs}
     gangs = {
         group: Together(

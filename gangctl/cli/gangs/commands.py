@@ -111,11 +111,11 @@ def get(
     found = asking.find(wanted)
     now = wanted.now()
     states = [found.where(key).readiness(key, now) for key in found.keys]
-    shown = [each for each in states if each is not None and (not chosen or each.phase in chosen)]
+    shown = [state for state in states if state is not None and (not chosen or state.phase in chosen)]
     headers = headers_of(shown)
     listing.print(
         headers,
-        [Entry(gang_object(each), gang_row(each, now, headers)) for each in shown],
+        [Entry(gang_object(gang), gang_row(gang, now, headers)) for gang in shown],
         wide=WIDE_HEADERS,
         nothing=wanted.nothing,
         legend=LEGEND,

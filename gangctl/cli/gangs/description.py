@@ -59,9 +59,9 @@ def gang_tree(gang: Readiness, inventory: Inventory, now: float) -> list[str]:
 def draw(branch: Branch, first: str = "", following: str = "") -> Iterator[str]:
     """A branch and everything below it, one line each."""
     yield first + branch.text
-    for each in branch.below:
-        is_last = each is branch.below[-1]
-        yield from draw(each, following + ("└─ " if is_last else "├─ "), following + ("   " if is_last else "│  "))
+    for child in branch.below:
+        is_last = child is branch.below[-1]
+        yield from draw(child, following + ("└─ " if is_last else "├─ "), following + ("   " if is_last else "│  "))
 
 
 def _group(group: GroupDetail, phases: Mapping[str, GroupReadiness], now: float) -> Branch:
@@ -167,20 +167,20 @@ def describe(state: GangState, key: Key, group: str, now: float) -> Description:
     if only:
         gang = replace(
             gang,
-            groups=tuple(each for each in gang.groups if each.name == only),
+            groups=tuple(group for group in gang.groups if group.name == only),
             causes=tuple(cause for cause in gang.causes if not cause.groups or only in cause.groups),
         )
-    events = last(state.events, key, [each.name for each in gang.groups])
+    events = last(state.events, key, [group.name for group in gang.groups])
     elsewhere = snapshot.jobset.managed_elsewhere
     return Description(gang, inventory_of(snapshot, only), events, state.outcome(key), elsewhere)
 
 
 def _group_name(gang: Readiness, wanted: str) -> str:
     """The group of a name, or the only one of a template; InputError names those there are."""
-    names = [each.name for each in gang.groups]
+    names = [group.name for group in gang.groups]
     if wanted in names:
         return wanted
-    of_template = [each.name for each in gang.groups if each.template == wanted]
+    of_template = [group.name for group in gang.groups if group.template == wanted]
     if len(of_template) == 1:
         return of_template[0]
     what = f"template {wanted} has {len(of_template)} groups" if of_template else f"there is no group {wanted}"
@@ -229,7 +229,7 @@ def _there(gang: Readiness) -> Iterator[str]:
 
 
 def _nodes(nodes: Sequence[NodeDetail]) -> Section:
-    rows = tuple((each["name"], str(each["pods"]), str(each["ready"]), each["state"]) for each in nodes[:_MOST_NODES])
+    rows = tuple((node["name"], str(node["pods"]), str(node["ready"]), node["state"]) for node in nodes[:_MOST_NODES])
     rest = len(nodes) - _MOST_NODES
     more = (f"and {rest} more: -o json has all",) if rest > 0 else ()
     return Section(plural(len(nodes), "node"), more, Table(("NODE", "PODS", "READY", "STATE"), rows))
@@ -238,12 +238,12 @@ def _nodes(nodes: Sequence[NodeDetail]) -> Section:
 def _events(events: Sequence[EventDetail], now: float) -> Section:
     rows = tuple(
         (
-            ago(unix(each["lastTime"]), now),
-            each["type"],
-            each["object"],
-            f"{each['reason']} (x{each['count']})" if each["count"] > 1 else each["reason"],
-            each["message"],
+            ago(unix(event["lastTime"]), now),
+            event["type"],
+            event["object"],
+            f"{event['reason']} (x{event['count']})" if event["count"] > 1 else event["reason"],
+            event["message"],
         )
-        for each in events
+        for event in events
     )
     return Section("Last events", table=Table(("LAST", "TYPE", "OBJECT", "REASON", "MESSAGE"), rows))

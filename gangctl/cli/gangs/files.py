@@ -56,9 +56,9 @@ def read_files(filenames: Sequence[str]) -> GangState:
 
 def _generation_of(documents: Iterable[Document]) -> Generation | None:
     """The generation of the scheduling objects; None if there are none."""
-    versions = (str(each.value.get("apiVersion")) for each in documents)
+    versions = (str(document.value.get("apiVersion")) for document in documents)
     found = {version.partition("/")[2] for version in versions if version.startswith(f"{SCHEDULING}/")}
-    return next((each for each in Generation if each.value in found), None)
+    return next((generation for generation in Generation if generation.value in found), None)
 
 
 class _Taking:

@@ -114,7 +114,7 @@ class GangState:
 
     def followed(self) -> list[Key]:
         """The JobSets that are gangs, in the order of their names."""
-        found = (each.jobset for each in self.jobsets.values())
+        found = (jobset.jobset for jobset in self.jobsets.values())
         return sorted(jobset.key for jobset in found if is_followed(jobset))
 
     def snapshot(self, key: Key, now: float) -> Snapshot | None:
@@ -178,8 +178,8 @@ class GangState:
 
     def _groups(self, namespace: str, uid: str, names: Sequence[str]) -> Mapping[str, Observed]:
         named = (self.groups.get(namespace, name) for name in names)
-        found = [each for each in (*named, *self.groups.by_index("owner", uid)) if each is not None]
-        return {each.name: each for each in found}
+        found = [group for group in (*named, *self.groups.by_index("owner", uid)) if group is not None]
+        return {group.name: group for group in found}
 
     def outcome(self, key: Key) -> str:
         """The JobSet's message about its end; empty while it has not finished."""

@@ -100,12 +100,12 @@ def summarise(gangs: Iterable[Seen]) -> Summary:
     """The whole summary, problems first."""
     listed = list(gangs)
     by_queue: dict[tuple[str, str, str], list[Seen]] = {}
-    for each in listed:
-        gang = each.gang
-        by_queue.setdefault((gang.namespace, gang.local_queue, gang.cluster_queue), []).append(each)
+    for entry in listed:
+        gang = entry.gang
+        by_queue.setdefault((gang.namespace, gang.local_queue, gang.cluster_queue), []).append(entry)
     queues = [_queue(key, own) for key, own in by_queue.items()]
     waiting = sorted(
-        (each.gang for each in listed if not each.gang.phase.settled),
+        (entry.gang for entry in listed if not entry.gang.phase.settled),
         key=lambda gang: (-gang.counts.stranded, gang.blocked_by is None, gang.since, gang.key),
     )
     return {
@@ -133,32 +133,32 @@ def _worst_first(queue: QueueSummary) -> tuple[int, int, str, str, str]:
 
 def _queue(key: tuple[str, str, str], own: Sequence[Seen]) -> QueueSummary:
     namespace, local_queue, cluster_queue = key
-    since = [each.gang.since for each in own if not each.gang.phase.settled and each.gang.since]
+    since = [gang.gang.since for gang in own if not gang.gang.phase.settled and gang.gang.since]
     return {
         "namespace": namespace,
         "localQueue": local_queue,
         "clusterQueue": cluster_queue,
         "gangs": len(own),
-        "blocked": sum(each.gang.blocked_by is not None for each in own),
+        "blocked": sum(gang.gang.blocked_by is not None for gang in own),
         "phases": _phases(own),
         "pods": _pods(own),
-        "requests": {name: amount for name, amount in together([each.requests for each in own]).items() if amount},
+        "requests": {name: amount for name, amount in together([gang.requests for gang in own]).items() if amount},
         "oldest": rfc3339(min(since, default=0)),
     }
 
 
 def _phases(gangs: Iterable[Seen]) -> dict[str, int]:
     """Gangs in each phase, in the order of the lifecycle."""
-    count = Counter(each.gang.phase for each in gangs)
+    count = Counter(gang.gang.phase for gang in gangs)
     return {phase.value: count[phase] for phase in GangPhase if count[phase]}
 
 
 def _pods(gangs: Sequence[Seen]) -> Pods:
-    counts = [each.gang.counts for each in gangs]
+    counts = [gang.gang.counts for gang in gangs]
     return {
-        "wanted": sum(each.wanted for each in counts),
-        "ready": sum(each.ready for each in counts),
-        "stranded": sum(each.stranded for each in counts),
+        "wanted": sum(count.wanted for count in counts),
+        "ready": sum(count.ready for count in counts),
+        "stranded": sum(count.stranded for count in counts),
     }
 
 
@@ -193,10 +193,10 @@ def summary_sections(summary: Summary, now: float) -> list[Section]:
         f"{plural(summary['gangs'], 'gang')}, {summary['blocked']} blocked. {pods['ready']} of "
         f"{plural(pods['wanted'], 'pod')} ready, {pods['stranded']} stranded."
     )
-    queues = Table(_HEADERS, tuple(_row(each, now) for each in summary["queues"]))
-    waiting = Table(_WAITING, tuple(_waiting_row(each, now) for each in summary["waiting"]))
+    queues = Table(_HEADERS, tuple(_row(queue, now) for queue in summary["queues"]))
+    waiting = Table(_WAITING, tuple(_waiting_row(waiter, now) for waiter in summary["waiting"]))
     tables = [queues, waiting] if waiting.rows else [queues]
-    return [*(Section(table=each) for each in tables), Section(legend=f"{totals}\n{_LEGEND}")]
+    return [*(Section(table=table) for table in tables), Section(legend=f"{totals}\n{_LEGEND}")]
 
 
 def _row(queue: QueueSummary, now: float) -> tuple[str, ...]:

@@ -222,8 +222,8 @@ def cause_lines(cause: Cause, now: float) -> Iterator[str]:
     yield f"{INDENT}({', '.join(filter(None, held))})"
     if cause.groups:
         yield f"{INDENT}groups: {_some(cause.groups)}"
-    for each in cause.evidence:
-        yield f"{INDENT}- {each}"
+    for line in cause.evidence:
+        yield f"{INDENT}- {line}"
     if cause.remedy:
         yield f"{INDENT}What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}"
     if cause.command:

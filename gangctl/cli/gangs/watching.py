@@ -77,7 +77,7 @@ class Watch:
 
     async def _wait(self, tick: float | None) -> bool:
         """Wait for a change, or until time alone changes a result; False for a tick."""
-        again = min((each.look_again for each in self.last.values() if each.look_again), default=None)
+        again = min((readiness.look_again for readiness in self.last.values() if readiness.look_again), default=None)
         due = None if again is None else max(0.0, again - time.time())
         limits = [limit for limit in (tick, due) if limit is not None]
         try:
@@ -127,15 +127,17 @@ class Watch:
 
     def _on_change(self, source: Source[Any]) -> Callable[[Any, Any], None]:
         queues = self._state.queues
-        of_queues = any(source.store is each for each in (queues.local_queues, queues.cluster_queues, queues.workloads))
+        of_queues = any(
+            source.store is store for store in (queues.local_queues, queues.cluster_queues, queues.workloads)
+        )
 
         def changed(old: Any, new: Any) -> None:
             if of_queues:
                 queues.keep(old, new)
-            for each in (old, new):
-                if each is None:
+            for one in (old, new):
+                if one is None:
                     continue
-                keys = self._keys(each)
+                keys = self._keys(one)
                 if of_queues:
                     self._queues = True
                 elif keys is None:
@@ -398,7 +400,7 @@ def _print(waiting: _Wait, form: str) -> None:
     gangs = [waiting.last[key] for key in waiting.keys if key in waiting.last]
     print_answer(
         form,
-        [gang_object(each) for each in gangs],
-        lambda: [Section(lines=tuple(f"{_name(each.key)}: {progress(each)}" for each in gangs))],
+        [gang_object(gang) for gang in gangs],
+        lambda: [Section(lines=tuple(f"{_name(gang.key)}: {progress(gang)}" for gang in gangs))],
         map(gang_object, waiting.there.values()),
     )

@@ -19,7 +19,7 @@ from gangctl.controllers.discovery import served_resources
 from gangctl.errors import ClusterUnavailableError
 from gangctl.gang.generation import pick_generation
 
-_GROUPS: Final = sorted({JOBSET_GROUP} | {each.suggested_by for each in COMPONENTS if each.suggested_by})
+_GROUPS: Final = sorted({JOBSET_GROUP} | {component.suggested_by for component in COMPONENTS if component.suggested_by})
 
 
 @dataclass(frozen=True, slots=True)

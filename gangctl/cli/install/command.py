@@ -193,7 +193,7 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
     from gangctl.errors import ConfigError  # noqa: PLC0415
     from gangctl.manager.settings import load_settings  # noqa: PLC0415 -- pydantic, only where flags are given
 
-    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    (deployment,) = (item for item in objects if item["kind"] == "Deployment")
     values: dict[str, Any] = {}
     for argument in deployment["spec"]["template"]["spec"]["containers"][0]["args"][1:]:
         name, _, value = argument.removeprefix("--").partition("=")
@@ -211,8 +211,8 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_notes(objects: Sequence[Mapping[str, Any]]) -> None:
     """Print notes about problems that would show only later."""
-    replicas = [each["spec"]["replicas"] for each in objects if each["kind"] == "Deployment"]
-    budgets = [each["spec"]["minAvailable"] for each in objects if each["kind"] == "PodDisruptionBudget"]
+    replicas = [item["spec"]["replicas"] for item in objects if item["kind"] == "Deployment"]
+    budgets = [item["spec"]["minAvailable"] for item in objects if item["kind"] == "PodDisruptionBudget"]
     for count, least in zip(replicas, budgets, strict=True):
         if count <= least:
             note(f"{least} of {count} replicas must always answer (PodDisruptionBudget): their nodes cannot be drained")

@@ -65,4 +65,4 @@ COMPONENTS: Final = (
 )
 """In the order of their patches."""
 
-NAMES: Final = tuple(each.name for each in COMPONENTS)
+NAMES: Final = tuple(component.name for component in COMPONENTS)

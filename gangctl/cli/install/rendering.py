@@ -54,7 +54,7 @@ def with_room(each: Object, replicas: int) -> Object:
 
 def leases(objects: Iterable[Object]) -> list[str]:
     """Names of the Leases that gangctl may hold by the rights among these objects, the first shard's first."""
-    rules = [rule for each in objects if each["kind"] == "Role" for rule in each["rules"] if _is_about_leases(rule)]
+    rules = [rule for item in objects if item["kind"] == "Role" for rule in item["rules"] if _is_about_leases(rule)]
     return [str(name) for rule in rules for name in rule["resourceNames"]]
 
 
@@ -108,15 +108,15 @@ def render(choice: Choice) -> list[Object]:
             part = shipped["components"][component.name]
             objects = _patched([*objects, *part["objects"]], part["patches"])
     if choice.shards is not None:
-        objects = [divided(each, choice.shards) for each in objects]
-    objects = [_deployed(each, choice) if each["kind"] == "Deployment" else each for each in objects]
-    for replicas in [each["spec"]["replicas"] for each in objects if each["kind"] == "Deployment"]:
-        objects = [with_room(each, replicas) for each in objects]
+        objects = [divided(item, choice.shards) for item in objects]
+    objects = [_deployed(item, choice) if item["kind"] == "Deployment" else item for item in objects]
+    for replicas in [item["spec"]["replicas"] for item in objects if item["kind"] == "Deployment"]:
+        objects = [with_room(item, replicas) for item in objects]
     if choice.failure_policy is not None:
         policy = {"/webhooks/0/failurePolicy": choice.failure_policy}
-        objects = [_replaced(each, policy) if _is_for_jobsets(each) else each for each in objects]
+        objects = [_replaced(item, policy) if _is_for_jobsets(item) else item for item in objects]
     if choice.namespace != NAMESPACE:
-        objects = [_moved(each, choice.namespace) for each in objects]
+        objects = [_moved(item, choice.namespace) for item in objects]
     return sorted(objects, key=place)
 
 
@@ -156,7 +156,10 @@ def _deployed(deployment: Object, choice: Choice) -> Object:
     names = {flag.partition("=")[0] for flag in choice.flags}
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     # A flag replaces the argument of the same name.
-    values[f"{_CONTAINER}/args"] = [*(each for each in arguments if each.partition("=")[0] not in names), *choice.flags]
+    values[f"{_CONTAINER}/args"] = [
+        *(argument for argument in arguments if argument.partition("=")[0] not in names),
+        *choice.flags,
+    ]
     return _replaced(deployment, values)
 
 
@@ -165,7 +168,7 @@ def _moved(value: Any, namespace: str) -> Any:
     if isinstance(value, dict):
         return {key: _moved(each, namespace) for key, each in value.items()}
     if isinstance(value, list):
-        return [_moved(each, namespace) for each in value]
+        return [_moved(item, namespace) for item in value]
     return _OWN_NAMESPACE.sub(namespace, value) if isinstance(value, str) else value
 
 
@@ -192,12 +195,12 @@ def removal(objects: Iterable[Object], namespace: str, *, everything: bool) -> l
     # Outside of a cluster gangctl registers itself.
     registrations = [_named("admissionregistration.k8s.io/v1", kind, name) for kind, name in _REGISTRATIONS]
     installed = sorted(objects, key=place, reverse=True)
-    goes = [each for each in installed if each["kind"] not in {*_KEPT, *(kind for kind, _ in _REGISTRATIONS)}]
+    goes = [item for item in installed if item["kind"] not in {*_KEPT, *(kind for kind, _ in _REGISTRATIONS)}]
     made = [
         *(_named("coordination.k8s.io/v1", "Lease", name, namespace) for name in leases(installed)),
         _named("v1", "Secret", "gangctl-webhook-certs", namespace),
     ]
-    last = [each for each in installed if each["kind"] in _KEPT] if everything else []
+    last = [item for item in installed if item["kind"] in _KEPT] if everything else []
     return [*registrations, *map(_identity, goes), *made, *map(_identity, last)]
 
 

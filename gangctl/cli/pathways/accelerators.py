@@ -81,9 +81,9 @@ def complete_topology(ctx: click.Context, param: click.Parameter, incomplete: st
     except RefusedValueError:
         return []
     return [
-        CompletionItem(each)
-        for each in tpus.topologies(accelerator, strict=False)
-        if each.startswith(incomplete.lower())
+        CompletionItem(topology)
+        for topology in tpus.topologies(accelerator, strict=False)
+        if topology.startswith(incomplete.lower())
     ]
 
 
@@ -109,14 +109,14 @@ def command(*, name: str | None, topology: str | None, listing: Listing) -> None
     if name is None:
         if topology is not None:
             raise click.UsageError("--topology needs the NAME of an accelerator")
-        reports = [_report(each, None) for each in tpus.ACCELERATORS]
+        reports = [_report(accelerator, None) for accelerator in tpus.ACCELERATORS]
     else:
         reports = [_named(name, topology)]
     if listing.form == "name":
         for shown in dict.fromkeys(map(_shortest, reports)):
             click.echo(shown)
     elif name is None:
-        listing.print(_HEADERS, [_entry(each) for each in reports], legend=_LEGEND)
+        listing.print(_HEADERS, [_entry(report) for report in reports], legend=_LEGEND)
     else:
         print_answer(listing.form, reports, lambda: _described(reports[0]), headers=listing.headers)
 
@@ -215,7 +215,7 @@ def _described(report: AcceleratorReport) -> list[Section]:
     else:
         rows += [
             ("slice", f"{found['topology']}, {plural(found['chips'], 'chip')} on {plural(found['vms'], 'VM')}"),
-            ("may be asked for", " and ".join(_WHERE[each] for each in found["allowedWith"])),
+            ("may be asked for", " and ".join(_WHERE[place] for place in found["allowedWith"])),
         ]
     return [Section(_shortest(report), tuple(f"{f'{what}:':<18} {value}" for what, value in rows))]
 

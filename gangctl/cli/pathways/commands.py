@@ -168,7 +168,12 @@ def validate(
     print_answer(
         form,
         [validation.validation_data(*one) for one in found],
-        lambda: [each for one in found if not one[0].problems for each in validation.validation_sections(*one)],
+        lambda: [
+            validation_section
+            for one in found
+            if not one[0].problems
+            for validation_section in validation.validation_sections(*one)
+        ],
     )
     refuse(subjects)
     warned = any(notice.is_warning for subject in subjects for notice in subject.notices)
@@ -223,5 +228,5 @@ def why(
     print_answer(
         form,
         [provenance.origins_data(*one) for one in found],
-        lambda: [each for one in found for each in provenance.origins_sections(*one)],
+        lambda: [origins_section for one in found for origins_section in provenance.origins_sections(*one)],
     )

@@ -57,9 +57,9 @@ def origins_sections(subject: Subject, fields: Iterable[FieldReport]) -> list[Se
     """
     jobset = subject.rendering.jobset
     groups: dict[str, list[tuple[str, FieldReport]]] = {}
-    for each in fields:
-        title, short = _place(each["path"], jobset)
-        groups.setdefault(title, []).append((short, each))
+    for field in fields:
+        title, short = _place(field["path"], jobset)
+        groups.setdefault(title, []).append((short, field))
     count = sum(map(len, groups.values()))
     head = Section(f"JobSet {subject.title}: {plural(count, 'field')}")
     return [head, *(Section(title, tuple(_lines(members))) for title, members in groups.items())]

@@ -229,7 +229,8 @@ def status_section(seen: Seen, report: PathwaysStatus) -> Section:
     if report["headless"]:
         lines += _connecting(report["portForward"])
     rows = tuple(
-        (each["type"], each["status"], each["reason"], each["lastTransitionTime"]) for each in report["conditions"]
+        (condition["type"], condition["status"], condition["reason"], condition["lastTransitionTime"])
+        for condition in report["conditions"]
     )
     return Section(
         f"{what} {seen.namespace}/{seen.name}: {report['phase']}",

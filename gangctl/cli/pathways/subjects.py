@@ -114,7 +114,7 @@ def _written_at(path: str, origins: Mapping[str, Origin]) -> str:
         around = str(FieldPath(steps[:length]))
         inside = [each for leaf, each in origins.items() if lies_in(leaf, around)]
         if inside:
-            return _shared(inside) if all(each.kind in _WRITTEN for each in inside) else ""
+            return _shared(inside) if all(item.kind in _WRITTEN for item in inside) else ""
     return ""
 
 
@@ -125,7 +125,7 @@ def lies_in(path: str, around: str) -> bool:
 
 def _shared(origins: Iterable[Origin]) -> str:
     """The innermost field around the places of all origins."""
-    first, *others = [FieldPath.parse(each.place).steps for each in origins]
+    first, *others = [FieldPath.parse(origin.place).steps for origin in origins]
     length = len(first)
     for steps in others:
         same = (index for index, (one, other) in enumerate(zip(first, steps, strict=False)) if one != other)
@@ -214,7 +214,7 @@ class Wanted:
             found = [_subject(self.flags.workload or "", self.namespace, translation, None)]
         else:
             found = [self._of(document, setting, rules) for document in self.documents]
-        return [_on_nodes(each, nodes) for each in found]
+        return [_on_nodes(subject, nodes) for subject in found]
 
     def _of(self, document: Document, setting: Setting, rules: ClusterRules) -> Subject:
         own = _metadata(document, "namespace")
@@ -223,7 +223,7 @@ class Wanted:
             raise InputError(f'{place}: metadata.namespace: is "{own}" but --namespace is "{self.namespace}"')
         raw = placed(document.value, self.namespace)
         translation = translate(read_pathways_job(raw, self.options), setting).planned(rules)
-        problems = tuple(self._of_flag(each, document) for each in translation.problems)
+        problems = tuple(self._of_flag(problem, document) for problem in translation.problems)
         translation = replace(translation, problems=problems)
         return _subject(_metadata(document, "name"), own or self.namespace, translation, document)
 
@@ -275,7 +275,7 @@ def _on_nodes(subject: Subject, nodes: Iterable[NodeShape] | None) -> Subject:
 def refuse(subjects: Sequence[Subject]) -> None:
     """InputError with all problems of all of them, if any."""
     wrong = [subject for subject in subjects if subject.problems]
-    lines = [subject.line(each) for subject in wrong for each in subject.problems]
+    lines = [subject.line(problem) for subject in wrong for problem in subject.problems]
     if not lines:
         return
     if len(lines) == 1 and wrong[0].document is None:

@@ -83,7 +83,7 @@ class Remark:
             lines += underlined(text, column, max(1, width))
         if self.hint:
             lines.append(f"    hint: {self.hint}")
-        return [printable(each) for each in lines]
+        return [printable(line) for line in lines]
 
     def as_data(self) -> dict[str, Any]:
         """For a program."""

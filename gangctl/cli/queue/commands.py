@@ -117,7 +117,7 @@ def command(
     now = datetime.now(UTC)
     reports = _reports(found.stock, now, None if everywhere else found.home, cluster_queues=cluster_queues)
     if selector:
-        reports = [each for each in reports if options.selected(selector, found.stock.raw[_key(each)])]
+        reports = [report for report in reports if options.selected(selector, found.stock.raw[_key(report)])]
     kind = "ClusterQueues" if cluster_queues else "LocalQueues"
     listing.print(
         HEADERS if cluster_queues else (*LOCAL_HEADERS, *HEADERS),
@@ -187,8 +187,8 @@ def describe(
     now = datetime.now(UTC)
     report = _report(found, name.name, now, cluster_queue=cluster_queue)
     names = (
-        {"apiVersion": each["apiVersion"], "kind": each["kind"], "metadata": {"name": each["name"]}}
-        for each in report["members"]
+        {"apiVersion": member["apiVersion"], "kind": member["kind"], "metadata": {"name": member["name"]}}
+        for member in report["members"]
     )
     print_answer(form, [with_quantities(report, QueueDescription)], lambda: describe_sections(report, now), names)
 
@@ -204,7 +204,7 @@ def _report(found: Found, name: str, now: datetime, *, cluster_queue: bool) -> Q
         return view.describe(view.of_cluster_queue(known[name]))
     door = found.stock.local_queue(found.home, name)
     if door is None:
-        others = [each.name for each in found.stock.local_queues_in(found.home)]
+        others = [local_queue.name for local_queue in found.stock.local_queues_in(found.home)]
         hint = "gangctl queue list -A lists them"
         raise ObjectNotFoundError("LocalQueue", name, found.home, others=others, hint=hint)
     return view.describe(view.of_local_queue(door))

@@ -127,9 +127,9 @@ def list_entry(report: QueueReport, now: datetime, *, local: bool) -> Entry:
     """One queue of a list."""
     identity = report["metadata"]
     used = (
-        f"{each['flavor']}/{each['resource']}={amount(each['resource'], each['used'])}"
-        f"/{amount(each['resource'], each['nominal'])}"
-        for each in report["quotas"]
+        f"{quota['flavor']}/{quota['resource']}={amount(quota['resource'], quota['used'])}"
+        f"/{amount(quota['resource'], quota['nominal'])}"
+        for quota in report["quotas"]
     )
     row = (
         *((identity["namespace"], identity["name"]) if local else ()),
@@ -193,8 +193,13 @@ def describe_sections(report: QueueDescription, now: datetime) -> list[Section]:
 
 def _borrowers(borrowers: Iterable[BorrowerReport]) -> Section:
     rows = tuple(
-        (each["clusterQueue"], each["flavor"], each["resource"], amount(each["resource"], each["borrowed"]))
-        for each in borrowers
+        (
+            borrower["clusterQueue"],
+            borrower["flavor"],
+            borrower["resource"],
+            amount(borrower["resource"], borrower["borrowed"]),
+        )
+        for borrower in borrowers
     )
     return Section("Who borrows", table=Table(("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "BORROWED"), rows))
 
@@ -202,7 +207,7 @@ def _borrowers(borrowers: Iterable[BorrowerReport]) -> Section:
 def _members(report: QueueDescription, now: datetime) -> Section:
     """The gangs, and other objects in the queue with their kinds."""
     several = report["queue"] == "ClusterQueue"
-    away = any(each["cluster"] for each in report["members"])
+    away = any(member["cluster"] for member in report["members"])
     headers = (
         *("POSITION", "GANG"),
         *(("QUEUE",) if several else ()),
@@ -212,19 +217,19 @@ def _members(report: QueueDescription, now: datetime) -> Section:
     )
     rows = tuple(
         (
-            "" if each["position"] is None else str(each["position"]),
-            _name(each, several=several),
-            *((each["localQueue"],) if several else ()),
-            str(each["priority"]),
-            str(each["pods"]),
-            each["phase"],
-            _age(each["since"], now),
-            *((each["cluster"],) if away else ()),
-            _reason(each),
+            "" if member["position"] is None else str(member["position"]),
+            _name(member, several=several),
+            *((member["localQueue"],) if several else ()),
+            str(member["priority"]),
+            str(member["pods"]),
+            member["phase"],
+            _age(member["since"], now),
+            *((member["cluster"],) if away else ()),
+            _reason(member),
         )
-        for each in report["members"]
+        for member in report["members"]
     )
-    stuck = tuple(f"{each['name']}: {each['stuck']}" for each in report["members"] if each["stuck"])
+    stuck = tuple(f"{member['name']}: {member['stuck']}" for member in report["members"] if member["stuck"])
     return Section("In order of admission", table=Table(headers, rows), warnings=stuck)
 
 

@@ -96,7 +96,7 @@ class Checks:
 
     def names(self) -> list[str]:
         """Names of gangctl's checks."""
-        return [each.name for each in self._checks.values() if is_ours(each.controller)]
+        return [check.name for check in self._checks.values() if is_ours(check.controller)]
 
     def ours(self, name: str) -> bool:
         """Whether the check of this name is gangctl's."""

@@ -100,7 +100,7 @@ class Statuses:
         if difference.conflicts:
             kind, name = difference.conflicts[0]
             return Status(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")
-        going = [each for each in (existing.workload, *existing.groups.values()) if each is not None and each.deleting]
+        going = [item for item in (existing.workload, *existing.groups.values()) if item is not None and item.deleting]
         if going:
             return Status(Progress.UNDER_WAY, f"{going[0].name} of an earlier gang is being deleted.")
         missing = [f"{change.kind} {change.name}" for change in difference.changes if isinstance(change, Create)]
@@ -181,7 +181,7 @@ class WorkloadChecks:
 
     def waiting(self) -> list[QueuedWorkload]:
         """Workloads whose checks may need an update now."""
-        return [each for each in self._workloads.values() if reserved(each)]
+        return [workload for workload in self._workloads.values() if reserved(workload)]
 
     def keys_of(self, key: Key) -> list[Key]:
         """Workloads of the JobSet of this namespace and name."""
@@ -195,7 +195,7 @@ class WorkloadChecks:
             return await_change()
         self._report_again(observed)
         decisions = await self._plan(observed)
-        if any(each.state is not None for each in decisions.values()):
+        if any(decision.state is not None for decision in decisions.values()):
             now = self._now().replace(microsecond=0)
             try:
                 await self._apply(observed, decisions, now)
@@ -205,7 +205,7 @@ class WorkloadChecks:
                 # Kueue wrote first; the cache will show the result.
                 return requeue(CONFLICT_RETRY_SECONDS)
             self._report(observed, decisions, now)
-        again = [each.requeue_seconds for each in decisions.values() if each.requeue_seconds is not None]
+        again = [decision.requeue_seconds for decision in decisions.values() if decision.requeue_seconds is not None]
         return requeue(min(again)) if again else await_change()
 
     def _observe(self, key: Key) -> _Observed | None:

@@ -177,8 +177,8 @@ class PathwaysController:
         finally:
             self.jobs.forget()
             self.jobsets.forget()
-            for each in (self._own, self._ended, self._sent, self._conflicts):
-                each.clear()
+            for records in (self._own, self._ended, self._sent, self._conflicts):
+                records.clear()
             self._metrics.forget()
 
     def jobset_changed(self, key: Key) -> None:
@@ -221,9 +221,9 @@ class PathwaysController:
         self._controller.enqueue(key)
 
     def _jobset_changed(self, old: JobSetFacts | None, new: JobSetFacts | None) -> None:
-        for each in (old, new):
-            if each is not None:
-                self._controller.enqueue(each.key)
+        for one in (old, new):
+            if one is not None:
+                self._controller.enqueue(one.key)
         if new is None and old is not None and old.end is not None:
             self._ended[old.owner] = old
 

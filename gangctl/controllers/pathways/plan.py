@@ -136,7 +136,7 @@ def _about(facts: PathwaysFacts, jobset: JobSetFacts, draft: Callable[[], Draft 
         return ()
     if not had_jobset(status):
         return created(jobset, draft())
-    if facts.generation <= max((each.generation for each in status.conditions), default=0):
+    if facts.generation <= max((condition.generation for condition in status.conditions), default=0):
         return ()
     made = draft()
     if isinstance(made, Draft) and made.digest == jobset.digest:

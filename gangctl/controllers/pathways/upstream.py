@@ -220,10 +220,10 @@ class Upstream:
             _log.debug("upstream lease not read", error=str(error))
             return False
         leases = [read_lease(raw) for raw in page.items]
-        for gone in self._seen.keys() - {each.namespace for each in leases}:
+        for gone in self._seen.keys() - {lease.namespace for lease in leases}:
             del self._seen[gone]
-        for each in leases:
-            self._note(each)
+        for lease in leases:
+            self._note(lease)
         now = self._clock.now()
         for seen in self._seen.values():
             seen.dead = seen.dead or seen.expires <= now

@@ -94,7 +94,7 @@ class Presence(Polling):
     async def _check(self) -> bool:
         resources = await self._client.discovery.resources(GROUP, VERSION)
         self.answered.set()
-        served = frozenset(name for each in resources if "/" not in (name := str(each.get("name", "/"))))
+        served = frozenset(name for resource in resources if "/" not in (name := str(resource.get("name", "/"))))
         if served >= ESSENTIAL:
             self._missed = 0
             self._settle(True, served)

@@ -268,7 +268,7 @@ def _may_be_never(report: FitReport) -> bool:
 def _cause(reason: Reason, report: FitReport) -> tuple[object, ...]:
     """What makes a reason new: not the amounts in use at the moment."""
     limits = tuple(
-        (each["flavor"], each["resource"], each["requested"], each["maximum"], each["limit"])
-        for each in report["limits"]
+        (limit["flavor"], limit["resource"], limit["requested"], limit["maximum"], limit["limit"])
+        for limit in report["limits"]
     )
     return reason, report["reason"], report["queue"], report["clusterQueue"], report["blocked"], limits

@@ -74,7 +74,7 @@ def project_gang(raw: dict[str, Any]) -> GangCopy:
     """Read a Gang object; a status of another shape matters only as different."""
     metadata = raw["metadata"]
     references = metadata.get("ownerReferences") or []
-    owner: Mapping[str, Any] = next((each for each in references if each.get("controller")), {})
+    owner: Mapping[str, Any] = next((reference for reference in references if reference.get("controller")), {})
     status = raw.get("status")
     status = status if isinstance(status, dict) else {}
     version, ready = str(metadata.get("resourceVersion", "")), condition_of(raw, "Ready")
@@ -110,7 +110,7 @@ def gist(readiness: Readiness) -> tuple[str, str]:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, list):
-        return [_timeless(each) for each in value]
+        return [_timeless(item) for item in value]
     if isinstance(value, dict):
         return {key: _timeless(each) for key, each in value.items() if key not in _MOMENTS}
     return value
@@ -191,8 +191,8 @@ class GangObjects(ReadinessObserver):
                     group.create_task(self._controller.run(), name=NAME)
         finally:
             self.informer.forget()
-            for each in (self._wanted, self._own, self._written, self._foreign):
-                each.clear()
+            for records in (self._wanted, self._own, self._written, self._foreign):
+                records.clear()
 
     def _absent(self) -> None:
         _log.warning(
@@ -268,8 +268,8 @@ class GangObjects(ReadinessObserver):
 
     async def _withdraw(self, key: Key, current: GangCopy | None) -> Action:
         """Delete the object of an existing JobSet that is not followed."""
-        for each in (self._written, self._foreign):
-            each.pop(key, None)
+        for records in (self._written, self._foreign):
+            records.pop(key, None)
         jobset = self._jobset(key)
         if current is None or jobset is None or jobset.uid != current.owner or self._follows(jobset):
             return await_change()

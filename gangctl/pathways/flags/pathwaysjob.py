@@ -40,11 +40,11 @@ _RESERVATION: Final = "cloud.google.com/reservation-name"
 def read_flags(flags: Flags, profile: Profile, defaults: PathwaysOptions) -> Reading:
     """The PathwaysJob that flags describe, or every problem with them at the flag's name; ``defaults`` are options."""
     texts = FlagTexts()
-    for each in fields(flags):
-        given = getattr(flags, each.name)
+    for field in fields(flags):
+        given = getattr(flags, field.name)
         for text in given if isinstance(given, tuple) else (given,):
             if isinstance(text, str):
-                texts.text(kebab(each.name), text)
+                texts.text(kebab(field.name), text)
     if texts.problems:
         return Reading(None, tuple(texts.problems))
     pod = build_pod(flags, profile, defaults, texts)
@@ -94,8 +94,8 @@ def _checked(job: PathwaysJob, flags: Flags, texts: FlagTexts) -> Reading:
         job = replace(job, slice=found, sources={**job.sources, **topology})
         broken, notices = check(job)
     # An error in a flag is not reported again for its field.
-    reported = {(each.error.path, each.reason) for each in texts.problems}
-    others = [each for each in broken if (each.error.path, each.reason) not in reported]
+    reported = {(problem.error.path, problem.reason) for problem in texts.problems}
+    others = [problem for problem in broken if (problem.error.path, problem.reason) not in reported]
     problems = (*texts.problems, *others)[:MOST_PROBLEMS]
     return Reading(None, problems) if problems else Reading(job, (), notices)
 
@@ -163,10 +163,10 @@ def _with_annotations(job: PathwaysJob, flags: Flags, profile: Profile, texts: F
     gang_mode, worker_mode = read_modes(annotations, wrong)
     if profile is Profile.XPK and not {GANG_MODE, GANGS, WORKER_MODE} & set(annotations):
         gang_mode, job = GangMode.OFF, replace(job, sources={**job.sources, GANG_MODE_PATH: OF_XPK})
-    for each in wrong:
-        path, _, part = each.error.path.partition("].")
-        detail = f"{part}: {each.error.detail}" if part else each.error.detail
-        texts.refuse(each.reason, job.origin(f"{path}]" if part else path).place, detail, each.error.kind)
+    for error in wrong:
+        path, _, part = error.error.path.partition("].")
+        detail = f"{part}: {error.error.detail}" if part else error.error.detail
+        texts.refuse(error.reason, job.origin(f"{path}]" if part else path).place, detail, error.error.kind)
     return replace(job, gang_mode=gang_mode, worker_mode=worker_mode)
 
 

@@ -228,7 +228,7 @@ def component_notices(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
     environments = (_composed(job, setting, container) for container in images(job, setting))
     return (
         *floating(job, setting),
-        *(notice for each in environments for notice in each.notices),
+        *(notice for variables in environments for notice in variables.notices),
         *_dropped_flags(job),
     )
 
@@ -282,7 +282,7 @@ def _proxy_flags(job: PathwaysJob, setting: Setting) -> tuple[From, ...]:
     if not job.elastic_slices:
         return custom
     elastic = From(f"--{_ELASTIC_FLAG}={job.elastic_slices}", job.origin("spec.controller.elasticSlices"))
-    others = tuple(each for each in custom if not _is_elastic(each.value))
+    others = tuple(argument for argument in custom if not _is_elastic(argument.value))
     return (elastic, *others) if setting.profile is Profile.XPK else (*others, elastic)
 
 
@@ -292,7 +292,7 @@ def _is_elastic(flag: str) -> bool:
 
 def _dropped_flags(job: PathwaysJob) -> tuple[Notice, ...]:
     flags = [
-        each.value for each in _flags(job, words.PROXY_CONTAINER) if job.elastic_slices and _is_elastic(each.value)
+        flag.value for flag in _flags(job, words.PROXY_CONTAINER) if job.elastic_slices and _is_elastic(flag.value)
     ]
     if not flags:
         return ()

@@ -91,15 +91,15 @@ def merged(ours: Sequence[From], theirs: Sequence[From], kept: Collection[str] =
 
     Variables that a value refers to, and that were declared before it, stay before it.
     """
-    fixed = {_name(each) for each in ours if _name(each) in kept}
+    fixed = {_name(our) for our in ours if _name(our) in kept}
     declared = list(ours)
     survivors = {_name(each): index for index, each in enumerate(declared)}
-    for each in theirs:
-        name = _name(each)
+    for their in theirs:
+        name = _name(their)
         if name not in fixed:
             earlier = declared[survivors[name]] if name in survivors else None
             survivors[name] = len(declared)
-            declared.append(_continued(each, earlier))
+            declared.append(_continued(their, earlier))
     placed: dict[int, From] = {}
     for index in survivors.values():
         for needed in sorted(_needed(index, declared, survivors, placed)):
@@ -145,13 +145,13 @@ def _composed(
     if seconds is None:
         return Environment(merged(ours, theirs, kept), notices)
     flag = f"{_TIMEOUT_FLAG}={seconds}s"
-    if ABSL_FLAGS not in {_name(each) for each in theirs}:
+    if ABSL_FLAGS not in {_name(their) for their in theirs}:
         timeout = option({"name": ABSL_FLAGS, "value": flag}, _TIMEOUT_OPTION)
         return Environment(merged((*ours, timeout), theirs, kept), notices)
     variables = merged(ours, theirs, kept)
-    if any(_name(each) == ABSL_FLAGS and "valueFrom" in each.value for each in variables):
+    if any(_name(variable) == ABSL_FLAGS and "valueFrom" in variable.value for variable in variables):
         notices = (*notices, Notice(Reason.NO_EFFECT, f"container {container}: {_TIMEOUT_TEXT.format(flag)}"))
-    return Environment(tuple(_appended(each, flag) for each in variables), notices)
+    return Environment(tuple(_appended(variable, flag) for variable in variables), notices)
 
 
 def _appended(entry: From, flag: str) -> From:
@@ -165,8 +165,8 @@ def _appended(entry: From, flag: str) -> From:
 def _replaced(
     container: str, ours: Sequence[From], theirs: Sequence[From], kept: Collection[str]
 ) -> tuple[Notice, ...]:
-    values = {_name(each): each.value for each in ours if _name(each) in kept}
-    lost = [_name(each) for each in theirs if _name(each) in values and each.value != values[_name(each)]]
+    values = {_name(our): our.value for our in ours if _name(our) in kept}
+    lost = [_name(their) for their in theirs if _name(their) in values and their.value != values[_name(their)]]
     if not lost:
         return ()
     message = f"container {container}: {_listed(lost)} connects it to its proxy, what the PathwaysJob sets is not used"
@@ -174,7 +174,7 @@ def _replaced(
 
 
 def _twice(container: str, theirs: Sequence[From], kept: Collection[str] = ()) -> tuple[Notice, ...]:
-    counts = Counter(_name(each) for each in theirs)
+    counts = Counter(_name(their) for their in theirs)
     names = [name for name, count in counts.items() if count > 1 and name not in kept]
     if not names:
         return ()

@@ -74,7 +74,7 @@ def head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
         for kind in ("initContainers", "containers")
         for index, container in enumerate(pod.get(kind) or ())
     ]
-    return tuple(notice for each in found for notice in each.notices)
+    return tuple(notice for part in found for notice in part.notices)
 
 
 def _head_pod(job: PathwaysJob, setting: Setting) -> Tree:
@@ -264,7 +264,9 @@ def render(job: PathwaysJob, setting: Setting = _SETTING) -> Rendering:
 
 def _privileged(head: dict[str, Any]) -> tuple[Notice, ...]:
     containers = [*head.get("initContainers", ()), *head["containers"]]
-    names = [each["name"] for each in containers if (each.get("securityContext") or {}).get("privileged")]
+    names = [
+        container["name"] for container in containers if (container.get("securityContext") or {}).get("privileged")
+    ]
     if not names:
         return ()
     message = f"Privileged: {', '.join(names)}. The namespace must allow it (pod security level privileged)."

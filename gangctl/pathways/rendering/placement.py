@@ -40,7 +40,7 @@ def user_pod(job: PathwaysJob) -> Mapping[str, Any]:
 def given(job: PathwaysJob, value: Any, path: str) -> From:
     """A value of the user's at ``path``, with nested values that have other origins."""
     origin = job.origin(path)
-    if not any(each.startswith((f"{path}.", f"{path}[")) for each in job.sources):
+    if not any(source.startswith((f"{path}.", f"{path}[")) for source in job.sources):
         return From(value, origin)
     if isinstance(value, Mapping):
         place = FieldPath.parse(path)
@@ -88,7 +88,7 @@ def shared_tmp(containers: Iterable[Any]) -> list[From]:
 
     A user's mount of that name does not get it: access to the node needs an explicit volume.
     """
-    mounts = [mount for each in containers for mount in plain(each).get("volumeMounts") or ()]
+    mounts = [mount for container in containers for mount in plain(container).get("volumeMounts") or ()]
     if all(mount.get("name") != SHARED_TMP for mount in mounts):
         return []
     return [rule(TMP_VOLUME, "containers mount it")]
@@ -109,7 +109,7 @@ def head_tolerations(job: PathwaysJob) -> list[From]:
     given = user_pod(job).get("tolerations") or []
     path = f"{words.POD}.tolerations"
     users = [From(each, job.origin(f"{path}[{index}]")) for index, each in enumerate(given)]
-    if not job.colocated or any(_tolerates_tpu(each) for each in given):
+    if not job.colocated or any(_tolerates_tpu(toleration) for toleration in given):
         return users
     return [*users, rule(TPU_TOLERATION, "the head goes to TPU nodes without requesting a TPU")]
 

@@ -235,7 +235,7 @@ def sentence(text: str, limit: int) -> str:
 
 def oldest(times: Iterable[int]) -> int:
     """The earliest time, 0 if none is known."""
-    return min((each for each in times if each > 0), default=0)
+    return min((time for time in times if time > 0), default=0)
 
 
 def unplaced(group: Group) -> list[PodFacts]:

@@ -171,7 +171,7 @@ class Refusal:
 
 def read_refusal(messages: Iterable[str]) -> Refusal:
     """Combined content of all messages about one group; total, and independent of their order."""
-    return _read(tuple(sorted({each for each in messages if each})))
+    return _read(tuple(sorted({message for message in messages if message})))
 
 
 @lru_cache(_SAME)

@@ -106,7 +106,9 @@ def _missing(reference: Object, workload: Object | None) -> str:
         return f'Workload "{name}" not found'
     if "deletionTimestamp" in workload["metadata"]:
         return f'Workload "{name}" is being deleted'
-    if all(each["name"] != template for each in workload["spec"].get("podGroupTemplates", ())):
+    if all(
+        pod_group_template["name"] != template for pod_group_template in workload["spec"].get("podGroupTemplates", ())
+    ):
         return f'PodGroupTemplate "{template}" not found in Workload "{name}"'
     return ""
 
@@ -116,7 +118,10 @@ def validate_workload(new: Object, old: Object | None, minor: str) -> Causes:
     causes = validate_metadata(new, old)
     field = _LISTS[minor]
     path, templates = f"spec.{field}", new.get("spec", {}).get(field, [])
-    if minor == "1.37" and len({(each.get("priorityClassName", ""), each.get("priority")) for each in templates}) > 1:
+    if (
+        minor == "1.37"
+        and len({(template.get("priorityClassName", ""), template.get("priority")) for template in templates}) > 1
+    ):
         causes.invalid("spec", None, "detected multiple priority configurations")
     if old is not None and minor == "1.36" and _changed(new, old, field):
         # Declarative validation checks immutable fields no further.
@@ -229,8 +234,8 @@ def _workload_change(new: Object, old: Object, minor: str, causes: Causes) -> No
 
 def _templates_change(new: list[Object], old: list[Object], causes: Causes) -> None:
     path = "spec.podGroupTemplates"
-    before = {each["name"]: each for each in old}
-    present = {each.get("name") for each in new}
+    before = {template["name"]: template for template in old}
+    present = {template.get("name") for template in new}
     for index, template in enumerate(new):
         earlier = before.get(template.get("name", ""))
         if earlier is None:

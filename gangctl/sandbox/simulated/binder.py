@@ -145,7 +145,7 @@ def _refusals(node: Object, pod: Object) -> list[str]:
         return ["node(s) didn't match Pod's node affinity/selector"]
     for taint in (node.get("spec") or {}).get("taints") or []:
         tolerations = pod["spec"].get("tolerations") or []
-        if taint["effect"] in _KEEPS_AWAY and not any(_tolerates(each, taint) for each in tolerations):
+        if taint["effect"] in _KEEPS_AWAY and not any(_tolerates(toleration, taint) for toleration in tolerations):
             return [f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"]
     return []
 
@@ -192,9 +192,9 @@ def group_of(pod: Object) -> GroupKey | None:
 
 def policy_in_workload(workload: Object | None, entry: str) -> Policy | None:
     """The policy of one entry of a Workload of 1.35; None while there is none."""
-    for each in (workload or {"spec": {}})["spec"].get("podGroups") or []:
-        if each["name"] == entry:
-            return Policy(_min_count(each["policy"]))
+    for pod_group in (workload or {"spec": {}})["spec"].get("podGroups") or []:
+        if pod_group["name"] == entry:
+            return Policy(_min_count(pod_group["policy"]))
     return None
 
 

@@ -403,6 +403,6 @@ def _set(job: Object, kind: str, *, status: str, reason: str, message: str) -> b
         return False
     moment = now()
     new = {"type": kind, "status": status, "lastProbeTime": moment, "lastTransitionTime": moment}
-    kept = [each for each in job["status"].get("conditions") or [] if each["type"] != kind]
+    kept = [condition for condition in job["status"].get("conditions") or [] if condition["type"] != kind]
     job["status"]["conditions"] = [*kept, {**new, "reason": reason, "message": message}]
     return True

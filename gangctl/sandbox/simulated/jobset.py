@@ -308,7 +308,7 @@ def _merge_template(target: Object, template: Object) -> None:
     _merge_map(target["spec"], "nodeSelector", template["spec"].get("nodeSelector"))
     for field in _MERGED_LISTS:
         own: list[Any] = target["spec"].get(field) or []
-        merged = [*own, *(each for each in template["spec"].get(field) or [] if each not in own)]
+        merged = [*own, *(entry for entry in template["spec"].get(field) or [] if entry not in own)]
         if merged:
             target["spec"][field] = merged
 

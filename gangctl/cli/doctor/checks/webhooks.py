@@ -77,7 +77,9 @@ def _installation(registered: Sequence[Object]) -> _Installation:
 
 async def for_gangs(cluster: Cluster) -> list[Object]:
     """gangctl's configurations but those that depend on policies; none where it is not registered."""
-    named = [(installed.name_of(each), each) for each in await installed.configurations(cluster)]
+    named = [
+        (installed.name_of(configuration), configuration) for configuration in await installed.configurations(cluster)
+    ]
     # The one for Jobs stays where gangctl has unregistered itself.
     there = any(name == NAME for name, _ in named)
     return [configuration for name, configuration in named if there and name in {NAME, JOBS_NAME}]
