@@ -144,6 +144,9 @@ class PlacedPod:
     ports: tuple[Port, ...] = ()
     repels: tuple[PodTerm, ...] = ()
     deleting: bool = False
+    name: str = ""
+    created: str = ""
+    """RFC 3339."""
 
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
@@ -162,6 +165,8 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
             tuple(host_ports(spec)),
             pod_terms(spec, "podAntiAffinity", namespace, labels) if spec.get("affinity") else (),
             bool(metadata.get("deletionTimestamp")),
+            text_at(metadata, "name"),
+            text_at(metadata, "creationTimestamp"),
         )
 
 

@@ -15,7 +15,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, object_at
+from gangctl.api.requests import pod_requests
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
 from gangctl.cli.cluster import connected
@@ -47,7 +48,7 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.kueue.topology import with_placements
-from gangctl.readiness.facts import OnNodes, PodFacts, is_followed, read_node, read_pod, read_refusal
+from gangctl.readiness.facts import OnNodes, PodFacts, is_followed, read_node, read_pod, read_refusal, unix
 
 T = TypeVar("T")
 _MOST_NAMED: Final = 50
@@ -327,7 +328,20 @@ def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
     if key in stock.varied or not stock.nodes:
         state.on_nodes[key] = OnNodes(changes=changed)
     else:
-        state.on_nodes[key] = OnNodes(fits_now(state, key, stock), never_on_nodes(state, key, stock), changed)
+        came = newcomers(state, key, stock)
+        state.on_nodes[key] = OnNodes(fits_now(state, key, stock), never_on_nodes(state, key, stock), changed, came)
+
+
+def newcomers(state: GangState, key: Key, stock: Stock) -> Mapping[str, Sequence[str]]:
+    """Pods that came after the first of a JobSet was placed, by what they have of its resources, the newest first."""
+    placed = [pod.placed_at for pod in state.pods.by_index("jobset", key) if pod.node and pod.placed_at]
+    asked = {name for pod in stock.admitted[key].values() for name in pod_requests(object_at(pod, "spec"))[0]}
+    came: dict[str, list[str]] = {}
+    for pod in sorted(stock.pods or (), key=lambda pod: pod.created, reverse=True) if placed else ():
+        if (pod.namespace, pod.jobset) != key and unix(pod.created) > min(placed):
+            for name in asked & pod.requests.keys():
+                came.setdefault(name, []).append(f"{pod.namespace}/{pod.name} on {pod.node}")
+    return came
 
 
 def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import plural
 from gangctl.gang.config import read_config
-from gangctl.gang.desired import listed
+from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE, QUICK, SOON, Command, Context, Suggestion, counted, gated, oldest
 from gangctl.readiness.causes.messages import CLAIMS, FILTERS, SIZE, Refusal, of_the_group, read_refusal
@@ -161,12 +161,24 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
             *_messages(found),
             *_composite(context),
             first,
+            *_newcomers(context, found),
             *context.snapshot.on_nodes.changes,
             _UNCOUNTED if _has_room(context, found[0]) else "",
         ],
         _help(refusal, never=bool(never)),
         _compare(context, found) if _is_short(refusal, never=bool(never)) else _describe(context, found),
     )
+
+
+def _newcomers(context: Context, found: Sequence[_Refused]) -> Iterator[str]:
+    """Who took the place of pods that came back: others that have what is short, and came after the gang was placed."""
+    if not any(pod.node for held in found for pod in held.group.pods):
+        return
+    for _, what in found[0].refusal.reasons:
+        others = context.snapshot.on_nodes.newcomers.get(what.removeprefix("short of "), ())
+        if others:
+            more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
+            yield f"{what}: since its pods were placed there came {', '.join(others[:LISTED])}{more}"
 
 
 _UNCOUNTED: Final = (

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gangctl.api.meta import JOBSET_NAME
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, WAITS, Object, ask_about
@@ -145,6 +147,24 @@ def test_pods_with_the_toleration_of_admission_are_not_kept_out_by_the_taint(tmp
         answer = ask_about(tmp_path, found, "why", WAITS, "-o", "json")
         reasons.append("taints" in answer.json["status"]["causes"][0]["message"])
     assert reasons == [True, False]
+
+
+@pytest.mark.parametrize(("created", "named"), [("2026-11-21T15:09:30Z", True), ("2026-11-21T14:00:00Z", False)])
+def test_who_took_the_place_of_a_pod_that_came_back_is_named(tmp_path: Path, created: str, named: bool) -> None:
+    found = dump.objects()
+    own = dump.pods_of(found, WAITS)
+    for pod in own[1:]:
+        dump.ready(pod)
+        pod["status"]["conditions"][0] |= {"status": "True", "lastTransitionTime": "2026-11-21T15:09:00Z"}
+    # So long ago that the scheduler has tried again.
+    message = "0/4 nodes are available: 4 Insufficient cpu."
+    own[0]["status"]["conditions"][0] |= {"lastTransitionTime": "2026-11-21T15:00:00Z", "message": message}
+    node = own[1]["spec"]["nodeName"]
+    other = copy.deepcopy(own[1])
+    other["metadata"] = {"name": "notebook", "namespace": "team-b", "uid": "notebook", "creationTimestamp": created}
+    cause = first_cause(ask_about(tmp_path, [*found, other], "why", WAITS, "-o", "json"))
+    line = f"short of cpu: since its pods were placed there came team-b/notebook on {node}"
+    assert (line in cause["evidence"]) is named
 
 
 def test_a_stage_that_has_finished_needs_no_nodes(tmp_path: Path) -> None:
