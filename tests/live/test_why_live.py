@@ -14,7 +14,7 @@ from tests.live.whyground import Cure, cures
 
 pytestmark = pytest.mark.controlplane
 
-FIRST = range(2000, 2040)
+FIRST = range(2000, 2060)
 FULL = range(3000, 3500)
 CURED = 0.95
 

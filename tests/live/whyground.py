@@ -189,6 +189,13 @@ class _Ward(Ground):
                     await self._make_claim(name)
                     self._claims.add(name)
 
+    async def other_claims(self) -> None:
+        """Let the pods of a new JobSet use other claims, which have volumes."""
+        for spec in self._pod_specs():
+            for index, name in volume_claims(spec):
+                spec["volumes"][index]["persistentVolumeClaim"]["claimName"] = f"{name}-other"
+        await self.claims_made()
+
     async def _make_claim(self, name: str) -> None:
         size, volume = {"storage": "1Gi"}, f"{self._world.name}-{name}"
         modes = {"accessModes": ["ReadWriteMany"], "storageClassName": "none"}
@@ -221,6 +228,12 @@ class _Ward(Ground):
             spec.pop("affinity", None)
         await self.others_finish()
 
+    async def anywhere(self) -> None:
+        """Let the pods of a new JobSet be in any zone: no label of a node helps where its volume is in another one."""
+        for spec in self._pod_specs():
+            spec["nodeSelector"].pop(ZONE, None)
+            spec.get("affinity", {}).pop("nodeAffinity", None)
+
     async def spread_anyway(self) -> None:
         """Let the pods of a new JobSet be where there is room."""
         for spec in self._pod_specs():
@@ -239,9 +252,10 @@ _REMEDIES: Final[Mapping[str, Sequence[Callable[[_Ward], Awaitable[None]]]]] = {
     "add nodes": [_Ward.add_nodes],
     "tolerate the taint, or take it off": [_Ward.no_taints],
     "uncordon nodes": [_Ward.no_taints],
-    "compare nodeSelector and affinity": [_Ward.as_selected],
+    "compare nodeSelector and affinity": [_Ward.as_selected, _Ward.anywhere],
     "compare topologySpreadConstraints": [_Ward.spread_anyway],
-    "see the PersistentVolumeClaims": [_Ward.add_nodes],
+    "see the PersistentVolumeClaims": [_Ward.add_nodes, _Ward.anywhere],
+    "see the StorageClasses": [_Ward.other_claims],
     "see why the claim is not bound": [_Ward.claims_made],
     "create the claim": [_Ward.claims_made],
 }

@@ -49,7 +49,6 @@ class Filter:
         return cls(re.compile(text, re.DOTALL), words, remedy)
 
 
-_VOLUMES: Final = "see the PersistentVolumeClaims of its pods: a volume holds them to other nodes, or there is none"
 SIZE: Final[tuple[Filter, ...]] = (
     Filter.of(r"Insufficient (\S{1,253})", r"short of \1", "wait for others to finish, add nodes, or ask for less"),
     Filter.of(r"Too many pods", "full of pods", "wait for others to finish, add nodes, or ask for less"),
@@ -103,9 +102,14 @@ FILTERS: Final[tuple[Filter, ...]] = (
     ),
     Filter.of(
         r"node\(s\) (?:had volume node affinity conflict|didn't match PersistentVolume's node affinity"
-        r"|didn't find available persistent volumes to bind|had no available volume zone)",
+        r"|had no available volume zone)",
         "without the volume",
-        _VOLUMES,
+        "see the PersistentVolumeClaims of its pods: their volumes hold them to other nodes",
+    ),
+    Filter.of(
+        r"node\(s\) didn't find available persistent volumes to bind",
+        "without a volume to bind",
+        "see the StorageClasses of its PersistentVolumeClaims: none of their volumes is free there, and none is made",
     ),
     Filter.of(
         r"node\(s\) unavailable due to PersistentVolumeClaim with ReadWriteOncePod.*",

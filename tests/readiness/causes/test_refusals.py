@@ -81,6 +81,10 @@ def test_different_priorities_are_read_from_the_message() -> None:
             ),
             "of 2 nodes, 1 full of volumes, 1 without the volume",
         ),
+        (
+            "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind.",
+            "of 2 nodes, 2 without a volume to bind",
+        ),
         ("0/2 nodes are available: 2 node(s) went to lunch.", "of 2 nodes, 2 went to lunch"),
         (
             (
