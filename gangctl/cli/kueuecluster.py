@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset, volume_claims
+from gangctl.api.pods import UNFINISHED
 from gangctl.cli.cluster import ask_cluster, connected
 from gangctl.cli.fitting import Answer, Question, Subject, answer_of, needs_domain, subjects_of
 from gangctl.cli.messages import note
@@ -28,7 +29,6 @@ from gangctl.kueue.objects import AdmissionCheck
 from gangctl.kueue.reading import read_clusters
 
 HINT: Final = "gangctl fit --fixed-nodes asks what the nodes can hold, without Kueue"
-UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of pods that have not ended."""
 PAGE: Final = 200
 """Objects in memory as they are sent: a Workload carries whole pod templates."""

@@ -9,6 +9,7 @@ from typing import Final
 from gangctl.api.emit import to_yaml
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Key, Object, kind_of, object_at, text_at
+from gangctl.api.pods import is_finished
 from gangctl.api.store import Entry
 from gangctl.client.resources import JOBSETS
 from gangctl.cluster import kinds
@@ -17,7 +18,7 @@ from gangctl.errors import InputError
 from gangctl.fit.admitted import differ
 from gangctl.fit.clusterstate import KnownNodes, Outlook, Snapshot
 from gangctl.fit.floor import NodeShape, read_node
-from gangctl.fit.placedpods import ENDED, PlacedPod, in_use, placed_pods
+from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
 from gangctl.kueue.blocked import NAMESPACE_NAME
 from gangctl.kueue.names import API_VERSION, GROUP, VERSION
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
@@ -135,7 +136,7 @@ class Stock(Queues):
         """Keep one pod of a replicated job, the first that has no node."""
         metadata, spec = object_at(pod, "metadata"), object_at(pod, "spec")
         name, entry = (text_at(object_at(metadata, "labels"), key) for key in (JOBSET_NAME, REPLICATED_JOB_NAME))
-        if not name or metadata.get("deletionTimestamp") or text_at(object_at(pod, "status"), "phase") in ENDED:
+        if not name or metadata.get("deletionTimestamp") or is_finished(pod):
             return
         key = text_at(metadata, "namespace"), name
         kept = self.admitted.setdefault(key, {})

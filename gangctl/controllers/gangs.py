@@ -25,6 +25,7 @@ import structlog
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_NAME
 from gangctl.api.objects import Key
+from gangctl.api.pods import UNFINISHED
 from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
@@ -102,8 +103,6 @@ class Assessments:
 
 _log = structlog.get_logger(__name__)
 
-_UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
-
 
 class PodReader:
     """Reads the pods of one JobSet from the API server, in the few cases in which a decision depends on them.
@@ -117,7 +116,7 @@ class PodReader:
 
     async def any_unfinished(self, jobset: JobSet) -> bool:
         """Whether any pod of the JobSet has not finished; one that terminates still counts."""
-        selection = Selection(f"{JOBSET_NAME}={jobset.name}", _UNFINISHED)
+        selection = Selection(f"{JOBSET_NAME}={jobset.name}", UNFINISHED)
         async for page in self._client.pages(PODS, jobset.namespace, selection=selection, limit=1):
             return bool(page.items)
         return False

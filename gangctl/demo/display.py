@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.pods import is_finished
 from gangctl.demo.scenario import CPUS, JOBSETS, NAMES, PODS
 from gangctl.errors import escaped
-from gangctl.readiness.membership import FINISHED
 
 State = Literal["waiting", "half-started", "running", "finished"]
 
@@ -73,7 +73,7 @@ def see(
     waiting: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
     for pod in pods:
-        if (pod.get("status") or {}).get("phase") in FINISHED:
+        if is_finished(pod):
             continue
         name = (pod["metadata"].get("labels") or {}).get(JOBSET_NAME, "")
         node = pod["spec"].get("nodeName")

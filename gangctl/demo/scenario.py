@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION
+from gangctl.api.pods import REQUIRED, is_finished
 from gangctl.api.quantity import milli, parse_quantity
 from gangctl.errors import ClusterUnavailableError
-from gangctl.readiness.membership import FINISHED
 from gangctl.sandbox.simulated.binder import requests_of
 from gangctl.sandbox.simulated.controller import is_true
 
@@ -62,7 +62,7 @@ def _job(name: str, pods: int, placement: Placement) -> dict[str, Any]:
     if placement.hostnames:
         term = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(placement.hostnames)}
         required = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
-        pod["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        pod["affinity"] = {"nodeAffinity": {REQUIRED: required}}
     spec = {"backoffLimit": 0, "parallelism": pods, "completions": pods, "template": {"spec": pod}}
     return {"name": name, "replicas": 1, "template": {"spec": spec}}
 
@@ -100,7 +100,7 @@ def size(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
     count: dict[str, int] = {}
     for pod in pods:
         node = pod["spec"].get("nodeName")
-        if node and (pod.get("status") or {}).get("phase") not in FINISHED:
+        if node and not is_finished(pod):
             asked = requests_of(dict(pod)).get("cpu")
             used[node] = used.get(node, 0) + (milli(asked) if asked else 0)
             count[node] = count.get(node, 0) + 1

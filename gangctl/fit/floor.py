@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.objects import condition_of, object_at, objects_at
+from gangctl.api.pods import REQUIRED
 from gangctl.fit.requests import PodSet
 from gangctl.kueue.amounts import read_amounts
 from gangctl.kueue.objects import Amounts
@@ -169,7 +170,7 @@ def affinity_terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str,
     With each, whether it is non-empty: an empty term matches no node.
     """
     affinity = object_at(object_at(pod_spec, "affinity"), "nodeAffinity")
-    for term in objects_at(object_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms"):
+    for term in objects_at(object_at(affinity, REQUIRED), "nodeSelectorTerms"):
         expressions = objects_at(term, "matchExpressions")
         yield expressions, bool(expressions or term.get("matchFields"))
 

@@ -15,6 +15,7 @@ from gangctl.api.meta import (
     RESTART_ATTEMPT,
 )
 from gangctl.api.objects import object_at, objects_at, within
+from gangctl.api.pods import REQUIRED
 from gangctl.errors import one_line
 from gangctl.fit.requests import PodSet
 from gangctl.fit.scheduling import OF_JOBS, Neighbours
@@ -40,7 +41,7 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
         yield f"{path}.nodeName: whether the kubelet admits its pods, which no scheduler places"
     yield from _of_volumes(path, spec, neighbours)
     affinity = object_at(spec, "affinity")
-    terms = objects_at(within(affinity, "nodeAffinity", _REQUIRED), "nodeSelectorTerms")
+    terms = objects_at(within(affinity, "nodeAffinity", REQUIRED), "nodeSelectorTerms")
     if any(term.get("matchFields") for term in terms):
         yield f"{path}.affinity.nodeAffinity: matchFields"
     for place, found in (
@@ -64,9 +65,6 @@ def _of_volumes(path: str, spec: Mapping[str, Any], neighbours: Neighbours) -> I
             yield f"{path}.volumes[{index}].{kind}: on which nodes the volume can be used"
 
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
 def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:
     return jobset.replicated_jobs[podset.index].annotations if podset.index < len(jobset.replicated_jobs) else {}
 
@@ -77,7 +75,7 @@ def of_labels(podset: PodSet) -> Iterator[str]:
     rules = [
         (f"affinity.{part}", raw)
         for part in ("podAffinity", "podAntiAffinity")
-        for raw in objects_at(within(spec, "affinity", part), _REQUIRED)
+        for raw in objects_at(within(spec, "affinity", part), REQUIRED)
     ]
     rules += [("topologySpreadConstraints", raw) for raw in objects_at(spec, "topologySpreadConstraints")]
     for place, raw in rules:

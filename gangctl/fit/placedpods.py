@@ -12,14 +12,12 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import object_at, objects_at, text_at
+from gangctl.api.pods import FINISHED, REQUIRED
 from gangctl.api.requests import as_integers, pod_requests
 from gangctl.kueue.blocked import selects
 from gangctl.kueue.objects import PODS, Amounts, SelectorTerm
 from gangctl.kueue.reading import read_selector
 from gangctl.kueue.topology import REQUESTS
-
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 Labels = Mapping[str, str]
 Selector = tuple[SelectorTerm, ...] | None
@@ -76,7 +74,7 @@ def _selector(raw: Mapping[str, Any], own: Labels) -> Selector:
 def pod_terms(spec: Mapping[str, Any], part: str, namespace: str, own: Labels) -> tuple[PodTerm, ...]:
     """The required terms of ``podAffinity`` or ``podAntiAffinity``."""
     terms = []
-    for raw in objects_at(object_at(object_at(spec, "affinity"), part), _REQUIRED):
+    for raw in objects_at(object_at(object_at(spec, "affinity"), part), REQUIRED):
         selected = read_selector(raw.get("namespaceSelector"))
         named = raw.get("namespaces") or ([namespace] if raw.get("namespaceSelector") is None else ())
         terms.append(PodTerm(text_at(raw, "topologyKey"), _selector(raw, own), frozenset(named), selected))
@@ -153,7 +151,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
     """The pod, if it uses capacity of a node. Invalid requests count as 0."""
     metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
     node, namespace = text_at(spec, "nodeName"), text_at(metadata, "namespace")
-    if node and str(status.get("phase")) not in ENDED:
+    if node and str(status.get("phase")) not in FINISHED:
         labels = {key: text for key, text in object_at(metadata, "labels").items() if isinstance(text, str)}
         yield PlacedPod(
             namespace,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangctl.api.objects import Object, object_at, objects_at, within
+from gangctl.api.pods import REQUIRED
 
 _ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -22,5 +23,5 @@ def as_pod_spec(volume: Object) -> dict[str, Any]:
     if not terms and not zones:
         return {}
     terms = [{**term, "matchExpressions": [*objects_at(term, "matchExpressions"), *zones]} for term in terms or [{}]]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    required = {REQUIRED: {"nodeSelectorTerms": terms}}
     return {"affinity": {"nodeAffinity": required}}

@@ -32,6 +32,7 @@ from gangctl.api.meta import (
     NODE_SELECTOR_STRATEGY,
 )
 from gangctl.api.objects import Reader, object_at
+from gangctl.api.pods import REQUIRED
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import PATH, GangConfig, GangMode, GangOptions, gangs_text, is_configured, read_config
@@ -199,7 +200,6 @@ def convert(raw: Object, to: Notation) -> Conversion:
     return Conversion(_write(raw, config, to, scheduling))
 
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _MOST_TERMS: Final = 1000
 _OF_JOBSETS: Final = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
 """Not one of the compared labels: the API server rejects a label in both places."""
@@ -270,13 +270,13 @@ def _affinity_errors(raw: Object, rj: ReplicatedJob) -> list[FieldError]:
     pods = Reader(raw["spec"]["replicatedJobs"][rj.index], rj.path, errors)
     for part in ("template", "spec", "template", "spec", "affinity"):
         pods = pods.child(part)
-    terms = {part: pods.child(part).children(_REQUIRED, _MOST_TERMS) for part in ("podAffinity", "podAntiAffinity")}
+    terms = {part: pods.child(part).children(REQUIRED, _MOST_TERMS) for part in ("podAffinity", "podAntiAffinity")}
     if terms["podAffinity"]:
         detail = (
             "requires other pods already, and Kubernetes counts only pods that match all required terms of a pod "
             f"together: write what {EXCLUSIVE_TOPOLOGY} means into these terms by hand"
         )
-        errors.append(FieldError(f"{pods.path}.podAffinity.{_REQUIRED}", ErrorKind.FORBIDDEN, detail))
+        errors.append(FieldError(f"{pods.path}.podAffinity.{REQUIRED}", ErrorKind.FORBIDDEN, detail))
     return errors
 
 
@@ -296,7 +296,7 @@ def _placed(entry: Object, key: str) -> Object:
         "topologyKey": key,
     }
     added = {
-        part: {**object_at(affinity, part), _REQUIRED: [*(object_at(affinity, part).get(_REQUIRED) or ()), term]}
+        part: {**object_at(affinity, part), REQUIRED: [*(object_at(affinity, part).get(REQUIRED) or ()), term]}
         for part, term in (("podAffinity", own), ("podAntiAffinity", others))
     }
     job = {**job, "template": {**pod, "spec": {**spec, "affinity": {**affinity, **added}}}}

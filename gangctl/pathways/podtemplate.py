@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from gangctl.api.objects import Reader, key_path
+from gangctl.api.pods import REQUIRED
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.pathways.problems import MOST_PROBLEMS, listed, near
 
@@ -135,9 +136,8 @@ _TEXT: Final = Reader.optional_string
 _LONG: Final = partial(signed, bits=64)
 _ANY: Final[Shape] = {}
 _NAMED: Final[Shape] = {"name": _TEXT}
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-_TO_PODS: Final[Shape] = {_REQUIRED: (_ANY,), _PREFERRED: (_ANY,)}
+_TO_PODS: Final[Shape] = {REQUIRED: (_ANY,), _PREFERRED: (_ANY,)}
 _RESOURCES: Final[Shape] = {"requests": _ANY, "limits": _ANY}
 """Their contents are checked elsewhere."""
 _CONTAINER: Final[Shape] = {
@@ -161,7 +161,7 @@ _POD: Final[Shape] = {
     "affinity": {
         "podAffinity": _TO_PODS,
         "podAntiAffinity": _TO_PODS,
-        "nodeAffinity": {_PREFERRED: (_ANY,), _REQUIRED: {"nodeSelectorTerms": (_ANY,)}},
+        "nodeAffinity": {_PREFERRED: (_ANY,), REQUIRED: {"nodeSelectorTerms": (_ANY,)}},
     },
     "tolerations": (dict.fromkeys(("key", "operator", "value", "effect"), _TEXT),),
     **dict.fromkeys(("volumes", "imagePullSecrets"), (_NAMED,)),

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.pods import FINISHED
 from gangctl.api.scheduling import NEWEST, Generation, Observed, Scheduled
 from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
 from gangctl.gang.naming import Scope, family
@@ -49,7 +49,6 @@ def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> Mapping[str, 
 JobKey = tuple[str, int]
 """ReplicatedJob and index."""
 
-FINISHED: Final = frozenset({"Succeeded", "Failed"})
 """``status.phase`` of pods that hold no resources."""
 
 

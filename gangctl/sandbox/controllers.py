@@ -17,6 +17,7 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 import structlog
 
 from gangctl.api.objects import Key, copy
+from gangctl.api.pods import is_finished
 from gangctl.runtime.controller import RetryPolicy, WorkQueue
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.deletion import FOREGROUND, ORPHAN
@@ -284,7 +285,6 @@ class NamespaceController(StoreController[str]):
 
 _PODGROUPS: Final = "podgroups.scheduling.k8s.io"
 _PODS: Final = "pods"
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class PodGroupProtection(StoreController[Key]):
@@ -296,7 +296,7 @@ class PodGroupProtection(StoreController[Key]):
         """A PodGroup is being deleted, or a pod that named one has finished or is gone."""
         if storage == _PODGROUPS and not change.gone:
             self.queue.add(change.key)
-        elif storage == _PODS and (change.gone or not _needs_group(change.new.obj)):
+        elif storage == _PODS and (change.gone or is_finished(change.new.obj)):
             group = _group_of(change.new.obj)
             if group:
                 self.queue.add((change.key[0], group))
@@ -308,17 +308,13 @@ class PodGroupProtection(StoreController[Key]):
             return
         finalizers = stored.obj["metadata"].get("finalizers") or []
         pods = (pod.obj for pod in self.store.items(_PODS, key[0]))
-        if PROTECTION not in finalizers or any(_group_of(pod) == key[1] and _needs_group(pod) for pod in pods):
+        if PROTECTION not in finalizers or any(_group_of(pod) == key[1] and not is_finished(pod) for pod in pods):
             return
         await self.release(self.api.kind(_PODGROUPS), stored.obj, PROTECTION)
 
 
 def _group_of(pod: Object) -> str:
     return str(((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or "")
-
-
-def _needs_group(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") not in _FINISHED
 
 
 class QuotaController(StoreController[Key]):

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gangctl.api.objects import Key, copy
+from gangctl.api.pods import is_finished
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
@@ -141,7 +142,7 @@ def _grace(kind: ResourceKind, old: Object, asked: int | None) -> int:
     if kind.qualified_name != "pods":
         return 0
     grace = asked if asked is not None else _spec(old).get("terminationGracePeriodSeconds", _POD_GRACE)
-    if not _spec(old).get("nodeName") or (old.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+    if not _spec(old).get("nodeName") or is_finished(old):
         grace = 0
     grace = max(grace, 1) if grace < 0 else grace
     pending = old["metadata"].get("deletionGracePeriodSeconds")

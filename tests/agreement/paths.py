@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.objects import Key
+from gangctl.api.pods import FINISHED
 from gangctl.api.scheduling import NEWEST, ApiState
 from gangctl.cli.fitting import Subject, answer_of
 from gangctl.cli.gangs.files import read_files
@@ -30,7 +31,6 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot, is_followed
-from gangctl.readiness.membership import FINISHED
 from gangctl.runtime.informer import InformerObserver
 from tests.credentials import StaticCredentials
 

@@ -10,12 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.pods import FINISHED
 from gangctl.api.scheduling import ApiState, Generation, Scheduled
 from gangctl.gang.desired import JobProgress, Lifecycle, assess
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.evaluate import COUNTING_SECONDS, ORDER, evaluate
 from gangctl.readiness.facts import PodFacts, Snapshot
-from gangctl.readiness.membership import FINISHED
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Counts, GangPhase
 from tests.gang.pipeline import GENERATIONS

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gangctl.api.objects import controller_owner
+from gangctl.api.pods import is_finished
 from gangctl.api.scheduling import generation_of_minor
 from gangctl.sandbox.deletion import FOREGROUND
 from gangctl.sandbox.objects import now_micro
 from gangctl.sandbox.simulated.binder import GroupKey, group_of, policy_in_group, policy_in_workload
-from gangctl.sandbox.simulated.controller import is_deleted, is_ended, parse_indexes
+from gangctl.sandbox.simulated.controller import is_deleted, parse_indexes
 from gangctl.sandbox.store import Change
 from tests.faults.world import ADMIN, NAMESPACE, USER, World
 from tests.jobsets import MODE
@@ -101,7 +102,7 @@ class Inspection:
         if any(int(limit) < len(groups) for quota in quotas for limit in quota["spec"]["hard"].values()):
             return ""
         pods = (await self.api.list(self.api.kind("pods"), NAMESPACE)).items
-        named = {key[1] for pod in pods if not is_ended(pod) and (key := group_of(pod)) is not None}
+        named = {key[1] for pod in pods if not is_finished(pod) and (key := group_of(pod)) is not None}
         for gang, _ in await self.gangs():
             for one in groups if gang.min_count is None else ():
                 owner = controller_owner(one["metadata"]) or {}
@@ -252,7 +253,7 @@ class Inspection:
     async def live(self) -> list[Object]:
         """Pods that have not ended."""
         pods = (await self.api.list(self.api.kind("pods"), NAMESPACE)).items
-        return [pod for pod in pods if not is_ended(pod) and not is_deleted(pod)]
+        return [pod for pod in pods if not is_finished(pod) and not is_deleted(pod)]
 
     async def groups(self) -> list[Object]:
         """PodGroups and Workloads."""
@@ -292,7 +293,7 @@ class Inspection:
                 self.names[owner["name"]].append(change.key[1])
         if storage != "pods" or (key := group_of(change.new.obj)) is None:
             return
-        if is_ended(change.new.obj) or is_deleted(change.new.obj) or change.gone:
+        if is_finished(change.new.obj) or is_deleted(change.new.obj) or change.gone:
             self._replaced.add(key)
             self._finished[key] = change.revision
 

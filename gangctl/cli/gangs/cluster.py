@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key, object_at
+from gangctl.api.pods import UNFINISHED
 from gangctl.api.requests import pod_requests
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
@@ -23,7 +24,7 @@ from gangctl.cli.cluster import connected
 from gangctl.cli.fitting import neighbours_of, onto_nodes
 from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
-from gangctl.cli.kueuecluster import UNFINISHED, has_kueue, read_kueue, read_nodes, read_pod_surroundings, why_unread
+from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings, why_unread
 from gangctl.cli.kueuecluster import take as take_queues
 from gangctl.cli.messages import note
 from gangctl.cli.options import Worker

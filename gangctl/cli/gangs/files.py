@@ -9,6 +9,7 @@ from typing import Any, Final
 from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.objects import kind_of, misshapen
+from gangctl.api.pods import FINISHED
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
@@ -20,7 +21,6 @@ from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.errors import InputError
 from gangctl.readiness.facts import PodFacts, read_node, read_pod, read_refusal
-from gangctl.readiness.membership import FINISHED
 
 DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, TypedDict
 
+from gangctl.api.pods import FINISHED
 from gangctl.api.reportfields import rfc3339
 from gangctl.cli.messages import plural
 from gangctl.cli.output import EMPTY, INDENT, Section
@@ -18,7 +19,7 @@ from gangctl.gang.desired import JobProgress
 from gangctl.kueue.amounts import span
 from gangctl.readiness.causes import WAITING
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
-from gangctl.readiness.membership import FINISHED, Group, JobKey, members
+from gangctl.readiness.membership import Group, JobKey, members
 from gangctl.readiness.result import Cause, GangPhase, Readiness
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object, object_at, text_at
+from gangctl.api.pods import FINISHED
 from gangctl.cli.cluster import ask_cluster, discover_rules, names_in
 from gangctl.cli.kueuecluster import has_kueue, read_kueue
 from gangctl.cli.messages import note
@@ -22,7 +23,6 @@ from gangctl.fit.floor import NodeShape, read_node
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.status import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
-from gangctl.readiness.membership import FINISHED
 
 
 def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:

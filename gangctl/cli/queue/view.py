@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_UID, QUEUE_NAME
+from gangctl.api.pods import is_finished
 from gangctl.cli.queue.report import (
     DESCRIPTION,
     SUMMARY,
@@ -31,7 +32,6 @@ from gangctl.kueue.blocked import Blockage, Blocked, Owner, blocked
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import in_order
 from gangctl.kueue.states import Phase, status_of
-from gangctl.readiness.membership import FINISHED
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> J
 async def _pods(client: Client, workload: QueuedWorkload) -> int:
     selection = Selection(label_selector=f"{JOBSET_UID}={workload.owner_uid}")
     page = await client.list(PODS, workload.namespace, selection=selection)
-    return sum((item.get("status") or {}).get("phase") not in FINISHED for item in page.items)
+    return sum(not is_finished(item) for item in page.items)
 
 
 _STATES: Final[Mapping[Blockage, State]] = {

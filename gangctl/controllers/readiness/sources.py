@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
+from gangctl.api.pods import UNFINISHED
 from gangctl.api.store import Store
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
@@ -80,7 +81,7 @@ T = TypeVar("T")
 
 PAGE_SIZE: Final = 250
 """The garbage collector walks all of a larger page of pods while it is decoded."""
-_UNFINISHED: Final = Selection(JOBSET_NAME, "status.phase!=Succeeded,status.phase!=Failed")
+_OF_JOBSETS: Final = Selection(JOBSET_NAME, UNFINISHED)
 
 
 class ReadinessSources:
@@ -105,7 +106,7 @@ class ReadinessSources:
             PODS,
             read_pod,
             members.pod_store(),
-            _UNFINISHED,
+            _OF_JOBSETS,
         )
         self.nodes: Source[NodeFacts] = self._source(NODES, read_node)
         self.refusals: tuple[Source[Refused], ...] = tuple(

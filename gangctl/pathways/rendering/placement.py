@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from gangctl.api import meta
 from gangctl.api.fieldpath import FieldPath
+from gangctl.api.pods import REQUIRED
 from gangctl.errors import plural
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways import words
@@ -168,7 +169,6 @@ def _tolerates_tpu(toleration: Mapping[str, Any]) -> bool:
     return (key == words.TPU or everything) and toleration.get("effect") in {None, "", "NoSchedule"}
 
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _HEAVIEST: Final = 100
 
@@ -205,16 +205,16 @@ def worker_affinity(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
         return {}
     if not job.colocated:
         return {
-            "podAffinity": {_REQUIRED: [_own_slice(job)]},
-            "podAntiAffinity": {_REQUIRED: [rule(_OTHER_JOBS, "no other Job's pods in the slice's node pool")]},
+            "podAffinity": {REQUIRED: [_own_slice(job)]},
+            "podAntiAffinity": {REQUIRED: [rule(_OTHER_JOBS, "no other Job's pods in the slice's node pool")]},
         }
     own = _own_pods(job, "head and workers in one node pool")
     alone = [*_other_jobsets(job), rule(_OTHER_WORKERS, "a node pool holds one slice")]
-    strangers = {_REQUIRED: alone}
+    strangers = {REQUIRED: alone}
     if job.slices == 1:
-        return {"podAffinity": {_REQUIRED: [own]}, "podAntiAffinity": strangers}
+        return {"podAffinity": {REQUIRED: [own]}, "podAntiAffinity": strangers}
     beside_head = _preferred(_own_pods(job, "one of the slices goes to the head's node pool"))
-    affinity = {_REQUIRED: [_own_slice(job)], _PREFERRED: [beside_head]}
+    affinity = {REQUIRED: [_own_slice(job)], _PREFERRED: [beside_head]}
     return {"podAffinity": affinity, "podAntiAffinity": strangers}
 
 
@@ -231,10 +231,10 @@ def head_affinity(job: PathwaysJob) -> Tree:
         # match both would count, which no worker does.
         pods[_PREFERRED] = [*pods.get(_PREFERRED, []), _preferred(own)]
     else:
-        pods[_REQUIRED] = [own]
+        pods[REQUIRED] = [own]
     if sliced(job):
         return {**given, "podAffinity": pods}
-    strangers[_REQUIRED] = [*strangers.get(_REQUIRED, []), *_other_jobsets(job)]
+    strangers[REQUIRED] = [*strangers.get(REQUIRED, []), *_other_jobsets(job)]
     # In a pool of another priority a head may fit, but not the workers that have to follow it.
     why = "a node pool without other JobSets' pods, of whatever priority, if there is one"
     empty = _preferred(rule(_pods(*_others(job), namespaceSelector={}), why))
@@ -244,7 +244,7 @@ def head_affinity(job: PathwaysJob) -> Tree:
 
 def _requires_pods(job: PathwaysJob) -> bool:
     affinity: Mapping[str, Any] = user_pod(job).get("affinity") or {}
-    return bool((affinity.get("podAffinity") or {}).get(_REQUIRED))
+    return bool((affinity.get("podAffinity") or {}).get(REQUIRED))
 
 
 def _marked(part: From | None, job: PathwaysJob) -> dict[str, list[Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gangctl.api.pods import is_finished
 from gangctl.api.quantity import parse_quantity
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
@@ -18,7 +19,6 @@ from gangctl.sandbox.store import Store
 QUOTAS: Final = "resourcequotas"
 _COUNT: Final = "count/"
 _PLAIN: Final = frozenset({"pods", "services", "secrets", "configmaps", "resourcequotas"})
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def default(quota: Object) -> None:
@@ -75,5 +75,5 @@ def _resource(name: str) -> str:
 def _used(name: str, namespace: str, store: Store) -> int:
     objects = [stored.obj for stored in store.items(_resource(name), namespace)]
     if name == "pods":
-        return sum((pod.get("status") or {}).get("phase") not in _FINISHED for pod in objects)
+        return sum(not is_finished(pod) for pod in objects)
     return len(objects)

@@ -15,12 +15,13 @@ from typing import Any, ClassVar, Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.objects import copy
+from gangctl.api.pods import is_finished
 from gangctl.api.quantity import parse_quantity
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
 from gangctl.sandbox.simulated import controller
-from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, is_ended, key_of
+from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, key_of
 
 Resources = dict[str, Fraction]
 
@@ -262,7 +263,7 @@ class Binder(SimulatedController[str]):
         """Try to schedule every waiting pod and group once, in order."""
         free = FreeCapacity(self._nodes)
         for pod in self._pods:
-            if pod["spec"].get("nodeName") and not is_ended(pod):
+            if pod["spec"].get("nodeName") and not is_finished(pod):
                 free.take(pod["spec"]["nodeName"], requests_of(pod))
         for turn in sorted(_turns(self._pods), key=lambda turn: -turn.priority):
             policy = self._policy(turn.group)
@@ -290,7 +291,7 @@ class Binder(SimulatedController[str]):
     async def _all_or_nothing(self, turn: _Turn, policy: Policy, free: FreeCapacity) -> FreeCapacity:
         """Bind as many pods of a group as fit, if that is its quorum; returns the free capacity."""
         assert turn.group is not None  # noqa: S101 -- groups only
-        members = [pod for pod in self._pods.indexed(_index(turn.group)) if not is_ended(pod)]
+        members = [pod for pod in self._pods.indexed(_index(turn.group)) if not is_finished(pod)]
         if len(members) < policy.min_count:
             return free  # Ignored: no condition, no event.
         if policy.priority is not None and (odd := _odd_priority(members, policy.priority)) is not None:
@@ -408,6 +409,6 @@ def _waits(pod: Object) -> bool:
         ours
         and not spec.get("nodeName")
         and not spec.get("schedulingGates")
-        and not is_ended(pod)
+        and not is_finished(pod)
         and not is_deleted(pod)
     )

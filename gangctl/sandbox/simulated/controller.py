@@ -261,11 +261,6 @@ def index_of(pod: Object) -> int | None:
     return int(value) if value is not None else None
 
 
-def is_ended(pod: Object) -> bool:
-    """Whether a pod has Succeeded or Failed."""
-    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
-
-
 def is_deleted(pod: Object) -> bool:
     """Whether a pod is being deleted."""
     return "deletionTimestamp" in pod["metadata"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from gangctl.api.objects import controller_owner, copy
+from gangctl.api.pods import is_finished
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, now
@@ -141,8 +142,8 @@ class _Look:
     terminating: list[Object] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.active = [pod for pod in self.pods if not controller.is_ended(pod) and not controller.is_deleted(pod)]
-        self.terminating = [pod for pod in self.pods if not controller.is_ended(pod) and controller.is_deleted(pod)]
+        self.active = [pod for pod in self.pods if not is_finished(pod) and not controller.is_deleted(pod)]
+        self.terminating = [pod for pod in self.pods if not is_finished(pod) and controller.is_deleted(pod)]
         self.ending = next((kind for kind in _ENDS if controller.is_true(self.job, kind)), "")
 
     @property

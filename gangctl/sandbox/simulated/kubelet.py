@@ -12,11 +12,12 @@ from typing import ClassVar, Final, Literal
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key, copy
+from gangctl.api.pods import is_finished
 from gangctl.apiserver.minors import MINORS
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
 from gangctl.sandbox.requests import Caller
-from gangctl.sandbox.simulated.controller import SimulatedController, is_deleted, is_ended, key_of
+from gangctl.sandbox.simulated.controller import SimulatedController, is_deleted, key_of
 
 KILLED: Final = 137
 """Exit code of a container that was ended from outside."""
@@ -206,13 +207,13 @@ class Kubelet(SimulatedController[Key]):
         if is_deleted(pod):
             # Report the end of a deleted pod, then remove it; with a grace of 0 the server waits only for finalizers.
             self._verdicts.pop(pod["metadata"]["uid"], None)
-            if not is_ended(pod):
+            if not is_finished(pod):
                 await self._write_status(pod, failed(pod, KILLED))
             if pod["metadata"].get("deletionGracePeriodSeconds"):
                 await self.delete(self._pods, pod, grace_seconds=0)
         elif pod["status"].get("phase") == "Pending":
             await self._write_status(pod, running(pod))
-        elif not is_ended(pod):
+        elif not is_finished(pod):
             await self._decide(pod)
 
     async def _decide(self, pod: Object) -> None:
