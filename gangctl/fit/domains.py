@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from gangctl.api.objects import objects_at
 from gangctl.errors import plural
 from gangctl.fit.demands import Member
-from gangctl.fit.floor import NodeShape, affinity_allows, untolerated
+from gangctl.fit.floor import NodeShape, affinity_of, untolerated
 from gangctl.fit.report import DomainReport
 from gangctl.fit.topology import MOST, Ask, Found, Leaves, Room, Tree, room_of
 from gangctl.kueue.amounts import UNLIMITED
@@ -58,19 +59,19 @@ class FlavorDomains:
         self._eligible: dict[str, list[bool]] = {}
         self._counted: dict[tuple[int, int], Leaves] = {}
         found: dict[Key, tuple[Key, NodeShape, dict[str, int] | None]] = {}
-        wanted = flavor.node_labels.items()
+        wanted, named = flavor.node_labels.items(), set(levels)
         for node in nodes:
             labels = node.labels
-            if (node.closed and not ever) or any(labels.get(key) != value for key, value in wanted):
+            if (node.closed and not ever) or not (wanted <= labels.items() and named <= labels.keys()):
                 continue
-            values = tuple(labels[level] for level in levels if level in labels)
-            if len(values) < len(levels):
-                continue
+            values = tuple(labels[level] for level in levels)
             key = values[-1:] if self.hosts else values
-            # Without a limit where nothing is known of a node yet.
-            amounts = {PODS: UNLIMITED, **node.capacity} if node.capacity else None
+            amounts: dict[str, int] | None
             if not ever:
                 amounts = _minus(node.present, used.get(node.name) or {})
+            else:
+                # Without a limit where nothing is known of a node yet.
+                amounts = {PODS: UNLIMITED, **node.capacity} if node.capacity else None
             if key in found:
                 values, first, before = found[key]
                 found[key] = values, first, _sum(before, amounts)
@@ -92,6 +93,13 @@ class FlavorDomains:
                 for resource, amount in {**placement.requests, PODS: 1}.items():
                     free[resource] = free.get(resource, 0) - amount * pods
 
+    @cached_property
+    def _alike(self) -> tuple[list[int], list[dict[str, int] | None]]:
+        """The kind of each of the lowest domains by what is free in it, and the kinds: most nodes are alike."""
+        kinds: dict[tuple[tuple[str, int], ...] | None, int] = {}
+        alike = [kinds.setdefault(None if free is None else tuple(free.items()), len(kinds)) for free in self._free]
+        return alike, [None if kind is None else dict(kind) for kind in kinds]
+
     def takes_any(self, pods: Member) -> bool:
         """Whether any of the nodes may run these pods, regardless of their size."""
         return any(self._takers(pods))
@@ -101,12 +109,12 @@ class FlavorDomains:
         spec = pods.podset.pod_spec
         requirements = repr([spec.get(key) for key in ("tolerations", "nodeSelector", "affinity")])
         if requirements not in self._eligible:
-            tolerations = [*objects_at(spec, "tolerations"), *self.flavor.tolerations]
+            tolerations, allows = [*objects_at(spec, "tolerations"), *self.flavor.tolerations], affinity_of(spec)
             self._eligible[requirements] = [
                 not self.hosts
                 or (
                     untolerated(node.taints if self._ever else (*node.taints, *node.passing), tolerations) is None
-                    and affinity_allows(spec, node.labels)
+                    and allows(node.labels)
                 )
                 for node in self._nodes
             ]
@@ -119,10 +127,9 @@ class FlavorDomains:
         """
         known, takers = (workers.podset.index, leader.podset.index if leader is not None else -1), self._takers(workers)
         if known not in self._counted:
-            counts = [
-                _counts(free, workers, leader) if takes else (0, 0, 0)
-                for free, takes in zip(self._free, takers, strict=True)
-            ]
+            alike, kinds = self._alike
+            counted = [_counts(free, workers, leader) for free in kinds]
+            counts = [counted[kind] if takes else (0, 0, 0) for kind, takes in zip(alike, takers, strict=True)]
             self._counted[known] = Leaves(*([count[part] for count in counts] for part in range(3)))
         base = self._counted[known]
         changed = [index for key in taken if (index := self._index.get(key)) is not None]

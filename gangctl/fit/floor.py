@@ -6,7 +6,7 @@ The rules of taints and of required node affinity are the scheduler's (``k8s.io/
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -131,25 +131,37 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 def affinity_allows(
     pod_spec: Mapping[str, Any], labels: Mapping[str, str], *, only_keys: Collection[str] | None = None
 ) -> bool:
+    """:func:`affinity_of`, for one node."""
+    return affinity_of(pod_spec, only_keys=only_keys)(labels)
+
+
+def affinity_of(
+    pod_spec: Mapping[str, Any], *, only_keys: Collection[str] | None = None
+) -> Callable[[Mapping[str, str]], bool]:
     """Whether nodeSelector and required node affinity match a node with these labels.
 
     With ``only_keys``, requirements on other labels are ignored, as Kueue does for a flavor; a term without other
     requirements matches everything. ``matchFields`` are ignored, and a requirement that the API server would reject
     matches everything, so that nothing is rejected by mistake.
     """
-    for key, value in object_at(pod_spec, "nodeSelector").items():
-        if (only_keys is None or key in only_keys) and isinstance(value, str) and labels.get(key) != value:
-            return False
-    terms = list(affinity_terms(pod_spec))
-    if not terms:
-        return True
-    if only_keys is None:
-        return any(
-            all(_holds(expression, labels) for expression in term) for term, says_something in terms if says_something
+    selector = [
+        (key, value)
+        for key, value in object_at(pod_spec, "nodeSelector").items()
+        if isinstance(value, str) and (only_keys is None or key in only_keys)
+    ]
+    written = list(affinity_terms(pod_spec))
+    terms = [
+        [expression for expression in term if only_keys is None or _is_about(expression, only_keys)]
+        for term, says_something in written
+        if says_something or only_keys is not None
+    ]
+
+    def allows(labels: Mapping[str, str]) -> bool:
+        return all(labels.get(key) == value for key, value in selector) and (
+            not written or any(all(_holds(expression, labels) for expression in term) for term in terms)
         )
-    return any(
-        all(_holds(expression, labels) for expression in term if _is_about(expression, only_keys)) for term, _ in terms
-    )
+
+    return allows
 
 
 def _is_about(requirement: Mapping[str, Any], keys: Collection[str]) -> bool:
