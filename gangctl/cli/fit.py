@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -43,6 +45,11 @@ from gangctl.fit.report import DispatchedFit
     help="Ask the nodes too, and take them for all there will ever be: without Kueue, them alone. For topologies the "
     "nodes are asked in any case.",
 )
+@click.option(
+    "--largest",
+    is_flag=True,
+    help="Say how many pods like those of each replicated job fit now: on a node, in a domain, in a flavor.",
+)
 @options.kueue_namespace
 @options.output("table", "yaml", "json")
 @options.cluster
@@ -52,6 +59,7 @@ def fit(
     *,
     name: ObjectName | None,
     now: bool,
+    largest: bool,
     form: str,
     cluster: options.ClusterFlags,
     workers: tuple[options.Worker, ...],
@@ -70,6 +78,10 @@ def fit(
     In the table of resources, MAXIMUM is the most that could ever be had, borrowing included,
     NOMINAL the queue's own quota, and MISSING by how much REQUESTED exceeds MAXIMUM.
 
+    With --largest the number of pods in the file does not count: it prints the largest gang of
+    each replicated job's pods that fits now, and how many fit on one node, in one domain, in one
+    flavor and on all nodes. Its exit code is 0.
+
     Exit code 0, 1 when one can never fit (with --now: when one does not fit now), 2 for bad
     input, 3 when the cluster cannot be reached or does not have Kueue.
 
@@ -79,11 +91,17 @@ def fit(
       gangctl fit -f jobset.yaml --context production --queue research
       gangctl fit train -n research --now
       gangctl fit -f jobset.yaml --context production --fixed-nodes
+      gangctl fit -f jobset.yaml --context production --largest
       gangctl fit train --context manager --worker west --worker east=east-context
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     live = name is not None or cluster.given
     question = Question(name.name if name is not None else None, **given)
     _check_usage(question, live=live)
+    if largest:
+        if now or question.fixed_nodes or workers:
+            raise click.UsageError("--largest excludes --now, --fixed-nodes and --worker")
+        _print_largest(question, form, cluster, live=live)
+        return
     if workers and not live:
         raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
     if live and workers:
@@ -91,9 +109,9 @@ def fit(
 
         answers = fit_with_workers(question, workers, cluster)
     elif live:
-        from gangctl.cli.kueuecluster import fit_in_cluster  # noqa: PLC0415 -- half a second that files do without
+        from gangctl.cli.kueuecluster import answers_in_cluster  # noqa: PLC0415 -- half a second that files do without
 
-        answers = fit_in_cluster(question, cluster)
+        answers = answers_in_cluster(question, cluster, partial(answer_of, fixed_nodes=question.fixed_nodes))
     else:
         answers = _ask_files(question)
     print_answer(
@@ -107,6 +125,27 @@ def fit(
     )
     if any(answer.report["verdict"] != "fits" if now else answer.report["verdict"] == "never" for answer in answers):
         answer_no()
+
+
+def _print_largest(question: Question, form: str, cluster: options.ClusterFlags, *, live: bool) -> None:
+    from gangctl.cli.largest import largest_of, largest_sections  # noqa: PLC0415 -- only with --largest
+    from gangctl.fit.largest import LargestReport  # noqa: PLC0415
+
+    reports: list[LargestReport]
+    if live:
+        from gangctl.cli.kueuecluster import answers_in_cluster  # noqa: PLC0415 -- as above
+
+        reports = answers_in_cluster(replace(question, fixed_nodes=True), cluster, largest_of)
+    else:
+        stock = read_stock(question.queue_files)
+        if not stock.nodes and not len(stock.cluster_queues):
+            raise InputError("the files of --queues have neither Node nor ClusterQueue")
+        reports = [largest_of(subject, stock) for subject in subjects_of(question, DEFAULT_NAMESPACE)]
+    print_answer(
+        form,
+        [with_quantities(report, LargestReport) for report in reports],
+        lambda: [section for report in reports for section in largest_sections(report)],
+    )
 
 
 def _check_usage(question: Question, *, live: bool) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gangctl.api.jobset import read_jobset, volume_claims
 from gangctl.api.pods import UNFINISHED
@@ -206,13 +206,16 @@ async def _limit(client: Client, stock: Stock) -> None:
     stock.note_presence(True, podset_limit(document))
 
 
-def fit_in_cluster(question: Question, cluster: ClusterFlags) -> list[Answer]:
-    """The reports from a cluster; ClusterUnavailableError without Kueue and nodes."""
+T = TypeVar("T")
 
-    async def ask(client: Client, own_namespace: str) -> list[Answer]:
+
+def answers_in_cluster(question: Question, cluster: ClusterFlags, answer: Callable[[Subject, Stock], T]) -> list[T]:
+    """An answer about each JobSet from a cluster; ClusterUnavailableError without Kueue and nodes."""
+
+    async def ask(client: Client, own_namespace: str) -> list[T]:
         subjects = await subjects_in(client, question, own_namespace)
         stock = await stock_for(client, question, subjects)
-        return [answer_of(subject, stock, fixed_nodes=question.fixed_nodes) for subject in subjects]
+        return [answer(subject, stock) for subject in subjects]
 
     return ask_cluster(cluster, ask)
 

@@ -88,7 +88,8 @@ def explore(packing: Packing, rules: Rules) -> Answer:
     """Whether pods that have such rules are placed."""
     if not rules:
         possible = packing.possible()
-        return Answer(possible, packing.certain() if possible else possible)
+        # Equal pods: whichever node one takes, all nodes together have room for one less.
+        return Answer(possible, packing.certain() if possible and len(packing.sizes) > 1 else possible)
     if packing.possible() is False:
         return Answer(possible=False, certain=False)
     return _Exploration(_merged(packing, rules), rules).run()

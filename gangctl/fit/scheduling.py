@@ -313,8 +313,12 @@ class Floor:
         size = self._sizes[index]
         for value, domain in self.domains(gang.topology).items():
             takers = [number for number in domain if index in self.takers[number]]
-            free = sum(max(0, most(size, self._free(number))) for number in takers if index in self.takers_now(number))
+            free = sum(self.room_on(number, index) for number in takers)
             yield value, free, sum(max(0, most(size, self._capacities[number])) for number in takers)
+
+    def room_on(self, number: int, index: int) -> int:
+        """Pods of one podset that a node has room for now, if they let each other in."""
+        return max(0, most(self._sizes[index], self._free(number))) if index in self.takers_now(number) else 0
 
     def _proof(self, gang: Together, domain: Sequence[int]) -> Excess | None:
         members = sorted(gang.pods)

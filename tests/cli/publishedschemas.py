@@ -23,6 +23,8 @@ from gangctl.cli.pathways.report import (
     PathwaysValidation,
 )
 from gangctl.cli.queue.report import DESCRIPTION, SUMMARY, QueueDescription, QueueReport
+from gangctl.fit.largest import KIND as LARGEST
+from gangctl.fit.largest import LargestReport
 from gangctl.fit.report import KIND as FIT
 from gangctl.fit.report import DispatchedFit
 from gangctl.gang.report import KIND as PLAN
@@ -48,12 +50,15 @@ OF_COMMANDS: Final[Mapping[str, str]] = {
     "why": "gang",
 }
 """The name of the schema by the command whose ``-o json`` it describes."""
+OF_FLAGS: Final[Mapping[str, str]] = {"fit --largest": "fit-largest"}
+"""The same by a flag with which a command prints something else."""
 
 
 _REPORTS: Final[Mapping[str, tuple[str, Any]]] = {
     "describe": (GANG, DescribedGang),
     "doctor": ("DoctorReport", DoctorReport),
     "fit": (FIT, DispatchedFit),
+    "fit-largest": (LARGEST, LargestReport),
     "gang": (GANG, Gang),
     "pathways-accelerators": (ACCELERATOR, AcceleratorReport),
     "pathways-status": (STATUS, PathwaysStatus),

@@ -10,7 +10,7 @@ import click
 
 from gangctl.cli.program import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED, program
 from tests.cli import reference
-from tests.cli.publishedschemas import OF_COMMANDS, schema_of
+from tests.cli.publishedschemas import OF_COMMANDS, OF_FLAGS, schema_of
 from tests.cli.run import gangctl
 from tests.rows import each
 
@@ -41,7 +41,8 @@ def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> N
     """And no other: that of policy tests is of a file that people write."""
     named = {entry.name.partition(" ")[2]: entry.schema for entry in ENTRIES if entry.schema}
     assert named.keys() == OF_COMMANDS.keys()
-    assert set(named.values()) == {
+    of_flags = {f"{name}.schema.json" for name in OF_FLAGS.values()}
+    assert set(named.values()) | of_flags == {
         path.name for path in DOCS.glob("*.schema.json") if path.name != "gangctl-test.schema.json"
     }
     for name in named:
@@ -51,7 +52,7 @@ def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> N
         assert "json" in output
 
 
-@each("name", sorted(set(OF_COMMANDS.values())))
+@each("name", sorted({*OF_COMMANDS.values(), *OF_FLAGS.values()}))
 def test_every_schema_is_made_by_its_name(name: str) -> None:
     made = schema_of(name)
     assert json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8")) == made
