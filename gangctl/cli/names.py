@@ -43,6 +43,7 @@ _TYPES: Final[Mapping[str, _Type]] = {
     "Gang": _Type("gangctl.dev", "gangs", names="JobSet"),
     "PathwaysJob": _Type(PATHWAYS, "pathwaysjobs", names="JobSet"),
     "Pod": _Type(PODS.group, PODS.plural, ("po",)),
+    "Node": _Type("", "nodes", ("no",)),
     "PodGroup": _Type("scheduling.k8s.io", "podgroups"),
     "LocalQueue": _Type(KUEUE, "localqueues", ("lq", "queue", "queues")),
     "ClusterQueue": _Type(KUEUE, "clusterqueues", ("cq",)),

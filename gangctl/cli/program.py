@@ -33,6 +33,7 @@ COMMANDS: Final[Commands] = {
     "wait": ("gangctl.cli.gangs.commands", "Wait until gangs are scheduled, ready or finished."),
     "top": ("gangctl.cli.gangs.commands", "Show what runs and what waits, by queue: trouble first."),
     "fit": ("gangctl.cli.fit", "Say whether a JobSet can be admitted, ever and now."),
+    "drain": ("gangctl.cli.drain", "Say which gangs a drain of nodes stops, and what they lose."),
     "queue": ("gangctl.cli.queue", "Show what waits in a queue, and what it waits for."),
     "policy": ("gangctl.cli.policy", "Evaluate JobSets by CEL policies, and test the policies."),
     "pathways": ("gangctl.cli.pathways", "Turn a PathwaysJob into a JobSet, and say why it looks like that."),

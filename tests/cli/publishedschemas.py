@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gangctl.cli.doctor.report import DoctorReport
+from gangctl.cli.drain import KIND as DRAIN
+from gangctl.cli.drain import DrainPlan
 from gangctl.cli.gangs.description import DescribedGang
 from gangctl.cli.gangs.summary import KIND as TOP
 from gangctl.cli.gangs.summary import Summary
@@ -36,6 +38,7 @@ from tests.reportschema import Definitions, object_schema
 OF_COMMANDS: Final[Mapping[str, str]] = {
     "describe": "describe",
     "doctor": "doctor",
+    "drain": "drain",
     "fit": "fit",
     "get": "gang",
     "pathways accelerators": "pathways-accelerators",
@@ -57,6 +60,7 @@ OF_FLAGS: Final[Mapping[str, str]] = {"fit --largest": "fit-largest"}
 _REPORTS: Final[Mapping[str, tuple[str, Any]]] = {
     "describe": (GANG, DescribedGang),
     "doctor": ("DoctorReport", DoctorReport),
+    "drain": (DRAIN, DrainPlan),
     "fit": (FIT, DispatchedFit),
     "fit-largest": (LARGEST, LargestReport),
     "gang": (GANG, Gang),

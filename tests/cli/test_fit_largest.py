@@ -138,7 +138,7 @@ _nodes = st.lists(
 
 @given(_nodes, st.integers(1, 3), st.booleans(), st.booleans())
 @PROPERTY
-def test_fit_says_fits_for_so_many_and_not_for_one_more(
+def test_fit_agrees_with_the_largest_number(
     nodes: list[tuple[int, int, str, bool]], cpu: int, topology: bool, spread: bool
 ) -> None:
     stock = Stock()

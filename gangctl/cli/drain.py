@@ -1,0 +1,193 @@
+"""``gangctl drain --dry-run``: which gangs a drain of nodes stops, what they lose, and whether others have room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict
+
+import click
+
+from gangctl.api.reportfields import rfc3339
+from gangctl.cli import options
+from gangctl.cli.gangs import asking
+from gangctl.cli.messages import full_name, plural
+from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError
+from gangctl.cli.output import Section, Table, print_answer
+from gangctl.errors import InputError
+
+if TYPE_CHECKING:
+    from gangctl.cli.gangs.cluster import Reader
+    from gangctl.cli.gangs.state import GangState
+    from gangctl.cluster.stock import Stock
+
+KIND: Final = "DrainPlan"
+
+
+class DrainedGang(TypedDict):
+    """A JobSet with gangs that a drain stops."""
+
+    name: str
+    namespace: str
+    groups: Annotated[list[str], "Those that lose a pod: each stops as a whole."]
+    podsOnNodes: Annotated[int, "Their pods on the nodes."]
+    pods: Annotated[int, "All of their pods that have a node, and that stop."]
+    runningSince: Annotated[str, "When the first of them was whole: RFC 3339, empty if none was."]
+    lostPodSeconds: Annotated[int, "Seconds that these pods have run since they were whole, summed."]
+    fits: Annotated[Literal["never", "not-now", "fits", "unknown"], "Whether the other nodes have room for it, alone."]
+    reason: Annotated[str, "As that of gangctl fit."]
+    message: Annotated[str, "One sentence, as that of gangctl fit."]
+
+
+class DrainPlan(TypedDict):
+    """What a drain of nodes would stop."""
+
+    apiVersion: Literal["gangctl.dev/v1alpha1"]
+    kind: Literal["DrainPlan"]
+    nodes: list[str]
+    gangs: Annotated[list[DrainedGang], "In the order to stop them: those that fit elsewhere first, then by loss."]
+    otherPods: Annotated[int, "Pods on the nodes that are of no gang, daemons included."]
+
+
+def _complete(ctx: click.Context, incomplete: str) -> list[str]:
+    from gangctl.cli.cluster import names_of  # noqa: PLC0415 -- only while completing
+    from gangctl.client.resources import NODES  # noqa: PLC0415
+
+    return names_of(ctx, NODES, incomplete)
+
+
+@click.command()
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", type=NameArgument("Node", complete=_complete))
+@click.option("--dry-run", is_flag=True, help="Say what a drain stops. Needed: gangctl drains no node.")
+@asking.files
+@options.kueue_namespace
+@options.output("table", "yaml", "json")
+@options.cluster
+@options.colour
+def drain(*, nodes: tuple[ObjectName, ...], dry_run: bool, form: str, **flags: Any) -> None:
+    """Say which gangs a drain of nodes stops, and what they lose.
+
+    A gang that loses a pod stops as a whole. For each: how many pods stop, for how long they have
+    run, and whether the other nodes and its queue have room for it, as "gangctl fit" answers it
+    for this gang alone. The order is that in which least is lost: gangs that fit elsewhere first,
+    and of these the ones that have run for the shortest time. Nothing is evicted or written.
+
+    Exit code 0, 1 if there is no such node, 2 for bad input, 3 when the cluster cannot be reached.
+
+    \b
+    Examples:
+      gangctl drain node-7 --dry-run
+      gangctl drain node-7 node-8 --dry-run -o json
+      gangctl drain node-7 --dry-run -f dump.yaml
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if not dry_run:
+        raise click.UsageError("gangctl drains no node: add --dry-run to see what stops, and drain with kubectl drain")
+    names = list(dict.fromkeys(node.name for node in nodes))
+    question = asking.asked(everywhere=True, **flags)
+    plan = _of_files(question, names) if question.offline else asking.live(question, _Cluster(question, names))
+    print_answer(form, [plan], lambda: _sections(plan, question.now()))
+
+
+class _Cluster:
+    def __init__(self, question: asking.Asking, names: Sequence[str]) -> None:
+        self._question, self._names = question, names
+
+    async def __call__(self, reader: Reader, keys: Sequence[tuple[str, str]]) -> DrainPlan:
+        """Read what ``gangctl fit`` reads of a cluster, beside the gangs."""
+        from gangctl.cli.kueuecluster import read_nodes, read_pod_surroundings  # noqa: PLC0415 -- --help does without
+
+        stock = reader.state.queues
+        if not stock.queues_known:
+            stock = await read_pod_surroundings(reader.client, {namespace for namespace, _ in keys})
+        await read_nodes(reader.client, stock)
+        return _plan(self._question, reader.state, stock, keys, self._names)
+
+
+def _of_files(question: asking.Asking, names: Sequence[str]) -> DrainPlan:
+    found = asking.find(question)
+    if not found.state.queues.nodes:
+        raise InputError("the files have no Node", hint="kubectl get nodes -o yaml")
+    return _plan(question, found.state, found.state.queues, found.keys, names)
+
+
+def _plan(
+    question: asking.Asking,
+    state: GangState,
+    stock: Stock,
+    keys: Iterable[tuple[str, str]],
+    names: Sequence[str],
+) -> DrainPlan:
+    from gangctl.cli.fitting import Subject, answer_of  # noqa: PLC0415 -- --help does without
+    from gangctl.fit.report import API_VERSION  # noqa: PLC0415
+    from gangctl.readiness.drain import stopped  # noqa: PLC0415
+
+    there = [node.name for node in stock.nodes]
+    for name in names:
+        if name not in there:
+            raise ObjectNotFoundError("Node", name, others=there)
+    now, drained = question.now(), set(names)
+    stock.nodes = [node for node in stock.nodes if node.name not in drained]
+    gangs: list[DrainedGang] = []
+    in_gangs = 0
+    for key in keys:
+        stored, snapshot, readiness = state.jobsets.get(*key), state.snapshot(key, now), state.readiness(key, now)
+        if stored is None or snapshot is None or readiness is None:
+            continue
+        loss = stopped(snapshot, readiness, drained, now)
+        if loss is None:
+            continue
+        in_gangs += loss.there
+        jobset = stored.jobset
+        subject = Subject(stored.raw, jobset.name, jobset.namespace, jobset.queue, jobset.uid, new=False)
+        fit = answer_of(subject, stock, fixed_nodes=True).report
+        gangs.append(
+            {
+                "name": jobset.name,
+                "namespace": jobset.namespace,
+                "groups": list(loss.groups),
+                "podsOnNodes": loss.there,
+                "pods": loss.pods,
+                "runningSince": rfc3339(loss.since),
+                "lostPodSeconds": loss.lost,
+                "fits": fit["verdict"],
+                "reason": fit["reason"],
+                "message": fit["message"],
+            }
+        )
+    gangs.sort(key=lambda gang: (gang["fits"] != "fits", gang["lostPodSeconds"], gang["namespace"], gang["name"]))
+    others = sum(pod.node in drained for pod in stock.pods or ()) - in_gangs
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "nodes": list(names),
+        "gangs": gangs,
+        "otherPods": max(0, others),
+    }
+
+
+_FITS: Final = {"never": "no", "not-now": "not now", "fits": "yes", "unknown": "unknown"}
+_LEGEND: Final = (
+    "In the order to stop them. HERE: pods on the nodes. STOPS: pods that stop. RUNNING: since it was whole. "
+    "ELSEWHERE: whether its queue and the other nodes have room for all of it now, if it is the only one that moves."
+)
+
+
+def _sections(plan: DrainPlan, now: float) -> list[Section]:
+    from datetime import UTC, datetime  # noqa: PLC0415 -- as above
+
+    from gangctl.kueue.amounts import span  # noqa: PLC0415
+
+    rows = []
+    for gang in plan["gangs"]:
+        since = datetime.fromisoformat(gang["runningSince"]) if gang["runningSince"] else None
+        running = span(datetime.fromtimestamp(now, UTC) - since) if since is not None else ""
+        why = gang["message"] if gang["fits"] != "fits" else ""
+        counts = str(gang["podsOnNodes"]), str(gang["pods"])
+        rows.append((full_name(gang["namespace"], gang["name"]), *counts, running, _FITS[gang["fits"]], why))
+    pods = sum(gang["pods"] for gang in plan["gangs"])
+    lost = timedelta(seconds=sum(gang["lostPodSeconds"] for gang in plan["gangs"]))
+    title = f"Drain of {', '.join(plan['nodes'])}: stops {plural(len(rows), 'gang')} with {plural(pods, 'pod')}"
+    lines = [f"Running time of these pods: {span(lost)} in all"] if rows else []
+    lines.append(f"Pods there that are of no gang: {plan['otherPods']}")
+    headers = ("GANG", "HERE", "STOPS", "RUNNING", "ELSEWHERE", "WHY")
+    return [Section(title, tuple(lines), table=Table(headers, tuple(rows)) if rows else None, legend=_LEGEND)]

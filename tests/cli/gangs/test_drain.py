@@ -1,0 +1,116 @@
+"""``gangctl drain --dry-run``: which gangs stop, what they lose, and whether they fit elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Golden
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object, ask, ask_about
+from tests.cli.gangs.place import USER, place
+from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue
+from tests.cli.publishedschemas import schema_of
+from tests.cli.schema import violations
+from tests.rows import each
+
+HERE = Path(__file__).parents[1]
+
+
+def test_schema_is_published(golden: Golden) -> None:
+    golden(HERE.parents[1] / "docs" / "drain.schema.json", json.dumps(schema_of("drain"), indent=2) + "\n")
+
+
+def test_a_gang_that_loses_one_pod_stops_as_a_whole(golden: Golden) -> None:
+    answer = ask("drain", "node-0", "--dry-run")
+    assert (answer.code, answer.err) == (0, "")
+    golden(HERE / "golden" / "drain.txt", answer.out)
+
+
+@each(
+    ("nodes", "pods", "fits"),
+    [
+        (("node-0",), 1, "fits"),
+        (("node-3", "node-3"), 2, "fits"),
+        (("node-0", "no/node-3"), 3, "never"),
+    ],
+)
+def test_the_other_nodes_are_asked(nodes: tuple[str, ...], pods: int, fits: str) -> None:
+    plan = ask("drain", *nodes, "--dry-run", "-o", "json").json
+    (gang,) = plan["gangs"]
+    assert violations(plan, schema_of("drain")) == []
+    assert (gang["name"], gang["podsOnNodes"], gang["pods"], gang["fits"]) == (RUNS, pods, 5, fits)
+    assert gang["lostPodSeconds"] == 5 * (4 * 60 + 11)
+
+
+def test_gangs_that_fit_elsewhere_come_first(tmp_path: Path) -> None:
+    """Both are on the node: the one that has room elsewhere is first, though it has run for longer."""
+    found = dump.objects()
+    for number, pod in enumerate(dump.pods_of(found, WAITS)):
+        pod["spec"]["nodeName"] = f"node-{number % 4}"
+        pod["status"]["conditions"] = [
+            {"type": kind, "status": "True", "lastTransitionTime": "2026-11-21T15:09:50Z"}
+            for kind in ("PodScheduled", "Ready")
+        ]
+    for pod in [*dump.pods_of(found, RUNS), *dump.pods_of(found, WAITS)]:
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
+    for raw in found:
+        if (raw["kind"], raw["metadata"]["name"]) == ("JobSet", WAITS):
+            raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"room": "none"}
+        elif raw["kind"] == "JobSet":
+            for entry in raw["spec"]["replicatedJobs"]:
+                resources = entry["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]
+                resources["requests"]["cpu"] = "1"
+    for pod in dump.pods_of(found, WAITS):
+        pod["spec"]["nodeSelector"] = {"room": "none"}
+    plan = ask_about(tmp_path, found, "drain", "node-0", "--dry-run", "-o", "json").json
+    assert [(gang["name"], gang["fits"]) for gang in plan["gangs"]] == [(RUNS, "fits"), (WAITS, "never")]
+    assert plan["gangs"][0]["lostPodSeconds"] > plan["gangs"][1]["lostPodSeconds"]
+
+
+def test_pods_of_no_gang_are_counted(tmp_path: Path) -> None:
+    daemon = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "daemon", "namespace": "kube-system"},
+        "spec": {"nodeName": "node-0", "containers": []},
+        "status": {"phase": "Running"},
+    }
+    plan = ask_about(tmp_path, [*dump.objects(), daemon], "drain", "node-0", "--dry-run", "-o", "json").json
+    assert plan["otherPods"] == 1
+
+
+def test_the_queue_is_asked_too(tmp_path: Path) -> None:
+    def queue(raw: Object) -> None:
+        raw["metadata"]["labels"] = {QUEUE: "q"}
+
+    queues = [flavor(), cluster_queue("cq", {"f": {"cpu": "4"}}), local_queue("q", "cq", NAMESPACE), CONFIGURATION]
+    found = [*dump.changed("JobSet", RUNS, queue), *queues]
+    (gang,) = ask_about(tmp_path, found, "drain", "node-0", "--dry-run", "-o", "json").json["gangs"]
+    assert gang["reason"] == "NeverExceedsQuota"
+
+
+@each(
+    ("arguments", "code", "words"),
+    [
+        (("node-0",), 2, "gangctl drains no node: add --dry-run"),
+        (("--dry-run",), 2, "Missing argument 'NODE...'"),
+        (("node-9", "--dry-run"), 1, 'nodes "node-9" not found'),
+        (("pod/x", "--dry-run"), 2, "has another type"),
+    ],
+)
+def test_bad_input_is_one_error(arguments: tuple[str, ...], code: int, words: str) -> None:
+    answer = ask("drain", *arguments)
+    assert (answer.code, answer.out) == (code, "")
+    assert words in answer.err
+
+
+async def test_a_cluster_gives_the_same_plan_and_is_not_written_to(tmp_path: Path) -> None:
+    dumped = ask("drain", "node-0", "--dry-run", "-o", "json").json
+    async with place(tmp_path, dump.objects()) as here:
+        live = await here.ask("drain", "node-0", "--dry-run", "-o", "json")
+        assert here.sandbox.audit.writes_by(USER) == []
+    assert (live.code, live.err) == (0, "")
+    (gang,), (known,) = live.json["gangs"], dumped["gangs"]
+    for key in ("name", "groups", "podsOnNodes", "pods", "fits", "runningSince"):
+        assert gang[key] == known[key], key
