@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -14,7 +14,7 @@ from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import full_name, note
 from gangctl.cli.output import Section, Table
 from gangctl.cluster.stock import Stock
-from gangctl.fit import verdict
+from gangctl.fit import started, verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.placedpods import PlacedPod
@@ -31,6 +31,7 @@ from gangctl.fit.report import (
     figure,
 )
 from gangctl.fit.scheduling import Neighbours
+from gangctl.fit.started import Additions
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import DAY, HOUR, MINUTE, UNLIMITED, age, span
@@ -39,17 +40,41 @@ from gangctl.kueue.queues import Head, current
 from gangctl.kueue.states import status_of
 
 
-def onto_nodes(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool]) -> FitReport:
-    """Whether the nodes can hold a JobSet; some pods are ignored."""
+def onto_nodes(
+    request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool], additions: Additions | None = None
+) -> FitReport:
+    """Whether the nodes can hold a JobSet, with what Kueue adds to its pods; some pods are ignored."""
     surroundings = stock.snapshot.surroundings(request.namespace)
     key = request.namespace, request.read().name
-    return node_fit(request, stock.nodes, surroundings, neighbours_of(stock, key, without))
+    return node_fit(request, stock.nodes, surroundings, neighbours_of(stock, key, without), additions or {})
+
+
+def _started(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool], queued: FitReport) -> FitReport:
+    """Whether the nodes can hold a JobSet as Kueue starts it, by the report on its queue.
+
+    With the flavors that it gets now; it never fits only if it does not with any others.
+    """
+    if queued["reason"] == "NotQueued":
+        return onto_nodes(request, stock, without)
+    names = [rj.name for rj in request.read().replicated_jobs]
+    possible = started.possible(queued, names, stock.snapshot)
+    if queued["reason"] not in _ADMITTED:
+        return onto_nodes(request, stock, without, possible)
+    chosen = started.chosen(queued, stock.snapshot)
+    nodes = onto_nodes(request, stock, without, chosen)
+    if nodes["verdict"] == "never" and onto_nodes(request, stock, without, possible)["verdict"] != "never":
+        return onto_nodes(replace(request, fixed_nodes=False), stock, without, chosen)
+    return nodes
 
 
 def neighbours_of(stock: Stock, key: Key, without: Callable[[PlacedPod], bool] = lambda _: False) -> Neighbours:
     """What is on the nodes, but some pods, for a JobSet."""
     pods = None if stock.pods is None else [pod for pod in stock.pods if not without(pod)]
     return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), stock.admitted.get(key, {}))
+
+
+_ADMITTED: Final = frozenset({"Fits", "FitsReordered", "MayFit"})
+"""Reasons of a report of which the flavors are those that Kueue gives now."""
 
 
 def needs_domain(raw: Mapping[str, Any]) -> bool:
@@ -186,7 +211,7 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
         report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))
     by_nodes = needs_domain(subject.raw)
     if fixed_nodes or (by_nodes and stock.nodes_known):
-        nodes = onto_nodes(request, stock, subject.has)
+        nodes = _started(request, stock, subject.has, report)
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     elif by_nodes:
         report = without_nodes(report)

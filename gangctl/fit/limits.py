@@ -17,6 +17,8 @@ from gangctl.api.meta import (
 from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.pods import REQUIRED
 from gangctl.errors import one_line
+from gangctl.fit.domains import HOSTNAME
+from gangctl.fit.placedpods import host_ports, spreads
 from gangctl.fit.requests import PodSet
 from gangctl.fit.scheduling import OF_JOBS, Neighbours
 
@@ -63,6 +65,22 @@ def _of_volumes(path: str, spec: Mapping[str, Any], neighbours: Neighbours) -> I
         kind = next((kind for kind in ("ephemeral", *_EXCLUSIVE_VOLUMES) if volume.get(kind)), "")
         if kind:
             yield f"{path}.volumes[{index}].{kind}: on which nodes the volume can be used"
+
+
+def of_kueue(podset: PodSet, level: str, *, repelled: bool) -> Iterator[str]:
+    """What Kueue does not look at where it chooses nodes, or domains of a ``level``; ``repelled`` by pods there."""
+    path, spec = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec", podset.pod_spec
+    affinity = object_at(spec, "affinity")
+    parts = ("podAffinity", "podAntiAffinity")
+    fields = [f"affinity.{part}" for part in parts if objects_at(object_at(affinity, part), REQUIRED)]
+    fields += ["topologySpreadConstraints"] * any(spreads(spec, {}))
+    fields += ["containers[*].ports[*].hostPort"] * any(host_ports(spec))
+    fields += ["volumes[*].persistentVolumeClaim"] * any(volume_claims(spec))
+    names = [f"{path}.{field}" for field in fields] + ["podAntiAffinity of pods on the nodes"] * repelled
+    for name in names:
+        yield f"{name}: which nodes Kueue chooses, by resources, labels and taints alone (topologyName of its flavor)"
+    if level != HOSTNAME:
+        yield f"{path}: whether single nodes have room in a domain of {one_line(level, 80)} that Kueue chooses"
 
 
 def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:

@@ -22,6 +22,7 @@ from gangctl.fit.packing import Excess
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
 from gangctl.fit.room import Outcome, room_now
 from gangctl.fit.scheduling import Floor, Neighbours, Together
+from gangctl.fit.started import Addition, Additions
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -29,6 +30,7 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import PODS, Amounts
 
 _MOST_ROWS: Final = 20
+_NONE: Final[Additions] = {}
 
 
 def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
@@ -52,15 +54,21 @@ def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
 
 
 def node_fit(
-    request: FitRequest, nodes: Iterable[NodeShape], surroundings: Surroundings, neighbours: Neighbours
+    request: FitRequest,
+    nodes: Iterable[NodeShape],
+    surroundings: Surroundings,
+    neighbours: Neighbours,
+    additions: Additions = _NONE,
 ) -> report.FitReport:
     """Whether the nodes can ever hold each gang of a JobSet, and whether all of its pods fit now.
 
-    Kueue's configuration in ``surroundings`` is ignored.
+    Kueue's configuration in ``surroundings`` is ignored. ``additions`` are what Kueue adds to pods that are not there.
     """
     jobset = request.read()
     plain = replace(surroundings, configuration=KueueConfiguration())
     podsets = admitted(request.jobset, plain, neighbours)
+    added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
+    podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]
     counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
     requests = [count.requests for count in counted]
     unknown = list(dict.fromkeys(why for count in counted for why in count.unknown))
@@ -70,9 +78,14 @@ def node_fit(
     floor = Floor(podsets, requests, shapes, neighbours, jobset=jobset.name)
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
     deciding = [why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)]
+    for podset in podsets:
+        if podset.pods and podset.name in added and (level := added[podset.name].level):
+            deciding += limits.of_kueue(podset, level, repelled=floor.repelled(podset.index))
     case = _Case(floor, requests, gangs, list(unknown), deciding, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
+    if verdict != "fits" and (flavors := _adding(added.values())):
+        sentence += f" Its pods have the nodeLabels and tolerations of {flavors}."
     general = [limits.ATTACHED] if any(any(volume_claims(podset.pod_spec)) for podset in podsets) else []
     if not all(podset.name in neighbours.admitted for podset in podsets):
         general.append(limits.ADMISSION)
@@ -87,6 +100,12 @@ def node_fit(
         "unknown": list(dict.fromkeys(case.unknown)),
         "notLookedAt": list(dict.fromkeys([*deciding, *of_labels, *general])),
     }
+
+
+def _adding(additions: Iterable[Addition]) -> str:
+    """The flavors that add something to pods."""
+    names = dict.fromkeys(name for one in additions if one.labels or one.tolerations for name in one.flavors)
+    return f"{'ResourceFlavor' if len(names) == 1 else 'ResourceFlavors'} {report.quoted(names)}" if names else ""
 
 
 def admitted(raw: Object, surroundings: Surroundings, neighbours: Neighbours) -> list[PodSet]:

@@ -269,6 +269,11 @@ class Floor:
             found |= {(term.key, labels[term.key]) for term in terms if term.key in labels}
         return found
 
+    def repelled(self, index: int) -> bool:
+        """Whether a pod on some node is against those of a podset there."""
+        against = self._against(self._members[index])
+        return any(node.labels.get(key) == value for node in self.nodes for key, value in against)
+
     def has_place(self, index: int) -> bool:
         """Whether a pod of a podset fits on any empty node."""
         return any(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.httpserver import ask
-from tests.cli.kueueobjects import CONFIGURATION, Object, cluster, queued
+from tests.cli.kueueobjects import CONFIGURATION, Object, cluster, cluster_queue, flavor, kueue, local_queue, queued
 from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 from tests.cli.publishedschemas import schema_of
@@ -137,3 +137,93 @@ class TestCluster:
         async with serving(*there, forbidden={"/api/v1/nodes"}) as (_, url):
             refused = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes")
         assert (refused.code, refused.out) == (3, "")
+
+
+SPOT = {"key": "spot", "value": "true", "effect": "NoSchedule"}
+TOLERATED = {"tolerations": [{"key": "spot", "operator": "Exists"}]}
+TOPOLOGY = kueue("Topology", "hosts", spec={"levels": [{"nodeLabel": "kubernetes.io/hostname"}]})
+
+
+def tainted(raw: Object) -> Object:
+    return {**raw, "spec": {"taints": [SPOT]}}
+
+
+def hosts(*names: str) -> list[Object]:
+    return [node(name, **{"kubernetes.io/hostname": name}) for name in names]
+
+
+def alone() -> Object:
+    """Two pods that keep each other from a node."""
+    made = queued(pods=2)
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+    template = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    template["metadata"] = {"labels": {"app": "a"}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    template["spec"]["affinity"] = {"podAntiAffinity": required}
+    return made
+
+
+class TestAsKueueStartsThem:
+    """The scheduler sees the pods with what Kueue adds to them: node labels and tolerations of their flavors."""
+
+    @each(
+        ("flavors", "nodes", "expected"),
+        [
+            # Its flavor sends it to nodes without room, while there is room on others.
+            ([flavor("f", nodeLabels={"zone": "a"})], [node("a", zone="a"), node("b")], ("not-now", "WaitsForNodes")),
+            ([flavor("f", nodeLabels={"zone": "b"})], [node("a", zone="a"), node("b", zone="b")], ("fits", "Fits")),
+            ([flavor("f", nodeLabels={"zone": "c"})], NODES, ("never", "NeverNoNode")),
+            # With the second flavor it would be somewhere else, once the first one is in use.
+            (
+                [flavor("f", nodeLabels={"zone": "c"}), flavor("g", nodeLabels={"zone": "b"})],
+                [node("a"), node("b", zone="b")],
+                ("not-now", "NeedsNodes"),
+            ),
+            # Its flavor lets it onto tainted nodes.
+            ([flavor("f")], [node("a"), tainted(node("b"))], ("not-now", "WaitsForNodes")),
+            ([flavor("f", **TOLERATED)], [node("a"), tainted(node("b"))], ("fits", "Fits")),
+        ],
+    )
+    def test_flavors_decide_on_which_nodes_pods_can_be(
+        self, flavors: list[Object], nodes: list[Object], expected: tuple[str, str], tmp_path: Path
+    ) -> None:
+        quotas = {raw["metadata"]["name"]: {"cpu": "8"} for raw in flavors}
+        queues = [*flavors, cluster_queue("cq", quotas), local_queue("q", "cq"), CONFIGURATION]
+        answer = fit(tmp_path, queued(pods=4), [*queues, *nodes, pod("p", "a", "2")])
+        assert (answer.json["verdict"], answer.json["reason"]) == expected
+
+    def test_a_closed_queue_proves_nothing_of_nodes_that_its_flavor_opens(self, tmp_path: Path) -> None:
+        verdicts = []
+        for raw in (flavor("f"), flavor("f", **TOLERATED)):
+            queue = cluster_queue("cq", {"f": {"cpu": "8"}}, stopPolicy="Hold")
+            objects = [raw, queue, local_queue("q", "cq"), CONFIGURATION, tainted(node("a")), pod("p", "a", "1")]
+            verdicts.append(fit(tmp_path, queued(pods=4), objects).json["verdict"])
+        assert verdicts == ["never", "not-now"]
+
+    def test_the_message_names_what_adds_to_the_pods(self, tmp_path: Path) -> None:
+        queues = [
+            flavor("f", nodeLabels={"zone": "c"}),
+            *(cluster_queue("cq", {"f": {"cpu": "8"}}), local_queue("q", "cq"), CONFIGURATION),
+        ]
+        answer = fit(tmp_path, queued(), [*queues, *NODES, pod("p", "a", "1")])
+        assert answer.json["message"].endswith('Its pods have the nodeLabels and tolerations of ResourceFlavor "f".')
+
+    def test_where_kueue_chooses_nodes_what_it_does_not_look_at_is_unknown(self, tmp_path: Path) -> None:
+        there = hosts("a", "b", "c")
+        for more, verdict in (({}, "fits"), ({"topologyName": "hosts"}, "unknown")):
+            queue = cluster_queue("cq", {"f": {"cpu": "8"}})
+            objects = [flavor("f", **more), TOPOLOGY, queue, local_queue("q", "cq"), CONFIGURATION]
+            answer = fit(tmp_path, alone(), [*objects, *there, pod("p", "a", "1")])
+            assert answer.json["verdict"] == verdict, answer.json["message"]
+        assert "affinity.podAntiAffinity: which nodes Kueue chooses, by resources" in answer.json["unknown"][0]
+
+    @each(("level", "verdict"), [("kubernetes.io/hostname", "fits"), ("rack", "unknown")])
+    def test_domains_without_nodes_are_not_known_to_have_room_on_each(
+        self, level: str, verdict: str, tmp_path: Path
+    ) -> None:
+        racks = kueue("Topology", "racks", spec={"levels": [{"nodeLabel": level}]})
+        nodes = [node(name, rack="r", **{"kubernetes.io/hostname": name}) for name in "ab"]
+        queue = cluster_queue("cq", {"f": {"cpu": "8"}})
+        objects = [flavor("f", topologyName="racks"), racks, queue, local_queue("q", "cq"), CONFIGURATION]
+        answer = fit(tmp_path, queued(pods=2), [*objects, *nodes, pod("p", "a", "1")])
+        assert answer.json["verdict"] == verdict, answer.json["message"]
