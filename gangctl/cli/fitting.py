@@ -70,7 +70,8 @@ def _started(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], b
 def neighbours_of(stock: Stock, key: Key, without: Callable[[PlacedPod], bool] = lambda _: False) -> Neighbours:
     """What is on the nodes, but some pods, for a JobSet."""
     pods = None if stock.pods is None else [pod for pod in stock.pods if not without(pod)]
-    return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), stock.admitted.get(key, {}))
+    devices = stock.devices(key[0], without)
+    return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), devices, stock.admitted.get(key, {}))
 
 
 _ADMITTED: Final = frozenset({"Fits", "FitsReordered", "MayFit"})

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from gangctl.api.jobset import read_jobset, volume_claims
 from gangctl.api.pods import UNFINISHED
+from gangctl.api.requests import pod_requests
 from gangctl.cli.cluster import ask_cluster, connected
 from gangctl.cli.fitting import Answer, Question, Subject, answer_of, needs_domain, subjects_of
 from gangctl.cli.messages import note
@@ -242,12 +243,39 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[Subje
         for resource, place in [*((kinds.CLAIMS, namespace) for namespace in claiming), (kinds.VOLUMES, None)]:
             if claiming and (why := await why_unread(take(client, stock, resource, place))):
                 note(f"{resource.plural} {why}")
+        await _devices(client, stock, subjects)
     elif stock.snapshot.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):
         try:
             await read_nodes(client, stock)
         except ForbiddenError as refused:
             note(f"the nodes are not known: {refused}")
     return stock
+
+
+async def _devices(client: Client, stock: Stock, subjects: Sequence[Subject]) -> None:
+    """Devices, if any pod claims some; their classes also if one asks for an extended resource."""
+    specs = [(one.namespace, podset.pod_spec) for one in subjects for podset in podsets_of(one.raw)]
+    homes = {namespace for namespace, spec in specs if spec.get("resourceClaims")}
+    if homes or any("/" in name for _, spec in specs for name in pod_requests(spec)[0]):
+        await why_unread(take(client, stock, kinds.DEVICE_CLASSES))
+    if not homes:
+        return
+    for home in homes:
+        await why_unread(take(client, stock, kinds.CLAIM_TEMPLATES, home))
+    stock.slices, stock.resource_claims = [], []
+    if why := await why_unread(take(client, stock, kinds.RESOURCE_SLICES)):
+        stock.slices = None
+        note(f"{kinds.RESOURCE_SLICES.plural} {why}")
+    if why := await why_unread(take(client, stock, kinds.RESOURCE_CLAIMS)):
+        stock.resource_claims = None
+        note(f"{kinds.RESOURCE_CLAIMS.plural} {why}")
+    try:
+        await take(client, stock, kinds.TAINT_RULES)
+    except ForbiddenError as refused:
+        stock.tainted = True
+        note(f"which devices are tainted is not known: {refused}")
+    except NotFoundError:  # of a minor that has none
+        return
 
 
 async def _stored(client: Client, question: Question, namespace: str) -> Subject:

@@ -28,6 +28,13 @@ LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+RESOURCE_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+CLAIM_TEMPLATES: Final = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
+DEVICE_VERSIONS: Final = frozenset({"resource.k8s.io/v1", "resource.k8s.io/v1beta2"})
+"""Versions in which a request is written alike."""
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 
 CONFIG_NAME: Final = "kueue-manager-config"

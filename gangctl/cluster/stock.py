@@ -17,6 +17,7 @@ from gangctl.cluster.queues import Queues
 from gangctl.errors import InputError
 from gangctl.fit.admitted import differ
 from gangctl.fit.clusterstate import KnownNodes, Outlook, Snapshot
+from gangctl.fit.devices import Device, Devices, allocated, reserved_for
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
 from gangctl.kueue.blocked import NAMESPACE_NAME
@@ -63,6 +64,16 @@ class Stock(Queues):
         """A pod of each replicated job, without its status, by namespace and name of the JobSet."""
         self.varied: set[Key] = set()
         """JobSets of which pods of one replicated job that wait for a node are not alike."""
+        self.slices: list[Object] | None = None
+        """ResourceSlices; None if unknown."""
+        self.device_classes: dict[str, Object] = {}
+        self.resource_claims: list[Object] | None = None
+        """None if unknown."""
+        self._claim_templates: dict[tuple[str, str], Object] = {}
+        self.tainted = False
+        """Whether there are DeviceTaintRules, or may be."""
+        self._claiming = False
+        """Whether a pod on a node has ResourceClaims."""
         self._volumes: dict[str, Object] = {}
         self._claims: dict[tuple[str, str], str] = {}
 
@@ -87,6 +98,8 @@ class Stock(Queues):
             self.snapshot.take_configuration(text if isinstance(text, str) else "")
         elif not key_of(raw)[2]:
             raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
+        elif raw.get("apiVersion") in kinds.DEVICE_VERSIONS:
+            return self._take_device(kind, raw)
         else:
             return self._take_other(group, kind, raw)
         return True
@@ -111,12 +124,30 @@ class Stock(Queues):
             self.nodes_known = True
         elif (group, kind) == ("", "Pod"):
             self.pods = self.pods or []
-            self.pods += placed_pods(raw)
+            placed = list(placed_pods(raw))
+            self.pods += placed
+            self._claiming |= bool(placed and object_at(raw, "spec").get("resourceClaims"))
             self._take_template(raw)
         elif (group, kind) == ("", "PersistentVolume"):
             self._volumes[key_of(raw)[2]] = raw
         elif (group, kind) == ("", "PersistentVolumeClaim"):
             self._claims[key_of(raw)[1:]] = text_at(object_at(raw, "spec"), "volumeName")
+        else:
+            return False
+        return True
+
+    def _take_device(self, kind: str, raw: Object) -> bool:
+        _, namespace, name = key_of(raw)
+        if kind == kinds.RESOURCE_SLICES.kind:
+            self.slices = [*(self.slices or ()), raw]
+        elif kind == kinds.DEVICE_CLASSES.kind:
+            self.device_classes[name] = raw
+        elif kind == kinds.RESOURCE_CLAIMS.kind:
+            self.resource_claims = [*(self.resource_claims or ()), raw]
+        elif kind == kinds.CLAIM_TEMPLATES.kind:
+            self._claim_templates[namespace, name] = raw
+        elif kind == kinds.TAINT_RULES.kind:
+            self.tainted = True
         else:
             return False
         return True
@@ -149,6 +180,18 @@ class Stock(Queues):
     def volume(self, namespace: str, claim: str) -> Object | None:
         """The volume to which a claim is bound; None if that is not known."""
         return self._volumes.get(self._claims.get((namespace, claim), ""))
+
+    def devices(self, namespace: str, without: Callable[[PlacedPod], bool]) -> Devices:
+        """Devices, and who has them besides some pods, for a JobSet in a namespace."""
+        templates = {name: raw for (home, name), raw in self._claim_templates.items() if home == namespace}
+        taken: set[Device] | None = None
+        if self.resource_claims is not None or not self._claiming:
+            own = {(pod.namespace, pod.name) for pod in self.pods or () if without(pod)}
+            taken = set()
+            for claim in self.resource_claims or ():
+                users = {(key_of(claim)[1], name) for name in reserved_for(claim)}
+                taken |= set() if users and users <= own else set(allocated(claim))
+        return Devices(self.slices, self.device_classes, templates, taken, self.tainted)
 
     def live_workloads(self) -> list[QueuedWorkload]:
         """Kueue's Workloads that have not finished."""

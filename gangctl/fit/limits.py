@@ -33,8 +33,6 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
     """Facts without which it is not certain that the scheduler places the pods of a podset."""
     path = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec"
     spec = podset.pod_spec
-    if spec.get("resourceClaims"):
-        yield f"{path}.resourceClaims: devices that are free on the nodes (kubectl get resourceslices,resourceclaims)"
     if spec.get("schedulingGates"):
         yield f"{path}.schedulingGates: who removes them"
     if (name := spec.get("schedulerName")) not in {None, "", DEFAULT_SCHEDULER}:

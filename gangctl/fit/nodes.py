@@ -17,6 +17,7 @@ from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.errors import one_line, plural
 from gangctl.fit import limits, report
 from gangctl.fit.clusterstate import FitRequest
+from gangctl.fit.devices import as_extended, claimed
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.packing import Excess
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
@@ -53,6 +54,14 @@ def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
     )
 
 
+def _shares_claims(raw: Object, jobset: JobSet) -> bool:
+    """Whether a gang may have ResourceClaims of its own."""
+    spec = object_at(raw, "spec")
+    if any("scheduling" in part for part in (spec, *objects_at(spec, "replicatedJobs"))):
+        return True
+    return any(gang.resource_claims for gang in resolve(jobset, ClusterRules()).config.gangs)
+
+
 def node_fit(
     request: FitRequest,
     nodes: Iterable[NodeShape],
@@ -70,17 +79,25 @@ def node_fit(
     added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
     podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]
     counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
-    requests = [count.requests for count in counted]
+    shapes = list(nodes)
+    claiming = any(podset.pod_spec.get("resourceClaims") for podset in podsets)
+    shared = claiming and _shares_claims(request.jobset, jobset)
+    devices = claimed(podsets, shapes, neighbours.devices, shared=shared)
+    requests = [{**count.requests, **own} for count, own in zip(counted, devices.requests, strict=True)]
     unknown = list(dict.fromkeys(why for count in counted for why in count.unknown))
     of_labels = [why for podset in podsets if podset.pods for why in limits.of_labels(podset)]
     unknown += of_labels
-    shapes = list(nodes)
-    floor = Floor(podsets, requests, shapes, neighbours, jobset=jobset.name)
+    unknown += as_extended(requests, neighbours.devices)
+    floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
     deciding = [why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)]
     for podset in podsets:
         if podset.pods and podset.name in added and (level := added[podset.name].level):
             deciding += limits.of_kueue(podset, level, repelled=floor.repelled(podset.index))
+    deciding = [
+        *devices.unknown,
+        *(why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)),
+    ]
     case = _Case(floor, requests, gangs, list(unknown), deciding, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
@@ -92,8 +109,7 @@ def node_fit(
     return {
         **report.report_of(jobset, request.namespace, verdict, reason, sentence),
         "podSets": [
-            report.podset_report(podset.name, podset.pods, each.requests)
-            for podset, each in zip(podsets, counted, strict=True)
+            report.podset_report(podset.name, podset.pods, own) for podset, own in zip(podsets, requests, strict=True)
         ],
         "limits": _limits(floor, requests),
         "domains": _domains(floor, gangs, case.now.placed if case.now is not None else ()),

@@ -16,6 +16,7 @@ from typing import Any, Final
 from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, JOBSET_PRIORITY, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.api.objects import Object, object_at
+from gangctl.fit.devices import Devices
 from gangctl.fit.exploring import Answer, Attraction, Domains, Evenness, Repulsion, Rules, explore
 from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes, tolerations_of, untolerated
 from gangctl.fit.packing import Class, Excess, Kind, Packing, Vector, excess, most, place
@@ -58,6 +59,7 @@ class Neighbours:
     namespace: str = ""
     labels_of: NamespaceLabels = lambda _: None
     volume_of: Callable[[str], Object | None] = lambda _: None
+    devices: Devices = field(default_factory=Devices)
     admitted: Mapping[str, Object] = field(default_factory=dict)
     """Pods of the JobSet, by replicated job: what they are outranks the templates."""
 

@@ -1,0 +1,322 @@
+"""The devices that the pods of a JobSet claim, as resources of nodes (dynamic resource allocation).
+
+Requests of one device class with the same selectors can take the same devices of a node, and any of them: then a count
+is enough. What a count cannot say (shared claims, constraints, partitions, taints, devices of several nodes, requests
+that select some of the same devices) is unknown, with the field. Source: KEP-4381, and
+``k8s.io/dynamic-resource-allocation/structured`` of Kubernetes 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from gangctl.api.objects import Object, object_at, objects_at, text_at, within
+from gangctl.cel.faults import CompileError, EvalError
+from gangctl.errors import one_line
+from gangctl.fit.floor import NodeShape
+from gangctl.fit.requests import PodSet
+from gangctl.kueue.objects import Amounts
+
+Device = tuple[str, str, str]
+"""Driver, pool and name."""
+
+_MOST_OF_A_CLAIM: Final = 32
+_STEPS: Final = 100_000
+_OF_CLASSES: Final = "deviceclass.resource.kubernetes.io/"
+_UNREAD: Final = "devices that are free on the nodes (kubectl get resourceslices,resourceclaims)"
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Objects of ``resource.k8s.io``, raw: ``templates`` are those of the JobSet's namespace.
+
+    ``slices`` and ``taken``, the devices of claims, are None if unknown. ``rules`` is whether there are
+    DeviceTaintRules.
+    """
+
+    slices: Sequence[Object] | None = None
+    classes: Mapping[str, Object] = field(default_factory=dict)
+    templates: Mapping[str, Object] = field(default_factory=dict)
+    taken: Collection[Device] | None = None
+    rules: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Devices as resources: what one pod of each podset asks for, and nodes that have them.
+
+    ``unknown`` are facts without which it is not certain that the scheduler places the pods.
+    """
+
+    requests: Sequence[Amounts]
+    nodes: Sequence[NodeShape]
+    unknown: Sequence[str] = ()
+
+
+def allocated(claim: Object) -> Iterator[Device]:
+    """The devices that a ResourceClaim has."""
+    results = objects_at(within(claim, "status", "allocation", "devices"), "results")
+    for result in results:
+        if not result.get("adminAccess"):
+            yield text_at(result, "driver"), text_at(result, "pool"), text_at(result, "device")
+
+
+def reserved_for(claim: Object) -> list[str]:
+    """Names of the pods that use a ResourceClaim; that of a user that is no pod is empty."""
+    users = objects_at(object_at(claim, "status"), "reservedFor")
+    return [text_at(user, "name") if user.get("resource") == "pods" else "" for user in users]
+
+
+class _NotKnownError(Exception):
+    """What is not known, after the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """One request of a claim: ``selectors`` are those of its class, then its own; ``count`` is 0 for all devices."""
+
+    device_class: str
+    selectors: tuple[str, ...]
+    count: int
+
+
+def claimed(podsets: Sequence[PodSet], nodes: Sequence[NodeShape], devices: Devices, *, shared: bool) -> Claimed:
+    """What the pods claim; ``shared`` is whether a gang has claims of its own."""
+    plain: list[Amounts] = [{} for _ in podsets]
+    asked: list[tuple[int, str, _Ask]] = []
+    unknown = []
+    for number, podset in enumerate(podsets):
+        path = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec.resourceClaims"
+        claims = objects_at(podset.pod_spec, "resourceClaims") if podset.pods else []
+        if claims and devices.slices is None:
+            unknown.append(f"{path}: {_UNREAD}")
+            continue
+        if claims and shared:
+            unknown.append(f"{path}: which of them a gang shares")
+            continue
+        for index, claim in enumerate(claims):
+            try:
+                asked += [(number, f"{path}[{index}]", ask) for ask in _asks(claim, devices)]
+            except _NotKnownError as error:
+                unknown.append(f"{path}[{index}]: {error}")
+    if not asked:
+        return Claimed(plain, nodes, unknown)
+    try:
+        requests, there, free = _counted(len(podsets), asked, nodes, devices)
+    except _NotKnownError as error:
+        return Claimed(plain, nodes, [*unknown, f"{asked[0][1]}: {error}"])
+    return Claimed(requests, [_with(node, there, free) for node in nodes], unknown)
+
+
+def as_extended(requests: Iterable[Amounts], devices: Devices) -> Iterator[str]:
+    """Extended resources that nodes may have as devices of a class."""
+    names = {name for amounts in requests for name, amount in amounts.items() if amount > 0}
+    mapped = {text_at(object_at(raw, "spec"), "extendedResourceName") for raw in devices.classes.values()}
+    for name in sorted(name for name in names if name in mapped or name.startswith(_OF_CLASSES)):
+        yield f"which nodes have {one_line(name, 80)} as devices of a DeviceClass (extendedResourceName)"
+
+
+def _with(node: NodeShape, there: Mapping[str, Amounts], free: Mapping[str, Amounts]) -> NodeShape:
+    if not node.capacity:
+        return node
+    present = {**node.present, **free.get(node.name, {})}
+    return replace(node, capacity={**node.capacity, **there.get(node.name, {})}, allocatable=present)
+
+
+def _asks(claim: Object, devices: Devices) -> Iterator[_Ask]:
+    name = text_at(claim, "resourceClaimTemplateName")
+    if not name:
+        raise _NotKnownError("which devices the ResourceClaim has or gets, which pods share")
+    template = devices.templates.get(name)
+    if template is None:
+        raise _NotKnownError(f"what ResourceClaimTemplate {one_line(name, 80)} asks for (give it with --queues)")
+    written = within(template, "spec", "spec", "devices")
+    if written.get("constraints"):
+        raise _NotKnownError("devices.constraints: which devices of a node fulfil them together")
+    asks = [_ask(raw, devices) for raw in objects_at(written, "requests")]
+    if sum(ask.count or 1 for ask in asks) > _MOST_OF_A_CLAIM:
+        raise _NotKnownError(f"devices.requests: more than {_MOST_OF_A_CLAIM} devices in one claim")
+    yield from asks
+
+
+def _ask(raw: Object, devices: Devices) -> _Ask:
+    place = f"devices.requests[{one_line(text_at(raw, 'name'), 80)}]"
+    exactly = object_at(raw, "exactly")
+    others = sorted({key for key, value in {**raw, **exactly}.items() if value and key not in _READ})
+    if not exactly or others:
+        raise _NotKnownError(f"{place}.{one_line(others[0] if others else 'exactly', 80)}")
+    name = text_at(exactly, "deviceClassName")
+    if name not in devices.classes:
+        raise _NotKnownError(f"which devices DeviceClass {one_line(name, 80)} selects (give it with --queues)")
+    mode = exactly.get("allocationMode") or "ExactCount"
+    count = exactly.get("count") or 1
+    if mode not in {"ExactCount", "All"} or not isinstance(count, int):
+        raise _NotKnownError(f"{place}.allocationMode")
+    selectors = (*_selectors(object_at(devices.classes[name], "spec")), *_selectors(exactly))
+    return _Ask(name, selectors, count if mode == "ExactCount" else 0)
+
+
+_READ: Final = frozenset(
+    {"name", "exactly", "deviceClassName", "selectors", "allocationMode", "count", "tolerations"},
+)
+"""Fields of a request that are read; its tolerations are of taints, and devices with one are unknown."""
+
+
+def _selectors(raw: Object) -> list[str]:
+    return [text_at(object_at(selector, "cel"), "expression") for selector in objects_at(raw, "selectors")]
+
+
+_Sets = dict[str, frozenset[Device]]
+"""Devices by node."""
+
+
+def _counted(
+    podsets: int, asked: Sequence[tuple[int, str, _Ask]], nodes: Sequence[NodeShape], devices: Devices
+) -> tuple[list[Amounts], dict[str, Amounts], dict[str, Amounts]]:
+    """Amounts by podset, those of each node, and those that are free on it."""
+    if devices.taken is None:
+        raise _NotKnownError("which devices other claims have (kubectl get resourceclaims)")
+    if devices.rules:
+        raise _NotKnownError("which devices DeviceTaintRules taint")
+    pools = _pools(devices.slices or ())
+    known = {node.name for node in nodes}
+    requests: list[dict[str, int]] = [{} for _ in range(podsets)]
+    there: dict[str, dict[str, int]] = {}
+    free: dict[str, dict[str, int]] = {}
+    for name, sets, members in _groups(asked, pools, known):
+        every = {ask.count == 0 for _, ask in members}
+        if len(every) > 1:
+            raise _NotKnownError("allocationMode: All beside another request for the same devices")
+        for number, ask in members:
+            requests[number][name] = requests[number].get(name, 0) + (ask.count or 1)
+        for node, own in sets.items():
+            left = own - frozenset(devices.taken)
+            if True in every and len(own) > _MOST_OF_A_CLAIM:
+                raise _NotKnownError(f"allocationMode: All of more than {_MOST_OF_A_CLAIM} devices")
+            there.setdefault(node, {})[name] = 1 if True in every else len(own)
+            free.setdefault(node, {})[name] = int(left == own) if True in every else len(left)
+    return list(requests), dict(there), dict(free)
+
+
+def _groups(
+    asked: Sequence[tuple[int, str, _Ask]], pools: Sequence[Sequence[Object]], nodes: Collection[str]
+) -> Iterator[tuple[str, _Sets, list[tuple[int, _Ask]]]]:
+    """Requests that can take the same devices, with these, and the name of the resource that they are."""
+    groups: list[tuple[str, _Sets, list[tuple[int, _Ask]]]] = []
+    for number, _, ask in asked:
+        sets = _matching(ask, pools, nodes)
+        for _, other, members in groups:
+            if other == sets:
+                members.append((number, ask))
+                break
+            if any(other.get(node, frozenset()) & own for node, own in sets.items()):
+                raise _NotKnownError("which request gets the devices that two of them select")
+        else:
+            title = f"devices of {one_line(ask.device_class, 80)}"
+            again = sum(name.partition(" #")[0] == title for name, _, _ in groups)
+            groups.append((f"{title} #{again + 1}" if again else title, sets, [(number, ask)]))
+    yield from groups
+
+
+def _pools(slices: Sequence[Object]) -> list[list[Object]]:
+    """The newest slices of each pool, as their ``spec``."""
+    pools: dict[tuple[str, str], list[Object]] = {}
+    for raw in slices:
+        spec = object_at(raw, "spec")
+        pools.setdefault((text_at(spec, "driver"), text_at(object_at(spec, "pool"), "name")), []).append(spec)
+    found = []
+    for (_, name), specs in pools.items():
+        newest = max(_number(spec, "generation") for spec in specs)
+        kept = [spec for spec in specs if _number(spec, "generation") == newest]
+        if len(kept) != _number(kept[0], "resourceSliceCount"):
+            raise _NotKnownError(f"all ResourceSlices of pool {one_line(name, 80)}, of which some are missing")
+        found.append(kept)
+    return found
+
+
+def _number(spec: Object, key: str) -> int:
+    value = object_at(spec, "pool").get(key)
+    return value if isinstance(value, int) else 0
+
+
+def _matching(ask: _Ask, pools: Sequence[Sequence[Object]], nodes: Collection[str]) -> _Sets:
+    """The devices of each node that a request may take."""
+    found: dict[str, set[Device]] = {}
+    for spec in (spec for specs in pools for spec in specs):
+        node = text_at(spec, "nodeName")
+        if node and node not in nodes:
+            continue
+        driver, pool = text_at(spec, "driver"), text_at(object_at(spec, "pool"), "name")
+        for device in objects_at(spec, "devices"):
+            if not _selects(ask, driver, device):
+                continue
+            others = sorted(key for key, value in device.items() if value and key not in _PLAIN)
+            others += sorted(key for key, value in spec.items() if value and key not in _OF_A_NODE)
+            if others or not node:
+                raise _NotKnownError(f"ResourceSlices whose devices have {one_line([*others, 'no nodeName'][0], 80)}")
+            found.setdefault(node, set()).add((driver, pool, text_at(device, "name")))
+    return {node: frozenset(own) for node, own in found.items()}
+
+
+_PLAIN: Final = frozenset({"name", "attributes", "capacity"})
+_OF_A_NODE: Final = frozenset({"driver", "pool", "nodeName", "devices"})
+
+
+def _selects(ask: _Ask, driver: str, device: Object) -> bool:
+    view: dict[str, Any] | None = None
+    for expression in ask.selectors:
+        view = _view(driver, device) if view is None else view
+        try:
+            if _compiled(expression)({"device": view}) is not True:
+                return False
+        except (CompileError, EvalError) as error:
+            detail = one_line(f"{expression}: {error.message}", 160)
+            raise _NotKnownError(f"which devices a selector of DeviceClass or request selects: {detail}") from error
+    return True
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> Callable[[Mapping[str, Any]], Any]:
+    # It takes half a second to load, and only claims need it.
+    from gangctl.cel.check import check  # noqa: PLC0415
+    from gangctl.cel.environments import Environment  # noqa: PLC0415
+    from gangctl.cel.meter import StepMeter  # noqa: PLC0415
+    from gangctl.cel.program import compile_expression  # noqa: PLC0415
+    from gangctl.cel.types import BOOL, DYN  # noqa: PLC0415
+
+    program = compile_expression(check(expression, Environment({"device": DYN}), returns=(BOOL,)))
+    return lambda names: program.evaluate(names, {}, StepMeter(_STEPS, 1.0, lambda: 0.0))
+
+
+def _view(driver: str, device: Object) -> dict[str, Any]:
+    """``device`` in a selector: attributes and capacity by domain, then by name; values of other types are missing."""
+    attributes: dict[str, dict[str, Any]] = {}
+    capacity: dict[str, dict[str, Any]] = {}
+    for name, written in object_at(device, "attributes").items():
+        for value in _attribute(written):
+            domain, _, own = name.rpartition("/")
+            attributes.setdefault(domain or driver, {})[own] = value
+    for name, written in object_at(device, "capacity").items():
+        domain, _, own = name.rpartition("/")
+        capacity.setdefault(domain or driver, {})[own] = _quantity(written)
+    shared = bool(device.get("allowMultipleAllocations"))
+    return {"driver": driver, "attributes": attributes, "capacity": capacity, "allowMultipleAllocations": shared}
+
+
+def _attribute(written: object) -> Iterator[Any]:
+    from gangctl.cel.library.semver import parse  # noqa: PLC0415
+
+    for kind, value in written.items() if isinstance(written, dict) else ():
+        if kind in {"int", "bool", "string"}:
+            yield value
+        elif kind == "version" and isinstance(value, str):
+            yield parse(value)
+
+
+def _quantity(written: object) -> Any:
+    from gangctl.cel.library.quantity import parse  # noqa: PLC0415
+
+    return parse(str(written.get("value", "0") if isinstance(written, dict) else "0"))
