@@ -94,8 +94,8 @@ controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue, KWOK, Prometheu
 cluster: $(STAMP) ## a shell in real Kubernetes with JobSet: on nodes that run containers, with gangctl, where they can run (root); NODES=simulated: 24 GPUs
 	$(BIN)/python -m tests.controlplane cluster $(addprefix --nodes ,$(NODES)) -- bash
 
-image: $(STAMP) ## the container image, with podman, docker or buildah (BASE=IMAGE: on another base; ARCHIVE=FILE: as an OCI archive, too)
-	$(BIN)/python -m release.image $(addprefix --base ,$(BASE)) $(addprefix --archive ,$(ARCHIVE))
+image: $(STAMP) ## the container image, with podman, docker or buildah (PUSH=IMAGE: and push it by this name; BASE=IMAGE: on another base; ARCHIVE=FILE: as an OCI archive, too)
+	$(BIN)/python -m release.image $(addprefix --base ,$(BASE)) $(addprefix --archive ,$(ARCHIVE)) $(addprefix --push ,$(PUSH))
 
 bench: $(STAMP) ## every row of the budgets, 50 minutes on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks all $(addprefix --with ,$(WITH))
@@ -128,9 +128,9 @@ lock: $(STAMP) ## rewrite the lock files; only what is a week old is taken
 	$(LOCK) pyproject.toml --group dev -c locks/runtime.txt -o locks/dev.txt
 	$(LOCK) --group docs -c locks/dev.txt -o locks/docs.txt
 
-RELEASE = $(addprefix --base ,$(BASE)) $(addprefix --url ,$(URL)) $(addprefix --homepage ,$(HOMEPAGE))
+RELEASE = $(addprefix --base ,$(BASE)) $(addprefix --image ,$(IMAGE)) $(addprefix --url ,$(URL)) $(addprefix --homepage ,$(HOMEPAGE))
 
-dist: $(STAMP) ## wheel, source distribution, install.yaml, chart, bill of materials and checksums of the last commit, in dist/ (BASE=IMAGE: and the image on it; URL=URL: and a krew manifest; HOMEPAGE=URL: the address of the project)
+dist: $(STAMP) ## wheel, source distribution, chart, bill of materials and checksums of the last commit, in dist/ (IMAGE=IMAGE: and install.yaml, which nodes pull this image for; BASE=IMAGE: and the image on it; URL=URL: and a krew manifest; HOMEPAGE=URL: the address of the project)
 	$(BIN)/python -m release $(RELEASE)
 
 release: $(STAMP) ## the same, of a commit with the tag of its version and a day in CHANGELOG.md (docs/releasing.md)

@@ -13,7 +13,7 @@ from typing import Final
 
 from release.build import build, checksums, sha256
 from release.changelog import UNRELEASED, sections
-from release.cluster import chart_package, install_yaml
+from release.cluster import chart_package, image_name, install_yaml, set_image
 from release.homepage import https, set_homepage
 from release.image import NoEngine, build_image
 from release.krew import krew_archive, krew_manifest
@@ -30,6 +30,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m release", description="Build the last commit.", allow_abbrev=False)
     parser.add_argument("--tagged", action="store_true", help="fail where the commit is not the release of its version")
     parser.add_argument("--base", metavar="IMAGE", help="build the image, too, on this one; name it by digest")
+    parser.add_argument(
+        "--image", metavar="IMAGE", type=image_name, help="what nodes will pull; install.yaml, wheel and chart name it"
+    )
     parser.add_argument("--url", metavar="URL", help="write a krew manifest, too: where these files will be")
     parser.add_argument("--homepage", metavar="URL", type=https, help="the project's address, for package and chart")
     given = parser.parse_args(arguments)
@@ -45,8 +48,9 @@ def main(arguments: list[str]) -> int:
             sys.stderr.writelines(f"error: {message}\n" for message in wrong)
             return 1
         try:
+            place, image = Path(name) / "dist", given.image
             written = write(
-                of, tree, Path(name) / "dist", packages, base=given.base, url=given.url, homepage=given.homepage
+                of, tree, place, packages, base=given.base, image=image, url=given.url, homepage=given.homepage
             )
         except (NoEngine, ValueError, subprocess.CalledProcessError) as error:
             sys.stderr.write(f"error: {error}\n")
@@ -55,6 +59,8 @@ def main(arguments: list[str]) -> int:
         shutil.copytree(Path(name) / "dist", ROOT / "dist")
     sys.stdout.write(f"gangctl {of.version}, commit {of.commit}\n")
     sys.stdout.writelines(f"dist/{path.name}\n" for path in written)
+    if given.image is None:
+        sys.stdout.write("no install.yaml: IMAGE=registry.example/gangctl:TAG is what nodes will pull\n")
     if given.url is None:
         sys.stdout.write("no krew manifest: URL=URL is where these files will be\n")
     if given.homepage is None:
@@ -82,30 +88,34 @@ def write(
     packages: list[Locked],
     *,
     base: str | None = None,
+    image: str | None = None,
     url: str | None = None,
     homepage: str | None = None,
 ) -> list[Path]:
-    """Wheel, source distribution, manifests, chart, plugin, bill of materials and their checksums.
+    """Wheel, source distribution, chart, plugin, bill of materials and their checksums.
 
-    With ``base`` the image on it, with ``url`` the krew manifest of files that will be below it. ``homepage``
-    is written into the tree first, and so is in all of them.
+    With ``image`` the manifests, with ``base`` the image on it, with ``url`` the krew manifest of files that will be
+    below it. ``homepage`` and ``image`` are written into the tree first, and so are in all of them.
     """
     if homepage is not None:
         set_homepage(tree, homepage)
+    if image is not None:
+        set_image(tree, image)
     stem = directory / f"gangctl-{of.version}"
-    manifests, chart, plugin = directory / "install.yaml", Path(f"{stem}.tgz"), Path(f"{stem}-krew.tar.gz")
+    chart, plugin = Path(f"{stem}.tgz"), Path(f"{stem}-krew.tar.gz")
     python = build(tree, directory, of.time)
-    install_yaml(tree, manifests)
     chart_package(tree, chart, of.time)
     krew_archive(tree, next(each for each in python if each.suffix == ".whl"), plugin, of.time)
-    built = [*python, manifests, chart, plugin]
+    built = [*python, chart, plugin]
+    if image is not None:
+        built.append(directory / "install.yaml")
+        install_yaml(tree, built[-1])
     if url is not None:
         built.append(directory / "gang.yaml")
         built[-1].write_text(krew_manifest(of.version, plugin, url, homepage or url), encoding="utf-8")
     if base is not None:
-        image = Path(f"{stem}.oci.tar")
-        build_image(tree, base, of.commit, image)
-        built.append(image)
+        built.append(Path(f"{stem}.oci.tar"))
+        build_image(tree, base, of.commit, built[-1])
     bill = Path(f"{stem}.cdx.json")
     release = Release(of.version, of.commit, of.time, {path.name: sha256(path) for path in built})
     bill.write_text(bill_of_materials(release, packages), encoding="utf-8")

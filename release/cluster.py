@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +14,36 @@ from typing import Final
 from release.archive import pack
 
 CHART: Final = Path("charts/gangctl")
+_IMAGE: Final = re.compile(
+    r"(?P<repository>[\w.-]+(:\d+)?(/[\w.-]+)+)(:(?P<tag>[\w.-]+))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+_SHIPPED: Final = re.compile(r'(?<="image":)"gangctl:[^"]*"')
+_UNSET: Final = "  {}: ''\n"
+
+
+def image_name(text: str) -> str:
+    """An argument that has to be an image with registry, and tag or digest."""
+    parts = _IMAGE.fullmatch(text)
+    if parts is None or not (parts["tag"] or parts["digest"]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST")
+    return text
+
+
+def set_image(tree: Path, image: str) -> None:
+    """Write what nodes pull into what ``gangctl install`` prints and the values of the chart.
+
+    Raises ``ValueError`` where the sources have not one place for it.
+    """
+    parts = _IMAGE.fullmatch(image)
+    shipped, values = tree / "gangctl" / "cli" / "install" / "manifests.json", tree / CHART / "values.yaml"
+    changed, places = _SHIPPED.subn(json.dumps(image), shipped.read_text(encoding="utf-8"))
+    text = values.read_text(encoding="utf-8")
+    if parts is None or places != 1 or text.count(_UNSET.format("repository")) != 1:
+        raise ValueError(f"{image} has no place in {shipped.name} or {values.name}")
+    shipped.write_text(changed, encoding="utf-8")
+    for key in ("repository", "tag", "digest"):
+        text = text.replace(_UNSET.format(key), f"  {key}: {json.dumps(parts[key] or '')}\n", 1)
+    values.write_text(text, encoding="utf-8")
 
 
 def install_yaml(tree: Path, path: Path) -> None:

@@ -27,10 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m release.image", description="Build the image of this directory.")
     parser.add_argument("--base", default=BASE, metavar="IMAGE", help="what it is based on (default: %(default)s)")
     parser.add_argument("--archive", type=Path, metavar="FILE", help="write it to an OCI archive, too")
+    parser.add_argument("--push", metavar="IMAGE", help="push it by this name, too: registry.example/gangctl:TAG")
     given = parser.parse_args(arguments)
     revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     try:
-        build_image(ROOT, given.base, revision.stdout.strip(), given.archive)
+        build_image(ROOT, given.base, revision.stdout.strip(), given.archive, given.push)
     except NoEngine as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -40,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build_image(tree: Path, base: str, revision: str, archive: Path | None = None) -> None:
-    """Build the image of a directory, and write it to an archive; says with which engine and on what.
+def build_image(tree: Path, base: str, revision: str, archive: Path | None = None, pushed: str | None = None) -> None:
+    """Build the image of a directory, write it to an archive and push it; says with which engine and on what.
 
     Raises :class:`NoEngine`, or ``subprocess.CalledProcessError`` after the engine has said why.
     """
@@ -52,7 +53,12 @@ def build_image(tree: Path, base: str, revision: str, archive: Path | None = Non
     subprocess.run([engine, "build", *arguments, f"--tag={NAME}", str(tree)], check=True)
     if archive is not None:
         subprocess.run(archive_command(engine, NAME, archive), check=True)
+    if pushed is not None:
+        subprocess.run([engine, "tag", NAME, pushed], check=True)
+        subprocess.run([engine, "push", pushed], check=True)
     sys.stdout.write(f"{NAME}, commit {revision}, based on {base}\n")
+    if pushed is not None:
+        sys.stdout.write(f"pushed as {pushed}: gangctl install --image {pushed} | kubectl apply -f -\n")
 
 
 def find_engine() -> str:

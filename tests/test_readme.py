@@ -35,7 +35,8 @@ def test_every_command_of_the_readme_is_tested() -> None:
         ["gangctl", "wait"],
         ["gangctl", "demo"],
         ["gangctl", "sandbox"],
-        ["kubectl", "apply"],
+        ["make", "image"],
+        ["gangctl", "install"],
         ["gangctl", "controller"],
     ]
     assert OFFLINE

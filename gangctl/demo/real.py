@@ -195,8 +195,8 @@ async def _check(client: Client, config: ClusterConfig, *, start_controller: boo
     except NotFoundError as missing:
         raise ClusterUnavailableError(
             f"gangctl does not run on {config.server}",
-            hint="install it (kubectl apply -k manifests/base), or --start-controller where the API server can reach "
-            "127.0.0.1 of this machine",
+            hint="install it (gangctl install --image IMAGE | kubectl apply -f -), or --start-controller where the API "
+            "server can reach 127.0.0.1 of this machine",
         ) from missing
     except ForbiddenError:
         # Without the right to read webhooks the demo still runs; the second act shows whether gangctl is installed.

@@ -23,6 +23,16 @@ WEBHOOKS = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 ALL = tuple(word for name in NAMES for word in ("--component", name))
 
 
+GIVEN = "registry.example/gangctl:0.1.0"
+IMAGE = ("--image", GIVEN)
+CHOICE = Choice(image=GIVEN)
+
+
+def installed(*flags: str) -> Answer:
+    """What is printed for an image."""
+    return fine("install", *IMAGE, *flags)
+
+
 def kinds(answer: Answer) -> list[str]:
     return [each["kind"] for each in answer.documents]
 
@@ -35,16 +45,16 @@ def container(objects: list[Object]) -> Object:
 
 class TestObjects:
     def test_yaml_and_json_are_the_same_objects(self) -> None:
-        objects = render(Choice())
-        assert fine("install").documents == objects
-        assert fine("install", "-o", "json").json["items"] == objects
-        assert len(fine("install", "-o", "name").out.splitlines()) == len(objects)
+        objects = render(CHOICE)
+        assert installed().documents == objects
+        assert installed("-o", "json").json["items"] == objects
+        assert len(installed("-o", "name").out.splitlines()) == len(objects)
 
     def test_a_complete_installation_gives_no_notes(self) -> None:
-        assert fine("install", *ALL).err == ""
+        assert installed(*ALL).err == ""
 
     def test_objects_are_ordered_by_dependency_with_webhooks_last(self) -> None:
-        found = kinds(fine("install", *ALL))
+        found = kinds(installed(*ALL))
         order = ["Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
         order += ["Service", "Deployment", "MutatingWebhookConfiguration"]
         assert [kind for kind in dict.fromkeys(found) if kind in order] == order
@@ -59,12 +69,12 @@ class TestObjects:
         assert [each["spec"]["replicas"] for each in answer.documents if each["kind"] == "Deployment"] == [5]
 
     def test_the_failure_policy_can_be_ignore(self) -> None:
-        objects = fine("install", "--webhook-failure-policy", "Ignore").documents
-        assert objects == render(Choice(failure_policy="Ignore"))
-        assert fine("install", "--webhook-failure-policy", "Fail").documents == render(Choice())
+        objects = installed("--webhook-failure-policy", "Ignore").documents
+        assert objects == render(Choice(image=GIVEN, failure_policy="Ignore"))
+        assert installed("--webhook-failure-policy", "Fail").documents == render(CHOICE)
 
     def test_shards_have_a_lease_and_a_replica_each_and_one_more_replica(self) -> None:
-        objects = {each["kind"]: each for each in fine("install", "--shards", "12").documents}
+        objects = {each["kind"]: each for each in installed("--shards", "12").documents}
         assert "--shards=12" in container([*objects.values()])["args"]
         assert objects["Deployment"]["spec"]["replicas"] == 13
         assert objects["PodDisruptionBudget"]["spec"]["minAvailable"] == 12
@@ -73,8 +83,8 @@ class TestObjects:
         assert named["resourceNames"] == [*lease_names("gangctl", 12)]
 
     def test_two_shards_equal_the_component_and_one_adds_nothing(self) -> None:
-        assert fine("install", "--shards", "2").out == fine("install", "--component", "shards").out
-        assert fine("install", "--shards", "1").out == fine("install").out
+        assert installed("--shards", "2").out == installed("--component", "shards").out
+        assert installed("--shards", "1").out == installed().out
 
     def test_a_gangctl_outside_of_the_cluster_has_rights_to_its_leases(self) -> None:
         objects = fine("install", "--out-of-cluster", "--shards", "3").documents
@@ -82,19 +92,19 @@ class TestObjects:
         assert role["rules"][0]["resourceNames"] == [*lease_names("gangctl", 3)]
 
     def test_as_many_replicas_as_shards_give_a_note_about_drains(self) -> None:
-        answer = fine("install", "--shards", "3", "--replicas", "3")
+        answer = installed("--shards", "3", "--replicas", "3")
         assert "3 of 3 replicas must always answer" in answer.err
 
     @each("flags", [("--replicas", "65"), ("--shards", "64"), ("--component", "shards"), ()])
     def test_the_resource_quota_allows_a_rolling_update(self, flags: tuple[str, ...]) -> None:
-        objects = {each["kind"]: each for each in fine("install", *flags).documents}
+        objects = {each["kind"]: each for each in installed(*flags).documents}
         spec = objects["Deployment"]["spec"]
         pods = spec["replicas"] + spec["strategy"]["rollingUpdate"]["maxSurge"]
         assert int(objects["ResourceQuota"]["spec"]["hard"]["pods"]) >= pods
 
     def test_components_may_be_named_in_any_order(self) -> None:
         pair = ("--component", "monitoring/secured", "--component", "monitoring")
-        assert fine("install", *pair).out == fine("install", *pair[2:], *pair[:2], *pair[2:]).out
+        assert installed(*pair).out == installed(*pair[2:], *pair[:2], *pair[2:]).out
 
     def test_rights_only_are_printed_for_a_gangctl_outside_of_the_cluster(self) -> None:
         answer = fine("install", "--out-of-cluster", "-n", "default")
@@ -106,14 +116,14 @@ class TestObjects:
         assert {subject["kind"] for each in subjects for subject in each} == {"User"}
 
     def test_fewer_replicas_than_required_give_a_note(self) -> None:
-        assert "1 of 1 replicas must always answer" in fine("install", "--replicas", "1").err
-        both = fine("install", "--component", "high-availability", "--replicas", "2")
+        assert "1 of 1 replicas must always answer" in installed("--replicas", "1").err
+        both = installed("--component", "high-availability", "--replicas", "2")
         assert "2 of 2 replicas must always answer" in both.err
 
     def test_offline_it_needs_no_client(self) -> None:
         code = (
             "import sys\nfrom gangctl.cli.program import program\n"
-            "try: program.main(['install', '-o', 'json'])\nexcept SystemExit: pass\n"
+            "try: program.main(['install', '--image', 'a/b:1', '-o', 'json'])\nexcept SystemExit: pass\n"
             "print([m for m in ('aiohttp', 'kubernetes_asyncio', 'pydantic', 'structlog') if m in sys.modules],"
             " file=sys.stderr)"
         )
@@ -141,7 +151,7 @@ class TestRemoval:
         removed = named(fine("install", "--uninstall", "--everything", *flags).documents)
         made = {("Lease", name, "elsewhere") for name in lease_names("gangctl", 2)}
         made |= {("Secret", "gangctl-webhook-certs", "elsewhere")}
-        assert removed - named(fine("install", *flags).documents) == made
+        assert removed - named(installed(*flags).documents) == made
 
     def test_the_leases_of_all_shards_are_removed(self) -> None:
         found = fine("install", "--uninstall", "--shards", "3", "-o", "name").out.splitlines()
@@ -161,6 +171,8 @@ class TestRemoval:
 @each(
     ("flags", "words"),
     [
+        ((), "name the image: --image registry.example/gangctl:0.1.0. There is no public image: make image PUSH="),
+        (("--component", "monitoring"), "name the image"),
         (("--component", "kueue"), "'kueue' is not one of 'high-availability'"),
         (("--image", "two words"), "is not the name of an image"),
         (("--replicas", "0"), "0 is not in the range"),
@@ -171,15 +183,15 @@ class TestRemoval:
         (("--flag", "shards=3"), "--flag shards would lack the rights to its Leases: give --shards NUMBER"),
         (("--uninstall", "--replicas", "3"), "--replicas changes nothing of what --uninstall deletes"),
         (("--flag", "kueue"), "must look like NAME=VALUE"),
-        (("--flag", "kueue=maybe"), "the controller would not start: invalid settings: kueue"),
-        (("--flag", "no-such=1"), "the controller would not start: invalid settings: no-such"),
-        (("--flag", "webhook-failure-policy=Ignore"), "has no effect with webhook-registration ca-only"),
+        ((*IMAGE, "--flag", "kueue=maybe"), "the controller would not start: invalid settings: kueue"),
+        ((*IMAGE, "--flag", "no-such=1"), "the controller would not start: invalid settings: no-such"),
+        ((*IMAGE, "--flag", "webhook-failure-policy=Ignore"), "has no effect with webhook-registration ca-only"),
         (("-n", "kube-system"), "namespace kube-system is not gangctl's alone"),
         (("-n", "default"), "namespace default is not gangctl's alone"),
         (("--out-of-cluster", "--component", "tenants"), "leave --component out"),
         (("--out-of-cluster", "--image", "x"), "leave --image out"),
         (("--webhook-failure-policy", "Warn"), "'Fail', 'Ignore'"),
-        (("--flag", "webhook-failure-policy=Ignore"), "gangctl install --webhook-failure-policy"),
+        ((*IMAGE, "--flag", "webhook-failure-policy=Ignore"), "gangctl install --webhook-failure-policy"),
         (("--everything",), "--everything says what --uninstall deletes"),
         (("--uninstall", "--log-level", "info"), "--log-level changes nothing of what --uninstall deletes"),
     ],
@@ -220,9 +232,11 @@ EVERYTHING = {
 class TestCluster:
     async def test_capabilities_of_the_cluster_are_noted_and_the_objects_are_the_same(self, tmp_path: Path) -> None:
         async with serving(EVERYTHING) as url:
-            answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "shards")
+            answer = await in_a_thread(
+                "install", *IMAGE, "--kubeconfig", kubeconfig(tmp_path, url), "--component", "shards"
+            )
         assert answer.code == 0
-        assert answer.out == fine("install", "--component", "shards").out
+        assert answer.out == installed("--component", "shards").out
         reported = answer.err.splitlines()
         assert "serves scheduling.k8s.io/v1beta1" in reported[0]
         assert [line.split("--component ")[1].split()[0] for line in reported[1:]] == [
@@ -233,7 +247,7 @@ class TestCluster:
 
     async def test_missing_capabilities_of_the_cluster_are_noted(self, tmp_path: Path) -> None:
         async with serving({}) as url:
-            flags = ("--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-check")
+            flags = (*IMAGE, "--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-check")
             answer = await in_a_thread("install", *flags)
         assert answer.code == 0
         scheduling, jobset, policy, kueue = answer.err.splitlines()
@@ -245,9 +259,8 @@ class TestCluster:
     async def test_a_component_that_the_cluster_would_refuse_is_an_error(self, tmp_path: Path) -> None:
         groups = {**EVERYTHING, "monitoring.coreos.com": "v1alpha1"}
         async with serving(groups) as url:
-            answer = await in_a_thread(
-                "install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "monitoring"
-            )
+            flags = ("--kubeconfig", kubeconfig(tmp_path, url), "--component", "monitoring")
+            answer = await in_a_thread("install", *IMAGE, *flags)
         assert (answer.code, answer.out) == (3, "")
         assert "error: component monitoring: the cluster does not serve monitoring.coreos.com/v1" in answer.err
         assert "hint: install Prometheus' operator first" in answer.err
@@ -256,12 +269,12 @@ class TestCluster:
         groups = {group: version for group, version in EVERYTHING.items() if group != "admissionregistration.k8s.io"}
         async with serving(groups) as url:
             older = ("--kubeconfig", kubeconfig(tmp_path, url))
-            answers = [await in_a_thread("install", *older, *flags) for flags in ((), ("--uninstall",))]
-        for answer, everywhere in zip(answers, (fine("install"), fine("install", "--uninstall")), strict=True):
+            answers = [await in_a_thread("install", *older, *flags) for flags in (IMAGE, ("--uninstall",))]
+        for answer, everywhere in zip(answers, (installed(), fine("install", "--uninstall")), strict=True):
             assert answer.code == 0
             assert kinds(answer) == [kind for kind in kinds(everywhere) if kind not in POLICY_KINDS]
             assert "gangctl-jobs" in answer.out
 
     async def test_an_unreachable_cluster_is_an_error(self, tmp_path: Path) -> None:
-        answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
+        answer = await in_a_thread("install", *IMAGE, "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
         assert (answer.code, answer.out) == (3, "")

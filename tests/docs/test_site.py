@@ -98,6 +98,25 @@ def test_every_command_in_the_pages_is_valid() -> None:
     assert [(name, words, why) for name, words in commands if (why := refused(words))] == []
 
 
+def test_every_installation_in_the_pages_names_an_image() -> None:
+    """The placeholder of manifests/base is one that no node can pull."""
+    installed = [
+        (name, words) for name, page in pages().items() for words in run(page, "gangctl") if "install" in words
+    ]
+    without = {"--image", "--uninstall", "--out-of-cluster"}
+    assert len(installed) > 10
+    assert [(name, words) for name, words in installed if not without & {*words}] == []
+    assert [name for name, page in pages().items() if re.search(r"apply -k \S*manifests/base\b", page.whole)] == []
+
+
+def test_every_how_to_links_to_the_installation_of_the_program() -> None:
+    how_tos = {name: page for name, page in pages().items() if name.startswith("docs/howto/")}
+    assert how_tos
+    assert [
+        name for name, page in how_tos.items() if ROOT / "docs" / "cli.md" not in {each.path for each in page.links}
+    ] == []
+
+
 def test_every_command_named_in_a_sentence_exists() -> None:
     mentions = [
         (name, words)

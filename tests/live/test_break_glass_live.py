@@ -175,6 +175,9 @@ async def installed_by_kustomize(workplace: Workplace, plane: ControlPlane) -> I
         path = workplace.home / "manifests" / "base" / name
         adapted = [on_loopback(each, gangctl.webhook_address) for each in documents(path)]
         path.write_text(yaml.safe_dump_all(adapted), encoding="utf-8")
+    overlay = workplace.home / "manifests" / "cluster" / "kustomization.yaml"
+    overlay.parent.mkdir()
+    overlay.write_text("resources: [../base]\nimages: [{name: gangctl, newName: registry.example/gangctl}]\n")
     await workplace.run(blocks(KUSTOMIZE)[0][0])
     await gangctl.mount()
     spec: Object = {"validations": [{"expression": "true", "message": "never"}], "defaults": {"gangMode": "Off"}}

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.controlplane
 
 
 async def test_api_servers_trust_the_issued_certificate(bare: Cluster, tmp_path: Path) -> None:
-    objects = fine("install", "--component", "cert-manager").documents
+    objects = fine("install", "--image", "gangctl:0.1.0", "--component", "cert-manager").documents
     (names,) = [each["spec"]["dnsNames"] for each in objects if "dnsNames" in each.get("spec", {})]
     now, day = datetime.now(UTC), timedelta(days=1)
     authority = found(now, day)

@@ -34,7 +34,7 @@ DISPATCHED: Final = re.compile(
 @pytest.fixture
 async def gangctl(bare: Cluster) -> AsyncIterator[InCluster]:
     """What ``gangctl install`` prints, and its process, not started."""
-    process = InCluster(bare.plane, fine("install").documents, "--shutdown-delay=0")
+    process = InCluster(bare.plane, fine("install", "--image", "gangctl:0.1.0").documents, "--shutdown-delay=0")
     await process.install()
     yield process
     await process.close()

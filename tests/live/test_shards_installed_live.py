@@ -24,7 +24,9 @@ LEASES: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESP
 @pytest.fixture
 async def alone(bare: Cluster) -> AsyncIterator[InCluster]:
     """One replica, where there should be three."""
-    process = InCluster(bare.plane, fine("install", "--shards", "2").documents, "--shutdown-delay=0")
+    process = InCluster(
+        bare.plane, fine("install", "--image", "gangctl:0.1.0", "--shards", "2").documents, "--shutdown-delay=0"
+    )
     await process.install()
     await process.process.start()
     yield process

@@ -32,7 +32,7 @@ def policy_of(cluster: Cluster) -> str:
 async def test_an_uninstalled_gangctl_blocks_no_jobset_and_running_ones_continue(bare: Cluster, tmp_path: Path) -> None:
     cluster = bare
     kubectl = Kubectl(tmp_path, cluster.plane.kubeconfig)
-    gangctl = InCluster(cluster.plane, fine("install").documents, "--shutdown-delay=0")
+    gangctl = InCluster(cluster.plane, fine("install", "--image", "gangctl:0.1.0").documents, "--shutdown-delay=0")
     await gangctl.install()
     await a_policy(cluster)
     await gangctl.process.start()

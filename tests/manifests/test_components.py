@@ -35,9 +35,11 @@ def test_high_availability_survives_a_node_failure_during_a_drain() -> None:
     assert quota["scopeSelector"]["matchExpressions"][0]["values"] == [spec["template"]["spec"]["priorityClassName"]]
 
 
-def test_high_availability_requires_separate_nodes_and_prefers_zones() -> None:
-    nodes, zones = deployment(rendered("high-availability"))["template"]["spec"]["topologySpreadConstraints"]
-    assert (nodes["topologyKey"], nodes["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "DoNotSchedule")
+@each("components", [(), ("high-availability",), ("shards",)], ids="+".join)
+def test_replicas_require_separate_nodes_where_there_are_and_prefer_zones(components: tuple[str, ...]) -> None:
+    nodes, zones = deployment(rendered(*components))["template"]["spec"]["topologySpreadConstraints"]
+    assert (nodes["topologyKey"], nodes["maxSkew"]) == ("kubernetes.io/hostname", 1)
+    assert nodes["whenUnsatisfiable"] == "DoNotSchedule"
     assert nodes["nodeTaintsPolicy"] == "Honor", "or nodes that may not be used would count as empty ones"
     assert nodes["matchLabelKeys"] == ["pod-template-hash"], "or an update would be in its own way"
     assert zones["whenUnsatisfiable"] == "ScheduleAnyway"

@@ -61,7 +61,7 @@ async def test_servers_accept_every_object_without_a_warning(
     equipped: ControlPlane, restricted: str, tmp_path: Path
 ) -> None:
     flags = [word for name in NAMES for word in ("--component", name)]
-    printed = fine("install", "--namespace", restricted, *flags).out
+    printed = fine("install", "--image", "gangctl:0.1.0", "--namespace", restricted, *flags).out
     # A gangctl beside the plane may have registered itself, with addresses where the installation has a Service.
     printed, renamed = re.subn(r"(WebhookConfiguration\nmetadata:\n  name: )", r"\1printed-", printed)
     assert renamed == CONFIGURATIONS

@@ -91,7 +91,7 @@ async def test_the_chart_is_installed_upgraded_and_removed(real: RealCluster) ->
 
 async def test_the_command_installs_the_same(real: RealCluster) -> None:
     before = await real.objects()
-    await real.kubectl("apply", "-f", "-", given=fine("install").out)
+    await real.kubectl("apply", "-f", "-", given=fine("install", "--image", "gangctl:0.1.0").out)
     try:
         await real.rolled_out()
         async with real.namespace() as cluster:

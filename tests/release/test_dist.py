@@ -19,6 +19,7 @@ from release.build import sha256
 from release.cluster import chart_package
 from release.lock import read_lock
 from release.source import Source
+from tests.controlplane.api import Object
 from tests.manifests.chart import CHART
 from tests.manifests.helm import Helm, as_flags
 from tests.release.conftest import TIME, Built
@@ -26,19 +27,19 @@ from tests.release.conftest import TIME, Built
 pytestmark = pytest.mark.xdist_group("release")
 
 COMMIT = "ab" * 20
+DIGEST = "sha256:" + "0" * 64
 
 
 @pytest.fixture(scope="module")
 def dist(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("dist") / "dist"
-    written = write(
-        Source(COMMIT, TIME, __version__), built.tree, directory, read_lock(built.tree / "locks" / "runtime.txt")
-    )
+    of, lock = Source(COMMIT, TIME, __version__), read_lock(built.tree / "locks" / "runtime.txt")
+    written = write(of, built.tree, directory, lock)
     assert {*written} == {*directory.iterdir()}
     return directory
 
 
-def test_there_are_seven_files(dist: Path) -> None:
+def test_there_are_six_files(dist: Path) -> None:
     stem = f"gangctl-{__version__}"
     assert {path.name for path in dist.iterdir()} == {
         f"{stem}-py3-none-any.whl",
@@ -46,7 +47,6 @@ def test_there_are_seven_files(dist: Path) -> None:
         f"{stem}.tgz",
         f"{stem}-krew.tar.gz",
         f"{stem}.cdx.json",
-        "install.yaml",
         "SHA256SUMS",
     }
 
@@ -101,7 +101,7 @@ def test_an_invalid_project_url_is_an_error(given: str, capsys: pytest.CaptureFi
 def test_checksums_cover_all_other_files(dist: Path) -> None:
     command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     said = subprocess.run(command, cwd=dist, capture_output=True, text=True, check=True).stdout
-    assert said.count(": OK\n") == len(said.splitlines()) == 6
+    assert said.count(": OK\n") == len(said.splitlines()) == 5
 
 
 def test_a_changed_file_is_detected(dist: Path, tmp_path: Path) -> None:
@@ -119,9 +119,43 @@ def test_the_bill_of_materials_names_the_files_and_the_commit(dist: Path) -> Non
     assert about["properties"] == [{"name": "gangctl:commit", "value": COMMIT}]
 
 
-def test_the_manifests_are_those_of_the_command(dist: Path) -> None:
-    written = list(yaml.safe_load_all((dist / "install.yaml").read_text(encoding="utf-8")))
-    assert written == render(Choice())
+@pytest.mark.parametrize(
+    ("image", "values"),
+    [
+        ("registry.example:5000/team/gangctl:1.2", {"repository": "registry.example:5000/team/gangctl", "tag": "1.2"}),
+        (f"a.example/gangctl@{DIGEST}", {"repository": "a.example/gangctl", "digest": DIGEST}),
+    ],
+    ids=["tag", "digest"],
+)
+def test_manifests_wheel_and_chart_carry_the_image(
+    image: str, values: dict[str, str], built: Built, tmp_path: Path
+) -> None:
+    tree, dist = tmp_path / "tree", tmp_path / "dist"
+    shutil.copytree(built.tree, tree)
+    of, lock = Source(COMMIT, TIME, __version__), read_lock(tree / "locks" / "runtime.txt")
+    write(of, tree, dist, lock, image=image)
+    expected = render(Choice(image=image))
+    assert list(yaml.safe_load_all((dist / "install.yaml").read_text(encoding="utf-8"))) == expected
+    with zipfile.ZipFile(dist / f"gangctl-{__version__}-py3-none-any.whl") as wheel:
+        shipped = json.loads(wheel.read("gangctl/cli/install/manifests.json"))
+    images = [item["spec"]["template"]["spec"]["containers"][0]["image"] for item in of_kind(shipped["base"])]
+    assert images == [image]
+    with tarfile.open(dist / f"gangctl-{__version__}.tgz") as archive:
+        text = archive.extractfile("gangctl/values.yaml")
+        assert text is not None
+        given = yaml.safe_load(text)["image"]
+    assert {key: value for key, value in given.items() if value and key != "pullPolicy"} == values
+
+
+def of_kind(objects: list[Object], kind: str = "Deployment") -> list[Object]:
+    return [item for item in objects if item["kind"] == kind]
+
+
+@pytest.mark.parametrize("given", ["gangctl:0.1.0", "registry.example/gangctl", "a b/c:1", "a/b@sha256:0"])
+def test_an_image_without_registry_or_version_is_an_error(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--image", given])
+    assert f"argument --image: {given!r} is not REGISTRY/NAME:TAG" in capsys.readouterr().err
 
 
 def test_the_chart_is_packed_whole_and_with_the_same_bytes(dist: Path, built: Built, tmp_path: Path) -> None:

@@ -73,6 +73,17 @@ def test_the_first_engine_builds_and_writes_it(
     assert capsys.readouterr().out.splitlines()[-1].endswith("based on example/python@sha256:00")
 
 
+def test_the_image_is_pushed_by_the_name_that_install_takes(
+    said: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine(said, "podman")
+    assert image.main(["--push", "registry.example/gangctl:1"]) == 0
+    called = [line.removeprefix(str(tmp_path / "podman ")) for line in said.read_text().splitlines()]
+    assert called[2:] == [f"tag gangctl:{__version__} registry.example/gangctl:1", "push registry.example/gangctl:1"]
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith("gangctl install --image registry.example/gangctl:1 | kubectl apply -f -")
+
+
 def test_a_failed_engine_is_named_with_its_exit_code(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
     engine(said, "podman", code=125, works="info")
     assert image.main([]) == 125

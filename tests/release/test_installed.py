@@ -118,7 +118,10 @@ def test_the_installed_program_evaluates_policies_without_the_optional_engine(en
 
 
 def test_the_installed_program_has_the_manifests(environment: Environment) -> None:
-    assert "deployment.apps/gangctl" in environment.answers("gangctl", "install", "-o", "name").splitlines()
+    assert (
+        "deployment.apps/gangctl"
+        in environment.answers("gangctl", "install", "--image", "a/b:1", "-o", "name").splitlines()
+    )
 
 
 def test_the_sandbox_has_its_table_of_fields(environment: Environment) -> None:

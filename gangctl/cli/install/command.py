@@ -43,7 +43,12 @@ _check_image: Final = options.name_of("an image, such as registry.example/gangct
     callback=options.check_namespace,
     help="Where gangctl runs.",
 )
-@click.option("--image", metavar="IMAGE", callback=_check_image, help="The image that you built (Containerfile).")
+@click.option(
+    "--image",
+    metavar="IMAGE",
+    callback=_check_image,
+    help="The image, as nodes pull it. Required: there is no public one. make image PUSH=IMAGE builds and pushes it.",
+)
 @click.option(
     "--replicas", type=click.IntRange(min=1, max=MOST_SHARDS + 1), metavar="NUMBER", help="How many answer webhooks."
 )
@@ -97,7 +102,7 @@ def command(
 
     The objects are those of kubectl kustomize with manifests/base and the same components, in an
     order in which they can be applied. Neither kustomize nor a network is needed. Without
-    --component it is gangctl with gangs, policies and its reckoning with Kueue.
+    --component it is gangctl with gangs, policies and the check of Kueue's quotas.
 
     Kubernetes 1.35 does not serve the policy for Jobs, which is among them. What else a cluster
     serves gangctl finds out by itself. With --kubeconfig or --context the cluster is asked: the
@@ -107,7 +112,7 @@ def command(
     \b
     Examples:
       gangctl install --image registry.example/gangctl:0.1.0 | kubectl apply -f -
-      gangctl install --component monitoring --component kueue-check --context production
+      gangctl install --image IMAGE --component monitoring --component kueue-check --context production
       gangctl install --uninstall | kubectl delete --ignore-not-found -f -
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     _agree(components, namespace, changes, out_of_cluster=out_of_cluster, uninstall=uninstall, everything=everything)
@@ -119,6 +124,8 @@ def command(
     chosen = frozenset(components)
     choice = rendering.Choice(chosen, out_of_cluster, namespace, image, replicas, flags, shards, policy)
     objects = rendering.render(choice)
+    if not uninstall and image is None:
+        _check_has_registry(objects)
     if flags:
         _check_flags(objects)
     if uninstall:
@@ -207,6 +214,18 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
         raise InputError(
             f"the controller would not start: {error.message}", hint="see gangctl controller --help"
         ) from None
+
+
+def _check_has_registry(objects: Sequence[Mapping[str, Any]]) -> None:
+    """UsageError if the image of the manifests is the placeholder of the sources, which nodes cannot pull."""
+    for item in objects:
+        if item["kind"] == "Deployment":
+            image = item["spec"]["template"]["spec"]["containers"][0]["image"]
+            if "/" not in image:
+                raise click.UsageError(
+                    f"name the image: --image registry.example/{image}. There is no public image: make image "
+                    f"PUSH=registry.example/{image}, in a clone, builds it and pushes it to your registry"
+                )
 
 
 def _print_notes(objects: Sequence[Mapping[str, Any]]) -> None:

@@ -449,9 +449,9 @@ UPGRADE: Final = "helm upgrade gangs charts/gangctl --namespace gangctl-system -
 @each(
     ("annotations", "back", "command"),
     [
-        ({}, "apply the installation again (kubectl apply -k", "kubectl apply -k manifests/base"),
+        ({}, "apply the installation again (kubectl apply -k", "gangctl install --image IMAGE | kubectl apply -f -"),
         (HELM, "upgrade the Helm release with the same values", UPGRADE),
-        ({**HELM, "meta.helm.sh/release-name": "a; b"}, "apply the installation again", "kubectl apply -k"),
+        ({**HELM, "meta.helm.sh/release-name": "a; b"}, "apply the installation again", "gangctl install --image"),
         ({"gangctl.dev/configuration": "0"}, "gangctl controller repairs them within seconds", "kubectl get mutating"),
     ],
 )

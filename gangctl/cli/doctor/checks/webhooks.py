@@ -28,6 +28,7 @@ INSTALL: Final = (
     "install gangctl, or apply its installation again if they were deleted: kubectl apply -k, gangctl install, or helm "
     "upgrade; outside of a cluster, run gangctl controller"
 )
+REINSTALL: Final = "gangctl install --image IMAGE | kubectl apply -f -"
 NOT_THERE: Final = "gangctl is not installed here, or was unregistered: its webhook configurations are missing"
 SHOW: Final = "kubectl get mutatingwebhookconfiguration,validatingwebhookconfiguration gangctl-gangs -o yaml"
 _SETTLED: Final = ("matchConditions", "rules", "objectSelector", "sideEffects", "matchPolicy", "reinvocationPolicy")
@@ -54,7 +55,7 @@ _MANAGED: Final = _Installation(
 _APPLIED: Final = _Installation(
     "apply the installation again (kubectl apply -k, or gangctl install | kubectl apply -f -): gangctl itself only "
     "updates the caBundle",
-    "kubectl apply -k manifests/base",
+    REINSTALL,
     "apply the installation again, without --webhook-failure-policy Ignore or such a patch",
 )
 
@@ -95,9 +96,7 @@ async def registered(cluster: Cluster) -> Outcome:
     """The registered configuration is that of this version; flags may choose failurePolicy and namespaces."""
     own = await for_gangs(cluster)
     if not own:
-        return failed(
-            NOT_THERE, ["no configuration gangctl-gangs"], remedy=INSTALL, command="kubectl apply -k manifests/base"
-        )
+        return failed(NOT_THERE, ["no configuration gangctl-gangs"], remedy=INSTALL, command=REINSTALL)
     installation = _installation(own)
     if different := list(_differences(own)):
         return failed(
@@ -229,7 +228,7 @@ async def job_groups(cluster: Cluster) -> Outcome:
             "nothing names the groups of Jobs: their pods would start one by one",
             [*evidence, f"no {_JOBS_WEBHOOK}"],
             remedy="apply manifests/base, which has the webhook for Jobs and the policy",
-            command="gangctl install --context CONTEXT",
+            command=REINSTALL,
         )
     if policy.served:
         return warning(
