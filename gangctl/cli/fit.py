@@ -82,8 +82,8 @@ def fit(
     each replicated job's pods that fits now, and how many fit on one node, in one domain, in one
     flavor and on all nodes. Its exit code is 0.
 
-    Exit code 0, 1 when one can never fit (with --now: when one does not fit now), 2 for bad
-    input, 3 when the cluster cannot be reached or does not have Kueue.
+    Exit code 0, 1 when one can never fit or names no queue that exists (with --now: when one does
+    not fit now), 2 for bad input, 3 when the cluster cannot be reached or does not have Kueue.
 
     \b
     Examples:
@@ -123,7 +123,7 @@ def fit(
             for section in fit_sections(answer.report, answer.remarks, answer.report["workers"])
         ],
     )
-    if any(answer.report["verdict"] != "fits" if now else answer.report["verdict"] == "never" for answer in answers):
+    if any(answer.report["verdict"] != "fits" if now else _needs_a_change(answer.report) for answer in answers):
         answer_no()
 
 
@@ -146,6 +146,12 @@ def _print_largest(question: Question, form: str, cluster: options.ClusterFlags,
         [with_quantities(report, LargestReport) for report in reports],
         lambda: [section for report in reports for section in largest_sections(report)],
     )
+
+
+def _needs_a_change(report: DispatchedFit) -> bool:
+    """Whether it waits without use: it can never fit, or there is no queue for it."""
+    no_queue = report["reason"] == "QueueBlocked" and not report["clusterQueue"]
+    return report["verdict"] == "never" or no_queue
 
 
 def _check_usage(question: Question, *, live: bool) -> None:

@@ -42,6 +42,8 @@ _TYPES: Final[Mapping[str, _Type]] = {
     "JobSet": _Type(JOBSETS.group, JOBSETS.plural),
     "Gang": _Type("gangctl.dev", "gangs", names="JobSet"),
     "PathwaysJob": _Type(PATHWAYS, "pathwaysjobs", names="JobSet"),
+    # Trainer creates one JobSet for it, with the same name.
+    "TrainJob": _Type("trainer.kubeflow.org", "trainjobs", names="JobSet"),
     "Pod": _Type(PODS.group, PODS.plural, ("po",)),
     "Node": _Type("", "nodes", ("no",)),
     "PodGroup": _Type("scheduling.k8s.io", "podgroups"),
@@ -51,7 +53,7 @@ _TYPES: Final[Mapping[str, _Type]] = {
 _VERSION: Final = r"v\d+(?:(?:alpha|beta)\d+)?"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 
-GANGS: Final = ("JobSet", "Gang", "PathwaysJob")
+GANGS: Final = ("JobSet", "Gang", "PathwaysJob", "TrainJob")
 GANGS_AND_PODS: Final = (*GANGS, "Pod")
 
 

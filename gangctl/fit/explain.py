@@ -12,7 +12,7 @@ from gangctl.fit.candidates import Candidate
 from gangctl.fit.demands import Member, Needs
 from gangctl.fit.preemption import when_empty
 from gangctl.fit.quotas import Capacity, by_resource
-from gangctl.fit.report import figure, joined, quoted, show, show_all
+from gangctl.fit.report import figure, joined, meant, quoted, show, show_all
 from gangctl.fit.search import Available, Demand, greedy, pairs_of, search, totals
 from gangctl.fit.tree import Node, Pair
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
@@ -178,9 +178,11 @@ def undeclared(gang: Gang) -> str:
     parts = [
         f"{gang.names(indexes)} {_ask(indexes)} for {resource}" for resource, indexes in gang.needs.undeclared.items()
     ]
+    covered = {resource for group in gang.queue.groups for resource in group.resources}
+    near = next(filter(None, (meant(resource, covered) for resource in gang.needs.undeclared)), "")
     return (
-        f'{joined(parts)}, which no resource group of ClusterQueue "{gang.queue.name}" has; '
-        "add it there, or leave the request out"
+        f'{joined(parts)}, which no resource group of ClusterQueue "{gang.queue.name}" has'
+        f"{near or '; add it there, or leave the request out'}"
     )
 
 

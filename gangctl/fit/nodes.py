@@ -32,6 +32,7 @@ from gangctl.kueue.objects import PODS, Amounts
 
 _MOST_ROWS: Final = 20
 _NONE: Final[Additions] = {}
+_MOST_RESOURCES: Final = 4
 
 
 def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
@@ -314,7 +315,17 @@ def _no_node(floor: Floor, index: int) -> str:
             f'taints, node selectors and affinity keep pods of "{name}" from all of {plural(len(floor.nodes), "node")}'
         )
     nodes = "the one node" if taking == 1 else f"any of the {taking} nodes"
-    return f'a pod of "{name}" asks for more than {nodes} has that would take it; ask for less'
+    message = f'a pod of "{name}" asks for more than {nodes} has that would take it'
+    lacking = list(floor.lacking(index))
+    if not lacking:
+        return f"{message}; ask for less"
+    there = {resource for node in floor.nodes for resource in node.capacity}
+    parts = [
+        f"{report.show(resource, asked)} of at most {report.figure(resource, largest)}"
+        for resource, asked, largest in lacking[:_MOST_RESOURCES]
+    ]
+    unknown = [report.meant(resource, there) for resource, _, largest in lacking if resource not in there]
+    return f"{message}: {report.joined(parts)}{''.join(unknown[:1]) or '; ask for less'}"
 
 
 def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:

@@ -10,6 +10,7 @@ is ``fits`` if one cluster can run it, and ``never`` only if none ever can and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
@@ -53,6 +54,12 @@ def bounded(amount: int) -> int:
 def joined(parts: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join([part for part in (", ".join(parts[:-1]), *parts[-1:]) if part])
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """``; did you mean nvidia.com/gpu?`` for the name of a resource that is like a known one."""
+    near = get_close_matches(name, sorted(set(known) - {name}), n=1, cutoff=0.75)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -283,6 +283,17 @@ class Floor:
             for capacity, takers in zip(self._capacities, self.takers, strict=True)
         )
 
+    def lacking(self, index: int) -> Iterator[tuple[str, int, int]]:
+        """Each resource of which a pod of a podset requests more than any node has: the request, and the most there is.
+
+        Nodes count that take the pod.
+        """
+        takers = [number for number, takers in enumerate(self.takers) if index in takers]
+        for resource, (name, asked) in enumerate(zip(self.resources, self._sizes[index], strict=False)):
+            largest = max((self._capacities[number][resource] for number in takers), default=0)
+            if asked > largest:
+                yield name, asked, largest
+
     def proofs(self, gang: Together) -> list[Excess] | None:
         """Why each domain cannot hold a gang, or None if some may: kinds are in the order of the gang's podsets.
 

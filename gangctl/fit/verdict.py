@@ -34,6 +34,7 @@ from gangctl.kueue.queues import MOST_PODSETS, queued_at
 
 __all__ = ["FitRequest", "fit"]
 _MOST_HOLDERS: Final = 50
+_MOST_NAMES: Final = 8
 _BY_QUOTAS: Final = frozenset({"NeverExceedsQuota", "NeverUndeclaredResource", "NeverNoFlavor"})
 _PODSETS: Final = f"how many podsets this Kueue takes ({FEWEST_PODSETS} to {MOST_PODSETS} by version)"
 
@@ -185,6 +186,8 @@ def fit(
     obstacle = blocked(case.queue, local, queue, request.namespace_labels)
     if obstacle is not None or queue is None:
         case.blocked = obstacle.message if obstacle is not None else "the ClusterQueue does not exist"
+        if local is None and (names := _open_queues(request, cluster)):
+            case.blocked += f": {', '.join(names)}"
         return case.answer("not-now", "QueueBlocked", case.blocked)
     if cluster.quotas.cycle(queue.name):
         case.blocked = f'the cohorts of ClusterQueue "{queue.name}" form a cycle, in which nothing is admitted'
@@ -278,6 +281,17 @@ def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) ->
             case.unknown.append("whether any of too many choices of flavors has room for it")
             return case.answer("unknown", "Unknown", f"not known: {'; '.join(case.unknown)}")
     return _when(case, gang, placing, empty, budget=budget)
+
+
+def _open_queues(request: FitRequest, cluster: Snapshot) -> list[str]:
+    """The LocalQueues of its namespace that admit JobSets from it, by name; the first few of many."""
+    names = []
+    for name in cluster.local_queues(request.namespace):
+        local = cluster.local_queue(request.namespace, name)
+        behind = cluster.quotas.queue(local.cluster_queue) if local is not None else None
+        if blocked(name, local, behind, request.namespace_labels) is None:
+            names.append(one_line(name))
+    return [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else names
 
 
 def _when(

@@ -342,6 +342,34 @@ _ODD = (
 )
 
 
+GPUS: Object = {
+    "containers": [{"name": "m", "image": "i", "resources": {"limits": {"nvidia.com/gpus": "1"}}}],
+    "restartPolicy": "Never",
+}
+
+
+class TestMistakes:
+    """What people type, and the name that they mean."""
+
+    def test_a_wrong_queue_is_answered_with_those_that_take_the_namespace(self, tmp_path: Path) -> None:
+        nobody = (cluster_queue("nobody", {"f": {"cpu": 8}}, namespaceSelector=None), local_queue("nobody", "nobody"))
+        more = (local_queue("research", "cq"), local_queue("held", "cq", stopPolicy="Hold"), *nobody)
+        answer = fit(tmp_path, queued(), cluster("8", *more), "--queue", "reserch")
+        assert answer.code == 1
+        assert (
+            'LocalQueue "reserch" does not exist in the namespace; create it, or name another queue: q, research.'
+            in (answer.out)
+        )
+
+    def test_a_resource_that_no_queue_has_is_answered_with_the_nearest_name(self, tmp_path: Path) -> None:
+        raw = jobset("train", rj("w", 1, 2, 2, pod=GPUS))
+        raw["metadata"]["labels"] = {QUEUE: "q"}
+        queues = cluster("8", cluster_queue("gpus", {"f": {"nvidia.com/gpu": 8}}), local_queue("gpus", "gpus"))
+        answer = fit(tmp_path, raw, queues, "--queue", "gpus")
+        assert answer.code == 1
+        assert 'no resource group of ClusterQueue "gpus" has; did you mean nvidia.com/gpu?' in answer.out
+
+
 class TestBlocked:
     def test_a_stopped_queue_means_not_now_and_not_never(self, tmp_path: Path) -> None:
         closed = cluster_queue("inactive", {"f": {"cpu": 8}})
@@ -357,7 +385,9 @@ class TestBlocked:
             queue: fit(tmp_path, queued(pods=9), cluster("8", *more), "--queue", queue, "-o", "json")
             for queue in ("missing", "stopped", "nobody", "inactive")
         }
-        assert {(each.json["verdict"], each.json["reason"], each.code) for each in printed.values()} == {
-            ("not-now", "QueueBlocked", 0)
+        assert {(each.json["verdict"], each.json["reason"]) for each in printed.values()} == {
+            ("not-now", "QueueBlocked")
         }
+        # Waiting helps where a queue exists.
+        assert {queue for queue, each in printed.items() if each.code} == {"missing"}
         assert len({each.json["blocked"] for each in printed.values()}) == 4

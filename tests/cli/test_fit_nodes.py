@@ -13,6 +13,7 @@ from tests.cli.manifests import write
 from tests.cli.publishedschemas import schema_of
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations
+from tests.jobsets import jobset, rj
 from tests.rows import each
 
 
@@ -36,12 +37,34 @@ def pod(name: str, on: str, cpu: str, phase: str = "Running", jobset: str = "") 
     }
 
 
-def fit(directory: Path, jobset: Object, objects: list[Object], *arguments: str) -> Answer:
-    files = write(directory / "jobsets.yaml", jobset), write(directory / "queues.yaml", *objects)
+def fit(directory: Path, raw: Object, objects: list[Object], *arguments: str) -> Answer:
+    files = write(directory / "jobsets.yaml", raw), write(directory / "queues.yaml", *objects)
     return gangctl("fit", "-f", files[0], "--queues", files[1], "--fixed-nodes", "-o", "json", *arguments)
 
 
 NODES = [node("a"), node("b")]
+
+
+class TestMistakes:
+    @each(
+        ("name", "count", "words"),
+        [
+            ("nvidia.com/gpu", 9, "has that would take it: 9 nvidia.com/gpu of at most 8; ask for less."),
+            ("nvidia.com/gpus", 1, "would take it: 1 nvidia.com/gpus of at most 0; did you mean nvidia.com/gpu?"),
+            ("google.com/tpu", 4, "would take it: 4 google.com/tpu of at most 0; ask for less."),
+        ],
+    )
+    def test_what_no_node_has_is_named_with_the_largest_there_is(
+        self, name: str, count: int, words: str, tmp_path: Path
+    ) -> None:
+        limits = {"limits": {name: str(count)}}
+        raw = jobset("train", rj("w", 1, 2, 2, pod={"containers": [{"name": "m", "image": "i", "resources": limits}]}))
+        nodes = [node("a"), node("b")]
+        for there in nodes:
+            there["status"]["allocatable"]["nvidia.com/gpu"] = "8"
+        answer = fit(tmp_path, raw, nodes)
+        assert (answer.code, answer.json["reason"]) == (1, "NeverNoNode")
+        assert words in answer.json["message"]
 
 
 class TestNodesAlone:

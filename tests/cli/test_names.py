@@ -38,6 +38,8 @@ POD: Final = next(pod["metadata"]["name"] for pod in objects("Pod") if RUNS in p
         "gang/train",
         "gang.gangctl.dev/train",
         "pathwaysjob.pathways-job.pathways.domain/train",
+        "trainjob/train",
+        "trainjobs.v1alpha1.trainer.kubeflow.org/train",
     ],
 )
 def test_a_gang_is_named_with_any_of_its_types(typed: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
@@ -398,9 +399,12 @@ async def _until_over(waiting: _Wait, reader: Reader) -> None:
 
 def _print(waiting: _Wait, form: str) -> None:
     gangs = [waiting.last[key] for key in waiting.keys if key in waiting.last]
+    # On a terminal, where both streams are read as one, the last step of each says it already.
+    one_stream = sys.stdout.isatty() and sys.stderr.isatty()
+    lines = tuple(f"{_name(gang.key)}: {progress(gang)}" for gang in gangs)
     print_answer(
         form,
         [gang_object(gang) for gang in gangs],
-        lambda: [Section(lines=tuple(f"{_name(gang.key)}: {progress(gang)}" for gang in gangs))],
+        lambda: [] if one_stream else [Section(lines=lines)],
         map(gang_object, waiting.there.values()),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
 import signal
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -17,7 +19,7 @@ from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
 from tests.cli.publishedschemas import schema_of
-from tests.cli.run import gangctl
+from tests.cli.run import BIN, gangctl
 from tests.cli.schema import violations
 from tests.controlplane.wait import HUNG_SECONDS, wait_for
 from tests.rows import each
@@ -62,6 +64,20 @@ class TestWait:
                 here.put([jobset])
                 answer = await waiting.end()
             assert (answer.code, answer.out) == (0, f"gang.gangctl.dev/{RUNS}\n")
+
+    async def test_on_a_terminal_wait_prints_each_line_once(self, tmp_path: Path) -> None:
+        terminal, end = pty.openpty()
+        async with place(tmp_path, dump.objects()) as here:
+            command = ("wait", RUNS, "--kubeconfig", str(here.kubeconfig))
+            environment = {"PATH": str(BIN), "LANG": "C.UTF-8", "HOME": "/nonexistent"}
+            child = await asyncio.create_subprocess_exec(
+                BIN / "gangctl", *command, stdout=end, stderr=end, env=environment
+            )
+            assert await asyncio.wait_for(child.wait(), HUNG_SECONDS) == 0
+        os.close(end)
+        printed = os.read(terminal, 65536).decode()
+        os.close(terminal)
+        assert printed.splitlines() == [f"{NAMESPACE}/{RUNS}: Ready, 5 of 5 pods ready"]
 
     async def test_wait_ends_at_its_timeout(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here:
