@@ -250,7 +250,7 @@ class Registrar:
             except NotFoundError:
                 continue
             _log.info("webhooks unregistered", configuration=_title(item))
-        self._set_problem("unregistered")
+        self.problem = "unregistered"
 
     async def _rotated(self) -> bool:
         """Whether the authorities differ from those used so far."""

@@ -6,6 +6,7 @@ ports, and how wide a column is. Progress of ``gangctl wait`` goes to stderr, an
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -64,7 +65,7 @@ async def typed(shell: Terminal, step: Step, line: str) -> bool:
     return True
 
 
-async def test_every_command_prints_what_the_page_shows(opened: Terminal, ports: Ports) -> None:
+async def test_every_command_prints_what_the_page_shows(opened: Terminal, ports: Ports, tmp_path: Path) -> None:
     webhook, metrics = ports.take(), ports.take()
     for step in (*SANDBOX, *EITHER):
         line = step.line.replace(":9443", f":{webhook}").replace(":8080", f":{metrics}")
@@ -72,6 +73,9 @@ async def test_every_command_prints_what_the_page_shows(opened: Terminal, ports:
             await wait_for(partial(typed, opened, step, line), what=f"the output of {line}")
         else:
             await typed(opened, step, line)
+    log = [json.loads(line) for line in (tmp_path / "gangctl.log").read_text(encoding="utf-8").splitlines()]
+    stop = [line["event"] for line in log].index("ending")
+    assert [line for line in log[stop:] if line["level"] != "info"] == []
     # What names the groups of Jobs stays: a gang that runs may restart.
     left = await opened.types("kubectl get mutatingwebhookconfigurations -o name")
     assert left.split() == ["mutatingwebhookconfiguration.admissionregistration.k8s.io/gangctl-jobs"]

@@ -435,8 +435,10 @@ async def test_unregister_deletes_the_configurations(api: FakeConfigurations, cl
     each = registrar(api, clock)
     each.trust(b"ours")
     await each.check()
-    await each.unregister(wanted(b""))
-    await each.unregister(wanted(b""))
+    with capture_logs() as logs:
+        await each.unregister(wanted(b""))
+        await each.unregister(wanted(b""))
+    assert {log["log_level"] for log in logs} == {"info"}, "a stop that was asked for is no problem"
     assert api.objects == {}
     assert (each.problem is None, each.problem) == (False, "unregistered")
     assert [write.split(" ")[0] for write in api.writes] == ["create", "create", "delete", "delete"]
