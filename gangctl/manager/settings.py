@@ -141,8 +141,8 @@ class ControllerSettings(BaseModel):
     )
     kueue: Literal["auto", "off"] = Field(
         default="auto",
-        description="Look for Kueue, and reckon with it where the cluster has it (auto; it may come later), or leave "
-        "it alone: then a JobSet that Kueue evicts loses its groups, and gets new ones when it starts again.",
+        description="auto: read Kueue's objects if the cluster serves them, also if it is installed later. off: do not "
+        "read them; a JobSet that Kueue evicts then loses its groups, and gets new ones when it starts again.",
     )
     kueue_namespace: Annotated[str, Field(min_length=1)] = Field(
         default=KUEUE_NAMESPACE, description="Namespace in which Kueue has its ConfigMap kueue-manager-config."

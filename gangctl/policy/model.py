@@ -254,7 +254,7 @@ class QueueChoice(Part):
 
 
 class Defaults(Part):
-    """What JobSets get at CREATE where they say nothing themselves."""
+    """Values that JobSets get at CREATE if they do not set them."""
 
     gang_mode: Literal["Off", "Gang"] | None = Field(
         default=None, description="Annotation gangctl.dev/gang-mode of the JobSet."
@@ -303,7 +303,7 @@ class GangPolicySpec(Part):
         "limits of steps, time or memory counts as broken in any case. A policy that cannot be loaded refuses JobSets "
         "only if Fail is written here.",
     )
-    defaults: Defaults | None = Field(default=None, description="What JobSets get where they say nothing.")
+    defaults: Defaults | None = Field(default=None, description="Values for JobSets that do not set them.")
     background: StrictBool = Field(default=True, description="Whether JobSets that exist already are evaluated too.")
 
     @property

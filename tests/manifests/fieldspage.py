@@ -37,7 +37,9 @@ class _Known(NamedTuple):
 
 
 _KINDS: Final[Mapping[str, _Known]] = {
-    "GangPolicy": _Known("Rules in CEL about JobSets, and what JobSets get that say nothing.", "../policies.md"),
+    "GangPolicy": _Known(
+        "Rules in CEL for JobSets, and defaults for JobSets that do not set a field.", "../policies.md"
+    ),
     "GangPolicyException": _Known("Exempts JobSets from rules until a date.", "../policies.md#exceptions"),
     "GangAdmissionParameters": _Known("Tunes an AdmissionCheck of gangctl's.", "../admission-order.md"),
     "Gang": _Known("Where a JobSet stands; the controller writes it.", "../readiness.md"),

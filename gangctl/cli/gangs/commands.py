@@ -175,7 +175,7 @@ def why(*, name: ObjectName, form: str, **flags: Any) -> None:
     Nothing is written. Where you may create Jobs, a dry run checks whether the API server
     keeps the group that pods name.
 
-    Exit code 0 when it runs, gets on or has finished well, 1 when something blocks it or it
+    Exit code 0 when it runs, starts or has finished well, 1 when something blocks it or it
     has failed, 2 for bad input, 3 when the cluster cannot be reached.
 
     \b

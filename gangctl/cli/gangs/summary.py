@@ -45,7 +45,7 @@ class WaitingReport(TypedDict):
     phase: Annotated[str, _PHASE]
     reason: Annotated[str, "The most likely cause, stable and CamelCase; empty where none is known."]
     message: Annotated[str, "That cause, or what the phase means, in a sentence."]
-    blocking: Annotated[bool, "Whether it does not get on by itself."]
+    blocking: Annotated[bool, "Whether it needs a change."]
     stranded: Annotated[int, "Pods that hold nodes while their group is short of its minimum."]
     since: Annotated[str, "When it came into that phase: RFC 3339, empty where that is not known."]
 
@@ -57,11 +57,11 @@ class QueueSummary(TypedDict):
     localQueue: Annotated[str, "Empty for gangs that are in none."]
     clusterQueue: Annotated[str, "The ClusterQueue behind it, empty where that is not known."]
     gangs: int
-    blocked: Annotated[int, "Gangs that something blocks that does not end by itself."]
+    blocked: Annotated[int, "Gangs that need a change."]
     phases: Annotated[dict[str, int], "Gangs by phase; phases without any are left out."]
     pods: Pods
     requests: Annotated[dict[str, int], "Of all pods of the gangs that are not over.", QUANTITY]
-    oldest: Annotated[str, "Since when the one that waits longest stands as it does, empty where none waits."]
+    oldest: Annotated[str, "Since when the one that waits longest is in its phase; empty if none waits."]
 
 
 class Summary(TypedDict):

@@ -162,7 +162,7 @@ def describe(
 
     First what holds quota, then what waits, in the order in which Kueue tries it: POSITION counts
     everything in the ClusterQueue, also what came through other LocalQueues. Below it, what
-    does not get on by itself, and what helps. In the table of quota, BORROWABLE is the most
+    needs a change, and which. In the table of quota, BORROWABLE is the most
     that could ever be borrowed, FREE what could be had now, borrowing included. "-o name"
     prints the JobSets and other jobs.
 

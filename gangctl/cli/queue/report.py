@@ -74,7 +74,7 @@ class MemberReport(TypedDict):
     detail: Annotated[str, "What it waits for beyond that: checks, an end of a backoff."]
     since: Annotated[str, "When it came into that phase: RFC 3339, empty where that is not known."]
     cluster: Annotated[str, "The worker cluster on which MultiKueue runs it, empty without one."]
-    stuck: Annotated[str, "Why it does not get on by itself, and what helps; empty when it does, or only waits."]
+    stuck: Annotated[str, "Why it needs a change, and which; empty if it is admitted, or only waits."]
     trouble: Annotated[str, "The same in one word; stable and CamelCase, empty as stuck is."]
 
 
