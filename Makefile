@@ -68,6 +68,7 @@ test-pure: $(CHECKED) ## those of them that need no control plane
 	$(PYTEST) -m "not controlplane"
 
 test-full: $(CHECKED) ## both tiers, on every Kubernetes minor (an hour and more); the answer is docs/test-report.md
+	$(if $(shell command -v go),$(BIN)/python -m tests.controlplane build --full --node)
 	$(BIN)/python -m tests.report
 
 mutation: $(STAMP) ## change the functional core in small ways, one at a time: how many changes the tests notice

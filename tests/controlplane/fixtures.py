@@ -27,7 +27,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.binaries import MissingBinary
-from tests.controlplane.build import MARKED_VARIABLE, ensure_binary, ensure_component, say
+from tests.controlplane.build import MARKED_VARIABLE, ensure_binary, not_built, say
 from tests.controlplane.components.addon import create_namespace, remove_namespace
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.plane import ControlPlane
@@ -154,20 +154,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what the collected tests need before any test's clock runs: a cold build takes longer than a test may."""
+    """Say once what the collected tests lack: each that needs it is skipped, or fails in CI."""
     marked = [item for item in session.items if item.get_closest_marker("controlplane")]
-    wanted = sorted({component for item in marked for component in _components(item)})
+    missing = not_built(sorted({component for item in marked for component in _components(item)}))
     capture = session.config.pluginmanager.getplugin("capturemanager")
-    if session.config.option.collectonly or not wanted or capture is None:
+    if session.config.option.collectonly or not missing or capture is None:
         return
     with capture.global_and_fixture_disabled():
-        for component in wanted:
-            try:
-                ensure_component(component)
-            except MissingBinary as error:
-                say(str(error))
-                # Each test that needs it is skipped, or fails, with the same words.
-                return
+        say(f"{', '.join(missing)} not built: `make controlplane` builds what is missing, with Go")
 
 
 def _components(item: pytest.Item) -> set[str]:

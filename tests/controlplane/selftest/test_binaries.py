@@ -9,9 +9,10 @@ import pytest
 from tests.controlplane import binaries
 from tests.controlplane.__main__ import wanted
 from tests.controlplane.binaries import BIN_VARIABLE, COMPONENTS, MissingBinary, find_binary, find_manifests, owner
-from tests.controlplane.build import ensure_binary
+from tests.controlplane.build import MARKED_VARIABLE, ensure_binary
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.promtool2 import ensure_promtool_2
+from tests.rows import each
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +96,13 @@ def test_promtool_2_is_found_or_the_error_names_the_package(monkeypatch: pytest.
     assert ensure_promtool_2() == given
 
 
-def test_a_test_without_the_marker_builds_nothing(tmp_path: Path) -> None:
+@each("marked", ["", "1"])
+def test_a_test_builds_nothing_although_there_is_go(
+    marked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(tmp_path, "go")
+    if marked:
+        monkeypatch.setenv(MARKED_VARIABLE, marked)
     with pytest.raises(MissingBinary, match="`make controlplane` builds it"):
         ensure_binary("promtool", NEWEST)
 
