@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Where it is set, every process of a test compiles all that it imports anew: two CPU seconds instead of half of one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test test-pure test-full lint format types layers generate dashboards mutation lock bench controlplane \
+.PHONY: help setup demo check test test-pure test-for test-full lint format types layers generate dashboards mutation lock bench controlplane \
 	cluster image docs pictures dist release clean
 
 help: ## this list
@@ -66,6 +66,9 @@ test: $(CHECKED) ## the first tier: every check, and one proof of every promise;
 
 test-pure: $(CHECKED) ## those of them that need no control plane
 	$(PYTEST) -m "not controlplane"
+
+test-for: $(STAMP) ## those that one kind of change can break: WHAT=alert, and the other names of the table in CONTRIBUTING.md
+	@$(BIN)/python -m tests.changes $(WHAT)
 
 test-full: $(CHECKED) ## both tiers, on every Kubernetes minor (an hour and more); the answer is docs/test-report.md
 	$(if $(shell command -v go),$(BIN)/python -m tests.controlplane build --full --node)
