@@ -197,9 +197,17 @@ class ApiError(GangctlError):
     @property
     def namespace_terminating(self) -> bool:
         """Whether the namespace is being deleted: nothing can be created in it any more."""
+        return self._has_cause("NamespaceTerminating")
+
+    @property
+    def blocked_by_budget(self) -> bool:
+        """Whether a PodDisruptionBudget does not allow an eviction now."""
+        return self._has_cause("DisruptionBudget")
+
+    def _has_cause(self, reason: str) -> bool:
         causes = self.details.get("causes")
         causes = causes if isinstance(causes, list) else []
-        return any(isinstance(cause, dict) and cause.get("reason") == "NamespaceTerminating" for cause in causes)
+        return any(isinstance(cause, dict) and cause.get("reason") == reason for cause in causes)
 
 
 class NotFoundError(ApiError):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from gangctl.api.meta import (
     ADMISSION_GATED_BY,
+    EVICT_STRANDED_AFTER,
     EXCLUSIVE_TOPOLOGY,
     EXPECTED_DURATION,
     GANG_MODE,
@@ -118,6 +119,7 @@ _KEPT: Final = (
     GANGS,
     GANG_REF,
     EXPECTED_DURATION,
+    EVICT_STRANDED_AFTER,
     EXCLUSIVE_TOPOLOGY,
     NODE_SELECTOR_STRATEGY,
     ADMISSION_GATED_BY,
@@ -125,7 +127,7 @@ _KEPT: Final = (
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
 
 
-_ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS, GANGS, EXPECTED_DURATION})
+_ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS, GANGS, EXPECTED_DURATION, EVICT_STRANDED_AFTER})
 _MAX_CLAIMS: Final = 1024
 _ON_TEMPLATES: Final = frozenset({GANG_MODE, GANG_REF})
 _MOST_UNREAD: Final = 8

@@ -27,6 +27,9 @@ GANGS: Final = "gangctl.dev/gangs"
 EXPECTED_DURATION: Final = "gangctl.dev/expected-duration"
 """On a JobSet or a Workload of Kueue: how long it runs, as a Go duration such as ``2h30m``; it limits nothing."""
 
+EVICT_STRANDED_AFTER: Final = "gangctl.dev/evict-stranded-after"
+"""How long a gang may run below its minimum before its remaining pods are evicted: a duration, or ``never``."""
+
 GANG_REF: Final = "gangctl.dev/gang-ref"
 """On ``replicatedJobs[].template.metadata`` and Jobs: the stamp that the webhook for JobSets writes."""
 

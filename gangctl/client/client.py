@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from gangctl.api.objects import objects
-from gangctl.client.resources import Resource
+from gangctl.client.resources import PODS, Resource
 from gangctl.client.responses import Response
 from gangctl.client.transport import Request, Transport
 from gangctl.client.watch import WatchEvent, WatchOptions, watch
@@ -329,6 +329,20 @@ class Client:
             options["gracePeriodSeconds"] = grace_period_seconds
         path = resource.path(namespace, name)
         return (await self.send(Request("DELETE", path, "delete", resource.qualified_name, body=options))).json()
+
+    async def evict(self, namespace: str, pod: str, *, uid: str | None = None) -> None:
+        """Evict a pod, only if it still has ``uid`` where given (else a Conflict).
+
+        Raises TooManyRequestsError while a PodDisruptionBudget does not allow it.
+        """
+        body: Object = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+        }
+        if uid is not None:
+            body["deleteOptions"] = {"preconditions": {"uid": uid}}
+        await self.send(Request("POST", PODS.path(namespace, pod, "eviction"), "create", "pods/eviction", body=body))
 
     async def _patch(self, resource: Resource, path: str, body: Any, content_type: str) -> Object:
         name = resource.qualified_name

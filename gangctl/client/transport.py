@@ -295,7 +295,8 @@ class Transport:
 def _retry_delay(error: ApiError, request: Request, backoff: Backoff) -> float | None:
     """Seconds to wait before sending again, None when sending again is unsafe or useless."""
     if isinstance(error, TooManyRequestsError):
-        again = True
+        # A budget allows an eviction when other pods are ready: that may take hours.
+        again = not error.blocked_by_budget
     elif isinstance(error, UnavailableError):
         again = error.reason == "ConnectFailed" or (request.idempotent and error.reason == "ConnectionLost")
     elif isinstance(error, ServerError):

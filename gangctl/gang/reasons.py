@@ -61,6 +61,7 @@ class Reason(StrEnum):
 
     GANG_READY = "GangReady", _NORMAL
     GANG_DEGRADED = "GangDegraded"
+    GANG_EVICTED = "GangEvicted"
 
     # Why a gang is not ready, most of them also labels of metrics (gangctl/readiness).
     SUSPENDED = "Suspended"

@@ -291,6 +291,7 @@ _BELONGS: Final = {
     meta.GANG_OPTIONS: "it is an annotation of the JobSet",
     meta.GANGS: "it is an annotation of the JobSet",
     meta.EXPECTED_DURATION: "it is an annotation of the JobSet",
+    meta.EVICT_STRANDED_AFTER: "it is an annotation of the JobSet",
     meta.GANG_REF: "gangctl writes it itself: leave it out",
     meta.SKIP_LABEL: "it is a label of namespaces",
 }
@@ -309,7 +310,17 @@ def check_keys(jobset: JobSet) -> tuple[Notice, ...]:
         notices.append(
             Notice(Reason.NO_EFFECT, f"metadata.annotations[{meta.EXPECTED_DURATION}] has no effect: {why}.")
         )
+    after = jobset.annotations.get(meta.EVICT_STRANDED_AFTER)
+    if after is not None and after != NEVER and expected_seconds(after) is None:
+        why = f'"{one_line(after, _SHOWN)}" is neither {NEVER} nor a positive duration, such as 10m'
+        notices.append(
+            Notice(Reason.NO_EFFECT, f"metadata.annotations[{meta.EVICT_STRANDED_AFTER}] has no effect: {why}.")
+        )
     return tuple(notices)
+
+
+NEVER: Final = "never"
+"""The value of ``gangctl.dev/evict-stranded-after`` for a gang that may run below its minimum permanently."""
 
 
 def expected_seconds(text: str) -> float | None:
@@ -324,7 +335,7 @@ def expected_seconds(text: str) -> float | None:
 def _why(key: str) -> str:
     if key in _BELONGS:
         return _BELONGS[key]
-    keys = (meta.GANG_MODE, meta.GANG_OPTIONS, meta.GANGS, meta.EXPECTED_DURATION)
+    keys = (meta.GANG_MODE, meta.GANG_OPTIONS, meta.GANGS, meta.EXPECTED_DURATION, meta.EVICT_STRANDED_AFTER)
     names = [key.removeprefix(meta.PREFIX) for key in keys]
     near = get_close_matches(key.removeprefix(meta.PREFIX)[:_SHOWN], names, n=1, cutoff=0.75)
     known = f"did you mean {meta.PREFIX}{near[0]}" if near else f"gangctl reads {', '.join(keys)}"

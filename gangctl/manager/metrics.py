@@ -44,7 +44,7 @@ def register_process_metrics(registry: CollectorRegistry, settings: ControllerSe
     feature = Gauge(
         "gangctl_feature_enabled",
         "What the settings switch on, 1 or 0, by feature: policies, kueue, kueue-check, readiness, gang-objects, "
-        " pathways, leader-elect, metrics-secure.",
+        "evict-stranded, pathways, leader-elect, metrics-secure.",
         ["feature"],
         registry=registry,
     )
@@ -54,6 +54,7 @@ def register_process_metrics(registry: CollectorRegistry, settings: ControllerSe
         ("kueue-check", settings.kueue_check),
         ("readiness", settings.readiness != "off"),
         ("gang-objects", settings.gang_objects),
+        ("evict-stranded", settings.evict_stranded),
         ("pathways", settings.pathways),
         ("leader-elect", settings.leader_elect),
         ("metrics-secure", settings.metrics_secure),

@@ -162,6 +162,16 @@ class ControllerSettings(BaseModel):
         description="Write a Gang object beside each JobSet, with what is known of its readiness. It takes the "
         "definition and the rights of manifests/gang-objects.",
     )
+    evict_stranded: bool = Field(
+        default=False,
+        description="Evict the remaining pods of a gang that runs below its minimum for longer than its annotation "
+        "gangctl.dev/evict-stranded-after allows, so that it waits as a whole. It takes the rights of "
+        "manifests/stranded.",
+    )
+    evict_stranded_after: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Seconds that a gang without that annotation may run below its minimum (without: it may).",
+    )
     pathways: bool = Field(
         default=False,
         description="Be the controller of PathwaysJobs, unless the upstream one runs: create their JobSets, and keep "
@@ -240,6 +250,10 @@ class ControllerSettings(BaseModel):
             raise ValueError("kueue-check has no effect with kueue off: leave one of them out")
         if self.readiness == "off" and self.gang_objects:
             raise ValueError("gang-objects has no effect with readiness off: leave one of them out")
+        if self.readiness == "off" and self.evict_stranded:
+            raise ValueError("evict-stranded has no effect with readiness off: leave one of them out")
+        if self.evict_stranded_after is not None and not self.evict_stranded:
+            raise ValueError("evict-stranded-after has no effect without evict-stranded: set both, or neither")
         if self.pathways_options is not None and not self.pathways:
             raise ValueError("pathways-options has no effect without pathways: set both, or neither")
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from gangctl.api.jobset import JobSet
@@ -15,6 +16,7 @@ from gangctl.controllers.queues.verdicts import VerdictMetrics, Verdicts, reader
 from gangctl.controllers.queues.view import ALL, QueueView
 from gangctl.controllers.readiness.controller import ReadinessController, ReadinessObserver
 from gangctl.controllers.readiness.events import ReadinessEvents
+from gangctl.controllers.readiness.evictions import Evictions
 from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.controllers.readiness.sources import ActiveNamespaces, QueueStatuses, ReadinessSources
 from gangctl.gang.desired import Lifecycle, while_suspended
@@ -24,7 +26,7 @@ from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooks import Webhooks
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import is_followed
+from gangctl.readiness.facts import Snapshot, is_followed
 from gangctl.runtime.manager import Manager
 
 VERDICTS: Final = "verdicts"
@@ -55,7 +57,7 @@ class Wiring:
             self.queues.early = self.checks.awaits
         self.readiness = None
         if settings.readiness != "off":
-            self.readiness = _readiness(manager, self.gangs, self.queues, gang_objects=settings.gang_objects)
+            self.readiness = _readiness(manager, self.gangs, self.queues, settings)
         self.pathways = None
         if settings.pathways:
             self.pathways = pathways.setup(manager, self.gangs, settings.pathways_options or PathwaysOptions())
@@ -126,13 +128,16 @@ class ReplicaQueues:
 
 
 def _readiness(
-    manager: Manager, gangs: ReplicaGangs, queues: ReplicaQueues | None, *, gang_objects: bool
+    manager: Manager, gangs: ReplicaGangs, queues: ReplicaQueues | None, settings: ControllerSettings
 ) -> ReadinessController:
     """What the leader follows for readiness, and its observers."""
     share = manager.share
 
     def mark_all() -> None:
         controller.mark_all()
+
+    def snapshot(jobset: JobSet, now: datetime) -> Snapshot:
+        return controller.snapshot(jobset, now)
 
     sources = ReadinessSources(
         manager.reader,
@@ -146,12 +151,23 @@ def _readiness(
         ReadinessMetrics(manager.metrics.registry),
         ReadinessEvents(gangs.record_event, gangs.caches.jobset),
     ]
-    if gang_objects:
+    if settings.gang_objects:
         objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=is_followed)
         manager.metrics.track_informers(objects.informer)
         manager.leading["gangobjects"] = objects.run
         gangs.followers.append(objects.jobset_changed)
         observers.append(objects)
+    if settings.evict_stranded:
+        evictions = Evictions(
+            manager,
+            jobset=gangs.caches.jobset,
+            snapshot=snapshot,
+            record_event=gangs.record_event,
+            default=settings.evict_stranded_after,
+        )
+        manager.leading["evictions"] = evictions.run
+        gangs.followers.append(evictions.jobset_changed)
+        observers.append(evictions)
     controller = ReadinessController(
         gangs.caches,
         gangs.assessments,

@@ -74,6 +74,8 @@ class PodFacts:
     """Sum over its containers."""
     disrupted: str = ""
     """Reason of condition DisruptionTarget while that is True: ``PreemptionByScheduler``, ``TerminationByKubelet``."""
+    nominated: str = ""
+    """The node on which the scheduler makes room for it, by preemption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +274,7 @@ def read_pod(raw: Object) -> PodFacts | None:
         waiting_message=waiting_message,
         restarts=sum(_integer(container.get("restartCount")) for container in _containers(status)),
         disrupted=_name(disruption.get("reason")) if disruption.get("status") == "True" else "",
+        nominated=_name(status.get("nominatedNodeName")),
     )
 
 

@@ -174,7 +174,7 @@ class _Controller:
             queues=QueueStatuses(self._view, self._never),
         )
         jobsets = [jobset for jobset in self._caches.jobsets.store.values() if is_followed(jobset)]
-        answers = {jobset.key: _answer(controller._snapshot(jobset, now), now) for jobset in jobsets}
+        answers = {jobset.key: _answer(controller.snapshot(jobset, now), now) for jobset in jobsets}
         for key, answer in answers.items() if self._view.queues_known else ():
             answer["fit"] = _verdict(self._view.fit(self._raws[key], key[0], new=False))
         return answers

@@ -85,3 +85,11 @@ def test_of_a_thousand_keys_only_some_are_listed() -> None:
 
 def test_an_expected_duration_belongs_on_the_jobset() -> None:
     assert told(jobset("js", rj("a"), annotations={"gangctl.dev/expected-duration": "2h"})) == []
+
+
+@each(("text", "notices"), [("10m", 0), ("never", 0), ("soon", 1), ("0", 1)])
+def test_a_delay_of_evictions_that_is_none_has_a_notice(text: str, notices: int) -> None:
+    raw = jobset("js", rj("w", mode="Gang"), annotations={"gangctl.dev/evict-stranded-after": text})
+    found = [each for each in resolve(read(raw), ClusterRules()).notices if each.reason is Reason.NO_EFFECT]
+    assert len(found) == notices
+    assert all("is neither never nor a positive duration, such as 10m." in each.message for each in found)

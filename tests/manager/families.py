@@ -26,6 +26,7 @@ NOWHERE: Final = "http://127.0.0.1:1"
 EVERYTHING: Final[Mapping[str, Any]] = {
     "kueue_check": True,
     "gang_objects": True,
+    "evict_stranded": True,
     "pathways": True,
 }
 """Flags that enable optional parts that have metrics."""

@@ -88,7 +88,9 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_drift_repairs_total": "2 kinds x 4 field classes",
     "gangctl_event_loop_lag_seconds": "1",
     "gangctl_events_total": "5 results",
-    "gangctl_feature_enabled": "8 features",
+    "gangctl_feature_enabled": "9 features",
+    "gangctl_stranded_gangs_evicted_total": "1",
+    "gangctl_stranded_pod_evictions_total": "3 results",
     "gangctl_fit_verdicts": "501 queues x 4 verdicts",
     "gangctl_informer_errors_total": f"{_RESOURCES} x 2 places",
     "gangctl_informer_last_contact_timestamp_seconds": _RESOURCES,
@@ -165,7 +167,7 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (
         "What happens to gangs",
         "Counters of the leader. They begin at nothing with each leader, as counters do.",
-        (gangs.TRANSITIONS.name, gangs.DISRUPTIONS.name, gangs.DEGRADED.name, gangs.DROPPED.name),
+        (gangs.TRANSITIONS.name, gangs.DISRUPTIONS.name, gangs.DEGRADED.name, gangs.DROPPED.name, "gangctl_stranded_"),
     ),
     (
         "One JobSet",

@@ -113,6 +113,7 @@ async def scraped(here: World, accept: str) -> str:
 def test_a_process_exports_what_is_listed_and_nothing_else(tmp_path: Path) -> None:
     async def story() -> dict[str, set[str]]:
         async with world("1.37", tmp_path, about=policies.ABOUT | pathways.ABOUT) as here:
+            here.flags = {**here.flags, "evict_stranded": True}
             await here.start_gangctl()
             await here.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
             await here.submit()

@@ -72,7 +72,15 @@ def test_version_features_and_process_metrics_are_exported() -> None:
     lag = register_process_metrics(registry, load_settings({"policies": "off", "kueue_check": True}, None))
     value = registry.get_sample_value
     assert value("gangctl_build_info", {"version": __version__}) == 1
-    enabled = {"policies": 0, "kueue": 1, "kueue-check": 1, "pathways": 0, "readiness": 1, "gang-objects": 0}
+    enabled = {
+        "policies": 0,
+        "kueue": 1,
+        "kueue-check": 1,
+        "pathways": 0,
+        "readiness": 1,
+        "gang-objects": 0,
+        "evict-stranded": 0,
+    }
     assert {name: value("gangctl_feature_enabled", {"feature": name}) for name in enabled} == enabled
     resident = value("process_resident_memory_bytes")
     assert resident is not None

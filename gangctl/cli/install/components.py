@@ -47,6 +47,7 @@ COMPONENTS: Final = (
     ),
     Component("policies/native/deny", "Deny and failurePolicy Fail for these", "policies/native"),
     Component("gang-objects", "a Gang object beside each JobSet, definition of Gangs"),
+    Component("stranded", "eviction of gangs that run below their minimum for longer than they allow"),
     Component("pathways", "JobSets of PathwaysJobs, definition of PathwaysJobs"),
     Component(
         "monitoring",

@@ -301,7 +301,7 @@ class ReadinessController:
             return
         wall = self._clock.wall()
         try:
-            now = self._evaluate(self._snapshot(jobset, wall), wall.timestamp(), before, kept=True)
+            now = self._evaluate(self.snapshot(jobset, wall), wall.timestamp(), before, kept=True)
         except Exception:  # noqa: BLE001 -- an error of one JobSet must not block the others
             if key not in self._broken:
                 self._broken.add(key)
@@ -341,7 +341,8 @@ class ReadinessController:
             except Exception:  # noqa: BLE001 -- the other observers must be notified
                 _log.exception("observer of readiness failed", observer=type(observer).__name__)
 
-    def _snapshot(self, jobset: JobSet, now: datetime) -> Snapshot:
+    def snapshot(self, jobset: JobSet, now: datetime) -> Snapshot:
+        """All that is known of a JobSet; on the leader."""
         queue = None
         if self._queues is not None and jobset.queue:
             queue = self._queues.of(jobset, len(self._sources.pods_of(jobset.key)), now)

@@ -1,0 +1,189 @@
+"""Evicts the remaining pods of gangs that run below their minimum for longer than they may (``--evict-stranded``).
+
+Only the leader does, with rights of its own (``manifests/stranded``), through the Eviction API, so that
+PodDisruptionBudgets hold. What is decided is :mod:`gangctl.readiness.eviction`; this reads what autoscalers said last,
+evicts, counts and records an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from gangctl.api.jobset import JobSet
+from gangctl.api.objects import Key
+from gangctl.client.client import Selection
+from gangctl.client.pacing import Clock
+from gangctl.client.resources import EVENTS
+from gangctl.controllers.readiness.controller import ReadinessObserver
+from gangctl.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, TooManyRequestsError, plural
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.kueue.amounts import span
+from gangctl.readiness.autoscaling import STARTED, ScaleUp, latest, read_scale_up
+from gangctl.readiness.eviction import Stranded, delay_of, stranded
+from gangctl.readiness.facts import PodFacts, Snapshot
+from gangctl.readiness.result import Readiness
+from gangctl.runtime.controller import Action, await_change, requeue
+from gangctl.runtime.manager import Manager
+
+NAME: Final = "evictions"
+WORKERS: Final = 4
+CHECK_SECONDS: Final = 10.0
+"""A stranded gang is checked so often: not every change of its pods changes its readiness."""
+
+_log = structlog.get_logger(__name__)
+
+
+class EvictionMetrics:
+    """Counts of gangs and pods."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register them."""
+        self.gangs = Counter(
+            "gangctl_stranded_gangs_evicted",
+            "Gangs below their minimum of which gangctl has evicted the remaining pods.",
+            registry=registry,
+        )
+        self.pods = Counter(
+            "gangctl_stranded_pod_evictions",
+            "Evictions of their pods, by result: evicted, blocked (by a PodDisruptionBudget), failed.",
+            ["result"],
+            registry=registry,
+        )
+        for result in ("evicted", "blocked", "failed"):
+            self.pods.labels(result)
+
+
+class Evictions(ReadinessObserver):
+    """Checks the JobSets with stranded pods, and evicts; :meth:`run` does, on the leader."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        *,
+        jobset: Callable[[Key], JobSet | None],
+        snapshot: Callable[[JobSet, datetime], Snapshot],
+        record_event: Callable[[JobSet, Notice], None],
+        default: float | None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Do nothing yet; ``default`` is the delay in seconds of a JobSet that names none, None for never."""
+        self._reader, self._writer = manager.reader, manager.writer
+        self._jobset, self._snapshot, self._record_event = jobset, snapshot, record_event
+        self._default = default
+        self._clock = clock or Clock()
+        self._metrics = EvictionMetrics(manager.metrics.registry)
+        self._stranded: set[Key] = set()
+        self._seen: dict[tuple[Key, str, str], float] = {}
+        """Since when a group is known to be stranded, by JobSet, its UID and the group."""
+        self._begun: set[tuple[Key, str, str]] = set()
+        """Groups of which a pod has been evicted, and that are still stranded."""
+        self._controller = manager.controller(NAME, self._reconcile, WORKERS, admits=manager.share.admits)
+
+    def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
+        """Check a JobSet with stranded pods; forget one without."""
+        if now is not None and now.counts.stranded:
+            self._stranded.add(now.key)
+            self._controller.enqueue(now.key)
+        elif (known := now or before) is not None:
+            self._drop(known.key)
+
+    def jobset_changed(self, key: Key) -> None:
+        """Check it again: its annotation may be another one."""
+        if key in self._stranded:
+            self._controller.enqueue(key)
+
+    def forget(self) -> None:
+        """Forget every JobSet."""
+        for records in (self._stranded, self._seen, self._begun):
+            records.clear()
+
+    async def run(self) -> None:
+        """Check and evict until cancelled. On the leader only."""
+        await self._controller.run()
+
+    def _drop(self, key: Key) -> None:
+        self._stranded.discard(key)
+        self._seen = {one: since for one, since in self._seen.items() if one[0] != key}
+        self._begun = {one for one in self._begun if one[0] != key}
+
+    async def _reconcile(self, key: Key) -> Action:
+        jobset = self._jobset(key)
+        delay = delay_of(jobset, self._default) if jobset is not None else None
+        if jobset is None or delay is None or key not in self._stranded:
+            return await_change()
+        found = self._decide(jobset, delay, {})
+        if any(gang.evict for gang in found):
+            try:
+                found = self._decide(jobset, delay, await self._scale_ups(key[0]))
+            except ForbiddenError as refused:
+                # A node may be on its way: what is unknown evicts nothing.
+                _log.warning("stranded gangs are left alone: events may not be read", error=str(refused))
+                return requeue(CHECK_SECONDS)
+        for gang in found:
+            if gang.evict:
+                await self._evict(jobset, gang, delay)
+        now = self._clock.wall().timestamp()
+        due = [gang.look_again - now for gang in found if gang.look_again is not None]
+        return requeue(max(1.0, min([CHECK_SECONDS, *due]))) if found else await_change()
+
+    def _decide(self, jobset: JobSet, delay: float, scale_ups: dict[str, ScaleUp]) -> tuple[Stranded, ...]:
+        wall = self._clock.wall()
+        now = wall.timestamp()
+        own = (jobset.key, jobset.uid)
+        seen = {group: since for (*rest, group), since in self._seen.items() if tuple(rest) == own}
+        found = stranded(self._snapshot(jobset, wall), now, delay, seen, scale_ups)
+        groups = {gang.group for gang in found}
+        for group in seen.keys() - groups:
+            self._seen.pop((*own, group))
+            self._begun.discard((*own, group))
+        for group in groups:
+            self._seen.setdefault((*own, group), now)
+        return found
+
+    async def _scale_ups(self, namespace: str) -> dict[str, ScaleUp]:
+        """What autoscalers said last of the pods of a namespace, read now."""
+        found: list[ScaleUp] = []
+        for reason in sorted(STARTED):
+            selection = Selection(field_selector=f"reason={reason},regarding.kind=Pod")
+            async with aclosing(self._reader.pages(EVENTS, namespace, selection=selection)) as pages:
+                async for page in pages:
+                    found += filter(None, map(read_scale_up, page.items))
+        return latest(found)
+
+    async def _evict(self, jobset: JobSet, gang: Stranded, delay: float) -> None:
+        evicted = await self._evict_pods(jobset.namespace, gang.evict)
+        mark = jobset.key, jobset.uid, gang.group
+        if not evicted or mark in self._begun:
+            return
+        self._begun.add(mark)
+        self._metrics.gangs.inc()
+        needs = plural(gang.missing, "pod that it needs has", "pods that it needs have")
+        message = (
+            f"Evicted {plural(evicted, 'pod')} of {gang.group}: {needs} no node, for more than "
+            f"{span(timedelta(seconds=delay))}; it waits as a whole now, and its nodes are free"
+        )
+        self._record_event(jobset, Notice(Reason.GANG_EVICTED, message))
+
+    async def _evict_pods(self, namespace: str, pods: Iterable[PodFacts]) -> int:
+        evicted = 0
+        for pod in pods:
+            try:
+                await self._writer.evict(namespace, pod.name)
+            except (ConflictError, NotFoundError):
+                continue
+            except TooManyRequestsError as blocked:
+                self._metrics.pods.labels("blocked").inc()
+                _log.info("a stranded pod is not evicted yet", namespace=namespace, name=pod.name, error=str(blocked))
+                continue
+            except ApiError:
+                self._metrics.pods.labels("failed").inc()
+                raise
+            evicted += 1
+            self._metrics.pods.labels("evicted").inc()
+        return evicted

@@ -1,0 +1,53 @@
+"""What autoscalers say of pods that have no node, in events on these.
+
+Source: ``processors/status/eventing_scale_up_processor.go`` of cluster-autoscaler 1.33, and
+``pkg/controllers/provisioning/scheduling/events.go`` of Karpenter 1.6. Both look at each pod for itself: neither knows
+that pods belong together (autoscaler 8783).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gangctl.api.objects import Object, object_at
+from gangctl.errors import one_line
+from gangctl.readiness.facts import event_seen_at
+
+STARTED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
+"""A node is on its way: of cluster-autoscaler, and of Karpenter."""
+REFUSED: Final = "NotTriggerScaleUp"
+"""cluster-autoscaler: no node group that it may grow would help."""
+NODE_SECONDS: Final = 900
+"""How long a node may take to join: ``--max-node-provision-time`` of cluster-autoscaler, and the time after which
+Karpenter gives a NodeClaim up."""
+_MESSAGE_CHARACTERS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleUp:
+    """The last that an autoscaler said of a pod; ``at`` is in Unix seconds."""
+
+    pod: str
+    reason: str
+    message: str
+    at: int
+
+    def running(self, now: float) -> bool:
+        """Whether a node for it may still come."""
+        return self.reason in STARTED and now < self.at + NODE_SECONDS
+
+
+def read_scale_up(raw: Object) -> ScaleUp | None:
+    """What an event of ``events.k8s.io/v1`` says of a pod; None for other events."""
+    about, reason = object_at(raw, "regarding"), raw.get("reason")
+    if about.get("kind") != "Pod" or (reason not in STARTED and reason != REFUSED):
+        return None
+    message = one_line(str(raw.get("note") or ""), _MESSAGE_CHARACTERS)
+    return ScaleUp(str(about.get("name") or ""), str(reason), message, event_seen_at(raw))
+
+
+def latest(found: Iterable[ScaleUp]) -> dict[str, ScaleUp]:
+    """The last of each pod, by its name."""
+    return {one.pod: one for one in sorted(found, key=lambda one: (one.at, one.reason in STARTED))}
