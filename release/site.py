@@ -28,8 +28,28 @@ SITES: Final = ROOT / "site"
 OUTSIDE: Final = "repository"
 
 _NOT_SHOWN: Final = (".", "docs/", "tests/")
-_FIRST: Final = ("howto/", "install.md", "troubleshooting.md")
-"""Pages for tasks: before those about subjects, in what a search finds."""
+_BOOSTS: Final = (
+    ("install.md", 4),
+    ("cli.md", 6),
+    ("security.md", 4),
+    ("tenants.md", 3),
+    ("troubleshooting.md", 3),
+    ("upgrades.md", 4),
+    ("metrics.md", 2),
+    ("pathways.md", 2),
+    ("platforms.md", 4),
+    ("fit.md", 2),
+    (f"{OUTSIDE}/CONTRIBUTING.md", 5),
+    ("howto/jobsets.md", 6),
+    ("howto/", 4),
+    ("runbooks/", 0.7),
+    ("reference/cli", 0.3),
+    ("reference/gang", 0.3),
+    ("reference/pathwaysjob", 0.3),
+    (f"{OUTSIDE}/policies/", 0.3),
+    (f"{OUTSIDE}/charts/", 0.3),
+)
+"""Pages for tasks are before those about subjects in what a search finds, and these before lists."""
 _NOT_SEARCHED: Final = (f"{OUTSIDE}/benchmarks/", f"{OUTSIDE}/CHANGELOG.md", f"{OUTSIDE}/ARCHITECTURE.md")
 _PATH: Final = re.compile(r"\]\(([^)\s#:]+)")
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
@@ -80,8 +100,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     # For people who look for how gangctl works and not for how to use it.
     if own.startswith(_NOT_SEARCHED):
         page.meta["search"] = {"exclude": True}
-    elif own.startswith(_FIRST):
-        page.meta["search"] = {"boost": 3}
+    else:
+        page.meta["search"] = {"boost": next((boost for start, boost in _BOOSTS if own.startswith(start)), 1)}
     source = own.removeprefix(f"{OUTSIDE}/") if own.startswith(f"{OUTSIDE}/") else f"docs/{own}"
 
     def replaced(link: re.Match[str]) -> str:
