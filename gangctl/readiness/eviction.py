@@ -102,6 +102,9 @@ def _hope(snapshot: Snapshot, group: Group, placed: Sequence[PodFacts], unplaced
         return "the JobSet restarts"
     lost = {name for name, node in nodes.items() if not node.ready}
     waiting = next(filter(None, map(_pending, unplaced)), "")
+    # Of a gang that finds no room, the scheduler says Unschedulable of one pod, and of others SchedulerError.
+    if not waiting and unplaced and not any(pod.refused == _REFUSED for pod in unplaced):
+        waiting = f"the scheduler fails on {unplaced[0].name}"
     returning = next((pod for pod in placed if pod.node in lost or pod.node not in nodes), None)
     if waiting:
         return waiting
@@ -121,4 +124,4 @@ def _pending(pod: PodFacts) -> str:
         return f"{pod.name} has scheduling gates"
     if pod.nominated:
         return f"the scheduler makes room for {pod.name} on {pod.nominated}"
-    return "" if pod.refused == _REFUSED else f"the scheduler has not decided about {pod.name}"
+    return "" if pod.refused else f"the scheduler has not decided about {pod.name}"

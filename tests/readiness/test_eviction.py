@@ -84,13 +84,18 @@ def test_a_pod_that_was_placed_later_begins_the_delay_anew() -> None:
         ((PENDING,), "the scheduler has not decided"),
         (({**REFUSED, "nominated": "n1"},), "the scheduler makes room"),
         ((REFUSED, PENDING), "the scheduler has not decided"),
-        (({"refused": "SchedulerError"},), "the scheduler has not decided"),
+        (({"refused": "SchedulerError"},), "the scheduler fails on"),
     ],
 )
 def test_a_member_that_may_still_get_a_node_is_waited_for(lost: tuple[Changes, ...], why: str) -> None:
     gang = ask(snapshot(pods(*lost)), now=NOW + 10**6)
     assert (gang.evict, gang.look_again) == ((), None)
     assert why in gang.why
+
+
+def test_one_pod_of_a_refused_gang_is_unschedulable_and_the_others_are_errors() -> None:
+    """minCount (4) cannot be satisfied: 2 scheduled, 1 remaining."""
+    assert len(ask(snapshot(pods({"refused": "SchedulerError"}, REFUSED))).evict) == 2
 
 
 @each(

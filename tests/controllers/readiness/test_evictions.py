@@ -113,7 +113,7 @@ def play(act: Act, *, default: float | None = DELAY, after: str = "") -> None:
     virtual_time.run(main())
 
 
-def test_a_stranded_gang_is_evicted_after_its_delay_and_told_once() -> None:
+def test_a_stranded_gang_is_evicted_after_its_delay_with_one_event() -> None:
     async def act(context: Context) -> None:
         context.stranded()
         await asyncio.sleep(DELAY - 5)
