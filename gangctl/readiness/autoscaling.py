@@ -7,12 +7,12 @@ that pods belong together (autoscaler 8783).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from gangctl.api.objects import Object, object_at
-from gangctl.errors import one_line
+from gangctl.errors import one_line, plural
 from gangctl.readiness.facts import event_seen_at
 
 STARTED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
@@ -46,6 +46,29 @@ def read_scale_up(raw: Object) -> ScaleUp | None:
         return None
     message = one_line(str(raw.get("note") or ""), _MESSAGE_CHARACTERS)
     return ScaleUp(str(about.get("name") or ""), str(reason), message, event_seen_at(raw))
+
+
+REASONS: Final = (*sorted(STARTED), REFUSED)
+
+
+def sayings(found: Mapping[str, ScaleUp], pods: Collection[str], now: float) -> tuple[str, ...]:
+    """What autoscalers said last of these pods, each in a line; ``found`` is by pod, ``now`` in Unix seconds."""
+    last = [found[pod] for pod in sorted(pods) if pod in found]
+    coming = [one for one in last if one.running(now)]
+    failed = [one for one in last if one.reason in STARTED and not one.running(now)]
+    refused = [one for one in last if one.reason == REFUSED]
+    lines = []
+    if coming:
+        some = f" of {len(pods)}, and it knows no gangs" if len(coming) < len(pods) else ""
+        lines.append(f"an autoscaler adds nodes for {plural(len(coming), 'pod')}{some} ({coming[0].reason})")
+    if failed:
+        lines.append(
+            f"an autoscaler began to add nodes for {plural(len(failed), 'pod')} more than "
+            f"{NODE_SECONDS // 60} minutes ago ({failed[0].reason}), and they still have none"
+        )
+    if refused:
+        lines.append(f"the autoscaler adds no node for {plural(len(refused), 'pod')}: {refused[0].message}")
+    return tuple(lines)
 
 
 def latest(found: Iterable[ScaleUp]) -> dict[str, ScaleUp]:

@@ -87,6 +87,8 @@ class NodeFacts:
     reason: str = ""
     since: int = 0
     unschedulable: bool = False
+    troubles: tuple[str, ...] = ()
+    """Conditions beside Ready that are True: each is a trouble, of the kubelet or of node-problem-detector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class OnNodes:
     """What decides where its pods may run and is not in their templates, each in a line."""
     newcomers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By resource that its pods ask for: other pods that have it and came after its own were placed, newest first."""
+    scaling: tuple[str, ...] = ()
+    """What autoscalers said last of its pods without a node, each in a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +294,20 @@ def read_node(raw: Object) -> NodeFacts:
         reason="" if ready else _name(condition.get("reason")),
         since=0 if ready else unix(condition.get("lastTransitionTime")),
         unschedulable=spec.get("unschedulable") is True,
+        troubles=tuple(_troubles(raw)),
     )
+
+
+_MOST_TROUBLES: Final = 4
+
+
+def _troubles(raw: Object) -> Iterator[str]:
+    """The type and reason of each condition of a node that says that something is wrong."""
+    conditions = objects_at(object_at(raw, "status"), "conditions")
+    true = [one for one in conditions if one.get("status") == "True" and one.get("type") != "Ready"]
+    for condition in true[:_MOST_TROUBLES]:
+        kind, reason = _name(condition.get("type")), _name(condition.get("reason"))
+        yield f"{kind} ({reason})" if reason and reason != kind else kind
 
 
 def read_refusal(raw: Object) -> Refused | None:

@@ -186,6 +186,18 @@ def test_a_ready_and_a_lost_node_are_read() -> None:
     assert read_node(lost) == NodeFacts("n2", False, "NodeStatusUnknown", NOON_SECONDS, unschedulable=True)
 
 
+def test_conditions_of_a_node_that_are_true_beside_ready_are_troubles() -> None:
+    conditions = [
+        condition("Ready", "True", reason="KubeletReady"),
+        condition("MemoryPressure", "False", reason="KubeletHasSufficientMemory"),
+        condition("KernelDeadlock", "True", reason="DockerHung"),
+        condition("XidError", "Unknown"),
+        *(condition(f"Trouble{number}", "True") for number in range(9)),
+    ]
+    node = read_node({"metadata": {"name": "n1"}, "status": {"conditions": conditions}})
+    assert node.troubles == ("KernelDeadlock (DockerHung)", "Trouble0", "Trouble1", "Trouble2")
+
+
 def test_a_node_without_a_kubelet_report_is_not_ready() -> None:
     raw = {"metadata": {"name": "n1", "creationTimestamp": NOON}}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
@@ -49,6 +49,7 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.kueue.topology import with_placements
+from gangctl.readiness.autoscaling import REASONS, read_scale_up
 from gangctl.readiness.facts import OnNodes, PodFacts, is_followed, read_node, read_pod, read_refusal, unix
 
 T = TypeVar("T")
@@ -210,6 +211,8 @@ class Reader:
         await self._prove({namespace for namespace, _ in wanted})
         if not any(pod.refused for key in wanted for pod in self.state.pods.by_index("jobset", key)):
             return
+        for namespace in {namespace for namespace, _ in wanted}:
+            await self._read_scale_ups(namespace)
         stock = await read_pod_surroundings(self.client, {namespace for namespace, _ in wanted})
         try:
             await read_nodes(self.client, stock)
@@ -217,6 +220,15 @@ class Reader:
             return
         for key in wanted:
             compare_with_nodes(self.state, key, stock)
+
+    async def _read_scale_ups(self, namespace: str) -> None:
+        """What autoscalers said of its pods, if events may be read: others are left out and named already."""
+        for reason in REASONS:
+            selection = Selection(field_selector=f"reason={reason},regarding.kind=Pod")
+            with suppress(ForbiddenError):
+                page = await self.client.list(EVENTS, namespace, selection=selection)
+                found = filter(None, map(read_scale_up, page.items))
+                self.state.scale_ups += [(namespace, one) for one in found]
 
     async def read_events(self, key: Key) -> None:
         """Read the events of a JobSet and of its groups, if allowed."""

@@ -10,6 +10,7 @@ from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.objects import kind_of, misshapen
 from gangctl.api.pods import FINISHED
+from gangctl.api.objects import kind_of, misshapen, object_at, text_at
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
@@ -20,6 +21,7 @@ from gangctl.cli.messages import errors_in
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.errors import InputError
+from gangctl.readiness.autoscaling import read_scale_up
 from gangctl.readiness.facts import PodFacts, read_node, read_pod, read_refusal
 
 DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
@@ -121,6 +123,8 @@ class _Taking:
         refusal = read_refusal(raw)
         if refusal is not None:
             take(self._state.refusals[raw["reason"]], read_refusal, raw)
+        elif (said := read_scale_up(raw)) is not None:
+            self._state.scale_ups.append((text_at(object_at(raw, "metadata"), "namespace"), said))
         return True
 
 

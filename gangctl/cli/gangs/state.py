@@ -23,6 +23,7 @@ from gangctl.errors import one_line
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.queues import current
+from gangctl.readiness.autoscaling import ScaleUp, latest, sayings
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
     REFUSING_KINDS,
@@ -109,6 +110,8 @@ class GangState:
     nodes_known: bool = False
     on_nodes: dict[Key, OnNodes] = field(default_factory=dict)
     """By JobSet of which the scheduler refused pods."""
+    scale_ups: list[tuple[str, ScaleUp]] = field(default_factory=list)
+    """What autoscalers said of pods, with their namespace."""
     nevers: dict[Key, str] = field(default_factory=dict)
     """By JobSet: why its queue can never admit it, as long as no object of Kueue changes."""
 
@@ -132,8 +135,15 @@ class GangState:
             self.api,
             self._collections(),
             queue=queue,
-            on_nodes=self.on_nodes.get(key),
+            on_nodes=self._on_nodes(key, own, now),
         )
+
+    def _on_nodes(self, key: Key, pods: Sequence[PodFacts], now: float) -> OnNodes | None:
+        known = self.on_nodes.get(key)
+        refused = {pod.name for pod in pods if pod.refused and not pod.node}
+        found = latest(one for namespace, one in self.scale_ups if namespace == key[0])
+        scaling = sayings(found, refused, now) if refused and found else ()
+        return replace(known or OnNodes(), scaling=scaling) if scaling else known
 
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
         """The readiness of one JobSet; None if it does not exist."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gangctl.errors import plural
@@ -169,6 +169,7 @@ def node_lost(context: Context) -> Iterator[Cause]:
             ),
             *(f"node {name} does not exist" for name in names if name not in nodes),
         ][:6]
+        + _health(context, (pod for _, pod in found))
         + ([f"terminating there, which only the node can confirm: {listed(leaving)}"] if leaving else []),
         remedy="bring the node back, or delete it (or taint it out-of-service) once it is surely off:"
         " its pods are replaced then",
@@ -222,6 +223,13 @@ _TROUBLES: Final = {
 """Message and remedy."""
 
 
+def _health(context: Context, pods: Iterable[PodFacts]) -> list[str]:
+    """What is wrong with the nodes of pods, by conditions other than Ready."""
+    names = sorted({pod.node for pod in pods if pod.node})
+    nodes = [node for name in names if (node := (context.snapshot.nodes or {}).get(name)) is not None and node.troubles]
+    return [f"node {node.name} has {listed(node.troubles)}" for node in nodes[:2]]
+
+
 def troubles(context: Context) -> Iterator[Cause]:
     """Containers that cannot start or that crash."""
     by_reason: dict[str, list[tuple[Group, PodFacts]]] = {}
@@ -246,6 +254,7 @@ def troubles(context: Context) -> Iterator[Cause]:
                 *(f"{waiting}: {text}" for text in messages[:3]),
                 f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}",
                 *([f"restarted {plural(restarts, 'time')}"] if restarts else []),
+                *_health(context, pods),
             ],
             remedy=remedy,
             command=context.suggest(Command.POD_LOGS if logs else Command.DESCRIBE_POD, pod=first.name),
@@ -285,6 +294,7 @@ def starting(context: Context) -> Iterator[Cause]:
                 f"the first of them {context.lasting(since)}: {listed(pod.name for pod in pods)}",
                 f"on {listed(pod.node for pod in pods)}",
                 *([f"containers wait: {', '.join(waiting)}"] if waiting else []),
+                *_health(context, pods),
             ],
             remedy=late if slow else usual,
             command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),

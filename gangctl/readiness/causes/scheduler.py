@@ -161,6 +161,7 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
             *_messages(found),
             *_composite(context),
             first,
+            *context.snapshot.on_nodes.scaling,
             *_newcomers(context, found),
             *context.snapshot.on_nodes.changes,
             _UNCOUNTED if _has_room(context, found[0]) else "",

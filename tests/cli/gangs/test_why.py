@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
+from tests.cli.gangs.place import place
 from tests.cli.kueueobjects import CONFIGURATION
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -103,3 +104,51 @@ class TestQueues:
         found = dump.queued(dump.queued_workload(), cpu="100")
         status = ask_about(tmp_path, found, "get", WAITS, "-o", "json").json["status"]
         assert (status["phase"], status["localQueue"], status["clusterQueue"]) == ("Queued", "q", "cq")
+
+
+@pytest.mark.parametrize(
+    ("reason", "at", "words"),
+    [
+        ("TriggeredScaleUp", "2026-11-21T15:08:00Z", "an autoscaler adds nodes for 1 pod of 6, and it knows no gangs"),
+        ("Nominated", "2026-11-21T15:08:00Z", "an autoscaler adds nodes for 1 pod of 6"),
+        ("TriggeredScaleUp", "2026-11-21T14:08:00Z", "more than 15 minutes ago (TriggeredScaleUp)"),
+        ("NotTriggerScaleUp", "2026-11-21T15:08:00Z", "adds no node for 1 pod: 2 max node group size reached"),
+    ],
+    ids=["triggered", "nominated", "late", "refused"],
+)
+def test_an_autoscaler_is_quoted(reason: str, at: str, words: str, tmp_path: Path) -> None:
+    found = dump.objects()
+    pod = dump.pods_of(found, WAITS)[0]
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": dump.NAMESPACE},
+        "involvedObject": {"kind": "Pod", "namespace": dump.NAMESPACE, "name": pod["metadata"]["name"]},
+        "reason": reason,
+        "message": "2 max node group size reached",
+        "lastTimestamp": at,
+    }
+    answer = ask_about(tmp_path, [*found, event], "why", WAITS)
+    assert words in " ".join(answer.out.split())
+    assert "autoscaler adds" not in ask("why", WAITS).out
+
+
+async def test_an_autoscaler_of_a_cluster_is_quoted(tmp_path: Path) -> None:
+    found = dump.objects()
+    pod = dump.pods_of(found, WAITS)[0]
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": dump.NAMESPACE},
+        "regarding": {"kind": "Pod", "namespace": dump.NAMESPACE, "name": pod["metadata"]["name"]},
+        "reason": "NotTriggerScaleUp",
+        "note": "2 max node group size reached",
+        "type": "Normal",
+        "action": "ScaleUp",
+        "eventTime": "2026-11-21T15:08:00.000000Z",
+        "reportingController": "cluster-autoscaler",
+        "reportingInstance": "a",
+    }
+    async with place(tmp_path, [*found, event]) as here:
+        answer = await here.ask("why", WAITS)
+    assert "2 max node group size reached" in answer.out

@@ -124,6 +124,23 @@ def test_pods_on_lost_nodes_are_reported(known: dict[str, NodeFacts], words: str
     assert cause.since == (NOW - 90 if known else 0)
 
 
+@pytest.mark.parametrize(
+    ("pod", "reason", "ready"),
+    [
+        (RUNNING, Reason.NODE_LOST, False),
+        (RUNNING, Reason.NOT_READY, True),
+        ({**RUNNING, "waiting": "CrashLoopBackOff"}, Reason.CRASH_LOOP, True),
+    ],
+)
+def test_what_else_is_wrong_with_a_node_is_said(pod: dict[str, Any], reason: Reason, ready: bool) -> None:
+    context = Context(JS)
+    sick = nodes("n0", ready=ready, troubles=("KernelDeadlock (DockerHung)", "XidError"))
+    line = "node n0 has KernelDeadlock (DockerHung), XidError"
+    assert line in the(reason, placed(context, context.pods(pod), nodes=sick)).evidence
+    well = nodes("n0", ready=ready)
+    assert line not in the(reason, placed(context, context.pods(pod), nodes=well)).evidence
+
+
 def test_terminating_pods_on_a_lost_node_are_reported_as_lost() -> None:
     context = Context(JS)
     pods = changed(context.pods(RUNNING), 0, deleting=True)
