@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from gangctl.api.meta import QUEUE_NAME
 from tests.controlplane.api import Object
 from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
@@ -15,7 +16,7 @@ from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
-from tests.live.admission import install
+from tests.live.admission import QUEUE, Queues, install
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare, shared, shared_gangctl
 from tests.live.observe import said
@@ -24,13 +25,20 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("stranded")]
 
 AFTER = "gangctl.dev/evict-stranded-after"
 IGNORED = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
-MINORS = [pytest.param("1.37"), pytest.param("1.36", marks=pytest.mark.full("1.37 shows it in the first tier"))]
+FULL = pytest.mark.full("1.37 shows it in the first tier")
+MINORS = [
+    pytest.param("1.37"),
+    pytest.param("1.36", marks=FULL),
+    pytest.param("1.37 with Kueue", marks=FULL, id="1.37-kueue"),
+]
 
 
 @pytest.fixture(scope="module", params=MINORS)
 def stranded_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    minor, _, queued = request.param.partition(" ")
+
     async def start() -> ControlPlane:
-        started = await ControlPlane.start(request.param, ("jobset",))
+        started = await ControlPlane.start(minor, ("jobset", "kueue") if queued else ("jobset",))
         await prepare(started)
         await install(started.api, "stranded")
         return started
@@ -50,12 +58,17 @@ class Place:
     cluster: Cluster
     gangctl: Gangctl
     nodes: list[str]
+    queued: bool = False
+    """Whether its JobSets are in a queue of Kueue."""
 
     async def submit(self, name: str, pods: int) -> None:
         """A gang whose pods may be evicted without a failure of their Job."""
         job = {"backoffLimit": 0, "podFailurePolicy": IGNORED}
         pod = {**self.cluster.room, "terminationGracePeriodSeconds": 1}
-        await self.cluster.create_jobset(jobset(name, rj("w", 1, pods, pods, mode="Gang", cpu="1", job=job, pod=pod)))
+        raw = jobset(name, rj("w", 1, pods, pods, mode="Gang", cpu="1", job=job, pod=pod))
+        if self.queued:
+            raw["metadata"]["labels"] = {QUEUE_NAME: QUEUE}
+        await self.cluster.create_jobset(raw)
 
     async def pods_of(self, name: str) -> list[Object]:
         """Its pods that are not being deleted."""
@@ -115,7 +128,9 @@ async def place(stranded_plane: ControlPlane, evicting: Gangctl) -> AsyncIterato
     cluster = Cluster(stranded_plane, name)
     nodes = await add_nodes(stranded_plane.api, 3, cpu="1", labels=cluster.room["nodeSelector"])
     async with Kubelet(stranded_plane.api):
-        made = Place(cluster, evicting, nodes)
+        made = Place(cluster, evicting, nodes, queued="kueue" in stranded_plane.components)
+        if made.queued:
+            await Queues(cluster).open()
         yield made
         await remove_namespace(stranded_plane.api, name)
     await remove_nodes(stranded_plane.api, made.nodes)
@@ -150,6 +165,7 @@ async def test_another_gang_runs_on_the_nodes_of_one_that_lost_a_node(place: Pla
     assert place.evictions(since) == 2, "a gang that is whole is left alone"
 
 
+@pytest.mark.full("a minute; the refusal itself is in tests/controllers/readiness/test_evictions.py")
 async def test_a_disruption_budget_holds(place: Place) -> None:
     await place.submit("train", 3)
     pods = await place.until("train", 3)
