@@ -7,8 +7,9 @@ evicts, counts and records an event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,17 +17,19 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
-from gangctl.client.client import Selection
+from gangctl.api.pods import UNFINISHED
+from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Clock
-from gangctl.client.resources import EVENTS
+from gangctl.client.resources import EVENTS, PODS
 from gangctl.controllers.readiness.controller import ReadinessObserver
 from gangctl.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, TooManyRequestsError, plural
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.amounts import span
 from gangctl.readiness.autoscaling import STARTED, ScaleUp, latest, read_scale_up
 from gangctl.readiness.eviction import Stranded, delay_of, stranded
-from gangctl.readiness.facts import PodFacts, Snapshot
+from gangctl.readiness.facts import PodFacts, Snapshot, read_pod
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.manager import Manager
@@ -37,6 +40,22 @@ CHECK_SECONDS: Final = 10.0
 """A stranded gang is checked so often: not every change of its pods changes its readiness."""
 
 _log = structlog.get_logger(__name__)
+
+
+Pods = Mapping[str, tuple[PodFacts, str]]
+"""By name, each with its UID."""
+
+
+async def read_pods(client: Client, jobset: JobSet) -> Pods:
+    """The pods of a JobSet that have not finished, as the API server has them now: a cache may lag."""
+    found: dict[str, tuple[PodFacts, str]] = {}
+    selection = Selection(f"{JOBSET_NAME}={jobset.name}", UNFINISHED)
+    async with aclosing(client.pages(PODS, jobset.namespace, selection=selection)) as pages:
+        async for page in pages:
+            for item in page.items:
+                if (pod := read_pod(item)) is not None:
+                    found[pod.name] = pod, str(item["metadata"].get("uid") or "")
+    return found
 
 
 class EvictionMetrics:
@@ -70,12 +89,14 @@ class Evictions(ReadinessObserver):
         snapshot: Callable[[JobSet, datetime], Snapshot],
         record_event: Callable[[JobSet, Notice], None],
         default: float | None,
+        pods: Callable[[Client, JobSet], Awaitable[Pods]] = read_pods,
         clock: Clock | None = None,
     ) -> None:
         """Do nothing yet; ``default`` is the delay in seconds of a JobSet that names none, None for never."""
         self._reader, self._writer = manager.reader, manager.writer
         self._jobset, self._snapshot, self._record_event = jobset, snapshot, record_event
         self._default = default
+        self._pods = pods
         self._clock = clock or Clock()
         self._metrics = EvictionMetrics(manager.metrics.registry)
         self._stranded: set[Key] = set()
@@ -117,27 +138,35 @@ class Evictions(ReadinessObserver):
         delay = delay_of(jobset, self._default) if jobset is not None else None
         if jobset is None or delay is None or key not in self._stranded:
             return await_change()
-        found = self._decide(jobset, delay, {})
+        found = self._decide(jobset, delay)
+        pods: Pods = {}
         if any(gang.evict for gang in found):
             try:
-                found = self._decide(jobset, delay, await self._scale_ups(key[0]))
+                pods = await self._pods(self._reader, jobset)
+                found = self._decide(jobset, delay, await self._scale_ups(key[0]), pods)
             except ForbiddenError as refused:
                 # A node may be on its way: what is unknown evicts nothing.
-                _log.warning("stranded gangs are left alone: events may not be read", error=str(refused))
+                _log.warning("stranded gangs are left alone: pods or events may not be read", error=str(refused))
                 return requeue(CHECK_SECONDS)
         for gang in found:
             if gang.evict:
-                await self._evict(jobset, gang, delay)
+                await self._evict(jobset, gang, delay, {name: uid for name, (_, uid) in pods.items()})
         now = self._clock.wall().timestamp()
         due = [gang.look_again - now for gang in found if gang.look_again is not None]
         return requeue(max(1.0, min([CHECK_SECONDS, *due]))) if found else await_change()
 
-    def _decide(self, jobset: JobSet, delay: float, scale_ups: dict[str, ScaleUp]) -> tuple[Stranded, ...]:
+    def _decide(
+        self, jobset: JobSet, delay: float, scale_ups: Mapping[str, ScaleUp] | None = None, pods: Pods | None = None
+    ) -> tuple[Stranded, ...]:
+        """The stranded gangs; with the pods that were read, not those of the cache."""
         wall = self._clock.wall()
         now = wall.timestamp()
         own = (jobset.key, jobset.uid)
         seen = {group: since for (*rest, group), since in self._seen.items() if tuple(rest) == own}
-        found = stranded(self._snapshot(jobset, wall), now, delay, seen, scale_ups)
+        snapshot = self._snapshot(jobset, wall)
+        if pods is not None:
+            snapshot = replace(snapshot, pods=[pod for pod, _ in pods.values()])
+        found = stranded(snapshot, now, delay, seen, scale_ups or {})
         groups = {gang.group for gang in found}
         for group in seen.keys() - groups:
             self._seen.pop((*own, group))
@@ -156,8 +185,8 @@ class Evictions(ReadinessObserver):
                     found += filter(None, map(read_scale_up, page.items))
         return latest(found)
 
-    async def _evict(self, jobset: JobSet, gang: Stranded, delay: float) -> None:
-        evicted = await self._evict_pods(jobset.namespace, gang.evict)
+    async def _evict(self, jobset: JobSet, gang: Stranded, delay: float, uids: Mapping[str, str]) -> None:
+        evicted = await self._evict_pods(jobset.namespace, gang.evict, uids)
         mark = jobset.key, jobset.uid, gang.group
         if not evicted or mark in self._begun:
             return
@@ -170,11 +199,11 @@ class Evictions(ReadinessObserver):
         )
         self._record_event(jobset, Notice(Reason.GANG_EVICTED, message))
 
-    async def _evict_pods(self, namespace: str, pods: Iterable[PodFacts]) -> int:
+    async def _evict_pods(self, namespace: str, pods: Iterable[PodFacts], uids: Mapping[str, str]) -> int:
         evicted = 0
         for pod in pods:
             try:
-                await self._writer.evict(namespace, pod.name)
+                await self._writer.evict(namespace, pod.name, uid=uids.get(pod.name) or None)
             except (ConflictError, NotFoundError):
                 continue
             except TooManyRequestsError as blocked:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
 from gangctl.client.pacing import Clock, micro_time
-from gangctl.controllers.readiness.evictions import CHECK_SECONDS, Evictions
+from gangctl.controllers.readiness.evictions import CHECK_SECONDS, Evictions, Pods
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.result import Counts, GangPhase, Readiness
@@ -54,6 +54,9 @@ class Context:
         )
         lost = replace(self.gang.pods(REFUSED)[3], created=NOW)
         self.pods: list[PodFacts] = [*self.gang.pods(READY)[:3], lost]
+        self.server_pods: list[PodFacts] | None = None
+        """What the API server has, where the cache lags."""
+        self.uids: dict[str, str] = {}
         self.events: list[Notice] = []
         self.manager = Manager(client, while_leading(client, lambda: True), metrics=Observed(ControllerObserver()))
         self.evictions = Evictions(
@@ -62,12 +65,19 @@ class Context:
             snapshot=self._snapshot,
             record_event=self._record,
             default=default,
+            pods=self._read,
             clock=_Clock(),
         )
 
     def _snapshot(self, jobset: JobSet, now: datetime) -> Snapshot:
         del jobset, now
         return self.gang.snapshot(self.pods, nodes=nodes("n0"))
+
+    async def _read(self, client: Client, jobset: JobSet) -> Pods:
+        del client
+        assert jobset is self.gang.jobset
+        pods = self.pods if self.server_pods is None else self.server_pods
+        return {pod.name: (pod, self.uids.get(pod.name, "")) for pod in pods}
 
     def _record(self, jobset: JobSet, notice: Notice) -> None:
         assert jobset is self.gang.jobset
@@ -84,7 +94,8 @@ class Context:
                 "metadata": {"name": pod.name, "namespace": NAMESPACE},
                 "spec": {"containers": [{"name": "m", "image": "none"}], "terminationGracePeriodSeconds": 0},
             }
-            await self.sandbox.api.create(self.sandbox.api.kind("pods"), NAMESPACE, body, SYSTEM)
+            created = await self.sandbox.api.create(self.sandbox.api.kind("pods"), NAMESPACE, body, SYSTEM)
+            self.uids[pod.name] = str(created["metadata"]["uid"])
 
     def evicted(self) -> list[str]:
         """Pods of which an eviction was answered with success."""
@@ -197,6 +208,26 @@ def test_without_the_right_to_read_events_nothing_is_evicted() -> None:
             await asyncio.sleep(5 * DELAY)
         assert context.evicted() == []
         assert any("events may not be read" in str(entry) for entry in logs)
+
+    play(act)
+
+
+def test_a_cache_that_lags_evicts_nothing() -> None:
+    async def act(context: Context) -> None:
+        context.server_pods = context.gang.pods(READY)
+        context.stranded()
+        await asyncio.sleep(5 * DELAY)
+        assert context.evicted() == []
+
+    play(act)
+
+
+def test_a_pod_of_the_same_name_is_not_evicted_in_the_place_of_another() -> None:
+    async def act(context: Context) -> None:
+        context.uids[context.pods[0].name] = "another"
+        context.stranded()
+        await asyncio.sleep(DELAY + 5)
+        assert context.evicted() == [pod.name for pod in context.pods[1:3]]
 
     play(act)
 
