@@ -85,7 +85,8 @@ def names_of(context: click.Context, resource: Resource, incomplete: str) -> lis
 
     async def ask(client: Client, own_namespace: str) -> list[str]:
         async with asyncio.timeout(COMPLETION_SECONDS):
-            return sorted(await names_in(client, resource, namespace or own_namespace))
+            home = (namespace or own_namespace) if resource.namespaced else None
+            return sorted(await names_in(client, resource, home))
 
     try:
         found = ask_cluster(ClusterFlags(kubeconfig, name), ask)

@@ -31,6 +31,14 @@ async def test_names_of_jobsets_are_completed_from_the_cluster(
     assert narrow == ([RUNS], 4)
 
 
+async def test_names_of_nodes_are_completed_from_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "COMPLETION_SECONDS", 60.0)
+    async with place(tmp_path, dump.objects()) as here:
+        monkeypatch.setenv("KUBECONFIG", str(here.kubeconfig))
+        answer = await asyncio.to_thread(candidates, ["drain", "node-"])
+    assert answer == (["node-0", "node-1", "node-2", "node-3"], 4)
+
+
 def test_without_a_reachable_server_no_names_are_completed() -> None:
     answer = process("describe", "", program_name="kubectl_complete-gang")
     assert (answer.code, answer.out) == (0, ":4\n")
