@@ -51,7 +51,10 @@ _BOOSTS: Final = (
 )
 """Pages for tasks are before those about subjects in what a search finds, and these before lists."""
 _NOT_SEARCHED: Final = (f"{OUTSIDE}/benchmarks/", f"{OUTSIDE}/CHANGELOG.md", f"{OUTSIDE}/ARCHITECTURE.md")
+_KEY: Final = re.compile(r"(?<=Object\.keys\(this\.edges\)\.sort\(\)).{0,80}?\w=\w\+\w\+\w\.id(?=\}return \w\})")
 _PATH: Final = re.compile(r"\]\(([^)\s#:]+)")
+_CELL_CODE: Final = re.compile(r"(?<=[ (])`[^`\n]*\\\|[^`\n]*`")
+_CONSOLE: Final = re.compile(r"^```console$.*?^```$", flags=re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 _NEWEST: Final = '<meta http-equiv="refresh" content="0; url={version}/index.html">\n'
 
@@ -81,6 +84,37 @@ def main() -> int:
 def list_versions(versions: Sequence[str]) -> str:
     """``versions.json`` as mike writes it, which pages read to offer other versions; the newest first."""
     return json.dumps([{"version": each, "title": each, "aliases": []} for each in versions])
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Give each command and each runbook its place in the navigation (a hook of mkdocs)."""
+    for section in config.nav or ():
+        for pages in section.values():
+            for place, files in (("reference/cli.md", "reference/cli-*.md"), ("runbooks/README.md", "runbooks/*.md")):
+                if place in _names(pages):
+                    index = _names(pages).index(place)
+                    named = {item if isinstance(item, str) else next(iter(item.values())) for item in pages}
+                    below = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob(files))
+                    title = "Runbooks" if place.startswith("runbooks") else "Commands"
+                    pages[index] = {title: [place, *(name for name in below if name not in named)]}
+    return config
+
+
+def _names(pages: Sequence[object]) -> list[object]:
+    return [next(iter(item.values())) if isinstance(item, dict) else item for item in pages]
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Repair the search of the theme (a hook of mkdocs). Raises ``ValueError`` for another version of it.
+
+    lunr keys the nodes of its word tree by labels and numbers without a separator: two nodes can have one key where
+    words have digits, and then a search for some words fails.
+    """
+    for worker in Path(config.site_dir, "assets", "javascripts", "workers").glob("search.*.js"):
+        changed, places = _KEY.subn(r'\g<0>+"|"', worker.read_text(encoding="utf-8"))
+        if places != 1:
+            raise ValueError(f"{worker.name} has not one place in which lunr makes the keys of its word tree")
+        worker.write_text(changed, encoding="utf-8")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -113,6 +147,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         # What does not exist stays, so that mkdocs refuses it.
         return text if (ROOT / target).exists() else link[0]
 
+    # In code of a cell, GitHub needs a backslash before a bar, and mkdocs shows it.
+    markdown = _CELL_CODE.sub(lambda code: code[0].replace("\\|", "|"), markdown)
+    # Output that begins with # would be taken for a command of root, and copied.
+    markdown = _CONSOLE.sub(lambda block: block[0].replace("\n# ", "\n\N{ZERO WIDTH SPACE}# "), markdown)
     return _LINK.sub(replaced, markdown)
 
 

@@ -19,10 +19,10 @@ DIRECTORY: Final = Path(__file__).parents[2] / "docs" / "reference"
 INDEX: Final = "cli.md"
 WRITTEN: Final = "Written by `python -m tests.cli.reference` from the commands."
 
-_HEAD: Final = f"""\
+_HEAD: Final = """\
 # Command line
 
-{WRITTEN}
+Look up a command, its flags and exit codes. [Get the command line](../cli.md) says how to install it.
 
 `kubectl gang` is the same program under another name. Every command takes `-h` and `--help`, which say what is said
 here. Messages go to stderr; stdout has the answer and nothing else. Tables begin with their header, and are not
@@ -78,7 +78,7 @@ def _below(command: click.Command, context: click.Context) -> Iterator[Entry]:
 def pages() -> dict[str, str]:
     """The text of each page by its name: an index, and one for each command that does something."""
     found = [each for each in entries() if not isinstance(each.command, click.Group)]
-    index = "\n".join([_HEAD, *_index(found), *_exit_codes()])
+    index = "\n".join([_HEAD, *_index(found), *_exit_codes(), WRITTEN, ""])
     return {INDEX: index, **{each.page: "\n".join(_page(each)) for each in found}}
 
 
@@ -102,7 +102,7 @@ def _exit_codes() -> Iterator[str]:
 
 
 def _page(entry: Entry) -> Iterator[str]:
-    yield from (f"# {entry.name}", "", f"{WRITTEN} [Exit codes]({INDEX}#exit-codes).", "")
+    yield from (f"# {entry.name}", "")
     yield from _help(entry.command.help or "")
     usage = " ".join(entry.command.collect_usage_pieces(entry.context))
     yield from ("```text", f"{entry.name} {usage}", "```", "")
@@ -114,6 +114,7 @@ def _page(entry: Entry) -> Iterator[str]:
     if entry.schema:
         yield f"One object of `-o json` has the shape of [{entry.schema}](../{entry.schema})."
         yield ""
+    yield from (f"[Exit codes]({INDEX}#exit-codes). {WRITTEN}", "")
 
 
 def _help(text: str) -> Iterator[str]:

@@ -65,6 +65,34 @@ async def served(directory: Path) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
+_COPIED: Final = """\
+(() => {
+  const code = document.querySelector('.language-console code');
+  code.setAttribute('data-md-copying', '');
+  return code.innerText;
+})()
+"""
+_BROKEN: Final = "getComputedStyle(document.querySelector('td code')).wordBreak"
+_BUTTONS: Final = """\
+'seen: ' + [...document.querySelectorAll('.language-text .md-code__nav')].filter(each => each.offsetParent).length
+"""
+
+
+@pytest.mark.full("a browser opens pages")
+async def test_a_copy_is_the_commands_and_names_are_not_broken(built: Path, tmp_path: Path) -> None:
+    program = find_browser()
+    if program is None:
+        pytest.skip("no browser: apt-get install chromium")
+    async with served(built.parent) as address, browser(program, tmp_path) as tab:
+        await tab.open(f"{address}/{built.name}/repository/index.html")
+        assert (await tab.text(_COPIED)).split("\n")[0] == "gangctl sandbox -- bash"
+        assert "simulated Kubernetes" not in await tab.text(_COPIED)
+        await tab.open(f"{address}/{built.name}/security.html")
+        assert await tab.text(_BROKEN) == "normal"
+        await tab.open(f"{address}/{built.name}/first-steps.html")
+        assert await tab.text(_BUTTONS) == "seen: 0"
+
+
 @pytest.mark.full("a browser opens every page")
 async def test_a_browser_opens_every_page_and_the_search_finds_common_terms(built: Path, tmp_path: Path) -> None:
     program = find_browser()
