@@ -57,9 +57,9 @@ def joined(parts: Sequence[str]) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """``; did you mean nvidia.com/gpu?`` for the name of a resource that is like a known one."""
+    """``(did you mean nvidia.com/gpu?)`` for the name of a resource that is like a known one."""
     near = get_close_matches(name, sorted(set(known) - {name}), n=1, cutoff=0.75)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -367,7 +367,7 @@ class TestMistakes:
         queues = cluster("8", cluster_queue("gpus", {"f": {"nvidia.com/gpu": 8}}), local_queue("gpus", "gpus"))
         answer = fit(tmp_path, raw, queues, "--queue", "gpus")
         assert answer.code == 1
-        assert 'no resource group of ClusterQueue "gpus" has; did you mean nvidia.com/gpu?' in answer.out
+        assert 'no resource group of ClusterQueue "gpus" has (did you mean nvidia.com/gpu?).' in answer.out
 
 
 class TestBlocked:

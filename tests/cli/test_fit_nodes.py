@@ -50,7 +50,7 @@ class TestMistakes:
         ("name", "count", "words"),
         [
             ("nvidia.com/gpu", 9, "has that would take it: 9 nvidia.com/gpu of at most 8; ask for less."),
-            ("nvidia.com/gpus", 1, "would take it: 1 nvidia.com/gpus of at most 0; did you mean nvidia.com/gpu?"),
+            ("nvidia.com/gpus", 1, "would take it: 1 nvidia.com/gpus of at most 0 (did you mean nvidia.com/gpu?)."),
             ("google.com/tpu", 4, "would take it: 4 google.com/tpu of at most 0; ask for less."),
         ],
     )
