@@ -46,7 +46,7 @@ def test_the_flags_of_each_minor_are_those_of_the_tests() -> None:
 
 
 def test_every_platform_has_a_source() -> None:
-    _, _, *table = rows(section("Who can set them"))
+    _, _, *table = rows(section("Who can set the feature gates"))
     found = {row[0]: row[2] for row in table}
     assert tuple(found) == PLATFORMS
     assert all(re.search(r"\]\(https://[^)]+\)", source) for source in found.values())
