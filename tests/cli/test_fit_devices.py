@@ -1,0 +1,117 @@
+"""`fit --fixed-nodes` with the devices of a cluster (ResourceSlices), from files and from an API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from tests.cli.httpserver import ask
+from tests.cli.kueueobjects import Object, queued
+from tests.cli.kueueserver import serving
+from tests.cli.manifests import write
+from tests.cli.test_fit_nodes import fit, node, pod
+
+API: Final = "resource.k8s.io/v1"
+OLDER: Final = "resource.k8s.io/v1beta1"
+DRIVER: Final = "gpu.example.com"
+CLAIM: Final = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
+
+
+def resource(kind: str, name: str, namespace: str | None = None, **fields: Any) -> Object:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": API, "kind": kind, "metadata": metadata, **fields}
+
+
+def devices(node_name: str, count: int) -> Object:
+    pool = {"name": node_name, "generation": 1, "resourceSliceCount": 1}
+    own = [{"name": f"gpu-{number}"} for number in range(count)]
+    spec = {"driver": DRIVER, "nodeName": node_name, "pool": pool, "devices": own}
+    return resource("ResourceSlice", f"{node_name}-gpus", spec=spec)
+
+
+def claim(node_name: str, device: str, user: str) -> Object:
+    results = [{"driver": DRIVER, "pool": node_name, "device": device, "request": "r"}]
+    reserved = [{"resource": "pods", "name": user, "uid": "u"}]
+    return resource(
+        "ResourceClaim",
+        f"{user}-gpu",
+        "t",
+        status={"allocation": {"devices": {"results": results}}, "reservedFor": reserved},
+    )
+
+
+def asked(pods: int = 2) -> Object:
+    made = queued(pods=pods, queue="")
+    made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"].update(CLAIM)
+    return made
+
+
+CLASS: Final = resource(
+    "DeviceClass", "gpus", spec={"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}
+)
+TEMPLATE: Final = resource(
+    "ResourceClaimTemplate",
+    "two",
+    "t",
+    spec={"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpus", "count": 2}}]}}},
+)
+NODES: Final = [node("a"), node("b")]
+THERE: Final = [*NODES, CLASS, TEMPLATE, devices("a", 2), devices("b", 2), pod("p", "a", "1")]
+
+
+def using(made: Object) -> Object:
+    made["spec"] |= CLAIM
+    return made
+
+
+class TestFiles:
+    def test_devices_are_counted(self, tmp_path: Path) -> None:
+        assert fit(tmp_path, asked(), THERE).json["verdict"] == "fits"
+        assert fit(tmp_path, asked(3), THERE).json["reason"] == "NeverExceedsNodes"
+        assert fit(tmp_path, asked(), [*THERE, claim("b", "gpu-0", "p")]).json["reason"] == "WaitsForNodes"
+
+    def test_devices_of_its_own_pods_are_free_for_it(self, tmp_path: Path) -> None:
+        own = using(pod("js-w-0", "b", "1", jobset="js"))
+        made = asked()
+        made["metadata"]["name"] = "js"
+        assert fit(tmp_path, made, [*THERE, own, claim("b", "gpu-0", "js-w-0")]).json["verdict"] == "fits"
+        assert fit(tmp_path, made, [*THERE, own, claim("b", "gpu-0", "p")]).json["reason"] == "WaitsForNodes"
+
+    def test_without_the_claims_of_pods_that_have_some_it_is_unknown(self, tmp_path: Path) -> None:
+        report = fit(tmp_path, asked(), [*THERE, using(pod("q", "b", "1"))]).json
+        assert report["verdict"] == "unknown"
+        assert "which devices other claims have" in report["message"]
+
+    def test_slices_of_an_older_version_are_not_read(self, tmp_path: Path) -> None:
+        older = [{**raw, "apiVersion": OLDER} if raw["kind"] == "ResourceSlice" else raw for raw in THERE]
+        answer = fit(tmp_path, asked(), older)
+        assert answer.json["verdict"] == "unknown"
+        assert "resourceClaims: devices that are free on the nodes" in answer.json["message"]
+
+
+class TestCluster:
+    async def test_devices_are_listed_only_for_pods_with_claims(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", asked())
+        async with serving(*THERE, kueue=False) as (server, url):
+            answer = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes", "-o", "json")
+            assert (answer.json["verdict"], answer.err) == ("fits", "")
+            asked_for = {path for _, path in server.asked if "resource.k8s.io" in path}
+            names = {"resourceslices", "deviceclasses", "devicetaintrules", "resourceclaims"}
+            place = f"/apis/{API}/namespaces/t/resourceclaimtemplates"
+            assert asked_for == {*(f"/apis/{API}/{name}" for name in names), place}
+            server.asked.clear()
+            plain = write(tmp_path / "b.yaml", queued(pods=2, queue=""))
+            await ask(tmp_path, url, "fit", "-f", plain, "--fixed-nodes")
+            assert not [path for _, path in server.asked if "resource.k8s.io" in path]
+
+    async def test_what_may_not_be_read_is_unknown(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", asked())
+        for name, words in (
+            ("resourceslices", "devices that are free on the nodes"),
+            ("devicetaintrules", "which devices DeviceTaintRules taint"),
+            ("deviceclasses", "which devices DeviceClass gpus selects"),
+        ):
+            async with serving(*THERE, kueue=False, forbidden={f"/apis/{API}/{name}"}) as (_, url):
+                answer = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes", "-o", "json")
+            assert answer.json["verdict"] == "unknown"
+            assert words in answer.json["message"]
