@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from gangctl.api.jobset import volume_claims
+from gangctl.api.meta import JOB_KEY, JOBSET_NAME
+from gangctl.api.scheduling import NEWEST
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.fitting import Subject, answer_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
@@ -15,7 +18,8 @@ from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.nodes import NODES
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
-from tests.live.nodeworlds import GROUP, HOST, LATER, NodeWorld, world
+from tests.gang.pipeline import assessed, child_job, stored
+from tests.live.nodeworlds import HOST, LATER, NodeWorld
 
 _AT_ONCE: Final = 6
 _PROBES: Final = "default"
@@ -67,16 +71,16 @@ async def prepare(plane: ControlPlane) -> None:
     await plane.api.create(path_of("storage.k8s.io/v1", "storageclasses"), LATER)
 
 
-async def outcomes(plane: ControlPlane, seeds: Iterable[int]) -> list[Outcome]:
-    """What happens in the worlds of these seeds, a few at a time."""
+async def outcomes(plane: ControlPlane, worlds: Iterable[NodeWorld]) -> list[Outcome]:
+    """What happens in these worlds, a few at a time."""
     turn = asyncio.Semaphore(_AT_ONCE)
     await prepare(plane)
 
-    async def one(seed: int) -> Outcome:
+    async def one(world: NodeWorld) -> Outcome:
         async with turn:
-            return await Ground(plane.api, world(seed)).outcome()
+            return await Ground(plane.api, world).outcome()
 
-    return list(await asyncio.gather(*map(one, seeds)))
+    return list(await asyncio.gather(*map(one, worlds)))
 
 
 class Ground:
@@ -85,7 +89,8 @@ class Ground:
     def __init__(self, api: ApiClient, world: NodeWorld) -> None:
         self._api = api
         self._world = world
-        self._group = 0
+        self._attempt = 0
+        self._jobset: Object = {}
 
     async def outcome(self) -> Outcome:
         report = said(self._world)
@@ -105,18 +110,30 @@ class Ground:
         return path_of(version, plural, namespace=self._world.name, name=name)
 
     async def _install(self) -> None:
+        await self._api.create(path_of("v1", "namespaces"), next(self._world.known))
+        await self._api.create(self._path("serviceaccounts"), _ACCOUNT)
+        await self.fill()
+
+    async def fill(self) -> None:
+        """Create what is in the namespace and its nodes, and wait until the scheduler knows it."""
         api = self._api
-        await api.create(path_of("v1", "namespaces"), next(self._world.known))
-        await api.create(self._path("serviceaccounts"), _ACCOUNT)
         for raw in self._world.claims:
-            volume = raw["kind"] == "PersistentVolume"
-            path = path_of("v1", "persistentvolumes") if volume else self._path("persistentvolumeclaims")
-            await api.create(path, raw)
-            if "status" in raw:
-                await api.patch(f"{path}/{raw['metadata']['name']}/status", {"status": raw["status"]})
+            await self._make_claim(raw)
         await asyncio.gather(*(api.create(NODES, raw) for raw in self._world.nodes))
         await asyncio.gather(*(api.create(self._path("pods"), raw) for raw in self._world.others))
         await self._nodes_known([node["metadata"]["name"] for node in self._world.nodes])
+
+    def _path_of_claim(self, raw: Object) -> str:
+        if raw["kind"] == "PersistentVolume":
+            return path_of("v1", "persistentvolumes")
+        return self._path("persistentvolumeclaims")
+
+    async def _make_claim(self, raw: Object) -> None:
+        """Create a claim or a volume with its status: here is no controller that would bind them."""
+        path = self._path_of_claim(raw)
+        await self._api.create(path, raw)
+        if "status" in raw:
+            await self._api.patch(f"{path}/{raw['metadata']['name']}/status", {"status": raw["status"]})
 
     async def _nodes_known(self, nodes: Iterable[str]) -> None:
         """Wait until the scheduler knows these nodes as they are."""
@@ -144,23 +161,43 @@ class Ground:
         await self._api.delete(self._path("pods"), grace=0)
 
     async def _placed(self) -> tuple[bool, str]:
-        """Create the gang, and whether the scheduler places it at once, with what it says."""
-        self._group += 1
-        group, pods = f"{GROUP}-{self._group}", list(self._world.pods(self._group))
-        spec = {"schedulingPolicy": {"gang": {"minCount": len(pods)}}}
-        body = {
-            "apiVersion": "scheduling.k8s.io/v1beta1",
-            "kind": "PodGroup",
-            "metadata": {"name": group},
-            "spec": spec,
-        }
-        return await self._decided(body, pods)
+        """Create the JobSet's pods, and whether the scheduler places all at once, with what it says."""
+        self._attempt += 1
+        return await self._starts(self._world.jobset, self._attempt)
 
-    async def _decided(self, group: Object, pods: Iterable[Object]) -> tuple[bool, str]:
-        """Create pods and their group, and whether the scheduler places them at once, with what it says."""
+    async def _starts(self, raw: Object, attempt: int) -> tuple[bool, str]:
+        """Make groups and pods as gangctl, JobSet and the Job controller do, and whether all are placed at once."""
+        uid = f"{attempt:08d}-0000-4000-8000-000000000000"
+        self._jobset = stored({**raw, "metadata": {**raw["metadata"], "uid": uid}})
+        plan = assessed(self._jobset).plan
+        assert plan is not None
+        await self._api.delete(self._path("pods"), grace=0, labelSelector=f"{JOBSET_NAME}=js")
+        names = {(job.replicated_job, job.index): job.reference.group for job in plan.jobs() if job.reference}
+        entries = self._jobset["spec"]["replicatedJobs"]
+        pods = [
+            pod
+            for position, entry in enumerate(entries)
+            for index in range(entry["replicas"])
+            for pod in self._pods_of(child_job(self._jobset, position, index), names[entry["name"], index], attempt)
+        ]
         await asyncio.gather(*(self._api.create(self._path("pods"), pod) for pod in pods))
-        await self._api.create(self._path("podgroups"), group)
-        path = self._path("podgroups", group["metadata"]["name"])
+        for group in plan.groups:
+            await self._api.create(self._path("podgroups"), ADAPTERS[NEWEST].pod_group(group))
+        decided = [await self.decision(group.name) for group in plan.groups]
+        return all(placed for placed, _ in decided), "; ".join(message for _, message in decided)
+
+    def _pods_of(self, job: Object, group: str, attempt: int) -> Iterable[Object]:
+        template = job["spec"]["template"]
+        name = job["metadata"]["name"]
+        labels = {**job["metadata"]["labels"], **template.get("metadata", {}).get("labels", {}), JOB_KEY: name}
+        spec = self._world.as_admitted({**template["spec"], "schedulingGroup": {"podGroupName": group}})
+        for index in range(job["spec"]["parallelism"]):
+            metadata = {"name": f"{name}-{index}-{attempt}", "namespace": self._world.name, "labels": labels}
+            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    async def decision(self, group: str) -> tuple[bool, str]:
+        """Wait for what the scheduler decides about a group: whether it places it, and what it says."""
+        path = self._path("podgroups", group)
 
         async def decided() -> tuple[bool, str]:
             conditions = (await self._api.get(path)).get("status", {}).get("conditions", ())

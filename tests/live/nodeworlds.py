@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
 from gangctl.api.emit import to_yaml
-from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.api.meta import JOB_KEY, JOBSET_NAME
 from tests.controlplane.api import Object
-from tests.jobsets import jobset
+from tests.jobsets import MODE, OPTIONS, jobset
 
 ZONE: Final = "example.com/zone"
 HOST: Final = "kubernetes.io/hostname"
 WORLD: Final = "example.com/world"
 GPU: Final = "example.com/gpu"
 DEDICATED: Final[Mapping[str, str]] = {"key": "example.com/dedicated", "value": "a", "effect": "NoSchedule"}
-GROUP: Final = "gang"
 LATER: Final[Object] = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -53,19 +53,6 @@ class NodeWorld:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         yield from (*self.nodes, *self.claims, *self.others)
 
-    def pods(self, attempt: int) -> Iterator[Object]:
-        """The pods that the Job controller makes of the JobSet, with the gang as their group."""
-        for entry in self.jobset["spec"]["replicatedJobs"]:
-            job = entry["template"]["spec"]
-            for number, index in product(range(entry["replicas"]), range(job["parallelism"])):
-                group = {"podGroupName": f"{GROUP}-{attempt}"}
-                spec = self.as_admitted({**job["template"]["spec"], "schedulingGroup": group})
-                name = f"js-{entry['name']}-{number}"
-                labels = {**job["template"]["metadata"]["labels"], JOBSET_NAME: "js", JOB_INDEX: str(number)}
-                labels |= {REPLICATED_JOB_NAME: entry["name"], JOB_KEY: name}
-                metadata = {"name": f"{name}-{index}-{attempt}", "namespace": self.name, "labels": labels}
-                yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
     def as_admitted(self, spec: Object) -> Object:
         """The spec of a pod as admission makes it."""
         if not self.admitted or GPU not in str(spec["containers"]):
@@ -79,8 +66,22 @@ class NodeWorld:
 
 
 def world(seed: int) -> NodeWorld:
-    """The world of a seed."""
+    """The world of a seed, with one gang."""
     return _Draw(seed).world()
+
+
+def with_gangs(made: NodeWorld) -> NodeWorld:
+    """The same with other gangs: of each replicated job or of each replica, or each in one domain of nodes."""
+    random, raw = Random(f"{made.seed}-gangs"), copy.deepcopy(made.jobset)
+    notes = raw["metadata"]["annotations"]
+    if random.random() < 0.6:
+        del notes[MODE]
+        for entry in raw["spec"]["replicatedJobs"]:
+            mode = random.choice(("Gang", "ReplicatedGang"))
+            entry["template"]["metadata"] = {"annotations": {MODE: mode}}
+    if random.random() < 0.4:
+        notes[OPTIONS] = json.dumps({"topologyKey": random.choice((HOST, ZONE, ZONE))})
+    return replace(made, jobset=raw)
 
 
 class _Draw:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from tests.controlplane.plane import ControlPlane
 from tests.live.nodeground import Outcome, outcomes
+from tests.live.nodeworlds import NodeWorld, with_gangs, world
 
 pytestmark = pytest.mark.controlplane
 
 FIRST = range(40)
 FULL = range(1000, 1500)
+SEVERAL = range(4000, 4020)
+MANY = range(4000, 4500)
 UNKNOWN = 0.1
 
 
-async def played(seeds: Sequence[int]) -> list[Outcome]:
+async def played(worlds: Iterable[NodeWorld]) -> list[Outcome]:
     """What happens in these worlds, on a plane of their own."""
-    async with ControlPlane.start("1.37", (), controller_manager=False, audit=False) as plane:
-        return await outcomes(plane, seeds)
+    gates = {"TopologyAwareWorkloadScheduling": True}
+    async with ControlPlane.start("1.37", (), controller_manager=False, audit=False, gates=gates) as plane:
+        return await outcomes(plane, worlds)
 
 
 def check(found: Sequence[Outcome]) -> None:
@@ -36,10 +40,20 @@ def check(found: Sequence[Outcome]) -> None:
 
 
 async def test_fits_of_random_clusters_are_right() -> None:
-    check(await played(FIRST))
+    check(await played(map(world, FIRST)))
+
+
+async def test_fits_of_several_gangs_and_of_gangs_in_one_domain_are_right() -> None:
+    check(await played(with_gangs(world(seed)) for seed in SEVERAL))
 
 
 @pytest.mark.full("a search")
 @pytest.mark.timeout(3600)
 async def test_fits_of_many_random_clusters_are_right() -> None:
-    check(await played(FULL))
+    check(await played(map(world, FULL)))
+
+
+@pytest.mark.full("a search")
+@pytest.mark.timeout(3600)
+async def test_fits_of_several_gangs_in_many_clusters_are_right() -> None:
+    check(await played(with_gangs(world(seed)) for seed in MANY))

@@ -16,12 +16,11 @@ from tests.cli.run import gangctl
 from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.nodes import NODES
 from tests.controlplane.plane import ControlPlane
-from tests.gang.pipeline import child_job, stored
 from tests.live.nodeground import Ground, prepare
 from tests.live.nodeworlds import WORLD, ZONE, NodeWorld, world
 
 _AT_ONCE: Final = 6
-_ROUNDS: Final = 4
+ROUNDS: Final = 4
 """Often as a person would ask again: a remedy may show what was hidden behind the first cause."""
 _AT: Final = "2100-01-01T00:00:00Z"
 """Long after the refusal, so that it counts as one that lasts."""
@@ -57,19 +56,18 @@ async def cures(plane: ControlPlane, seeds: Iterable[int], directory: Path) -> l
 
     async def one(seed: int) -> Cure:
         async with turn:
-            return await _Ward(plane.api, world(seed), directory).cure()
+            return await Ward(plane.api, world(seed), directory).cure()
 
     return [cure for cure in await asyncio.gather(*map(one, seeds)) if cure.rounds]
 
 
-class _Ward(Ground):
+class Ward(Ground):
     """One world, whose gang is made anew after each remedy, so that the scheduler decides anew."""
 
     def __init__(self, api: ApiClient, world: NodeWorld, directory: Path) -> None:
         super().__init__(api, world)
         self._file = directory / f"{world.name}.yaml"
-        self._raw: Object = copy.deepcopy(world.jobset)
-        self._jobset: Object = self._raw
+        self.raw: Object = copy.deepcopy(world.jobset)
         self._claims = {raw["metadata"]["name"] for raw in world.claims}
         self._added = 0
         self._done: Counter[str] = Counter()
@@ -79,42 +77,16 @@ class _Ward(Ground):
         rounds: list[Advice] = []
         try:
             await self._install()
-            for attempt in range(1, _ROUNDS + 2):
-                if await self._starts(attempt):
+            for attempt in range(1, ROUNDS + 2):
+                placed, _ = await self._starts(self.raw, attempt)
+                if placed:
                     return Cure(self._world, tuple(rounds), cured=True)
-                if attempt <= _ROUNDS:
+                if attempt <= ROUNDS:
                     rounds.append(await self._asked())
-                    await self._carry_out(rounds[-1])
+                    await self.carry_out(rounds[-1])
         finally:
             await self._remove()
         return Cure(self._world, tuple(rounds), cured=False)
-
-    async def _starts(self, attempt: int) -> bool:
-        """Make Workload, group and pods as JobSet, gangctl and the Job controller do, and whether they are placed."""
-        uid = f"{attempt:08d}-0000-4000-8000-000000000000"
-        raw = copy.deepcopy(self._raw)
-        raw["metadata"]["uid"] = uid
-        self._jobset = stored(raw)
-        self._file.write_text(str(to_yaml([raw])), encoding="utf-8")
-        # Not in a thread: click's runner takes over the streams of the process.
-        made = gangctl("translate", "-f", str(self._file), "-o", "yaml")
-        assert made.code == 0, made.err
-        await self._api.delete(self._path("pods"), grace=0, labelSelector="jobset.sigs.k8s.io/jobset-name=js")
-        (group,) = [document for document in made.documents if document["kind"] == "PodGroup"]
-        entries = enumerate(self._jobset["spec"]["replicatedJobs"])
-        jobs = [child_job(self._jobset, position, index) for position, rj in entries for index in range(rj["replicas"])]
-        pods = [pod for job in jobs for pod in self._pods_of(job, group["metadata"]["name"], attempt)]
-        placed, _ = await self._decided(group, pods)
-        return placed
-
-    def _pods_of(self, job: Object, group: str, attempt: int) -> Iterable[Object]:
-        template = job["spec"]["template"]
-        labels = {**job["metadata"]["labels"], **template.get("metadata", {}).get("labels", {})}
-        spec = self._world.as_admitted({**template["spec"], "schedulingGroup": {"podGroupName": group}})
-        for index in range(job["spec"]["parallelism"]):
-            name = f"{job['metadata']['name']}-{index}-{attempt}"
-            metadata = {"name": name, "namespace": self._world.name, "labels": labels}
-            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     async def _asked(self) -> Advice:
         """The first cause, from what the API server has."""
@@ -132,12 +104,17 @@ class _Ward(Ground):
         cause = answer.json["status"]["causes"][0]
         return Advice(cause["reason"], cause["message"], cause["remedy"])
 
-    async def _carry_out(self, advice: Advice) -> None:
+    @property
+    def remedies(self) -> Mapping[str, Sequence[Callable[..., Awaitable[None]]]]:
+        """What a person would do by the words with which a remedy begins."""
+        return REMEDIES
+
+    async def carry_out(self, advice: Advice) -> None:
         """Do all that is advised; of what has alternatives another one each time that it is advised."""
         for words in advice.remedy.split("; "):
-            found = [start for start in _REMEDIES if words.startswith(start)]
+            found = [start for start in self.remedies if words.startswith(start)]
             assert found, f"no test knows how to do this: {advice}"
-            ways = _REMEDIES[found[0]]
+            ways = self.remedies[found[0]]
             self._done[found[0]] += 1
             await ways[min(self._done[found[0]], len(ways)) - 1](self)
 
@@ -186,7 +163,7 @@ class _Ward(Ground):
         for spec in self._pod_specs():
             for _, name in volume_claims(spec):
                 if name not in self._claims:
-                    await self._make_claim(name)
+                    await self._new_claim(name)
                     self._claims.add(name)
 
     async def other_claims(self) -> None:
@@ -196,7 +173,7 @@ class _Ward(Ground):
                 spec["volumes"][index]["persistentVolumeClaim"]["claimName"] = f"{name}-other"
         await self.claims_made()
 
-    async def _make_claim(self, name: str) -> None:
+    async def _new_claim(self, name: str) -> None:
         size, volume = {"storage": "1Gi"}, f"{self._world.name}-{name}"
         modes = {"accessModes": ["ReadWriteMany"], "storageClassName": "none"}
         persistent: Object = {
@@ -242,21 +219,21 @@ class _Ward(Ground):
                 constraint.pop("minDomains", None)
 
     def _pod_specs(self) -> Iterator[Object]:
-        for entry in self._raw["spec"]["replicatedJobs"]:
+        for entry in self.raw["spec"]["replicatedJobs"]:
             yield entry["template"]["spec"]["template"]["spec"]
 
 
-_REMEDIES: Final[Mapping[str, Sequence[Callable[[_Ward], Awaitable[None]]]]] = {
-    "wait for others to finish": [_Ward.others_finish, _Ward.add_nodes],
-    "add nodes, or loosen the affinity": [_Ward.add_nodes, _Ward.no_affinity],
-    "add nodes": [_Ward.add_nodes],
-    "tolerate the taint, or take it off": [_Ward.no_taints],
-    "uncordon nodes": [_Ward.no_taints],
-    "compare nodeSelector and affinity": [_Ward.as_selected, _Ward.anywhere],
-    "compare topologySpreadConstraints": [_Ward.spread_anyway],
-    "see the PersistentVolumeClaims": [_Ward.add_nodes, _Ward.anywhere],
-    "see the StorageClasses": [_Ward.other_claims],
-    "see why the claim is not bound": [_Ward.claims_made],
-    "create the claim": [_Ward.claims_made],
+REMEDIES: Final[Mapping[str, Sequence[Callable[[Ward], Awaitable[None]]]]] = {
+    "wait for others to finish": [Ward.others_finish, Ward.add_nodes],
+    "add nodes, or loosen the affinity": [Ward.add_nodes, Ward.no_affinity],
+    "add nodes": [Ward.add_nodes],
+    "tolerate the taint, or take it off": [Ward.no_taints],
+    "uncordon nodes": [Ward.no_taints],
+    "compare nodeSelector and affinity": [Ward.as_selected, Ward.anywhere],
+    "compare topologySpreadConstraints": [Ward.spread_anyway],
+    "see the PersistentVolumeClaims": [Ward.add_nodes, Ward.anywhere],
+    "see the StorageClasses": [Ward.other_claims],
+    "see why the claim is not bound": [Ward.claims_made],
+    "create the claim": [Ward.claims_made],
 }
 """What a person would do by the words with which a remedy begins, the first time and later."""
