@@ -21,7 +21,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.gang.pipeline import assessed, child_job, stored
 from tests.live.nodeworlds import HOST, LATER, NodeWorld
 
-_AT_ONCE: Final = 6
+AT_ONCE: Final = 6
 _PROBES: Final = "default"
 """Namespace of the pods that show which nodes the scheduler knows: no term of a pod of a world is about them."""
 _ACCOUNT: Final = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
@@ -71,9 +71,9 @@ async def prepare(plane: ControlPlane) -> None:
     await plane.api.create(path_of("storage.k8s.io/v1", "storageclasses"), LATER)
 
 
-async def outcomes(plane: ControlPlane, worlds: Iterable[NodeWorld]) -> list[Outcome]:
+async def outcomes(plane: ControlPlane, worlds: Iterable[NodeWorld], at_once: int = AT_ONCE) -> list[Outcome]:
     """What happens in these worlds, a few at a time."""
-    turn = asyncio.Semaphore(_AT_ONCE)
+    turn = asyncio.Semaphore(at_once)
     await prepare(plane)
 
     async def one(world: NodeWorld) -> Outcome:

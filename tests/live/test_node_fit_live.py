@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from tests.controlplane.plane import ControlPlane
-from tests.live.nodeground import Outcome, outcomes
+from tests.live.nodeground import AT_ONCE, Outcome, outcomes
 from tests.live.nodeworlds import NodeWorld, with_gangs, world
 
 pytestmark = pytest.mark.controlplane
@@ -21,11 +21,11 @@ MANY = range(4000, 4500)
 UNKNOWN = 0.1
 
 
-async def played(worlds: Iterable[NodeWorld]) -> list[Outcome]:
+async def played(worlds: Iterable[NodeWorld], at_once: int = AT_ONCE) -> list[Outcome]:
     """What happens in these worlds, on a plane of their own."""
     gates = {"TopologyAwareWorkloadScheduling": True}
     async with ControlPlane.start("1.37", (), controller_manager=False, audit=False, gates=gates) as plane:
-        return await outcomes(plane, worlds)
+        return await outcomes(plane, worlds, at_once)
 
 
 def check(found: Sequence[Outcome]) -> None:
@@ -44,7 +44,8 @@ async def test_fits_of_random_clusters_are_right() -> None:
 
 
 async def test_fits_of_several_gangs_and_of_gangs_in_one_domain_are_right() -> None:
-    check(await played(with_gangs(world(seed)) for seed in SEVERAL))
+    # A domain has the nodes of all worlds that are there.
+    check(await played((with_gangs(world(seed)) for seed in SEVERAL), 1))
 
 
 @pytest.mark.full("a search")
@@ -56,4 +57,4 @@ async def test_fits_of_many_random_clusters_are_right() -> None:
 @pytest.mark.full("a search")
 @pytest.mark.timeout(3600)
 async def test_fits_of_several_gangs_in_many_clusters_are_right() -> None:
-    check(await played(with_gangs(world(seed)) for seed in MANY))
+    check(await played((with_gangs(world(seed)) for seed in MANY), 1))
