@@ -22,6 +22,8 @@ from gangctl.fit.scheduling import Neighbours
 from tests.cli.schema import fit_violations
 from tests.fit.asking import NAMESPACE, pods
 from tests.jobsets import MODE, OPTIONS, jobset
+from tests.live.nodeground import said
+from tests.live.nodeworlds import with_gangs, world
 from tests.strategies import PROPERTY, hostile_jobsets
 
 PLAIN = Surroundings(runtime_classes={})
@@ -295,3 +297,8 @@ class TestProperties:
     @given(hostile_jobsets())
     def test_any_jobset_has_a_verdict(self, raw: dict[str, Any]) -> None:
         ask(raw, nodes(2), used={})
+
+
+def test_affinity_of_pods_in_one_domain_is_unknown_without_a_placement() -> None:
+    """kube-scheduler refused this gang in one domain, which fits by the rules of its pods one by one."""
+    assert said(with_gangs(world(4112)))["verdict"] == "unknown"
