@@ -73,11 +73,15 @@ def _name(name: str, known: set[str], path: str, causes: Causes) -> None:
 
 
 def _volumes(volumes: Sequence[Object], path: str, causes: Causes) -> set[str]:
+    """Names of the valid volumes: a mount of another one is refused as well."""
     names: set[str] = set()
     for index, volume in enumerate(volumes):
-        _name(volume.get("name", ""), names, f"{path}[{index}].name", causes)
+        before, own = len(causes), set(names)
+        _name(volume.get("name", ""), own, f"{path}[{index}].name", causes)
         for source in [field for field, value in volume.items() if field != "name" and value is not None][1:]:
             causes.forbidden(f"{path}[{index}].{source}", "may not specify more than 1 volume type")
+        if len(causes) == before:
+            names = own
     return names
 
 

@@ -83,6 +83,18 @@ CHANGES: Final[dict[str, dict[str, Any]]] = {
         f"job.{_CONTAINER}.volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/v"}],
     },
     "volume of two kinds": {f"job.{_POD}.volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/"}}]},
+    "mount of a volume without a name": {
+        f"job.{_POD}.volumes": [{"name": None, "emptyDir": {}}],
+        f"job.{_CONTAINER}.volumeMounts": [{"name": None, "mountPath": "/v"}],
+    },
+    "mount of an invalid volume": {
+        f"job.{_POD}.volumes": [{"name": "V", "emptyDir": {}}],
+        f"job.{_CONTAINER}.volumeMounts": [{"name": "V", "mountPath": "/v"}],
+    },
+    "mount of a volume of two kinds": {
+        f"job.{_POD}.volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/"}}],
+        f"job.{_CONTAINER}.volumeMounts": [{"name": "v", "mountPath": "/v"}],
+    },
     "volume twice": {f"job.{_POD}.volumes": [{"name": "v"}, {"name": "v"}]},
     "variable without a name": {f"job.{_CONTAINER}.env": [{"name": "", "value": "a"}]},
     "variable with an equals sign": {f"job.{_CONTAINER}.env": [{"name": "A=B", "value": "a"}]},

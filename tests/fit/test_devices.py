@@ -154,7 +154,7 @@ EITHER: Final[dict[str, Any]] = {"spec": {"spec": {"devices": {"requests": [{"fi
         (known([pool("", device("d0"), allNodes=True)]), "have allNodes"),
     ],
 )
-def test_what_a_count_cannot_say_is_unknown_with_its_field(devices: Devices, field: str) -> None:
+def test_what_a_count_leaves_open_is_unknown_with_its_field(devices: Devices, field: str) -> None:
     report = ask(devices)
     assert gist(report) == ("unknown", "Unknown")
     assert field in report["message"]
@@ -179,7 +179,7 @@ def test_the_newest_slices_of_a_pool_count() -> None:
 
 
 @pytest.mark.parametrize("name", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpus"])
-def test_an_extended_resource_that_a_class_serves_is_not_judged_by_the_nodes_alone(name: str) -> None:
+def test_an_extended_resource_that_a_class_serves_is_unknown(name: str) -> None:
     raw = cpu(1)
     raw["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"][name] = "1"
     assert gist(ask(Devices(), raw))[0] == ("never" if name == "example.com/gpu" else "unknown")
@@ -188,5 +188,5 @@ def test_an_extended_resource_that_a_class_serves_is_not_judged_by_the_nodes_alo
     assert "as devices of a DeviceClass" in report["message"]
 
 
-def test_what_is_no_device_is_judged_beside_it() -> None:
+def test_what_is_no_device_is_evaluated_beside_it() -> None:
     assert gist(ask(Devices(), cpu(99, 16, spec=CLAIMS)))[0] == "never"
