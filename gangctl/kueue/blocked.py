@@ -174,6 +174,8 @@ TIMEOUT: Final = timedelta(minutes=5)
 """How long Kueue may take for actions that usually take seconds."""
 CREATION_TIMEOUT: Final = timedelta(seconds=30)
 """How long Kueue may take to make a Workload."""
+OFTEN: Final = 3
+"""Evictions by waitForPodsReady after which another try does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,8 @@ class Stuck:
     reason: Reason
     evidence: str
     remedy: str
+    waits: bool = False
+    """Whether it ends when others finish, or by another try: nobody has to do anything."""
 
     @property
     def message(self) -> str:
@@ -266,6 +270,7 @@ def _waiting(workload: objects.QueuedWorkload, phase: Phase, when: TimeFormat, b
         f"Kueue evicted it {often} because its pods were not all ready in time{again}",
         "find out which pods did not become ready; a JobSet with dependsOn counts as ready only once its last stage "
         "runs, so waitForPodsReady.timeout of Kueue must be longer than all stages before it",
+        waits=workload.requeue_count < OFTEN,
     )
 
 

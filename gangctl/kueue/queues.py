@@ -149,6 +149,7 @@ class Head:
             f'"{self.workload.title_for(reader)}" {found}, and is the head of StrictFIFO ClusterQueue '
             f'"{self.queue.name}"{waited}; {behind} behind it wait',
             remedy,
+            waits=not impossible,
         )
 
     def precedes(self, workload: QueuedWorkload) -> bool:

@@ -8,11 +8,13 @@ of them (docs/metrics.md has the sums): beyond it, gangs are counted under ``(ot
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
+from prometheus_client import CollectorRegistry, Histogram, Metric
+from prometheus_client import Counter as CounterMetric
 
 from gangctl.controllers.readiness.controller import ReadinessObserver
 from gangctl.readiness.metrics import (
@@ -28,6 +30,7 @@ from gangctl.readiness.metrics import (
     queue_of,
     transition,
 )
+from gangctl.readiness.restarts import MANY, WITHIN, Restarts
 from gangctl.readiness.result import Counts, GangPhase, Readiness
 from gangctl.runtime.metrics import Family, Scraped
 
@@ -62,6 +65,18 @@ OLDEST: Final = Family(
     "gauge",
     "Since when the one that has been blocked for longest by this cause is (Unix time).",
     (*QUEUE, "reason"),
+)
+OLDEST_PHASE: Final = Family(
+    "gangctl_oldest_gang_timestamp_seconds",
+    "gauge",
+    "Since when the JobSet that has been in this phase for longest is in it (Unix time): partiallyplaced and degraded.",
+    (*QUEUE, "phase"),
+)
+RESTART_LOOPS: Final = Family(
+    "gangctl_gangs_restarting_often",
+    "gauge",
+    f"JobSets that have restarted {MANY} times or more within the last {WITHIN / 3600:.0f} hours.",
+    QUEUE,
 )
 LOST: Final = Family(
     "gangctl_guarantee_lost_gangs",
@@ -149,6 +164,8 @@ SCRAPED: Final = (
     STRANDED,
     BLOCKED,
     OLDEST,
+    OLDEST_PHASE,
+    RESTART_LOOPS,
     LOST,
     INFO,
     READY_PODS,
@@ -179,7 +196,7 @@ _HISTOGRAMS: Final = {
 }
 _CUT_OFF: Final = {
     "gangs": (INFO, READY_PODS, WANTED_PODS, PHASE_SINCE),
-    "queues": (GANGS, PODS, STRANDED),
+    "queues": (GANGS, PODS, STRANDED, OLDEST_PHASE, RESTART_LOOPS),
     "reasons": (BLOCKED, OLDEST),
     "namespaces": (LOST,),
 }
@@ -223,6 +240,7 @@ class ReadinessMetrics(ReadinessObserver):
         self.aggregates = Aggregates(self._limits)
         self._degraded: Lapse[tuple[str, str], Queue] = Lapse(self._limits.queues, THE_OTHERS)
         self._starts: Starts | None = None
+        self._restarts = Restarts()
         self._found = Disruptions()
 
     def leads(self) -> None:
@@ -236,7 +254,8 @@ class ReadinessMetrics(ReadinessObserver):
             return
         # A gang without earlier state here has not been counted here, whatever other replicas counted.
         last = self.aggregates.last(stated.key)
-        self.aggregates.stands(last, now)
+        self.aggregates.stands(last, now, self._wall())
+        self._restarts.stands(last, now, self._monotonic())
         self._count_time(last, now)
         if (phases := transition(last, now)) is not None:
             self._transitions.labels(*(phase.label for phase in phases)).inc()
@@ -263,6 +282,13 @@ class ReadinessMetrics(ReadinessObserver):
         yield STRANDED.metric((queue, pods.stranded) for queue, _, pods in queues)
         yield BLOCKED.metric(((*queue, reason.value), found.gangs) for (queue, reason), found in blocked)
         yield OLDEST.metric(((*queue, reason.value), found.since) for (queue, reason), found in blocked)
+        yield OLDEST_PHASE.metric(
+            ((*queue, phase.label), since) for (queue, phase), since in aggregates.oldest().items()
+        )
+        loops, shown = Counter[Queue](), aggregates.shown()
+        for queue, count in self._restarts.loops(self._monotonic()).items():
+            loops[shown(queue)] += count
+        yield RESTART_LOOPS.metric(loops.items())
         yield LOST.metric(aggregates.lost().items())
         yield INFO.metric((_known_of(gang), 1) for gang in gangs)
         yield READY_PODS.metric((gang.key, gang.counts.ready) for gang in gangs)
@@ -332,8 +358,8 @@ class _FirstCome:
         return pair in self._known
 
 
-def _counter(family: Family, registry: CollectorRegistry) -> Counter:
-    return Counter(family.name, family.help, family.labels, unit=family.unit, registry=registry)
+def _counter(family: Family, registry: CollectorRegistry) -> CounterMetric:
+    return CounterMetric(family.name, family.help, family.labels, unit=family.unit, registry=registry)
 
 
 def _histogram(family: Family, buckets: tuple[float, ...], registry: CollectorRegistry) -> Histogram:

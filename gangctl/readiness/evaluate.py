@@ -21,6 +21,7 @@ from typing import Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.gang.plan import job_pods, level_of
+from gangctl.gang.reasons import Reason
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_causes
 from gangctl.readiness.facts import Snapshot, unix
@@ -141,11 +142,12 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     if readiness.phase.over:
         return readiness
     causes, later = find_causes(snapshot, groups, readiness, now, kept=kept)
-    lost = next((cause for cause in causes if cause.reason in PROMISES), None)
+    # Without pods there is nothing that could start in part.
+    lost = next((cause for cause in causes if cause.reason in PROMISES and readiness.counts.desired), None)
     times = [float(group.missing_since + COUNTING_SECONDS) for group in readiness.groups if group.missing_since]
     if later is not None:
         times.append(later)
-    shown = () if readiness.phase.settled else causes
+    shown = tuple(cause for cause in causes if cause.reason is Reason.CRASH_LOOP or not readiness.phase.settled)
     return replace(readiness, causes=shown, lost=lost, look_again=min(times, default=None))
 
 

@@ -72,6 +72,8 @@ class PodFacts:
     waiting_message: str = ""
     restarts: int = 0
     """Sum over its containers."""
+    ended_at: int = 0
+    """When a container that has been started again ended last."""
     disrupted: str = ""
     """Reason of condition DisruptionTarget while that is True: ``PreemptionByScheduler``, ``TerminationByKubelet``."""
     nominated: str = ""
@@ -277,6 +279,7 @@ def read_pod(raw: Object) -> PodFacts | None:
         waiting=waiting,
         waiting_message=waiting_message,
         restarts=sum(_integer(container.get("restartCount")) for container in _containers(status)),
+        ended_at=max((_ended_at(container) for container in _containers(status)), default=0),
         disrupted=_name(disruption.get("reason")) if disruption.get("status") == "True" else "",
         nominated=_name(status.get("nominatedNodeName")),
     )
@@ -373,6 +376,10 @@ def _waiting(status: Object) -> tuple[str, str]:
             return reason, _ending(ended) if own else message
         dull = dull if dull[0] or reason == "Completed" else (reason, message)
     return dull
+
+
+def _ended_at(container: Object) -> int:
+    return unix(object_at(object_at(container, "lastState"), "terminated").get("finishedAt"))
 
 
 def _ending(ended: Object) -> str:

@@ -55,6 +55,10 @@ class Oldest(Generic[K]):
         else:
             heapq.heappush(self._heap, (time, key))
 
+    def time(self, key: K) -> int | None:
+        """The time of a key; None for another."""
+        return self._times.get(key)
+
     def remove(self, key: K) -> None:
         """Remove an existing key."""
         del self._times[key]
@@ -176,6 +180,10 @@ class Row:
             self.sums[place] += sign * getattr(pods, name)
 
 
+DATED: Final = frozenset({GangPhase.PARTIALLY_PLACED, GangPhase.DEGRADED})
+"""Phases of which it is known since when the JobSet that has been in them for longest is."""
+
+
 class Blocked(NamedTuple):
     """The gangs of one queue with one cause: their number, and the earliest start."""
 
@@ -194,6 +202,7 @@ class Aggregates:
         self._gangs: dict[Key, Readiness] = {}
         self._rows: dict[Queue, Row] = {}
         self._blocked: dict[tuple[Queue, Reason], Oldest[Key]] = {}
+        self._dated: dict[tuple[Queue, GangPhase], Oldest[Key]] = {}
         self._lost: Counter[Key] = Counter()
         self._namespaces: Counter[str] = Counter()
 
@@ -201,15 +210,18 @@ class Aggregates:
         """The number of gangs."""
         return len(self._gangs)
 
-    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
-        """Move one JobSet to another count; its last counted values are removed, not those of ``before``."""
+    def stands(self, before: Readiness | None, now: Readiness | None, at: float = 0) -> None:
+        """Move one JobSet to another count; its last counted values are removed, not those of ``before``.
+
+        ``at`` is the Unix time: what had not blocked it before begins now, however old its objects are.
+        """
         stated = now or before
         if stated is None:
             return
         counted = self._gangs.get(stated.key)
         # Add before removing: the row must not become empty in between, and lose its place.
         if now is not None:
-            self._add(now)
+            self._add(now, counted, int(at))
         if counted is not None:
             self._remove(counted, now)
         elif now is not None:
@@ -259,6 +271,20 @@ class Aggregates:
                 found[THE_OTHERS, reason] = both
         return found
 
+    def oldest(self) -> Mapping[tuple[Queue, GangPhase], int]:
+        """When the first of the JobSets that are in each of the phases :data:`DATED` came into it, by queue."""
+        found: dict[tuple[Queue, GangPhase], int] = {}
+        shown = self.shown()
+        for (queue, phase), oldest in self._dated.items():
+            place, since = (shown(queue), phase), oldest.first()
+            found[place] = min(found.get(place, since), since)
+        return found
+
+    def shown(self) -> Callable[[Queue], Queue]:
+        """A function that returns the row of a queue: its own, or that of the others."""
+        own = set(islice(self._rows, self.limits.queues))
+        return lambda queue: queue if queue in own else THE_OTHERS
+
     def lost(self) -> Mapping[tuple[str, str], int]:
         """Gangs that are scheduled pod by pod, by namespace and cause."""
         own = set(islice(self._namespaces, self.limits.namespaces))
@@ -267,7 +293,7 @@ class Aggregates:
             found[namespace if namespace in own else OTHERS, cause] += gangs
         return found
 
-    def _add(self, now: Readiness) -> None:
+    def _add(self, now: Readiness, counted: Readiness | None, at: int) -> None:
         self._gangs[now.key] = now
         queue = queue_of(now)
         if (row := self._rows.get(queue)) is None:
@@ -278,7 +304,13 @@ class Aggregates:
             if (oldest := self._blocked.get((queue, blocked.reason))) is None:
                 oldest = self._blocked[queue, blocked.reason] = Oldest()
                 self._came("reasons", len(self._blocked))
-            oldest.put(now.key, blocked.since or now.since)
+            since = blocked.since or now.since
+            if counted is not None and all(cause.reason is not blocked.reason for cause in counted.causes):
+                since = max(since, at)
+            # A loop begins anew with each crash, and has lasted since the first.
+            oldest.put(now.key, min(oldest.time(now.key) or since, since))
+        if now.phase in DATED:
+            self._dated.setdefault((queue, now.phase), Oldest()).put(now.key, now.since)
         if now.lost is not None:
             cause = now.lost.reason
             self._lost[now.namespace, cause] += 1
@@ -294,6 +326,11 @@ class Aggregates:
         row.add(counted, -1)
         if not row.gangs:
             del self._rows[queue]
+        stays = now is not None and queue_of(now) == queue and now.phase is counted.phase
+        if (dated := self._dated.get((queue, counted.phase))) is not None and not stays:
+            dated.remove(counted.key)
+            if not dated:
+                del self._dated[queue, counted.phase]
         reason = counted.blocked_by
         # With the same count as before it was already added again.
         kept = now is not None and queue_of(now) == queue and now.blocked_by is reason

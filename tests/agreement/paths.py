@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -16,14 +16,15 @@ from gangctl.cli.fitting import Subject, answer_of
 from gangctl.cli.gangs.files import read_files
 from gangctl.cli.gangs.state import modern
 from gangctl.client.client import Client
+from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
-from gangctl.controllers.caches import GangCaches, SchedulingCache
+from gangctl.controllers.caches import Enqueue, GangCaches, SchedulingCache
 from gangctl.controllers.gangs import Assessments
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import QueueView
-from gangctl.controllers.readiness.controller import ReadinessController
+from gangctl.controllers.readiness.controller import ReadinessController, ReadinessObserver
 from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSources
 from gangctl.fit.report import FitReport
 from gangctl.gang.desired import while_suspended
@@ -48,7 +49,7 @@ def by_controller(
     objects: Iterable[Object], now: datetime, *, podset_limit: int | None = None, unread: Collection[Resource] = ()
 ) -> Answers:
     """The readiness that the controller computes, once its informers have all objects but those of ``unread`` kinds."""
-    return _Controller(objects, podset_limit, unread).answers(now)
+    return Fed(objects, podset_limit=podset_limit, unread=unread).answers(now)
 
 
 def by_commands(
@@ -108,51 +109,63 @@ def _queue(facts: QueueFacts | None) -> dict[str, Any] | None:
     }
 
 
-class _Controller:
-    """The parts of the controller that readiness is computed from, fed as by watches."""
+class Fed:
+    """The parts of the controller that readiness is computed from, fed as by watches.
 
-    def __init__(self, objects: Iterable[Object], podset_limit: int | None, unread: Collection[Resource]) -> None:
+    ``enqueue`` is called with the key of each JobSet that has changed.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Object],
+        *,
+        podset_limit: int | None = None,
+        unread: Collection[Resource] = (),
+        enqueue: Enqueue = lambda *_: None,
+        clock: Clock | None = None,
+    ) -> None:
         client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
-        self._caches = GangCaches(client, lambda *_: None, lambda: 0.0)
+        self.caches = GangCaches(client, enqueue, lambda: 0.0)
         scheduling = SchedulingCache(client, NEWEST, False, lambda _: InformerObserver(), lambda: None)
-        self._caches._scheduling = scheduling
-        self._sources = ReadinessSources(client)
-        self._queues = QueueSources(client)
-        self._queues.presence.podset_limit = podset_limit
-        self._view = QueueView(self._queues)
+        self.caches._scheduling = scheduling
+        self.sources = ReadinessSources(client)
+        self.queues = QueueSources(client)
+        self.queues.presence.podset_limit = podset_limit
+        self.view = QueueView(self.queues, (clock or Clock()).wall)
         self._raws: dict[Key, Object] = {}
         self._informers = {
-            **{(each.resource.group, each.resource.kind): each for each in self._caches.informers.values()},
-            **{(each.informer.resource.group, each.informer.resource.kind): each.informer for each in self._queues.all},
-            ("", "Pod"): self._sources.pods.informer,
-            ("", "Node"): self._sources.nodes.informer,
+            **{(each.resource.group, each.resource.kind): each for each in self.caches.informers.values()},
+            **{(each.informer.resource.group, each.informer.resource.kind): each.informer for each in self.queues.all},
+            ("", "Pod"): self.sources.pods.informer,
+            ("", "Node"): self.sources.nodes.informer,
         }
         found = [*objects]
         kueue = [each for each in found if each["apiVersion"].startswith(f"{_KUEUE}/")]
-        self._queues.presence.present = bool(kueue)
+        self.queues.presence.present = bool(kueue)
         for informer in self._informers.values():
             informer.synced.set()
         for resource in unread:
             self._informers[resource.group, resource.kind].synced.clear()
         if not any(each["kind"] == "Node" for each in found):
-            self._sources.nodes.informer.synced.clear()
+            self.sources.nodes.informer.synced.clear()
         if not any(each["kind"] == "ClusterQueue" for each in kueue):
-            self._queues.cluster_queues.informer.synced.clear()
+            self.queues.cluster_queues.informer.synced.clear()
         for each in found:
-            self._deliver(each)
-        self._assessments = Assessments(
+            self.deliver(each)
+        self.assessments = Assessments(
             lambda: ApiState(NEWEST), ClusterRules, lambda jobset: while_suspended(jobset, queues=bool(kueue))
         )
 
-    def _deliver(self, raw: Object) -> None:
+    def deliver(self, raw: Object) -> None:
+        """An object is new, or has changed."""
         group, _, _ = raw["apiVersion"].rpartition("/")
         kind = raw["kind"]
         if kind == "Configuration":
             name = {"name": kinds.CONFIG_NAME, "namespace": "kueue-system", "uid": "configuration"}
-            self._queues.configuration.informer._upsert({"metadata": name, "data": {kinds.CONFIG_KEY: to_yaml([raw])}})
+            self.queues.configuration.informer._upsert({"metadata": name, "data": {kinds.CONFIG_KEY: to_yaml([raw])}})
         elif kind == "Event":
             event = modern(raw)
-            for source in self._sources.refusals:
+            for source in self.sources.refusals:
                 # As the selection of the informer.
                 if source.informer._selection.field_selector == (
                     f"reason={event.get('reason')},regarding.kind={event.get('regarding', {}).get('kind')}"
@@ -164,21 +177,30 @@ class _Controller:
             if kind != "Pod" or raw.get("status", {}).get("phase") not in FINISHED:
                 self._informers[group, kind]._upsert(raw)
 
-    def answers(self, now: datetime) -> Answers:
-        controller = ReadinessController(
-            self._caches,
-            self._assessments,
-            self._sources,
-            evaluate,
-            (),
-            queues=QueueStatuses(self._view, self._never),
+    def withdraw(self, raw: Object) -> None:
+        """An object is gone, or a pod has finished."""
+        group, _, _ = raw["apiVersion"].rpartition("/")
+        self._informers[group, raw["kind"]]._forget(raw)
+
+    def controller(
+        self, observers: Sequence[ReadinessObserver] = (), clock: Clock | None = None
+    ) -> ReadinessController:
+        """Computes readiness of what was delivered."""
+        queues = QueueStatuses(self.view, self.never)
+        return ReadinessController(
+            self.caches, self.assessments, self.sources, evaluate, observers, queues=queues, clock=clock
         )
-        jobsets = [jobset for jobset in self._caches.jobsets.store.values() if is_followed(jobset)]
+
+    def answers(self, now: datetime) -> Answers:
+        """The readiness of each JobSet."""
+        controller = self.controller()
+        jobsets = [jobset for jobset in self.caches.jobsets.store.values() if is_followed(jobset)]
         answers = {jobset.key: _answer(controller.snapshot(jobset, now), now) for jobset in jobsets}
-        for key, answer in answers.items() if self._view.queues_known else ():
-            answer["fit"] = _verdict(self._view.fit(self._raws[key], key[0], new=False))
+        for key, answer in answers.items() if self.view.queues_known else ():
+            answer["fit"] = _verdict(self.view.fit(self._raws[key], key[0], new=False))
         return answers
 
-    def _never(self, key: Key) -> str:
-        report = self._view.ever(self._raws[key], key[0], new=False)
+    def never(self, key: Key) -> str:
+        """Why its queue can never admit a JobSet; empty if it can."""
+        report = self.view.ever(self._raws[key], key[0], new=False)
         return report["message"].rstrip(".") if report["verdict"] == "never" else ""

@@ -124,7 +124,7 @@ async def check_rejected(place: Place) -> None:
     await place.plane.api.patch(path, body, kind="apply", fieldManager="check", force=True)
 
 
-@SITUATIONS(Reason.DEACTIVATED, "`spec.active: false` of the Workload, by a user", Command.QUEUED_WORKLOAD, when=RUNS)
+@SITUATIONS(Reason.SUSPENDED, "`spec.active: false` of the Workload, by a user", Command.QUEUED_WORKLOAD, when=RUNS)
 async def deactivated(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(2))
@@ -173,7 +173,11 @@ async def cannot_start(place: Place) -> None:
 
 
 @SITUATIONS(
-    Reason.HEAD_BLOCKS_QUEUE, "StrictFIFO behind a JobSet that does not fit", Command.QUEUED_WORKLOAD, when=RUNS
+    Reason.HEAD_BLOCKS_QUEUE,
+    "StrictFIFO behind a JobSet that does not fit",
+    Command.QUEUED_WORKLOAD,
+    when=RUNS,
+    blocking=False,
 )
 async def behind_the_head(place: Place) -> None:
     await place.queued.apply("WorkloadPriorityClass", place.namespace, {}, value=10)
@@ -218,6 +222,7 @@ async def kube_system(place: Place) -> None:
     "waitForPodsReady, and pods that no node can take",
     Command.QUEUED_WORKLOAD,
     when=IMPATIENT,
+    blocking=False,
 )
 async def not_ready_in_time(place: Place) -> None:
     await door(place)

@@ -142,7 +142,7 @@ GANGS: Final = (
     gang("strong", GangPhase.READY, None, pods("w", 2, "ready", pool="full", priorityClassName="high"), after=True),
     queued("huge", "main", GangPhase.QUEUED, Reason.NEVER_FITS, of=pods("w", 200, "ready")),
     queued("held", "held", GangPhase.QUEUED, Reason.QUEUE_BLOCKED),
-    queued("inactive", "main", GangPhase.QUEUED, Reason.DEACTIVATED, of=pods("w", 2, "none")),
+    queued("inactive", "main", GangPhase.QUEUED, Reason.SUSPENDED, of=pods("w", 2, "none")),
     queued("greedy", "greedy", GangPhase.READY),
     queued("starved", "starved", GangPhase.QUEUED, Reason.WAITING_FOR_QUOTA, after=True),
     queued("patient", "contested", GangPhase.QUEUED, Reason.WAITING_FOR_QUOTA, priority="low"),

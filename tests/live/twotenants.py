@@ -217,7 +217,6 @@ class TwoTenants:
         await self._until(f"{gangs}/evicted", lambda live: "WaitingForQuota" in str(live["status"]["causes"]))
         await self._until(f"{gangs}/behind", lambda live: "HeadBlocksQueue" in str(live["status"]["causes"]))
         events = self.own.path("events.k8s.io/v1", "events")
-        await self._until(events, lambda live: any(each["reason"] == "HeadBlocksQueue" for each in live["items"]))
         for reporter in ("kueue-admission", "default-scheduler"):
             await self._until(events, partial(_preempted, reporter))
 

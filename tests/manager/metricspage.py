@@ -16,7 +16,7 @@ from gangctl.manager import readinessmetrics as gangs
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
 from gangctl.pathways.status import Phase
 from gangctl.readiness.causes import PROMISES, TIERS
-from gangctl.readiness.metrics import OTHERS, Limits
+from gangctl.readiness.metrics import DATED, OTHERS, Limits
 from gangctl.readiness.result import GangPhase
 from gangctl.runtime.metrics import Family
 from gangctl.runtime.shards import MOST_SHARDS
@@ -56,6 +56,8 @@ READINESS: Final[Mapping[str, Bound]] = {
     gangs.STRANDED.name: _product(_QUEUES),
     gangs.BLOCKED.name: _BY_REASON,
     gangs.OLDEST.name: _BY_REASON,
+    gangs.OLDEST_PHASE.name: _product(_QUEUES, (len(DATED), "phases")),
+    gangs.RESTART_LOOPS.name: _product(_QUEUES),
     gangs.LOST.name: _product((LIMITS.namespaces + 1, "namespaces"), (len(PROMISES), "causes")),
     gangs.INFO.name: _JOBSETS,
     gangs.READY_PODS.name: _JOBSETS,
@@ -69,7 +71,7 @@ READINESS: Final[Mapping[str, Bound]] = {
     gangs.SPREAD.name: _BY_START,
     gangs.TRANSITIONS.name: _product((len(GangPhase), "phases"), (len(GangPhase) - 1, "others")),
     gangs.DISRUPTIONS.name: _and_others(MOST_DISRUPTIONS, len(REASONS), "pairs of ClusterQueue and reason", "reasons"),
-    gangs.DROPPED.name: Bound(16, "16 families"),
+    gangs.DROPPED.name: Bound(18, "18 families"),
     gangs.EVALUATIONS.name: _ONE,
     gangs.EVALUATION_SECONDS.name: _ONE,
     gangs.LAG.name: _ONE,
@@ -155,6 +157,8 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
             gangs.STRANDED.name,
             gangs.BLOCKED.name,
             gangs.OLDEST.name,
+            gangs.OLDEST_PHASE.name,
+            gangs.RESTART_LOOPS.name,
             gangs.LOST.name,
             "gangctl_fit_verdicts",
         ),

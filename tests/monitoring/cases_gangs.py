@@ -16,9 +16,18 @@ def blocked(reason: str, labels: str = QUEUE) -> str:
     return f'gangctl_gangs_blocked{{{labels},reason="{reason}"}}'
 
 
-def oldest(reason: str) -> str:
+def oldest(reason: str, labels: str = QUEUE) -> str:
     """The series of the moment since when it blocks the first."""
-    return f'gangctl_oldest_blocked_gang_timestamp_seconds{{{QUEUE},reason="{reason}"}}'
+    return f'gangctl_oldest_blocked_gang_timestamp_seconds{{{labels},reason="{reason}"}}'
+
+
+def first_in(name: str, labels: str = QUEUE) -> str:
+    """The series of the moment since when the first gang is in a phase."""
+    return f'gangctl_oldest_gang_timestamp_seconds{{{labels},phase="{name}"}}'
+
+
+IN_TURN: Final = "_ 60x3 300x3 540x3 780x3 1020x3 1260x3 1500x3 1740x3 1980x3 2220x40"
+"""Until minute 37 another gang is the first every four minutes."""
 
 
 def phase(name: str, labels: str = QUEUE) -> str:
@@ -40,54 +49,80 @@ CASES: Final = (
     Case(
         "GangPartiallyPlaced",
         "pods are stranded for a quarter of an hour",
-        {f"gangctl_gang_stranded_pods{{{QUEUE}}}": "0x4 3x40"},
-        fires=20,
+        {first_in("partiallyplaced"): "_x4 300x40"},
+        fires=23,
         labels=LABELS,
-        says="Pods of gangs in team-a, queue research have held nodes for 15 minutes, and other pods of the same gangs "
-        "have no node. Pods that hold nodes: 3.",
+        says="Pods of a gang in team-a, queue research have held nodes for 18m 0s, and other pods of the same gang "
+        "have no node.",
     ),
     Case(
         "GangPartiallyPlaced",
         "the rest is placed after fourteen minutes",
-        {f"gangctl_gang_stranded_pods{{{QUEUE}}}": "0x4 3x14 0x40"},
+        {first_in("partiallyplaced"): "_x4 300x14 stale"},
         silent=50,
     ),
+    Case("GangPartiallyPlaced", "other gangs in turn", {first_in("partiallyplaced"): IN_TURN}, silent=49),
     Case(
         "GangPartiallyPlaced",
         "leadership moves meanwhile and two replicas tell the same",
         {
-            f'gangctl_gang_stranded_pods{{{QUEUE},instance="a"}}': "2x12 stale",
-            f'gangctl_gang_stranded_pods{{{QUEUE},instance="b"}}': "_x11 2x40",
+            f'gangctl_oldest_gang_timestamp_seconds{{{QUEUE},phase="partiallyplaced",instance="a"}}': "0x12 stale",
+            f'gangctl_oldest_gang_timestamp_seconds{{{QUEUE},phase="partiallyplaced",instance="b"}}': "_x11 0x40",
         },
-        fires=15,
+        fires=18,
         labels=LABELS,
-        says="Pods of gangs in team-a, queue research have held nodes for 15 minutes, and other pods of the same gangs "
-        "have no node. Pods that hold nodes: 2.",
+        says="Pods of a gang in team-a, queue research have held nodes for 18m 0s, and other pods of the same gang "
+        "have no node.",
     ),
     Case(
         "GangPartiallyPlaced",
         "a JobSet without a queue has no label of one",
-        {'gangctl_gang_stranded_pods{namespace="team-a",local_queue="",cluster_queue=""}': "1x40"},
-        fires=15,
+        {
+            'gangctl_oldest_gang_timestamp_seconds{namespace="team-a",local_queue="",cluster_queue="",'
+            'phase="partiallyplaced"}': "0x40"
+        },
+        fires=18,
         labels={"namespace": "team-a"},
-        says="Pods of gangs in team-a have held nodes for 15 minutes, and other pods of the same gangs have no node. "
-        "Pods that hold nodes: 1.",
+        says="Pods of a gang in team-a have held nodes for 18m 0s, and other pods of the same gang have no node.",
     ),
     Case(
         "GangMutualDeadlock",
         "two gangs of different namespaces",
-        {phase("partiallyplaced"): "1x40", phase("partiallyplaced", OTHER): "1x40"},
-        fires=20,
+        {
+            phase("partiallyplaced"): "1x40",
+            phase("partiallyplaced", OTHER): "1x40",
+            first_in("partiallyplaced"): "0x40",
+            first_in("partiallyplaced", OTHER): "0x40",
+        },
+        fires=23,
         labels={"cluster_queue": "gpus"},
         says="Gangs of ClusterQueue gpus have been placed in part for 20 minutes. Each may wait for nodes that another "
         "one holds, and none gives them back. Gangs: 2.",
+        also=frozenset({"GangPartiallyPlaced"}),
     ),
-    Case("GangMutualDeadlock", "one gang alone waits for nobody", {phase("partiallyplaced"): "1x60"}, silent=60),
+    Case(
+        "GangMutualDeadlock",
+        "one gang alone waits for nobody",
+        {phase("partiallyplaced"): "1x60", first_in("partiallyplaced"): "0x60"},
+        silent=60,
+        also=frozenset({"GangPartiallyPlaced"}),
+    ),
+    Case(
+        "GangMutualDeadlock",
+        "two gangs at each time, and others in turn",
+        {phase("partiallyplaced"): "2x60", first_in("partiallyplaced"): IN_TURN},
+        silent=49,
+    ),
     Case(
         "GangMutualDeadlock",
         "one of two gets on after nineteen minutes",
-        {phase("partiallyplaced"): "1x60", phase("partiallyplaced", OTHER): "1x19 0x40"},
+        {
+            phase("partiallyplaced"): "1x60",
+            phase("partiallyplaced", OTHER): "1x19 0x40",
+            first_in("partiallyplaced"): "0x60",
+        },
         silent=60,
+        also=frozenset({"GangPartiallyPlaced"}),
     ),
     Case(
         "GangMutualDeadlock",
@@ -110,16 +145,16 @@ CASES: Final = (
         Case(
             "GangNeverFits",
             f"blocked by {reason}",
-            {blocked(reason): "0x3 2x20"},
-            fires=6,
+            {oldest(reason): "_x3 240x20"},
+            fires=9,
             labels={**LABELS, "reason": reason},
-            says=f"Gangs in team-a, queue research can never start as they are: {reason}. Waiting does not help. "
-            "Gangs: 2.",
+            says=f"A gang in team-a, queue research can never start as it is: {reason}. Waiting does not help. It has "
+            "been so for 5m 0s.",
         )
         for reason in ("NeverFits", "TopologyTooSmall", "MinCountUnreachable")
     ),
-    Case("GangNeverFits", "gone within two minutes", {blocked("NeverFits"): "1x1 0x30"}, silent=30),
-    Case("GangNeverFits", "unschedulable now is not never", {blocked("Unschedulable"): "1x30"}, silent=30),
+    Case("GangNeverFits", "gone within two minutes", {oldest("NeverFits"): "0x1 stale"}, silent=30),
+    Case("GangNeverFits", "unschedulable now is not never", {oldest("Unschedulable"): "0x30"}, silent=30),
     Case(
         "GangUnschedulable",
         "for more than an hour",
@@ -132,67 +167,94 @@ CASES: Final = (
     Case(
         "GangSchedulerFailing",
         "silent for ten minutes",
-        {blocked("SchedulerSilent"): "0x4 1x30"},
-        fires=15,
+        {oldest("SchedulerSilent"): "_x4 300x40"},
+        fires=18,
         labels={**LABELS, "reason": "SchedulerSilent"},
-        says="Gangs in team-a have all their pods, and the scheduler has not decided about them: SchedulerSilent. "
-        "Gangs: 1.",
+        says="A gang in team-a has all its pods, and the scheduler has not decided about it for 13m 0s: "
+        "SchedulerSilent.",
     ),
-    Case("GangSchedulerFailing", "it answers after nine", {blocked("SchedulerError"): "0x4 1x9 0x30"}, silent=40),
+    Case("GangSchedulerFailing", "it answers after nine", {oldest("SchedulerError"): "_x4 300x9 stale"}, silent=40),
+    Case("GangSchedulerFailing", "other gangs in turn", {oldest("SchedulerError"): IN_TURN}, silent=38),
     Case(
         "GangGroupMissing",
         "a group was deleted",
-        {blocked("PodGroupMissing"): "1x30"},
-        fires=5,
+        {oldest("PodGroupMissing"): "_x4 300x40"},
+        fires=13,
         labels={**LABELS, "reason": "PodGroupMissing"},
-        says="Gangs in team-a do not have the Workload or PodGroup that their pods name: PodGroupMissing. Gangs: 1.",
+        says="A gang in team-a does not have the Workload or PodGroup that its pods name, for 8m 0s: PodGroupMissing.",
     ),
-    Case("GangGroupMissing", "it is made again", {blocked("PodGroupMissing"): "1x4 0x30"}, silent=30),
+    Case("GangGroupMissing", "it is made again", {oldest("PodGroupMissing"): "_x4 300x4 stale"}, silent=40),
+    Case("GangGroupMissing", "other gangs in turn", {oldest("PodGroupMissing"): IN_TURN}, silent=38),
     Case(
         "GangCreationRefused",
         "a quota refuses pods",
-        {blocked("PodCreationRefused"): "1x30"},
-        fires=5,
+        {oldest("PodCreationRefused"): "_x4 300x40"},
+        fires=13,
         labels={**LABELS, "reason": "PodCreationRefused"},
-        says="The API server rejects objects that gangs in team-a need: PodCreationRefused. Gangs: 1.",
+        says="The API server has rejected objects that a gang in team-a needs for 8m 0s: PodCreationRefused.",
     ),
-    Case("GangCreationRefused", "once and not again", {blocked("JobCreationRefused"): "1x4 0x30"}, silent=30),
+    Case("GangCreationRefused", "once and not again", {oldest("JobCreationRefused"): "_x4 300x4 stale"}, silent=40),
+    Case("GangCreationRefused", "other gangs in turn", {oldest("JobCreationRefused"): IN_TURN}, silent=38),
     Case(
         "GangNodeLost",
         "a node does not come back",
-        {blocked("NodeLost"): "0x2 1x30"},
-        fires=8,
+        {oldest("NodeLost"): "_x4 300x40"},
+        fires=13,
         labels=LABELS,
-        says="Gangs in team-a, queue research wait for pods whose nodes are gone or do not answer. Gangs: 1.",
+        says="A gang in team-a, queue research has waited for 8m 0s for pods whose nodes are gone or do not answer.",
     ),
-    Case("GangNodeLost", "it does", {blocked("NodeLost"): "0x2 1x4 0x30"}, silent=30),
+    Case("GangNodeLost", "it does", {oldest("NodeLost"): "_x4 300x4 stale"}, silent=40),
+    Case("GangNodeLost", "other gangs in turn", {oldest("NodeLost"): IN_TURN}, silent=38),
     Case(
         "GangImagePullFailing",
         "an image cannot be pulled",
-        {blocked("ImagePull"): "1x30"},
-        fires=10,
+        {oldest("ImagePull"): "_x4 300x40"},
+        fires=18,
         labels=LABELS,
-        says="Gangs in team-a hold their nodes, and an image cannot be pulled. Gangs: 1.",
+        says="A gang in team-a holds its nodes, and an image has not been pulled for 13m 0s.",
     ),
-    Case("GangImagePullFailing", "the registry comes back", {blocked("ImagePull"): "1x9 0x30"}, silent=30),
+    Case("GangImagePullFailing", "the registry comes back", {oldest("ImagePull"): "_x4 300x9 stale"}, silent=40),
+    Case("GangImagePullFailing", "other gangs in turn", {oldest("ImagePull"): IN_TURN}, silent=38),
     Case(
         "GangContainersFailing",
         "containers crash",
-        {blocked("CrashLoop"): "1x30"},
-        fires=15,
+        {oldest("CrashLoop"): "_x4 300x40"},
+        fires=23,
         labels={**LABELS, "reason": "CrashLoop"},
-        says="Gangs in team-a hold their nodes, and containers do not run: CrashLoop. Gangs: 1.",
+        says="A gang in team-a holds its nodes, and its containers have not run, or not for long, for 18m 0s: "
+        "CrashLoop.",
     ),
-    Case("GangContainersFailing", "they run in the end", {blocked("CrashLoop"): "1x14 0x30"}, silent=40),
+    Case("GangContainersFailing", "they run in the end", {oldest("CrashLoop"): "_x4 300x14 stale"}, silent=40),
+    Case("GangContainersFailing", "other gangs in turn", {oldest("CrashLoop"): IN_TURN}, silent=38),
     Case(
         "GangDegraded",
         "it does not recover",
-        {phase("degraded"): "0x9 1x30"},
-        fires=20,
+        {
+            first_in("degraded"): "_x9 600x60",
+            blocked("Unschedulable"): "_x9 1x60",
+        },
+        fires=23,
         labels=LABELS,
-        says="Gangs in team-a, queue research have run without all their pods for 10 minutes. Gangs: 1.",
+        says="A gang in team-a, queue research has run without all its pods for 13m 0s.",
     ),
-    Case("GangDegraded", "it recovers", {phase("degraded"): "0x9 1x9 0x30"}, silent=40),
+    Case("GangDegraded", "it recovers", {first_in("degraded"): "_x9 600x9 stale"}, silent=40),
+    Case("GangDegraded", "other gangs in turn", {first_in("degraded"): IN_TURN}, silent=44),
+    Case(
+        "GangDegraded",
+        "it has lost a node, which another alert says",
+        {first_in("degraded"): "0x40", blocked("NodeLost"): "1x40", oldest("NodeLost"): "0x40"},
+        silent=40,
+        also=frozenset({"GangNodeLost"}),
+    ),
+    Case(
+        "GangRestartLoop",
+        "three times within two hours",
+        {f"gangctl_gangs_restarting_often{{{QUEUE}}}": "0x9 1x30"},
+        fires=12,
+        labels=LABELS,
+        says="JobSets in team-a, queue research have restarted three times or more within two hours. Gangs: 1.",
+    ),
+    Case("GangRestartLoop", "less often", {f"gangctl_gangs_restarting_often{{{QUEUE}}}": "0x40"}, silent=40),
     Case(
         "GangGuaranteeLost",
         "a JobSet without its gang",

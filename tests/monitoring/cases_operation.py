@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.monitoring.cases_gangs import LABELS, blocked, phase
+from tests.monitoring.cases_gangs import LABELS, oldest, phase
 from tests.monitoring.promtool import Case
 
+HOLDING: Final = 'kueue_admitted_active_workloads{cluster_queue="gpus",replica_role="leader"}'
 PENDING: Final = 'kueue_pending_workloads{cluster_queue="gpus",status="inadmissible",replica_role="leader"}'
 ADMITTED: Final = 'kueue_admitted_workloads_total{cluster_queue="gpus",priority_class="",replica_role="leader"}'
 CERTIFICATE: Final = 'gangctl_certificate_expiry_timestamp_seconds{instance="a",usage="serving"}'
@@ -73,37 +74,44 @@ QUEUES: Final = (
     Case(
         "QueueBlocked",
         "the ClusterQueue is stopped",
-        {blocked("QueueBlocked"): "4x60"},
-        fires=30,
+        {oldest("QueueBlocked"): "0x60"},
+        fires=33,
         labels={**LABELS, "reason": "QueueBlocked"},
-        says="Gangs wait in queue research of team-a (ClusterQueue gpus), which admits nothing: QueueBlocked. "
-        "Gangs: 4.",
+        says="A gang waits in queue research of team-a (ClusterQueue gpus), which has admitted nothing for 33m 0s: "
+        "QueueBlocked.",
     ),
-    Case("QueueBlocked", "it is opened again", {blocked("QueueBlocked"): "4x29 0x40"}, silent=60),
+    Case("QueueBlocked", "it is opened again", {oldest("QueueBlocked"): "0x29 stale"}, silent=60),
     Case(
         "QueueWorkloadStuck",
         "a Workload was deactivated",
-        {blocked("Deactivated"): "1x30"},
-        fires=15,
+        {oldest("Deactivated"): "0x30"},
+        fires=18,
         labels={**LABELS, "reason": "Deactivated"},
-        says="Kueue will not admit gangs in team-a, queue research without a change: Deactivated. Gangs: 1.",
+        says="Kueue does not admit a gang in team-a, queue research without a change: Deactivated. It has been so for "
+        "18m 0s.",
     ),
-    Case("QueueWorkloadStuck", "for less than that", {blocked("EvictedHoldsQuota"): "1x14 0x30"}, silent=40),
+    Case("QueueWorkloadStuck", "for less than that", {oldest("EvictedHoldsQuota"): "0x14 stale"}, silent=40),
     Case(
         "QueueStarved",
         "nothing is admitted for two hours",
-        {phase("queued"): "2x200", PENDING: "3x200", ADMITTED: "7+1x10 17x200"},
+        {phase("queued"): "2x200", PENDING: "3x200", ADMITTED: "7+1x10 17x200", HOLDING: "0x200"},
         # The last admission is within an hour until minute 70 (counted from the sample before it).
         fires=129,
         later=1,
         labels={"cluster_queue": "gpus"},
-        says="Workloads in ClusterQueue gpus, gangs among them, cannot be admitted, and none has been admitted for two "
-        "hours. Workloads: 3.",
+        says="Workloads in ClusterQueue gpus, gangs among them, cannot be admitted. None has been admitted for two "
+        "hours, and none holds quota. Workloads: 3.",
     ),
     Case(
         "QueueStarved",
         "one is admitted now and then",
-        {phase("queued"): "2x300", PENDING: "3x300", ADMITTED: "7x49 8x49 9x49 10x49 11x100"},
+        {phase("queued"): "2x300", PENDING: "3x300", ADMITTED: "7x49 8x49 9x49 10x49 11x100", HOLDING: "0x300"},
+        silent=240,
+    ),
+    Case(
+        "QueueStarved",
+        "what runs holds all quota",
+        {phase("queued"): "2x300", PENDING: "3x300", ADMITTED: "7x300", HOLDING: "2x300"},
         silent=240,
     ),
     Case("QueueStarved", "no gang waits in it", {phase("queued"): "0x200", PENDING: "3x200"}, silent=200),

@@ -88,7 +88,15 @@ def _tables() -> Iterator[str]:
 
 def _row(rule: Rule) -> str:
     link = f"[{rule.name}]({rule.name}.md)"
-    return f"| {link} | {rule.labels['severity']} | {rule.wait} | {rule.annotations['summary']} |"
+    return f"| {link} | {rule.labels['severity']} | {_after(rule)} | {rule.annotations['summary']} |"
+
+
+def _after(rule: Rule) -> str:
+    """How long what it is about has lasted: what its expression asks for, and ``for``."""
+    lasted = re.match(r"time\(\) - min .*?\) > (\d+)$", rule.expression, flags=re.MULTILINE | re.DOTALL)
+    if lasted is None:
+        return rule.wait
+    return f"{int(lasted[1]) // 60 + int(rule.wait.removesuffix('m'))}m"
 
 
 def _of(program: str, lines: list[str]) -> list[list[str]]:

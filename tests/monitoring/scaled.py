@@ -19,13 +19,25 @@ import yaml
 
 from tests.monitoring.rulefiles import groups, paths, rules
 
-PATIENCE: Final[Mapping[str, int]] = {
-    "GangStuckPending": 1800,
-    "GangUnschedulable": 3600,
-    "GangReadySlow": 640,
-    "GangPolicyScanStale": 3600,
-    "GangctlInformerStale": 300,
-    "GangctlCertificateExpiring": 1209600,
+PATIENCE: Final[Mapping[str, tuple[int, ...]]] = {
+    "GangPartiallyPlaced": (900,),
+    "GangMutualDeadlock": (1200,),
+    "GangStuckPending": (1800, 600),
+    "GangNeverFits": (120,),
+    "GangUnschedulable": (3600, 600),
+    "GangSchedulerFailing": (600,),
+    "GangGroupMissing": (300,),
+    "GangCreationRefused": (300,),
+    "GangNodeLost": (300,),
+    "GangImagePullFailing": (600,),
+    "GangContainersFailing": (900,),
+    "GangDegraded": (600,),
+    "QueueBlocked": (1800,),
+    "QueueWorkloadStuck": (900,),
+    "GangReadySlow": (640,),
+    "GangPolicyScanStale": (3600,),
+    "GangctlInformerStale": (300,),
+    "GangctlCertificateExpiring": (1209600,),
 }
 """Thresholds in seconds that are time spans, by alert: Prometheus 2 takes no ``> 30m``."""
 
@@ -65,7 +77,7 @@ def scaled_expression(expression: str, factor: float) -> str:
 def scaled_rule(rule: Mapping[str, Any], factor: float) -> dict[str, Any]:
     """A rule with its expression and its ``for`` divided; texts stay as they are."""
     expression = scaled_expression(rule["expr"], factor)
-    if threshold := PATIENCE.get(rule.get("alert", "")):
+    for threshold in PATIENCE.get(rule.get("alert", ""), ()):
         expression, found = re.subn(rf"([<>] ){threshold}\b", rf"\g<1>{threshold / factor:g}", expression)
         if found != 1:
             raise ValueError(f"{rule['alert']} has no threshold {threshold}")

@@ -62,9 +62,9 @@ def test_a_rule_keeps_its_name_labels_and_texts() -> None:
 
 
 def test_thresholds_that_are_time_spans_are_divided() -> None:
-    rule = {"alert": "GangUnschedulable", "expr": "time() - a > 3600"}
+    rule = {"alert": "GangPolicyScanStale", "expr": "time() - a > 3600"}
     assert scaled_rule(rule, 60)["expr"] == "time() - a > 60"
-    with pytest.raises(ValueError, match="GangUnschedulable has no threshold 3600"):
+    with pytest.raises(ValueError, match="GangPolicyScanStale has no threshold 3600"):
         scaled_rule({**rule, "expr": "time() - a > 1800"}, 60)
 
 

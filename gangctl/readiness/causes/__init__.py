@@ -34,6 +34,7 @@ ALWAYS: Final[tuple[Finder, ...]] = (
     pods.node_lost,
     pods.preempted,
     pods.troubles,
+    pods.crash_loops,
     pods.starting,
 )
 WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
@@ -59,6 +60,8 @@ PROMISES: Final[Mapping[Reason, Finder]] = {
     Reason.SCHEDULING_GATE_OFF: scheduler.scheduling_gate_off,
 }
 """Causes that break the all-or-nothing guarantee, also reported for ready gangs."""
+WHILE_READY: Final[tuple[Finder, ...]] = (*PROMISES.values(), pods.crash_loops)
+"""Of a gang that is ready now, or has finished."""
 
 MOST_CAUSES: Final = 16
 """Causes kept per JobSet: the most likely. Hundreds of groups may have different messages."""
@@ -96,7 +99,7 @@ TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
     ("no domain is large enough", (Reason.TOPOLOGY_TOO_SMALL,)),
     (
         "the scheduler refuses",
-        (Reason.UNSCHEDULABLE, Reason.SCHEDULER_ERROR, Reason.SCHEDULER_SILENT, Reason.SCHEDULER_BACKOFF),
+        (Reason.UNSCHEDULABLE, Reason.SCHEDULER_ERROR, Reason.SCHEDULER_SILENT),
     ),
     ("what was placed is lost", (Reason.NODE_LOST, Reason.PREEMPTED)),
     ("containers fail", (Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP)),
@@ -114,6 +117,8 @@ TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
 """Tiers of causes that do not end by themselves; within a tier, the one with more affected pods is first."""
 
 WAITING: Final[tuple[Reason, ...]] = (
+    Reason.EVICTED_AS_NOT_READY,
+    Reason.HEAD_BLOCKS_QUEUE,
     Reason.WAITING_FOR_CHECK,
     Reason.QUEUE_BACKOFF,
     Reason.ADMISSION_GATED,
@@ -157,12 +162,12 @@ def find_causes(
     """Why it is not ready, and when (Unix seconds) time alone changes the result; total.
 
     ``groups`` are all of the JobSet (:func:`gangctl.readiness.membership.members`); ``readiness`` is theirs,
-    without causes. Of a settled one only causes that break the guarantee. ``kept`` texts contain times, others
+    without causes. Of a settled one only those :data:`WHILE_READY`. ``kept`` texts contain times, others
     durations.
     """
     context = Context(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups), kept)
     if readiness.phase.settled:
-        finders: Sequence[Finder] = list(PROMISES.values())
+        finders: Sequence[Finder] = WHILE_READY
     else:
         finders = (*ALWAYS, *WHILE_IT_RUNS) if context.runs else ALWAYS
     causes = [cause for finder in finders for cause in finder(context)]

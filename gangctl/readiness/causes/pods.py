@@ -230,6 +230,41 @@ def _health(context: Context, pods: Iterable[PodFacts]) -> list[str]:
     return [f"node {node.name} has {listed(node.troubles)}" for node in nodes[:2]]
 
 
+_MANY: Final = 3
+"""Restarts of a pod's containers from which they are a loop."""
+_STEADY: Final = 600
+"""Seconds after which the kubelet forgets that a container has crashed: it waits at most half of it before it starts it
+again, so a loop is seen while the container runs."""
+
+
+def crash_loops(context: Context) -> Iterator[Cause]:
+    """Containers that run now, and have crashed again and again."""
+    found: list[tuple[Group, PodFacts]] = []
+    for group in context.groups:
+        for pod in group.pods:
+            runs = pod.ready or pod.waiting in _STARTS
+            if runs and pod.restarts >= _MANY and not context.late(pod.ended_at, _STEADY):
+                found.append((group, pod))
+    if not found:
+        return
+    pods = [pod for _, pod in found]
+    restarts, ended = sum(pod.restarts for pod in pods), max(pod.ended_at for pod in pods)
+    most = max(pods, key=lambda pod: (pod.restarts, pod.name))
+    yield context.cause(
+        Reason.CRASH_LOOP,
+        f"containers of {plural(len(pods), 'pod')} run now, and crash again and again",
+        evidence=[
+            f"restarted {plural(restarts, 'time')}, the last time after an end {context.ago(ended)}",
+            f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}",
+        ],
+        remedy=_TROUBLES[Reason.CRASH_LOOP][1],
+        command=context.suggest(Command.POD_LOGS, pod=most.name),
+        groups=[group for group, _ in found],
+        pods=len(pods),
+        since=oldest(pod.ended_at for pod in pods),
+    )
+
+
 def troubles(context: Context) -> Iterator[Cause]:
     """Containers that cannot start or that crash."""
     by_reason: dict[str, list[tuple[Group, PodFacts]]] = {}

@@ -75,7 +75,8 @@ def _stuck(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     stuck = facts.stuck
     if stuck is None or (stuck.reason is Reason.QUEUE_BLOCKED and facts.blocked is not None):
         return
-    status = facts.workload.conditions.get("QuotaReserved") if facts.workload is not None else None
+    name = "PodsReady" if stuck.reason is Reason.PODS_NOT_READY else "QuotaReserved"
+    status = facts.workload.conditions.get(name) if facts.workload is not None else None
     yield context.cause(
         stuck.reason,
         stuck.evidence,
@@ -84,6 +85,7 @@ def _stuck(context: Context, facts: QueueFacts) -> Iterator[Cause]:
         command=_show_queue(context, facts) if facts.workload is None else _show_workload(context, facts.workload),
         pods=_pods(context),
         since=unix(status.since) if status is not None else 0,
+        blocking=not stuck.waits,
     )
 
 
@@ -180,9 +182,9 @@ _WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
         "wait; find out meanwhile why it was evicted",
     ),
     Phase.DEACTIVATED: (
-        Reason.DEACTIVATED,
+        Reason.SUSPENDED,
         True,
-        "its Workload is deactivated, and not queued until spec.active is true again",
+        "a user has deactivated its Workload, which is not queued until spec.active is true again",
         "set spec.active of its Workload to true",
     ),
     Phase.FAILED: (

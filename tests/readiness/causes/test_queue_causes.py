@@ -147,7 +147,7 @@ def test_an_ongoing_eviction_is_reported(evicted: str, reason: Reason) -> None:
 
 
 def test_a_deactivated_workload_is_reported() -> None:
-    assert the(Reason.DEACTIVATED, waiting(queued(active=False))).blocking
+    assert the(Reason.SUSPENDED, waiting(queued(active=False))).blocking
 
 
 def test_a_missing_workload_is_reported_after_a_delay() -> None:

@@ -79,7 +79,7 @@ def test_every_reason_has_one_rank() -> None:
     assert len(WAITING) == len(set(WAITING))
     every = list(Reason)
     of_readiness = every[every.index(Reason.SUSPENDED) : every.index(Reason.JOBSET_CREATED)]
-    assert set(of_readiness) <= set(RANKED)
+    assert set(of_readiness) <= {*RANKED, *WAITING}
 
 
 def test_many_causes_are_ordered_from_the_root_cause() -> None:

@@ -1,0 +1,77 @@
+"""What a Prometheus would scrape of a week, once a minute, in promtool's notation of input series."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+from tests.monitoring.weeks.cluster import Cluster
+from tests.monitoring.weeks.watched import START
+
+MINUTE: Final = 60.0
+_STALE: Final = None
+
+
+class Recorder:
+    """Scrapes a cluster: gangctl's registry, and what Kueue exports of its queues."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._values: dict[str, list[float | None]] = {}
+        self.minutes = 0
+
+    async def scrape(self, minutes: int) -> None:
+        """Once a minute, for so long."""
+        for _ in range(minutes):
+            # A scrape is never at the very moment of a change.
+            await asyncio.sleep(self.minutes * MINUTE + 0.5 - self._cluster.now)
+            for name, value in self._samples():
+                values = self._values.setdefault(name, [])
+                values.extend([_STALE] * (self.minutes - len(values)))
+                values.append(value)
+            self.minutes += 1
+
+    def _samples(self) -> Iterator[tuple[str, float]]:
+        yield 'gangctl_leader{instance="a",job="gangctl"}', 1.0
+        for metric in self._cluster.watched.registry.collect():
+            for sample in metric.samples:
+                if not sample.name.endswith("_created"):
+                    # Time begins at 0 in promtool.
+                    begin = START.timestamp() if sample.name.endswith("_timestamp_seconds") else 0.0
+                    yield _series(sample.name, sample.labels), sample.value - begin
+        for queue in self._cluster.queues.values():
+            labels = {"cluster_queue": queue.name}
+            yield _series("kueue_pending_workloads", {**labels, "status": "active"}), 0.0
+            yield _series("kueue_pending_workloads", {**labels, "status": "inadmissible"}), float(len(queue.waiting))
+            yield _series("kueue_admitted_active_workloads", labels), float(len(queue.holding))
+            yield _series("kueue_admitted_workloads_total", labels), float(queue.admissions)
+
+    def series(self) -> dict[str, str]:
+        """Every series by its name and labels, from the first minute."""
+        return {name: notation(values) for name, values in self._values.items()}
+
+
+def _series(name: str, labels: dict[str, str]) -> str:
+    return name + "{" + ",".join(f'{label}="{value}"' for label, value in sorted(labels.items())) + "}"
+
+
+def notation(values: list[float | None]) -> str:
+    """Values of a series, one a minute, None where it has none.
+
+    >>> notation([None, 1, 1, 1, 2, None])
+    '_ 1x2 2 stale'
+    """
+    parts: list[str] = []
+    begun = False
+    for value, run in groupby(values):
+        count = len(list(run))
+        if value is None:
+            # The first scrape without a series that had been there marks its end.
+            parts += (["stale"] if begun else []) + ([f"_x{count - 2}" if count > 2 else "_"] * (count > begun))
+            continue
+        begun = True
+        number = repr(value).removesuffix(".0")
+        parts.append(number if count == 1 else f"{number}x{count - 1}")
+    return " ".join(parts)

@@ -1,0 +1,31 @@
+"""JobSets that restart again and again, told from those that restart now and then."""
+
+from __future__ import annotations
+
+from gangctl.readiness.metrics import queue_of
+from gangctl.readiness.restarts import WITHIN, Restarts
+from gangctl.readiness.result import GangPhase
+from tests.readiness.standings import standing
+
+
+def test_three_restarts_within_the_time_are_a_loop_until_they_are_old() -> None:
+    restarts, last = Restarts(), standing("js")
+    queue = queue_of(last)
+    for attempt, at in ((1, 0.0), (2, 600.0), (3, 1_200.0)):
+        assert restarts.loops(at) == {}
+        now = standing("js", attempt=attempt)
+        assert restarts.stands(last, now, at)
+        last = now
+    assert restarts.loops(1_200.0) == {queue: 1}
+    assert restarts.loops(WITHIN) == {queue: 1}
+    assert restarts.loops(WITHIN + 1) == {}
+
+
+def test_a_finished_jobset_is_in_no_loop() -> None:
+    restarts, last = Restarts(), standing("js")
+    for attempt in (1, 2, 3):
+        now = standing("js", attempt=attempt)
+        restarts.stands(last, now, 0.0)
+        last = now
+    restarts.stands(last, standing("js", attempt=3, phase=GangPhase.SUCCEEDED), 1.0)
+    assert restarts.loops(1.0) == {}
