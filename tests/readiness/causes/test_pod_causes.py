@@ -229,3 +229,11 @@ def test_only_blocked_groups_are_named() -> None:
     cause = the(Reason.IMAGE_PULL, placed(context, pods))
     assert len(cause.groups) == 1
     assert cause.groups == ("js-w-0f5a6f3e-7c21-1-0",)
+
+
+def test_a_loop_is_seen_while_its_container_runs_until_the_kubelet_forgets_it() -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    pods = changed(context.pods(READY), 0, restarts=60, ended_at=NOW - 60)
+    assert the(Reason.CRASH_LOOP, context.snapshot(pods)).blocking
+    for calm in ({"restarts": 2, "ended_at": NOW - 60}, {"restarts": 60, "ended_at": NOW - 600}):
+        assert causes(context.snapshot(changed(pods, 0, **calm))) == ()
