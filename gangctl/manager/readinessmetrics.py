@@ -73,7 +73,7 @@ OLDEST_PHASE: Final = Family(
     (*QUEUE, "phase"),
 )
 RESTART_LOOPS: Final = Family(
-    "gangctl_gangs_restarting_often",
+    "gangctl_gangs_restart_loop",
     "gauge",
     f"JobSets that have restarted {MANY} times or more within the last {WITHIN / 3600:.0f} hours.",
     QUEUE,

@@ -308,7 +308,9 @@ class Aggregates:
             if counted is not None and all(cause.reason is not blocked.reason for cause in counted.causes):
                 since = max(since, at)
             # A loop begins anew with each crash, and has lasted since the first.
-            oldest.put(now.key, min(oldest.time(now.key) or since, since))
+            if blocked.reason is Reason.CRASH_LOOP:
+                since = min(oldest.time(now.key) or since, since)
+            oldest.put(now.key, since)
         if now.phase in DATED:
             self._dated.setdefault((queue, now.phase), Oldest()).put(now.key, now.since)
         if now.lost is not None:

@@ -249,12 +249,12 @@ CASES: Final = (
     Case(
         "GangRestartLoop",
         "three times within two hours",
-        {f"gangctl_gangs_restarting_often{{{QUEUE}}}": "0x9 1x30"},
+        {f"gangctl_gangs_restart_loop{{{QUEUE}}}": "0x9 1x30"},
         fires=12,
         labels=LABELS,
         says="JobSets in team-a, queue research have restarted three times or more within two hours. Gangs: 1.",
     ),
-    Case("GangRestartLoop", "less often", {f"gangctl_gangs_restarting_often{{{QUEUE}}}": "0x40"}, silent=40),
+    Case("GangRestartLoop", "less often", {f"gangctl_gangs_restart_loop{{{QUEUE}}}": "0x40"}, silent=40),
     Case(
         "GangGuaranteeLost",
         "a JobSet without its gang",
