@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
-from gangctl.api.objects import kind_of, misshapen
-from gangctl.api.pods import FINISHED
 from gangctl.api.objects import kind_of, misshapen, object_at, text_at
+from gangctl.api.pods import FINISHED
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
