@@ -1,8 +1,7 @@
 """JobSets, and the answers of a real API server with JobSet 0.12: to each JobSet, and to the Jobs of those it stores.
 
-``public.json`` has the JobSets in the repositories of JobSet, Kueue and AI-Hypercomputer/tpu-recipes (Apache-2.0), long
-texts cut. The others have one error each. ``python -m tests.apiserver.agreement`` asks a real server on Kubernetes 1.37
-and writes ``answers.json``.
+``public.json`` has the JobSets in the Go modules of JobSet and Kueue (Apache-2.0), long texts cut. The others have one
+error each. ``python -m tests.apiserver.agreement`` asks a real server on Kubernetes 1.37 and writes ``answers.json``.
 """
 
 from __future__ import annotations
