@@ -72,6 +72,7 @@ class _InDomains:
     def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:
         """By domain, the copies that fit in any order, and at most; not more than there are."""
         found = []
+        helped = self._floor.helped(gang, sum(self._copies))
         for value in self._values(gang):
             nodes, least, highest = self._nodes(gang, value), 0, 0
             for number in range(1, copies + 1):
@@ -80,7 +81,8 @@ class _InDomains:
                     break
                 highest = number
                 least = number if answer.certain and least == number - 1 else least
-            found.append((least, highest))
+            # That the gang has no room by itself says nothing where pods of another one come first.
+            found.append((least, copies if helped else highest))
         return found
 
     def _values(self, gang: Together) -> list[str]:

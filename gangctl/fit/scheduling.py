@@ -434,6 +434,18 @@ class Floor:
                 there[domains[number]] += 1
         return Evenness(index, self._matching(members, [term]), domains, there, spread.skew, spread.domains)
 
+    def helped(self, gang: Together, copies: int) -> bool:
+        """Whether other pods of the JobSet may make a place for a gang: they draw its pods, or even them out."""
+        others = [member for index, member in enumerate(self._members) if copies > 1 or index not in gang.pods]
+        for member in (self._members[index] for index in gang.pods):
+            terms = [
+                PodTerm(spread.key, spread.selector, frozenset({self.neighbours.namespace}))
+                for spread in member.spreads
+            ]
+            if any(self._matching(others, [term], unknown=True) for term in (*member.draws, *terms)):
+                return True
+        return False
+
     def free(self) -> dict[int, Vector]:
         """The room that is left on each node."""
         return {number: self._free(number) for number, node in enumerate(self.nodes) if node.capacity}

@@ -302,3 +302,8 @@ class TestProperties:
 def test_affinity_of_pods_in_one_domain_is_unknown_without_a_placement() -> None:
     """kube-scheduler refused this gang in one domain, which fits by the rules of its pods one by one."""
     assert said(with_gangs(world(4112)))["verdict"] == "unknown"
+
+
+def test_a_gang_in_one_domain_may_be_drawn_there_by_pods_of_another_gang() -> None:
+    """kube-scheduler placed both: the first gang has the pods that the affinity of the second one names."""
+    assert said(with_gangs(world(4238)))["verdict"] == "unknown"
