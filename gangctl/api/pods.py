@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.objects import object_at
+from gangctl.api.objects import object_at, text_at
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 """Phases of pods whose containers never run again."""
@@ -22,4 +22,4 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def is_finished(raw: Mapping[str, Any]) -> bool:
     """Whether no container of a raw Pod ever runs again."""
-    return object_at(raw, "status").get("phase") in FINISHED
+    return text_at(object_at(raw, "status"), "phase") in FINISHED

@@ -91,14 +91,13 @@ def node_fit(
     unknown += as_extended(requests, neighbours.devices)
     floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
-    deciding = [why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)]
-    for podset in podsets:
-        if podset.pods and podset.name in added and (level := added[podset.name].level):
-            deciding += limits.of_kueue(podset, level, repelled=floor.repelled(podset.index))
     deciding = [
         *devices.unknown,
         *(why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)),
     ]
+    for podset in podsets:
+        if podset.pods and podset.name in added and (level := added[podset.name].level):
+            deciding += limits.of_kueue(podset, level, repelled=floor.repelled(podset.index))
     case = _Case(floor, requests, gangs, list(unknown), deciding, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")

@@ -298,7 +298,10 @@ def _disruptions() -> list[dashboard.Panel]:
             width=8,
             bars=True,
             stacked=True,
-            links=[links.runbook(alert) for alert in ("GangNodeLost", "GangContainersFailing", "GangDegraded")],
+            links=[
+                links.runbook(alert)
+                for alert in ("GangNodeLost", "GangContainersFailing", "GangDegraded", "GangRestartLoop")
+            ],
         ),
         graph(
             "Degraded gangs, on average",

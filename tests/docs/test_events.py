@@ -73,7 +73,7 @@ def test_causes_link_to_the_runbook_of_their_alert() -> None:
     blocked = r'gangctl_(?:gangs_blocked|oldest_\w+)\{reason=~?"([^"]+)"\}|guarantee_lost_gangs'
     wanted: dict[str, set[str]] = {}
     for rule in alerts():
-        for names in re.findall(blocked, rule.expression):
+        for names in re.findall(blocked, rule.own):
             for name in names.split("|") if names else ("NotGanged", "FieldDropped", "SchedulingGateOff"):
                 wanted.setdefault(name, set()).add(rule.name)
     assert len(wanted) > 30

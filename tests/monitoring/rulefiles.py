@@ -32,6 +32,11 @@ class Rule:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def own(self) -> str:
+        """What the rule is about, without what other alerts say."""
+        return self.expression.partition("unless")[0]
+
 
 def paths() -> list[Path]:
     """Every rule file, in the order of their names."""

@@ -29,7 +29,7 @@ ids = [rule.name for rule in alerts()]
 
 
 def _reasons(rule: Rule) -> list[str]:
-    found = re.findall(r'gangctl_(?:gangs_blocked|oldest_\w+)\{reason=~?"([^"]+)"\}', rule.expression)
+    found = re.findall(r'gangctl_(?:gangs_blocked|oldest_\w+)\{reason=~?"([^"]+)"\}', rule.own)
     return [reason for each in found for reason in each.split("|")]
 
 

@@ -46,7 +46,7 @@ def test_a_page_has_every_section(name: str) -> None:
 
 @each("rule", alerts(), ids=NAMES)
 def test_every_reason_of_an_alert_is_on_its_page(rule: Rule) -> None:
-    reasons = re.findall(r'\{(?:reason|cause)=~"([^"]+)"\}', rule.expression)
+    reasons = re.findall(r'\{(?:reason|cause)=~"([^"]+)"\}', rule.own)
     text = runbook(rule.name).text.partition("## Mitigation")[2]
     assert [reason for each in reasons for reason in each.split("|") if f"`{reason}`" not in text] == []
 
