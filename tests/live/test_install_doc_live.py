@@ -31,6 +31,7 @@ RUN = [command for command, mark in LINES if not mark]
 OVERLAY = re.findall(
     r"^`(manifests/cluster/kustomization.yaml)`:\n\n```yaml\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL
 )
+INSTALL = "gangctl install --image registry.example/gangctl:0.1.0"
 UNANSWERED = "failed calling webhook"
 GANG = jobset("gang", rj("w", 1, 2, 2, mode="Gang"))
 DEPLOYMENT = path_of("apps/v1", "deployments", namespace=OWN_NAMESPACE, name="gangctl")
@@ -82,15 +83,15 @@ async def by_kustomize_and_by_gangctl(cluster: Cluster, operator: Operator) -> N
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert (deployment["spec"]["replicas"], container["image"]) == (3, "registry.example/gangctl:0.1.0")
     assert "--kueue-check=true" in container["args"]
-    again = (await operator.types("gangctl install --image")).splitlines()
+    again = (await operator.types(f"{INSTALL} --component high-availability")).splitlines()
     # Kubectl sends some selectors again whatever they are, and calls it configured.
     assert not [line for line in again if line.endswith(" created")], "the same objects, another way"
     assert "deployment.apps/gangctl unchanged" in again
     assert "mutatingadmissionpolicy.admissionregistration.k8s.io/gangctl-gangs" in await operator.types(
-        "gangctl install --kubeconfig"
+        f"{INSTALL} --kubeconfig"
     )
     assert "customresourcedefinition.apiextensions.k8s.io/gangs.gangctl.dev" in await operator.types(
-        "gangctl install --component gang-objects"
+        f"{INSTALL} --component gang-objects"
     )
     await operator.types("gangctl get -A")
     await operator.types("gangctl install --uninstall --component")
