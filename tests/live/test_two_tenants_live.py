@@ -141,7 +141,7 @@ def places(read: Texts, marks: Mapping[Fact, list[str]]) -> dict[Fact, set[str]]
 def of_the_page() -> dict[str, dict[Fact, set[str]]]:
     """The table of docs/tenants.md: where each fact stands, by column."""
     text = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8")
-    header, _, *table = rows(text.partition("\n## What tenants see of each other\n")[2].partition("\n## ")[0])
+    header, _, *table = rows(text.partition("\n## Who sees what of other tenants\n")[2].partition("\n## ")[0])
     assert [row[0] for row in table] == [*Fact]
     return {
         column: {Fact(row[0]): set(re.findall(r"`([^`]+)`", row[number])) for row in table}

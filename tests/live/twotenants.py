@@ -174,8 +174,8 @@ class TwoTenants:
         await self.plane.api.create(path_of(GROUP, plural), body)
 
     async def _wait_in_line(self) -> None:
-        """A JobSet waits behind the other tenant's, which waits for quota that the other tenant holds, too."""
-        for name, cpu, priority in (("running", "3217m", "high"), ("head", "2", "high")):
+        """A JobSet waits behind the other tenant's, which is larger than the quota."""
+        for name, cpu, priority in (("running", "3217m", "high"), ("head", "5", "high")):
             await self._submit_other(name, cpu, queue=_queue("strict"), priority=priority)
             if name == "running":
                 await _admitted(self.other, f"{MARKS[Fact.NAMES]}-{name}")
@@ -217,6 +217,7 @@ class TwoTenants:
         await self._until(f"{gangs}/evicted", lambda live: "WaitingForQuota" in str(live["status"]["causes"]))
         await self._until(f"{gangs}/behind", lambda live: "HeadBlocksQueue" in str(live["status"]["causes"]))
         events = self.own.path("events.k8s.io/v1", "events")
+        await self._until(events, lambda live: any(event["reason"] == "HeadBlocksQueue" for event in live["items"]))
         for reporter in ("kueue-admission", "default-scheduler"):
             await self._until(events, partial(_preempted, reporter))
 
