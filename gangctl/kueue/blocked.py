@@ -186,7 +186,7 @@ class Stuck:
     evidence: str
     remedy: str
     waits: bool = False
-    """Whether it ends when others finish, or by another try: nobody has to do anything."""
+    """Whether it ends when others finish, or by another try, without any action."""
 
     @property
     def message(self) -> str:

@@ -145,7 +145,7 @@ async def test_another_gang_runs_on_the_nodes_of_one_that_lost_a_node(place: Pla
     await place.until("train", 2, refused=1)
     await place.submit("next", 2)
     await place.until("next", 0, refused=2)
-    # Not told to: it has had time to look at both, since the scheduler refused the last pod.
+    # It has not been asked to, and has had time to look at both, since the scheduler refused the last pod.
     await place.gangctl.settle()
     assert place.evictions(since) == 0
     await place.until("train", 2, refused=1)

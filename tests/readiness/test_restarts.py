@@ -1,4 +1,4 @@
-"""JobSets that restart again and again, told from those that restart now and then."""
+"""JobSets that restart again and again, and those that restart now and then."""
 
 from __future__ import annotations
 

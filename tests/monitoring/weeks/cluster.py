@@ -34,7 +34,7 @@ NO_QUOTA: Final = "couldn't assign flavors to pod set w: insufficient unused quo
 
 @dataclass
 class Shape:
-    """A JobSet that somebody submits: ``pods`` run for ``seconds`` after they took ``start`` seconds to be ready."""
+    """A JobSet that a user submits: ``pods`` run for ``seconds`` after they took ``start`` seconds to be ready."""
 
     name: str
     pods: int
