@@ -77,6 +77,8 @@ class _Draw:
     def __init__(self, made: NodeWorld) -> None:
         self.made = made
         self.random = Random(f"{made.seed}-queues")
+        self.roomy = self.some(0.6)
+        """Whether quotas are large: otherwise few gangs get as far as the nodes."""
         self.flavors = [f"{made.name}-f{index}" for index in range(self.random.choice((1, 1, 2, 3)))]
         self.topology = self.some(0.3)
         self.cohort = f"{made.name}-c0" if self.some(0.5) else ""
@@ -85,12 +87,16 @@ class _Draw:
     def some(self, chance: float) -> bool:
         return self.random.random() < chance
 
+    def mistake(self, chance: float) -> bool:
+        """Whether something closes a queue."""
+        return self.some(chance / 4 if self.roomy else chance)
+
     def world(self) -> QueueWorld:
         made, name = self.made, self.made.name
-        labels = {MANAGED: "no"} if self.some(0.06) else {}
+        labels = {MANAGED: "no"} if self.mistake(0.06) else {}
         levels = [ZONE, HOST] if self.some(0.7) else [self.random.choice((ZONE, HOST))]
-        objects = [self._flavor(flavor) for flavor in self.flavors if not self.some(0.02)]
-        if self.topology and not self.some(0.03):
+        objects = [self._flavor(flavor) for flavor in self.flavors if not self.mistake(0.02)]
+        if self.topology and not self.mistake(0.03):
             objects.insert(0, kueue("Topology", name, {"levels": [{"nodeLabel": level} for level in levels]}))
         objects += self._cohorts()
         names = [f"{name}-q{index}" for index in range(self.random.randint(1, 3) if self.cohort else 1)]
@@ -98,11 +104,11 @@ class _Draw:
         # The holders of the first one would be evicted.
         for queue in queues:
             self._run(queue)
-        if self.some(0.06):
+        if self.mistake(0.06):
             queues[0]["spec"]["stopPolicy"] = "Hold"
-        objects += queues[self.some(0.03) :]
-        if not self.some(0.04):
-            stop = {"stopPolicy": "Hold"} if self.some(0.05) else {}
+        objects += queues[self.mistake(0.03) :]
+        if not self.mistake(0.04):
+            stop = {"stopPolicy": "Hold"} if self.mistake(0.05) else {}
             objects.append({**kueue("LocalQueue", _DOOR, {"clusterQueue": names[0], **stop})})
             objects[-1]["metadata"]["namespace"] = name
         there = {queue["metadata"]["name"] for queue in objects if queue["kind"] == "ClusterQueue"}
@@ -142,14 +148,14 @@ class _Draw:
             },
             **self._quotas(limits=bool(self.cohort)),
         }
-        if not self.some(0.03):
+        if not self.mistake(0.03):
             spec["namespaceSelector"] = self._selector()
         if self.cohort:
             spec["cohortName"] = self.cohort
         return kueue("ClusterQueue", name, spec)
 
     def _selector(self) -> Object:
-        if self.some(0.7):
+        if self.roomy or self.some(0.5):
             return {}
         name = self.made.name
         if self.some(0.3):
@@ -183,7 +189,7 @@ class _Draw:
         }
 
     def _quota(self, resource: str, *, limits: bool) -> Object:
-        nominal = self.random.choice((0, 4, 8, 16, 16) if resource == "cpu" else (0, 4, 8, 16))
+        nominal = self.random.choice((16, 32, 64) if self.roomy else (0, 4, 8, 16))
         quota: Object = {"name": resource, "nominalQuota": str(nominal)}
         if limits and self.some(0.3):
             quota["borrowingLimit"] = str(self.random.choice((0, 2, 8)))
@@ -193,7 +199,7 @@ class _Draw:
 
     def _run(self, queue: Object) -> None:
         """Workloads that hold quota of a queue, its own and what it borrows."""
-        for _ in range(self.random.choice((0, 0, 1, 2))):
+        for _ in range(self.random.choice((0, 0, 0, 1) if self.roomy else (0, 0, 1, 2))):
             usage = {}
             for group in queue["spec"]["resourceGroups"]:
                 flavor = self.random.choice(group["flavors"])["name"]
@@ -206,8 +212,8 @@ class _Draw:
 
     def _jobset(self, levels: Sequence[str]) -> Object:
         raw = self.made.jobset
-        labels = {QUEUE: "typo" if self.some(0.03) else _DOOR}
-        if self.some(0.06):
+        labels = {QUEUE: "typo" if self.mistake(0.03) else _DOOR}
+        if self.mistake(0.06):
             labels = {}
         if self.some(0.15):
             labels[PRIORITY] = self.random.choice(("high", "high", "none"))
