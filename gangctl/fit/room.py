@@ -65,8 +65,6 @@ class _InDomains:
         else:
             # Each of the others is in one domain at most.
             certain = certain and all(sum(least > 0 for least, _ in room) > others for room in rooms)
-        # Rules of pods may hold otherwise in one domain: without a placement that is found it is not certain.
-        certain = certain and placed is not None
         return Outcome(Answer(possible or certain or None, certain or None), placed or [])
 
     def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:

@@ -208,9 +208,23 @@ class Ground:
             refused = found is not None and (found["reason"] == "Unschedulable" or hidden)
             if found is None or (found["status"] == "False" and not refused):
                 raise NotYet(f"the scheduler has not decided: {found}")
+            if refused and not hidden and (left := await self._not_tried(group)):
+                raise NotYet(f"the scheduler has not tried {left}")
             return found["status"] == "True", found["message"]
 
         return await wait_for(decided, "the scheduler to look at the group", interval=0.1)
+
+    async def _not_tried(self, group: str) -> list[str]:
+        """Pods of a group that the scheduler has not refused.
+
+        1.37 may try a group while it moves the group's pods into its queue, and refuses it for want of the others.
+        """
+        return [
+            pod["metadata"]["name"]
+            for pod in await self._api.list(self._path("pods"))
+            if pod["spec"].get("schedulingGroup", {}).get("podGroupName") == group
+            and not any(each["reason"] == "Unschedulable" for each in pod["status"].get("conditions", ()))
+        ]
 
     def _lacks_a_claim(self) -> bool:
         there = {raw["metadata"]["name"] for raw in self._world.claims}
