@@ -18,7 +18,7 @@ from gangctl.client.resources import Resource
 from gangctl.cluster import kinds
 from gangctl.fit.clusterstate import FitRequest, Held, Snapshot
 from gangctl.fit.quotas import Quotas
-from gangctl.fit.report import FitReport
+from gangctl.fit.report import FitReport, never_of
 from gangctl.fit.verdict import fit
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import age
@@ -34,12 +34,12 @@ from gangctl.kueue.blocked import (
 )
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload
-from gangctl.kueue.queues import Head, QueueFacts, current, find_head, is_queued, pods_ready_seconds
+from gangctl.kueue.queues import Head, Never, QueueFacts, current, find_head, is_queued, pods_ready_seconds
 from gangctl.kueue.states import phase_of
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""
-Never = Callable[[str, str], str]
+Nevers = Callable[[str, str], Never | None]
 """Why the JobSet of a namespace and name can never be admitted, empty if that is not known."""
 
 
@@ -208,10 +208,9 @@ class Queues:
         """
         return self._fit(self.unused, raw, jobset or read_jobset(raw)[0], namespace, new=new)
 
-    def never(self, raw: Object, namespace: str) -> str:
-        """Why an existing JobSet can never be admitted, empty where that is not found."""
-        report = self.ever(raw, namespace, new=False)
-        return report["message"].rstrip(".") if report["verdict"] == "never" else ""
+    def never(self, raw: Object, namespace: str) -> Never | None:
+        """Why an existing JobSet can never be admitted; None where that is not found."""
+        return never_of(self.ever(raw, namespace, new=False))
 
     def _fit(
         self,
@@ -238,7 +237,7 @@ class Queues:
         return snapshot
 
     def facts_of(
-        self, jobset: JobSet, pods: int, now: datetime, *, never: Never, kept: bool = False
+        self, jobset: JobSet, pods: int, now: datetime, *, never: Nevers, kept: bool = False
     ) -> QueueFacts | None:
         """The facts of a JobSet with this many pods left; None without a queue, and without Kueue.
 
@@ -257,7 +256,7 @@ class Queues:
         name = name or self.cluster_queue_of((jobset.namespace, jobset.queue))
         waits = not jobset.finished and (workload is None or phase_of(workload).waits)
         closed = self.obstacle(jobset.namespace, jobset.queue) if waits else None
-        reason = never(*jobset.key) if waits and jobset.suspend else ""
+        reason = never(*jobset.key) if waits and jobset.suspend else None
         if workload is None:
             stuck = self.unqueued(jobset, now, kept=kept)
         else:

@@ -18,6 +18,7 @@ from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.api.reportfields import QUANTITY, SIGNED
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts
+from gangctl.kueue.queues import Never
 
 _BYTES: Final = ("memory", "storage", "ephemeral-storage", "hugepages-")
 _NAMED: Final = 4
@@ -27,6 +28,11 @@ def show(resource: str, amount: int) -> str:
     """An amount with its resource: ``1.5 cpu``, ``3Gi memory``, ``8 nvidia.com/gpu``."""
     name = resource.removesuffix("s") if resource == PODS and amount == 1 else resource
     return f"{figure(resource, amount)} {name}"
+
+
+def never_of(report: FitReport) -> Never | None:
+    """Why the queue can never admit it; None if the verdict is another one."""
+    return Never(report["reason"], report["message"].rstrip(".")) if report["verdict"] == "never" else None
 
 
 def is_bytes(resource: str) -> bool:

@@ -32,6 +32,14 @@ _NOT_TRIED: Final = ("", "PendingEvaluation", "Waiting", "WaitingForPodsReady")
 
 
 @dataclass(frozen=True, slots=True)
+class Never:
+    """Why a queue can never admit a JobSet: a reason of a fit report that begins with Never, and the arithmetic."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueFacts:
     """State of a JobSet in Kueue; ``workload`` is None if Kueue has created none (yet)."""
 
@@ -40,8 +48,8 @@ class QueueFacts:
     workload: QueuedWorkload | None = None
     blocked: Blocked | None = None
     stuck: Stuck | None = None
-    never: str = ""
-    """Why it can never be admitted, with the arithmetic; empty if unknown."""
+    never: Never | None = None
+    """None if it can be, and if that is unknown."""
     cluster: str = ""
     """The worker cluster on which MultiKueue runs it, or ran it; empty for none."""
     queues_known: bool = True

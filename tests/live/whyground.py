@@ -116,7 +116,8 @@ class Ward(Ground):
             assert found, f"no test knows how to do this: {advice}"
             ways = self.remedies[found[0]]
             self._done[found[0]] += 1
-            await ways[min(self._done[found[0]], len(ways)) - 1](self)
+            if ways:
+                await ways[min(self._done[found[0]], len(ways)) - 1](self)
 
     async def others_finish(self) -> None:
         """Delete the pods that are on the nodes."""

@@ -22,7 +22,7 @@ from gangctl.cluster.stock import Stock
 from gangctl.errors import one_line
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.queues import current
+from gangctl.kueue.queues import Never, current
 from gangctl.readiness.autoscaling import ScaleUp, latest, sayings
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
@@ -112,7 +112,7 @@ class GangState:
     """By JobSet of which the scheduler refused pods."""
     scale_ups: list[tuple[str, ScaleUp]] = field(default_factory=list)
     """What autoscalers said of pods, with their namespace."""
-    nevers: dict[Key, str] = field(default_factory=dict)
+    nevers: dict[Key, Never | None] = field(default_factory=dict)
     """By JobSet: why its queue can never admit it, as long as no object of Kueue changes."""
 
     def followed(self) -> list[Key]:
@@ -159,12 +159,12 @@ class GangState:
         workload = current(self.queues.workloads_of(stored.jobset.uid)) if stored is not None else None
         return workload.cluster if workload is not None else ""
 
-    def _never(self, namespace: str, name: str) -> str:
-        """Why the queue of a JobSet can never admit it; empty if that is not known."""
+    def _never(self, namespace: str, name: str) -> Never | None:
+        """Why the queue of a JobSet can never admit it; None if that is not known."""
         key = namespace, name
         stored = self.jobsets.get(*key)
         if stored is None or not self.queues.queues_known:
-            return ""
+            return None
         if key not in self.nevers:
             self.nevers[key] = self.queues.never(stored.raw, namespace)
         return self.nevers[key]

@@ -22,9 +22,10 @@ from gangctl.client.resources import JOBSETS
 from gangctl.cluster.queues import LocalQueueKey
 from gangctl.controllers.queues.view import Affected, QueueView, reportable_reason
 from gangctl.controllers.reporter import RecordEvent
-from gangctl.fit.report import FitReport
+from gangctl.fit.report import FitReport, never_of
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Notice, Reason
+from gangctl.kueue.queues import Never
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.events import KEPT_SECONDS
 from gangctl.runtime.informer import Informer
@@ -111,7 +112,7 @@ class Verdicts:
         self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
         """JobSets that wait, by LocalQueue."""
         self._statuses: dict[Key, WaitStatus] = {}
-        self._never: dict[Key, str] = {}
+        self._never: dict[Key, Never] = {}
         self._followers: list[Callable[[Key], None]] = []
         self._reported: dict[Key, _Reported] = {}
         self._affected = Affected()
@@ -130,9 +131,9 @@ class Verdicts:
         """Every JobSet that waits in some LocalQueue."""
         return [key for keys in self._local_queues.values() for key in keys]
 
-    def never(self, key: Key) -> str:
-        """Why a waiting JobSet can never be admitted, with the arithmetic; empty where that was not found."""
-        return self._never.get(key, "")
+    def never(self, key: Key) -> Never | None:
+        """Why a waiting JobSet can never be admitted; None where that was not found."""
+        return self._never.get(key)
 
     def follow(self, on_change: Callable[[Key], None]) -> None:
         """Call this with the key of each JobSet for which :meth:`never` changes."""
@@ -150,7 +151,7 @@ class Verdicts:
         jobset = self._jobsets.store.get(*key)
         if jobset is None or not self._waits(jobset):
             self._set_status(key, None)
-            self._note_never(key, "")
+            self._note_never(key, None)
             self._reported.pop(key, None)
             return await_change()
         raw = await self._read(key)
@@ -158,7 +159,7 @@ class Verdicts:
             return await_change()
         report = self._view.ever(raw, jobset.namespace, new=False)
         self._set_status(key, WaitStatus(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
-        self._note_never(key, report["message"].rstrip(".") if report["verdict"] == NEVER else "")
+        self._note_never(key, never_of(report))
         later = self._report(jobset, report)
         if _may_be_never(report):
             later = min(later or UNKNOWN_SECONDS, UNKNOWN_SECONDS)
@@ -177,8 +178,8 @@ class Verdicts:
         if before != now:
             self._metrics.on_status_change(before, now)
 
-    def _note_never(self, key: Key, why: str) -> None:
-        if why == self._never.get(key, ""):
+    def _note_never(self, key: Key, why: Never | None) -> None:
+        if why == self._never.get(key):
             return
         if why:
             self._never[key] = why

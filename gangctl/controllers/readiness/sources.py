@@ -25,7 +25,7 @@ from gangctl.cluster import members
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.source import RETRY_SECONDS, Source
-from gangctl.kueue.queues import QueueFacts
+from gangctl.kueue.queues import Never, QueueFacts
 from gangctl.readiness.facts import REFUSING_KINDS, NodeFacts, PodFacts, Refused, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
@@ -35,7 +35,7 @@ from gangctl.runtime.shards import Share
 class QueueStatuses:
     """Answers from ``view``; ``never`` returns why a JobSet can never be admitted, where that was found."""
 
-    def __init__(self, view: QueueView, never: Callable[[Key], str]) -> None:
+    def __init__(self, view: QueueView, never: Callable[[Key], Never | None]) -> None:
         """Nothing is kept here."""
         self._view = view
         self._never = never

@@ -7,9 +7,11 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
+from gangctl.kueue import refusals
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
+from gangctl.kueue.refusals import Against
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
 from gangctl.readiness.facts import unix
@@ -132,8 +134,8 @@ def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Cau
         yield context.cause(
             Reason.NEVER_FITS,
             "its queue can never admit it, whatever else finishes",
-            evidence=[facts.never, *_kueue_conditions(facts.workload)],
-            remedy="make it smaller, use another queue, or have the quota of this one raised",
+            evidence=[facts.never.message, *_kueue_conditions(facts.workload)],
+            remedy=refusals.REMEDIES.get(facts.never.reason, "put right what it says, or use another queue"),
             command=context.suggest(Command.FIT),
             pods=_pods(context),
             since=unix(status.since),
@@ -197,6 +199,13 @@ _WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
 """Reason, whether it does not end by itself, meaning, and remedy."""
 
 
+_REFUSED: Final = {
+    Against.QUEUE: "Kueue finds nothing in its queue that could hold it, whatever else finishes",
+    Against.NODES: "Kueue finds no nodes in the topology of its queue that its pods may use",
+    Against.ROOM: "it waits in its queue until the topology has room for it",
+}
+
+
 def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
     match status.phase:
         case Phase.GATED:
@@ -207,6 +216,18 @@ def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload,
             yield from _admitted(context, workload, status)
         case Phase.EVICTING:
             yield _evicting(context, workload, status)
+        case Phase.PENDING if refusal := refusals.read_refusal(workload.condition("QuotaReserved").message):
+            waits = refusal.against is Against.ROOM
+            yield context.cause(
+                Reason.WAITING_FOR_QUOTA if waits else Reason.NEVER_FITS,
+                _REFUSED[refusal.against],
+                evidence=[f'LocalQueue "{facts.local_queue}"', *_kueue_conditions(workload)],
+                remedy=refusal.remedy,
+                command=context.suggest(Command.FIT) if facts.queues_known else _show_workload(context, workload),
+                pods=_pods(context),
+                since=unix(status.since),
+                blocking=not waits,
+            )
         case phase if phase in _WAITS and not (phase is Phase.FAILED and not context.snapshot.jobset.suspend):
             reason, blocking, message, remedy = _WAITS[phase]
             yield context.cause(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked, Stuck
-from gangctl.kueue.queues import QueueFacts
+from gangctl.kueue.queues import Never, QueueFacts
 from gangctl.readiness.causes import MOST_CAUSES, place_of
 from gangctl.readiness.causes.context import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.evaluate import evaluate
@@ -119,7 +119,9 @@ def queues(draw: st.DrawFn) -> QueueFacts | None:
             st.just(workload),
             st.sampled_from([None, *closed]),
             st.none() | st.builds(Stuck, st.sampled_from(problems), st.just("seen"), st.just("do it")),
-            st.sampled_from(["", "40 are asked for, and there can be 8"]) if known else st.just(""),
+            st.sampled_from([None, Never("NeverExceedsQuota", "40 are asked for, and there can be 8")])
+            if known
+            else st.none(),
             st.just(known),
         )
     )

@@ -9,7 +9,7 @@ import pytest
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked, Stuck
 from gangctl.kueue.objects import CheckState, QueuedWorkload
-from gangctl.kueue.queues import QueueFacts
+from gangctl.kueue.queues import Never, QueueFacts
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot
 from tests.jobsets import jobset, rj
@@ -43,15 +43,65 @@ def test_waiting_for_quota_is_normal_and_has_the_message_of_kueue() -> None:
 
 
 def test_a_jobset_that_can_never_be_admitted_is_reported_with_the_figures() -> None:
-    snapshot = waiting(queued(QuotaReserved=no("Pending")), never="40 cpu are asked for, and cq can have 8")
+    snapshot = waiting(
+        queued(QuotaReserved=no("Pending")), never=Never("NeverExceedsQuota", "40 cpu are asked for, and cq can have 8")
+    )
     cause = the(Reason.NEVER_FITS, snapshot)
     assert cause.evidence[0] == "40 cpu are asked for, and cq can have 8"
     assert reasons(snapshot) == [Reason.NEVER_FITS]
 
 
+QUOTA_OF_OTHERS = "insufficient unused quota for cpu in flavor f, 3 more needed"
+NO_QUOTA = (
+    "insufficient quota for cpu in flavor e, previously considered podsets requests (0) + current podset request (15) "
+    "> maximum capacity (0)"
+)
+NO_NODES = 'topology "t" doesn\'t allow to fit any of 4 pod(s). Total nodes: 2; excluded: '
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason", "remedy"),
+    [
+        ((f"{NO_QUOTA}, {QUOTA_OF_OTHERS}",), Reason.WAITING_FOR_QUOTA, "wait: quota comes back"),
+        ((QUOTA_OF_OTHERS, NO_QUOTA), Reason.NEVER_FITS, "make it smaller"),
+        (("untolerated taint {dedicated a NoSchedule <nil>} in flavor f",), Reason.NEVER_FITS, "tolerate the taints"),
+        (("flavor f doesn't match node affinity",), Reason.NEVER_FITS, "tolerate the taints and select"),
+        (("resource example.com/gpu unavailable in ClusterQueue",), Reason.NEVER_FITS, "ask only for resources"),
+        (('Flavor "f" does not contain the requested level',), Reason.NEVER_FITS, "ask for a level"),
+        (('Flavor "f" supports only TopologyAwareScheduling',), Reason.NEVER_FITS, "ask for a level"),
+        (('topology "t" allows to fit only 2 out of 6 pod(s)',), Reason.WAITING_FOR_QUOTA, "wait for others to finish"),
+        (
+            (f'{NO_NODES}resource "example.com/gpu": 2',),
+            Reason.WAITING_FOR_QUOTA,
+            "wait for others to finish, add nodes",
+        ),
+        (
+            (f'{NO_NODES}taint "example.com/gpu=present:NoSchedule": 1',),
+            Reason.NEVER_FITS,
+            "tolerate the taint, or take it off the nodes",
+        ),
+        (
+            (f"{NO_NODES}nodeSelector: 1",),
+            Reason.NEVER_FITS,
+            "compare nodeSelector and affinity",
+        ),
+        (("something new",), Reason.WAITING_FOR_QUOTA, "wait: quota comes back"),
+    ],
+)
+def test_what_kueue_has_against_each_pod_set_is_what_the_advice_is_about(
+    parts: tuple[str, ...], reason: Reason, remedy: str
+) -> None:
+    """One flavor is enough for a pod set, and all of them are needed."""
+    message = "; ".join(f"couldn't assign flavors to pod set {index}: {part}" for index, part in enumerate(parts))
+    cause = the(reason, waiting(queued(QuotaReserved=no("Pending", message))))
+    assert cause.remedy.startswith(remedy)
+    assert cause.blocking is (reason is not Reason.WAITING_FOR_QUOTA)
+
+
 def test_a_jobset_without_a_workload_is_not_advised_to_get_quota() -> None:
     stuck = Stuck(Reason.TOO_MANY_PODSETS, "it has 19 replicatedJobs", "split the JobSet")
-    snapshot = waiting(None, stuck=stuck, never="19 replicatedJobs are more than the 18 podsets of a Workload")
+    never = Never("NeverMisconfigured", "19 replicatedJobs are more than the 18 podsets of a Workload")
+    snapshot = waiting(None, stuck=stuck, never=never)
     assert reasons(snapshot) == [Reason.TOO_MANY_PODSETS]
 
 

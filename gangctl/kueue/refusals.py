@@ -1,0 +1,83 @@
+"""Why Kueue does not admit a Workload, by its message, and what helps.
+
+The texts are those of Kueue's ``pkg/scheduler/flavorassigner`` and ``pkg/cache/scheduler`` (v0.19). The message of a
+Workload has a part for each pod set that does not fit, and in it what is against each flavor: one flavor is enough, so
+that a pod set waits if quota of one of them comes back when others finish.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+SMALLER: Final = "make it smaller, use another queue, or have the quota of this one raised"
+RESOURCES: Final = "ask only for resources that the queue has, or use another queue"
+FLAVORS: Final = "tolerate the taints and select the nodes of one of its flavors, or use another queue"
+LEVEL: Final = "ask for a level of the queue's topology, or use another queue"
+ROOM: Final = "wait for others to finish, add nodes, or ask for less, or for a wider level of the topology"
+TAINT: Final = "tolerate the taint, or take it off the nodes"
+LABELS: Final = "compare nodeSelector and affinity with the labels of the nodes"
+
+REMEDIES: Final = {
+    "NeverExceedsQuota": SMALLER,
+    "NeverExceedsTopology": "ask for fewer pods, smaller ones, or a wider level of the topology, or use another queue",
+    "NeverNoFlavor": FLAVORS,
+    "NeverUndeclaredResource": RESOURCES,
+}
+"""What helps against a verdict ``never`` of gangctl, by its reason."""
+_POD_SET: Final = re.compile(r"couldn't assign flavors to pod set \S{1,253}: ")
+_SAME: Final = 256
+
+
+class Against(Enum):
+    """What a refusal is about."""
+
+    USAGE = 1
+    """Quota that others use."""
+    QUEUE = 2
+    """The quotas, flavors and topology of the queue, whatever is used."""
+    ROOM = 3
+    """Room on the nodes of a topology."""
+    NODES = 4
+    """Taints and labels of the nodes of a topology."""
+
+
+_TEXTS: Final = tuple(
+    (re.compile(text, re.DOTALL), against, remedy)
+    for text, against, remedy in (
+        (r"insufficient unused quota for ", Against.USAGE, ""),
+        (r"insufficient quota for ", Against.QUEUE, SMALLER),
+        (r"untolerated taint |doesn't match node affinity", Against.QUEUE, FLAVORS),
+        (r"resource \S{1,317} unavailable in ClusterQueue|does not provide resource ", Against.QUEUE, RESOURCES),
+        (r"does not contain the requested level|no requested topology level", Against.QUEUE, LEVEL),
+        (r"TopologyAwareScheduling", Against.QUEUE, LEVEL),
+        (r'topology "[^"]{0,253}" (?:doesn\'t allow|allows) to fit(?:(?! excluded: ).)*$', Against.ROOM, ROOM),
+        (r' excluded: .{0,2000}resource "', Against.ROOM, ROOM),
+        (r' excluded: .{0,2000}taint "', Against.NODES, TAINT),
+        (r" excluded: .{0,2000}(?:nodeSelector|affinity): ", Against.NODES, LABELS),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is against the first pod set that quota of others does not help."""
+
+    against: Against
+    remedy: str
+
+
+@lru_cache(_SAME)
+def read_refusal(message: str) -> Refusal | None:
+    """Content of the message of ``QuotaReserved``; None where all wait for quota that others use, or it is unknown."""
+    for part in _POD_SET.split(message)[1:]:
+        matching = [(against, remedy) for text, against, remedy in _TEXTS if text.search(part)]
+        kinds = {against for against, _ in matching}
+        if not matching or Against.USAGE in kinds:
+            continue
+        against = next(kind for kind in (Against.ROOM, Against.NODES, Against.QUEUE) if kind in kinds)
+        return Refusal(against, "; ".join(dict.fromkeys(remedy for _, remedy in matching)))
+    return None
