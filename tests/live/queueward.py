@@ -173,6 +173,7 @@ _REMEDIES: Final[Mapping[str, Sequence[Callable[[QueueWard], Awaitable[None]]]]]
     "ask for a level of the queue's topology": [QueueWard.use_another],
     "ask for fewer pods": [QueueWard.use_another],
     "ask its owner to open it": [QueueWard.open_queue, QueueWard.use_another],
+    "use another queue": [QueueWard.use_another],
     "set label kueue.x-k8s.io/queue-name": [QueueWard.use_another],
     "label the namespace so that it matches": [QueueWard.managed],
     "create it, or change the label": [QueueWard.another_class],

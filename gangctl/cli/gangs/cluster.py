@@ -37,7 +37,7 @@ from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.fit import limits
-from gangctl.fit.admitted import changes
+from gangctl.fit.admitted import changes, selected
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import admitted
 from gangctl.fit.requests import requests_of
@@ -336,13 +336,13 @@ def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
     found, made = state.jobsets.get(*key), stock.admitted.get(key)
     if found is None or made is None or not any(pod.refused for pod in state.pods.by_index("jobset", key)):
         return
-    changed = tuple(changes(found.raw, made))
+    changed, labels = tuple(changes(found.raw, made)), selected(found.raw, made)
     # No template is like all of its pods where these differ: only the scheduler knows.
     if key in stock.varied or not stock.nodes:
-        state.on_nodes[key] = OnNodes(changes=changed)
+        state.on_nodes[key] = OnNodes(changes=changed, selected=labels)
     else:
-        came = newcomers(state, key, stock)
-        state.on_nodes[key] = OnNodes(fits_now(state, key, stock), never_on_nodes(state, key, stock), changed, came)
+        fits, never = fits_now(state, key, stock), never_on_nodes(state, key, stock)
+        state.on_nodes[key] = OnNodes(fits, never, changed, labels, newcomers(state, key, stock))
 
 
 def newcomers(state: GangState, key: Key, stock: Stock) -> Mapping[str, Sequence[str]]:

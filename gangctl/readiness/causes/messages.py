@@ -54,6 +54,17 @@ SIZE: Final[tuple[Filter, ...]] = (
     Filter.of(r"Too many pods", "full of pods", "wait for others to finish, add nodes, or ask for less"),
 )
 """Of the size of the gang and of the nodes, not of which nodes its pods may use (``noderesources``)."""
+SELECTED: Final = Filter.of(
+    r"node\(s\) didn't match Pod's node affinity/selector",
+    "outside of the node selector or affinity",
+    "compare nodeSelector and affinity with the labels of the nodes",
+)
+VOLUME: Final = Filter.of(
+    r"node\(s\) (?:had volume node affinity conflict|didn't match PersistentVolume's node affinity"
+    r"|had no available volume zone)",
+    "without the volume",
+    "see the PersistentVolumeClaims of its pods: their volumes hold them to other nodes",
+)
 COUNTED: Final[tuple[Filter, ...]] = (
     *SIZE,
     Filter.of(
@@ -61,11 +72,7 @@ COUNTED: Final[tuple[Filter, ...]] = (
         r"with a taint \1",
         "tolerate the taint, or take it off the nodes",
     ),
-    Filter.of(
-        r"node\(s\) didn't match Pod's node affinity/selector",
-        "outside of the node selector or affinity",
-        "compare nodeSelector and affinity with the labels of the nodes",
-    ),
+    SELECTED,
     Filter.of(r"node\(s\) were unschedulable", "cordoned", "uncordon nodes"),
 )
 """Of what gangctl's model of nodes (:mod:`gangctl.fit.floor`) looks at."""
@@ -100,12 +107,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
         "against pod (anti-)affinity",
         "add nodes, or loosen the affinity or anti-affinity of its pods and of those on the nodes",
     ),
-    Filter.of(
-        r"node\(s\) (?:had volume node affinity conflict|didn't match PersistentVolume's node affinity"
-        r"|had no available volume zone)",
-        "without the volume",
-        "see the PersistentVolumeClaims of its pods: their volumes hold them to other nodes",
-    ),
+    VOLUME,
     Filter.of(
         r"node\(s\) didn't find available persistent volumes to bind",
         "without a volume to bind",

@@ -12,7 +12,16 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE, QUICK, SOON, Command, Context, Suggestion, counted, gated, oldest
-from gangctl.readiness.causes.messages import CLAIMS, FILTERS, SIZE, Refusal, of_the_group, read_refusal
+from gangctl.readiness.causes.messages import (
+    CLAIMS,
+    FILTERS,
+    SELECTED,
+    SIZE,
+    VOLUME,
+    Refusal,
+    of_the_group,
+    read_refusal,
+)
 from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
@@ -166,7 +175,7 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
             *context.snapshot.on_nodes.changes,
             _UNCOUNTED if _has_room(context, found[0]) else "",
         ],
-        _help(refusal, never=bool(never)),
+        _help(refusal, never=bool(never)) + _another_queue(context, refusal),
         _compare(context, found) if _is_short(refusal, never=bool(never)) else _describe(context, found),
     )
 
@@ -239,6 +248,14 @@ def _help(refusal: Refusal, *, never: bool) -> str:
     return "; ".join(dict.fromkeys(helps)) or (
         "see what the scheduler says of single pods; all of a gang have to fit at once"
     )
+
+
+def _another_queue(context: Context, refusal: Refusal) -> str:
+    """What helps where Kueue has added the labels of a flavor to what its pods select."""
+    labels = context.snapshot.on_nodes.selected
+    if context.snapshot.queue is None or not labels or refusal.filters.isdisjoint({SELECTED, VOLUME}):
+        return ""
+    return f"; use another queue: the flavors of this one add {listed(labels)} to what its pods select"
 
 
 def _topology(context: Context, found: Sequence[_Refused], short: str) -> _Texts:

@@ -54,7 +54,7 @@ def facts(found: Stock, name: str = "train", *, cpu: str = "1", suspend: bool = 
 def test_a_waiting_gang_has_its_queue_status() -> None:
     found = facts(queues(*cluster("8", waiting())))
     assert found is not None
-    assert (found.local_queue, found.cluster_queue, found.blocked, found.never) == ("q", "cq", None, "")
+    assert (found.local_queue, found.cluster_queue, found.blocked, found.never) == ("q", "cq", None, None)
     assert found.workload is not None
 
 
@@ -93,20 +93,25 @@ def test_of_several_workloads_the_active_one_is_used() -> None:
 
 def test_without_a_queue_or_kueue_there_is_no_queue_status() -> None:
     raw = queued(queue="", uid="u")
-    assert queues(*cluster()).facts_of(read_jobset(raw)[0], 0, NOW, never=lambda *_: "") is None
+    assert queues(*cluster()).facts_of(read_jobset(raw)[0], 0, NOW, never=lambda *_: None) is None
     assert facts(Stock()) is None
 
 
 def test_never_is_reported_for_suspended_gangs_only() -> None:
     found = queues(*cluster("8", waiting()))
-    assert "8" in getattr(facts(found, cpu="3"), "never", "")
-    assert getattr(facts(found, cpu="3", suspend=False), "never", None) == ""
+    suspended, running = facts(found, cpu="3"), facts(found, cpu="3", suspend=False)
+    assert suspended is not None
+    assert suspended.never is not None
+    assert suspended.never.reason == "NeverExceedsQuota"
+    assert "8" in suspended.never.message
+    assert running is not None
+    assert running.never is None
 
 
 def test_without_cluster_queues_no_gang_is_blocked_or_never_fits() -> None:
     found = facts(queues(local_queue("q", "cq"), waiting(), CONFIGURATION, known=False), cpu="99")
     assert found is not None
-    assert (found.cluster_queue, found.blocked, found.never, found.workload is not None) == ("cq", None, "", True)
+    assert (found.cluster_queue, found.blocked, found.never, found.workload is not None) == ("cq", None, None, True)
 
 
 @pytest.mark.parametrize("cpu", ["8"])
