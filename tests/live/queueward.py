@@ -17,9 +17,11 @@ from tests.live.nodeworlds import HOST, WORLD, ZONE
 from tests.live.queueground import Bound, QueueGround, beside_gangctl
 from tests.live.queueworlds import MANAGED, QueueWorld, world
 from tests.live.quotatrees import path
-from tests.live.whyground import REMEDIES, ROUNDS, Advice, Cure, Ward
+from tests.live.whyground import REMEDIES, Advice, Cure, Ward
 
 _OWN: Final = (("pods", "v1", "Pod"), ("podgroups", "scheduling.k8s.io/v1beta1", "PodGroup"))
+_ROUNDS: Final = 6
+"""More than for nodes alone: what is wrong with them shows only once the queue has started the gang."""
 _LARGE: Final = "1000"
 _AT: Final = "2100-01-01T00:00:00Z"
 
@@ -31,11 +33,11 @@ async def cures(seeds: Iterable[int], directory: Path) -> list[Cure]:
         rounds: dict[str, list[Advice]] = {name: [] for name in wards}
         cured: dict[str, bool] = {}
         waiting = list(ground.worlds)
-        for number in range(ROUNDS + 1):
+        for number in range(_ROUNDS + 1):
             found = await ground.happen(waiting, {name: ward.raw for name, ward in wards.items()})
             cured |= {made.name: True for made in waiting if found[made.name].placed}
             waiting = [made for made in waiting if not found[made.name].placed]
-            if number < ROUNDS:
+            if number < _ROUNDS:
                 for made in waiting:
                     rounds[made.name].append(await wards[made.name].asked(ground.refused.get(made.name, "")))
                 # What is there must be gone before it is made anew: a remedy may change the JobSet.
@@ -157,13 +159,6 @@ class QueueWard(Bound, Ward):
     async def another_class(self) -> None:
         """Name a class that exists."""
         self.raw["metadata"]["labels"][PRIORITY] = "high"
-
-    async def as_selected(self) -> None:
-        """Label the nodes as the pods select them: Kueue adds the labels of its flavors to the templates."""
-        await super().as_selected()
-        for raw in self._made.queues:
-            if raw["kind"] == "ResourceFlavor":
-                await self._patch_nodes({"metadata": {"labels": raw["spec"].get("nodeLabels", {})}})
 
 
 _REMEDIES: Final[Mapping[str, Sequence[Callable[[QueueWard], Awaitable[None]]]]] = {

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane.plane import ControlPlane
-from tests.live.whyground import Cure, cures
+from tests.live.whyground import Cure, check, cures
 
 pytestmark = pytest.mark.controlplane
 
 FIRST = range(2000, 2060)
 FULL = range(3000, 3500)
-CURED = 0.95
 
 
 async def played(seeds: Sequence[int], directory: Path) -> list[Cure]:
     """What comes of the advice in these worlds, on a plane of their own."""
     async with ControlPlane.start("1.37", (), controller_manager=False, audit=False) as plane:
         return await cures(plane, seeds, directory)
-
-
-def check(found: Sequence[Cure]) -> None:
-    """Show the table and each world that was not cured."""
-    table = Counter(f"{cure.rounds[0].reason}, {len(cure.rounds)} rounds, cured: {cure.cured}" for cure in found)
-    lines = [f"{kind:44} {count}" for kind, count in sorted(table.items())]
-    failed = [cure for cure in found if not cure.cured]
-    sys.stdout.write("\n".join(["", *lines, *map(str, failed), ""]))
-    assert len(failed) <= (1 - CURED) * len(found)
 
 
 async def test_what_is_advised_helps(tmp_path: Path) -> None:
