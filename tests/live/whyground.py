@@ -14,7 +14,7 @@ from typing import Final
 from gangctl.api.emit import to_yaml
 from gangctl.api.jobset import volume_claims
 from tests.cli.run import gangctl
-from tests.controlplane.api import ApiClient, Object, path_of
+from tests.controlplane.api import ApiClient, Object
 from tests.controlplane.nodes import NODES
 from tests.controlplane.plane import ControlPlane
 from tests.live.nodeground import Ground, prepare
@@ -189,6 +189,7 @@ class Ward(Ground):
         size, volume = {"storage": "1Gi"}, f"{self._world.name}-{name}"
         modes = {"accessModes": ["ReadWriteMany"], "storageClassName": "none"}
         persistent: Object = {
+            "apiVersion": "v1",
             "kind": "PersistentVolume",
             "metadata": {"name": volume},
             "spec": {
@@ -199,17 +200,16 @@ class Ward(Ground):
             },
             "status": {"phase": "Bound"},
         }
+        annotations = {"pv.kubernetes.io/bind-completed": "yes"}
         claim: Object = {
+            "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "metadata": {"name": name, "namespace": self._world.name, "annotations": annotations},
             "spec": {**modes, "resources": {"requests": size}, "volumeName": volume},
             "status": {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": size},
         }
         for raw in (persistent, claim):
-            of_cluster = raw["kind"] == "PersistentVolume"
-            path = path_of("v1", "persistentvolumes") if of_cluster else self._path("persistentvolumeclaims")
-            await self._api.create(path, {"apiVersion": "v1", **raw})
-            await self._api.patch(f"{path}/{raw['metadata']['name']}/status", {"status": raw["status"]})
+            await self._make_claim(raw)
 
     async def no_affinity(self) -> None:
         """Take affinity off the pods in a new JobSet, and off those on the nodes, which are replaced."""
