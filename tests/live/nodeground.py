@@ -180,11 +180,14 @@ class Ground:
             for index in range(entry["replicas"])
             for pod in self._pods_of(child_job(self._jobset, position, index), names[entry["name"], index], attempt)
         ]
-        await asyncio.gather(*(self._api.create(self._path("pods"), pod) for pod in pods))
+        await asyncio.gather(*map(self._make_pod, pods))
         for group in plan.groups:
             await self._api.create(self._path("podgroups"), ADAPTERS[NEWEST].pod_group(group))
         decided = [await self.decision(group.name) for group in plan.groups]
         return all(placed for placed, _ in decided), "; ".join(message for _, message in decided)
+
+    async def _make_pod(self, pod: Object) -> None:
+        await self._api.create(self._path("pods"), pod)
 
     def _pods_of(self, job: Object, group: str, attempt: int) -> Iterable[Object]:
         template = job["spec"]["template"]
