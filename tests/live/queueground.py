@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Final
 
 import yaml
 
+from gangctl.api.meta import REPLICATED_JOB_NAME
 from gangctl.cli.fitting import Subject, answer_of
 from gangctl.client.resources import NODES, PODS
 from gangctl.cluster import kinds
@@ -283,15 +285,32 @@ class QueueGround:
 
         async def there() -> list[Object]:
             pods = await self.plane.api.list(path_of("v1", "pods", namespace=made.name), labelSelector=_MEMBERS)
-            gated = [pod["metadata"]["name"] for pod in pods if pod["spec"].get("schedulingGates")]
-            if len(pods) != total or gated:
-                raise NotYet(f"{len(pods)} of {total} pods are there, and {gated} have gates")
-            return pods
+            gated = [pod for pod in pods if pod["spec"].get("schedulingGates")]
+            stays = len(pods) == total and any([await self._is_stuck(pod) for pod in gated])
+            if len(pods) != total or (gated and not stays):
+                raise NotYet(f"{len(pods)} of {total} pods are there, and {len(gated)} have gates")
+            return gated or pods
 
         pods = await wait_for(there, f"all pods of {made.name}", interval=0.3)
+        if pods[0]["spec"].get("schedulingGates"):
+            return Happened(placed=False, message="Kueue cannot lift the gate of pods that select another domain")
         groups = {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods}
         decided = [await ground.decision(group) for group in sorted(groups)]
         return Happened(all(placed for placed, _ in decided), "; ".join(message for _, message in decided))
+
+    async def _is_stuck(self, pod: Object) -> bool:
+        """Whether a gated pod selects another domain than Kueue has assigned, with a label that cannot be changed."""
+        selected = pod["spec"].get("nodeSelector", {})
+        for raw in await self.plane.api.list(path("workloads", namespace=pod["metadata"]["namespace"])):
+            for podset in raw.get("status", {}).get("admission", {}).get("podSetAssignments", ()):
+                assigned = podset.get("topologyAssignment", {})
+                if podset["name"] == pod["metadata"]["labels"][REPLICATED_JOB_NAME]:
+                    values = json.dumps(assigned)
+                    return any(
+                        level in selected and json.dumps(selected[level]) not in values
+                        for level in assigned.get("levels", ())
+                    )
+        return False
 
     async def _waits(self, made: QueueWorld) -> str:
         """Why Kueue does not start a JobSet; empty if it has."""
