@@ -35,40 +35,17 @@ def changes(jobset: Object, pods: Mapping[str, Object]) -> list[str]:
     ``pods`` are one of each replicated job, by its name. Managed fields tell who updated a pod; who changed it while it
     was created is nowhere.
     """
-    templates, lines = _templates(jobset), []
+    templates = {str(entry.get("name")): entry for entry in objects_at(object_at(jobset, "spec"), "replicatedJobs")}
+    lines = []
     for name, pod in sorted(pods.items()):
-        differences = list(_differences(templates.get(name, {}), object_at(pod, "spec")))
+        job = object_at(object_at(templates.get(name, {}), "template"), "spec")
+        template = object_at(object_at(job, "template"), "spec")
+        differences = list(_differences(template, object_at(pod, "spec")))
         if differences:
             who = listed(sorted(_updaters(pod)))
             by = f"updated by {who}" if who else "when they were created (admission, JobSet, Kueue)"
             lines.append(f'pods of "{name}" differ from their template, {by}: {"; ".join(differences)}')
     return lines
-
-
-def selected(jobset: Object, pods: Mapping[str, Object]) -> tuple[str, ...]:
-    """Labels of nodes that its pods select, and its templates do not: ``key=value``, sorted."""
-    templates = _templates(jobset)
-    labels = {
-        label for name, pod in pods.items() for label in _selected(templates.get(name, {}), object_at(pod, "spec"))
-    }
-    return tuple(sorted(labels))
-
-
-def _templates(jobset: Object) -> Mapping[str, Object]:
-    """The spec of the pod template of each replicated job, by its name."""
-    entries = objects_at(object_at(jobset, "spec"), "replicatedJobs")
-    return {
-        str(entry.get("name")): object_at(
-            object_at(object_at(object_at(entry, "template"), "spec"), "template"), "spec"
-        )
-        for entry in entries
-    }
-
-
-def _selected(template: Mapping[str, Any], spec: Mapping[str, Any]) -> list[str]:
-    written = object_at(template, "nodeSelector")
-    made = object_at(spec, "nodeSelector").items()
-    return [f"{key}={value}" for key, value in sorted(made) if written.get(key) != value]
 
 
 def _placement(spec: Mapping[str, Any]) -> list[Any]:
@@ -91,8 +68,9 @@ def _differences(template: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterat
     added = {_taint(toleration) for toleration in objects_at(spec, "tolerations")} - {*tolerated}
     if added := {taint for taint in added if not taint.startswith(_OF_THE_NODE)}:
         yield f"tolerations of {listed(sorted(added))}"
-    if labels := _selected(template, spec):
-        yield f"nodeSelector {listed(labels)}"
+    selected = object_at(template, "nodeSelector")
+    if other := {key: value for key, value in object_at(spec, "nodeSelector").items() if selected.get(key) != value}:
+        yield f"nodeSelector {listed(f'{key}={value}' for key, value in sorted(other.items()))}"
     for kind, noun in zip(_CONTAINERS, ("init container", "container"), strict=True):
         written, made = _needs(template, kind), _needs(spec, kind)
         if new := sorted(made.keys() - written.keys()):

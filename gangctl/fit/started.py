@@ -13,7 +13,7 @@ from gangctl.api.objects import object_at, objects_at
 from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import FitReport, PodSetReport
 from gangctl.fit.requests import PodSet
-from gangctl.kueue.objects import ResourceFlavor
+from gangctl.kueue.objects import QueuedWorkload, ResourceFlavor
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,13 @@ def possible(report: FitReport, podsets: Iterable[str], cluster: Snapshot) -> Ad
     """By any flavors that the podsets may ever have: what all have in common, and all that lets pods onto a node."""
     known = {podset["name"]: podset for podset in report["podSets"]}
     return {name: _common(known.get(name), report["clusterQueue"], cluster) for name in podsets}
+
+
+def labels_of(workload: QueuedWorkload | None, cluster: Snapshot) -> tuple[str, ...]:
+    """Node labels (``key=value``) of the flavors that a Workload has: Kueue adds them to what its pods select."""
+    assignments = workload.assignments if workload is not None else ()
+    names = {flavor for assignment in assignments for flavor in assignment.flavors.values()}
+    return tuple(f"{key}={value}" for key, value in sorted(_of(sorted(names), cluster).labels.items()))
 
 
 def _of(names: Iterable[str], cluster: Snapshot) -> Addition:

@@ -19,6 +19,7 @@ FLAVORS: Final = "tolerate the taints and select the nodes of one of its flavors
 LEVEL: Final = "ask for a level of the queue's topology, or use another queue"
 ROOM: Final = "wait for others to finish, add nodes, or ask for less, or for a wider level of the topology"
 TAINT: Final = "tolerate the taint, or take it off the nodes"
+UNLABELED: Final = "give the nodes the labels of its topology's levels, or use another queue"
 LABELS: Final = "compare nodeSelector and affinity with the labels of the nodes"
 
 REMEDIES: Final = {
@@ -54,6 +55,7 @@ _TEXTS: Final = tuple(
         (r"resource \S{1,317} unavailable in ClusterQueue|does not provide resource ", Against.QUEUE, RESOURCES),
         (r"does not contain the requested level|no requested topology level", Against.QUEUE, LEVEL),
         (r"TopologyAwareScheduling", Against.QUEUE, LEVEL),
+        (r"no topology domains at level", Against.NODES, UNLABELED),
         (r'topology "[^"]{0,253}" (?:doesn\'t allow|allows) to fit(?:(?! excluded: ).)*$', Against.ROOM, ROOM),
         (r' excluded: .{0,2000}resource "', Against.ROOM, ROOM),
         (r' excluded: .{0,2000}taint "', Against.NODES, TAINT),

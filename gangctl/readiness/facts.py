@@ -116,8 +116,8 @@ class OnNodes:
     """Why the nodes can never hold it, with nothing else on them; empty if they can, and if that is unknown."""
     changes: tuple[str, ...] = ()
     """What decides where its pods may run and is not in their templates, each in a line."""
-    selected: tuple[str, ...] = ()
-    """Labels of nodes (``key=value``) that its pods select and its templates do not: Kueue adds those of flavors."""
+    flavors: tuple[str, ...] = ()
+    """Node labels (``key=value``) that Kueue has added to what its pods select: those of its flavors."""
     newcomers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By resource that its pods ask for: other pods that have it and came after its own were placed, newest first."""
     scaling: tuple[str, ...] = ()

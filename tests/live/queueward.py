@@ -166,6 +166,7 @@ _REMEDIES: Final[Mapping[str, Sequence[Callable[[QueueWard], Awaitable[None]]]]]
     "ask only for resources that the queue has": [QueueWard.use_another],
     "tolerate the taints and select the nodes": [QueueWard.use_another],
     "ask for a level of the queue's topology": [QueueWard.use_another],
+    "give the nodes the labels of its topology": [QueueWard.use_another],
     "ask for fewer pods": [QueueWard.use_another],
     "ask its owner to open it": [QueueWard.open_queue, QueueWard.use_another],
     "use another queue": [QueueWard.use_another],

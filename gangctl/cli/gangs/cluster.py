@@ -37,16 +37,18 @@ from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.fit import limits
-from gangctl.fit.admitted import changes, selected
+from gangctl.fit.admitted import changes
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import admitted
 from gangctl.fit.requests import requests_of
 from gangctl.fit.room import room_now
 from gangctl.fit.scheduling import Floor, Together
+from gangctl.fit.started import labels_of
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.plan import GangPlan
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
+from gangctl.kueue.queues import current
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.kueue.topology import with_placements
 from gangctl.readiness.autoscaling import REASONS, read_scale_up
@@ -336,10 +338,11 @@ def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
     found, made = state.jobsets.get(*key), stock.admitted.get(key)
     if found is None or made is None or not any(pod.refused for pod in state.pods.by_index("jobset", key)):
         return
-    changed, labels = tuple(changes(found.raw, made)), selected(found.raw, made)
+    workload = current(state.queues.workloads_of(found.jobset.uid))
+    changed, labels = tuple(changes(found.raw, made)), labels_of(workload, state.queues.snapshot)
     # No template is like all of its pods where these differ: only the scheduler knows.
     if key in stock.varied or not stock.nodes:
-        state.on_nodes[key] = OnNodes(changes=changed, selected=labels)
+        state.on_nodes[key] = OnNodes(changes=changed, flavors=labels)
     else:
         fits, never = fits_now(state, key, stock), never_on_nodes(state, key, stock)
         state.on_nodes[key] = OnNodes(fits, never, changed, labels, newcomers(state, key, stock))

@@ -252,8 +252,8 @@ def _help(refusal: Refusal, *, never: bool) -> str:
 
 def _another_queue(context: Context, refusal: Refusal) -> str:
     """What helps where Kueue has added the labels of a flavor to what its pods select."""
-    labels = context.snapshot.on_nodes.selected
-    if context.snapshot.queue is None or not labels or refusal.filters.isdisjoint({SELECTED, VOLUME}):
+    labels = context.snapshot.on_nodes.flavors
+    if not labels or refusal.filters.isdisjoint({SELECTED, VOLUME}):
         return ""
     return f"; use another queue: the flavors of this one add {listed(labels)} to what its pods select"
 

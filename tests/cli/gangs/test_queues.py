@@ -12,6 +12,7 @@ from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock
+from gangctl.fit.started import labels_of
 from gangctl.kueue.queues import QueueFacts
 from tests.cli.kueueobjects import (
     CONFIGURATION,
@@ -19,6 +20,7 @@ from tests.cli.kueueobjects import (
     cluster,
     cluster_queue,
     condition,
+    flavor,
     local_queue,
     queued,
     workload,
@@ -168,3 +170,12 @@ class TestChanges:
         assert closed is not None
         assert closed.blocked is not None
         assert closed.blocked.reason == "LocalQueueMissing"
+
+
+def test_what_the_flavors_of_a_workload_add_to_its_pods_is_known() -> None:
+    holds = workload("train", "q", held={"f": {"cpu": "4"}, "g": {"nvidia.com/gpu": "4"}})
+    labels = flavor("f", nodeLabels={"zone": "a"}), flavor("g", nodeLabels={"pool": "b"}), flavor("h", nodeLabels={})
+    stock = queues(holds, *labels)
+    (held,) = stock.workloads_of("uid-train")
+    assert labels_of(held, stock.snapshot) == ("pool=b", "zone=a")
+    assert labels_of(None, stock.snapshot) == ()

@@ -85,6 +85,7 @@ NO_NODES = 'topology "t" doesn\'t allow to fit any of 4 pod(s). Total nodes: 2; 
             Reason.NEVER_FITS,
             "compare nodeSelector and affinity",
         ),
+        (("no topology domains at level: example.com/zone",), Reason.NEVER_FITS, "give the nodes the labels"),
         (("something new",), Reason.WAITING_FOR_QUOTA, "wait: quota comes back"),
     ],
 )

@@ -13,7 +13,6 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import OnNodes, PodFacts, Snapshot
 from tests.jobsets import jobset, rj
-from tests.kueue.workloads import yes
 from tests.readiness.causes.finding import causes, reasons, recorded, the
 from tests.readiness.snapshots import (
     BORN,
@@ -28,7 +27,6 @@ from tests.readiness.snapshots import (
     changed,
     nodes,
     rfc3339,
-    waits_in,
 )
 from tests.rows import each
 
@@ -108,12 +106,12 @@ def test_a_user_who_may_not_read_nodes_is_advised_to_describe_a_pod() -> None:
         assert [each.command.startswith("kubectl -n t describe pod js-w-0-") for each in causes(snapshot)] == [True]
 
 
-def test_labels_that_a_flavor_adds_are_advised_about_where_kueue_chose_the_flavor() -> None:
+def test_labels_that_a_flavor_adds_are_advised_about() -> None:
     """A volume in another zone than the flavor: no label of a node and no field of the JobSet helps."""
-    snapshot = replace(replayed("1.37", "selector"), on_nodes=OnNodes(selected=("zone=a",)))
+    snapshot = replayed("1.37", "selector")
     assert "queue" not in the(Reason.UNSCHEDULABLE, snapshot).remedy
-    queued = replace(snapshot, queue=waits_in(QuotaReserved=yes(), Admitted=yes()))
-    assert the(Reason.UNSCHEDULABLE, queued).remedy.endswith(
+    held = replace(snapshot, on_nodes=OnNodes(flavors=("zone=a",)))
+    assert the(Reason.UNSCHEDULABLE, held).remedy.endswith(
         "; use another queue: the flavors of this one add zone=a to what its pods select"
     )
 
