@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import structlog
+
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
@@ -35,6 +37,7 @@ Observer = Callable[[Resource], InformerObserver]
 PROGRESS_DELAY_SECONDS: Final = 0.25
 """Jobs report pods one by one; their JobSet is checked once for many of them."""
 
+_log = structlog.get_logger(__name__)
 _CHILDREN: Final = Selection(label_selector=JOBSET_NAME)
 
 
@@ -252,6 +255,7 @@ class GangCaches:
 
     def _on_absent(self) -> None:
         self.absent = True
+        _log.warning("the cluster has no JobSets, gangctl waits for them", remedy="install JobSet 0.10 or later")
 
     def _on_jobset(self, old: JobSet | None, new: JobSet | None) -> None:
         self.absent = False

@@ -261,11 +261,17 @@ class Informer(Generic[T]):
                     self._observer.broken("handler")
 
     def _note_absence(self) -> None:
+        """Log it once, as a warning only if it was served before: most resources are optional."""
         self._version = ""
+        was_served = self.synced.is_set()
         self.synced.clear()
         if not self._absent:
             self._absent = True
-            self._log.warning("the server does not have this resource")
+            again = f"asked again every {self._options.cap_delay_seconds:g} seconds"
+            if was_served:
+                self._log.warning("no longer served by the cluster, what needs it has stopped", then=again)
+            else:
+                self._log.info("not served by the cluster, what needs it is off", then=again)
             self._on_absent()
 
     def _note_trouble(self, error: ApiError) -> None:

@@ -240,17 +240,24 @@ async def test_an_absent_resource_is_reported_once_and_awaited(rig: Rig) -> None
     stream = Stream()
     rig.lists = [text("404 page not found", code=404), text("404 page not found", code=404), page(pod("a", "P"))]
     rig.watches = [stream, status(404, "NotFound"), stream]
-    rig.start()
-    assert [await rig.next_attempt() for _ in range(2)] == [30.0, 30.0]
-    await stream.opened.wait()
-    assert rig.informer.synced.is_set()
-    assert (rig.absent, rig.completions) == (1, 1)
-    # The resource is removed while it is watched; the known objects stay until the next list.
-    rig.lists = [text("404 page not found", code=404), page(version="30")]
-    stream.close()
-    await rig.next_attempt()
-    await rig.next_attempt()
-    await until(lambda: rig.waits)
+    with capture_logs() as logs:
+        rig.start()
+        assert [await rig.next_attempt() for _ in range(2)] == [30.0, 30.0]
+        await stream.opened.wait()
+        assert rig.informer.synced.is_set()
+        assert (rig.absent, rig.completions) == (1, 1)
+        # The resource is removed while it is watched; the known objects stay until the next list.
+        rig.lists = [text("404 page not found", code=404), page(version="30")]
+        stream.close()
+        await rig.next_attempt()
+        await rig.next_attempt()
+        await until(lambda: rig.waits)
+    absent, gone = (entry for entry in logs if "served" in entry["event"])
+    assert (absent["log_level"], absent["then"]) == ("info", "asked again every 30 seconds")
+    assert (gone["log_level"], gone["event"]) == (
+        "warning",
+        "no longer served by the cluster, what needs it has stopped",
+    )
     assert not rig.informer.synced.is_set()
     assert rig.known == {"a": "P"}
     assert rig.absent == 2
