@@ -187,7 +187,7 @@ def test_network_policy_opens_the_ports_and_no_more(container: Object) -> None:
 
 
 def test_resources_are_requested_and_memory_is_limited(container: Object) -> None:
-    assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+    assert set(container["resources"]["requests"]) == {"cpu", "memory", "ephemeral-storage"}
     assert set(container["resources"]["limits"]) == {"memory"}
 
 
