@@ -109,7 +109,7 @@ def convert(
 
     With --from, JobSets that are gangs of Volcano, KAI or coscheduling become gangs of
     gangctl: what only that scheduler reads is removed, its PodGroups are dropped, notes
-    say what was left out. There is no way back.
+    say what was left out. The reverse is not supported.
 
     With --replace-exclusive-topology, the annotation alpha.jobset.sigs.k8s.io/exclusive-topology
     of gangs becomes pod affinity: all pods of a Job in one domain, and no other Job there.

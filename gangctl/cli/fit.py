@@ -42,8 +42,8 @@ from gangctl.fit.report import DispatchedFit
 @click.option(
     "--fixed-nodes",
     is_flag=True,
-    help="Ask the nodes too, and take them for all there will ever be: without Kueue, them alone. For topologies the "
-    "nodes are asked in any case.",
+    help="Check the nodes, too, and assume that none is added; without Kueue, check the nodes alone. With a "
+    "topology the nodes are checked in any case.",
 )
 @click.option(
     "--largest",
@@ -75,7 +75,7 @@ def fit(
     A queue of MultiKueue dispatches to worker clusters: with --worker each of these is asked, too.
     It fits if it fits on one of them, and never fits only if it never fits on any.
 
-    In the table of resources, MAXIMUM is the most that could ever be had, borrowing included,
+    In the table of resources, MAXIMUM is the most that could ever be available, borrowing included,
     NOMINAL the queue's own quota, and MISSING by how much REQUESTED exceeds MAXIMUM.
 
     With --largest the number of pods in the file does not count: it prints the largest gang of

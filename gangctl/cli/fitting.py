@@ -233,8 +233,8 @@ def _remark(workload: QueuedWorkload, now: datetime) -> str:
 
 _VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}
 _LEGEND: Final = (
-    "SOURCE: the flavor, or what sets the limit. MAXIMUM: the most that could ever be had, borrowing included. "
-    "NOMINAL: the queue's own quota. FREE: what could be had now. MISSING: by how much REQUESTED exceeds MAXIMUM."
+    "SOURCE: the flavor, or what sets the limit. MAXIMUM: the most that could ever be available, borrowing included. "
+    "NOMINAL: the queue's own quota. FREE: what is available now. MISSING: by how much REQUESTED exceeds MAXIMUM."
 )
 
 

@@ -104,10 +104,12 @@ class LimitReport(TypedDict):
     flavor: Annotated[str, "Name of the ResourceFlavor; empty for a resource that no flavor covers, and for nodes."]
     resource: str
     requested: Annotated[int, "Of all pods that could take it from this flavor.", QUANTITY]
-    maximum: Annotated[int, "The most that could ever be had here, borrowing included, with nothing in use.", QUANTITY]
+    maximum: Annotated[
+        int, "The most that could ever be available here, borrowing included, with nothing in use.", QUANTITY
+    ]
     nominal: Annotated[int, "The queue's own quota.", QUANTITY]
     used: Annotated[int, "In use in the queue now.", QUANTITY]
-    free: Annotated[int, "What could be had now, borrowing included.", QUANTITY]
+    free: Annotated[int, "What is available now, borrowing included.", QUANTITY]
     missing: Annotated[int, "By how much requested exceeds the maximum; 0 where it does not.", QUANTITY]
     limit: Annotated[str, "What sets the maximum, such as 'borrowingLimit of ClusterQueue a'."]
 
@@ -192,7 +194,7 @@ class FitReport(TypedDict):
     metadata: Identity
     verdict: Verdict
     reason: Annotated[str, "Stable and CamelCase; see docs/fit.md."]
-    message: Annotated[str, "One sentence that says what is in the way, and the smallest change that helps."]
+    message: Annotated[str, "The obstacle in one sentence, with the smallest change that removes it."]
     queue: Annotated[str, "LocalQueue, or empty."]
     clusterQueue: str
     blocked: Annotated[str, "Why the queue admits nothing at all now; empty when it admits."]
@@ -208,7 +210,7 @@ class FitReport(TypedDict):
     ]
     unknown: Annotated[list[str], "What is not known, and could turn the verdict into something else."]
     notLookedAt: Annotated[
-        list[str], "What decides where its pods may be, and was not looked at, each with its field and what answers it."
+        list[str], "Constraints on its pods that were not checked, each with its field and the command that checks it."
     ]
 
 

@@ -82,7 +82,7 @@ class JobReport(TypedDict):
 
 
 class WarningReport(TypedDict):
-    """Something a person should know."""
+    """A note for the user."""
 
     reason: Annotated[str, "Stable and CamelCase, the reason of the event in a cluster."]
     message: str

@@ -42,12 +42,12 @@ class _Part(BaseModel):
 
 
 class GangAdmissionParametersSpec(_Part):
-    """How long quota is held for a gang, and what follows when it does not come about; durations in seconds."""
+    """How long quota is held for a gang, and what happens after that; durations in seconds."""
 
     timeout_seconds: Annotated[StrictInt, Field(ge=1, le=3600)] = Field(
         default=60,
         description="How long a Workload may hold quota while the objects of its gang are not there. "
-        "That others take long is never waited for: the objects are made in milliseconds.",
+        "gangctl creates these objects in milliseconds.",
     )
     on_failure: Literal["Retry", "Reject"] = Field(
         default="Retry",

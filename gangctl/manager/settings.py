@@ -79,10 +79,13 @@ class ControllerSettings(BaseModel):
     cert_lifetime: float = Field(
         default=90 * _DAY,
         ge=3,
-        description="Seconds a certificate of the own authority lasts; it is replaced when a third is left.",
+        description="Seconds for which a certificate of gangctl's own authority is valid; it is replaced when a third "
+        "is left.",
     )
     ca_lifetime: float = Field(
-        default=365 * _DAY, ge=6, description="Seconds the own authority lasts; it is replaced when a third is left."
+        default=365 * _DAY,
+        ge=6,
+        description="Seconds for which gangctl's own authority is valid; it is replaced when a third is left.",
     )
     namespace_selector: str | None = Field(
         default=None, description="Label selector of the namespaces whose JobSets gangctl serves (default: all)."
@@ -121,8 +124,8 @@ class ControllerSettings(BaseModel):
     shutdown_delay: float | None = Field(
         default=None,
         ge=0,
-        description="Seconds to go on answering after SIGTERM, not ready any more, so that the Service forgets this "
-        "replica (5 in a cluster, 0 outside one). A second signal ends them.",
+        description="Seconds to continue to answer after SIGTERM, with a failing readiness check, so that the Service "
+        "sends no more requests (5 in a cluster, 0 outside one). A second signal stops at once.",
     )
     gang_scheduler: tuple[str, ...] = Field(
         default=(DEFAULT_SCHEDULER,), description="Scheduler name that honours groups; may be repeated."
@@ -132,8 +135,8 @@ class ControllerSettings(BaseModel):
     )
     policies: Literal["auto", "off"] = Field(
         default="auto",
-        description="Evaluate JobSets by the GangPolicies that there are (auto; where their definition is missing it "
-        "is looked for), or leave GangPolicies alone.",
+        description="auto: evaluate JobSets by GangPolicies, also if their definition is installed later. off: do not "
+        "read GangPolicies.",
     )
     policy_scan_period: Annotated[float, Field(ge=1)] = Field(
         default=600.0,
@@ -183,7 +186,7 @@ class ControllerSettings(BaseModel):
         "JSON object like that, or a mapping in --config.",
     )
     discovery_period: Annotated[float, Field(ge=1)] = Field(
-        default=30.0, description="Seconds between looks at what the cluster serves."
+        default=30.0, description="Seconds between checks of which APIs the cluster serves."
     )
     workers: Annotated[int, Field(ge=1, le=256)] = Field(default=16, description="JobSets reconciled at once.")
     api_qps: Annotated[float, Field(gt=0)] = Field(default=500.0, description="Requests a second to the API server.")

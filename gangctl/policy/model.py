@@ -175,7 +175,7 @@ class Validation(Part):
     name: Annotated[str, StringConstraints(pattern=RULE_NAME, max_length=63)] = Field(
         default="",
         validate_default=False,
-        description="Name of the rule in results, reports and exceptions; without one it goes by its index.",
+        description="Name of the rule in results, reports and exceptions; its index if it has no name.",
     )
     expression: Expression = Field(description="CEL, true where the object keeps the rule.")
     message: Annotated[str, StringConstraints(max_length=STORED_BYTES)] = Field(

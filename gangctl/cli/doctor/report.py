@@ -27,7 +27,7 @@ class CheckReport(TypedDict):
     id: str
     area: str
     question: str
-    tried: Annotated[str, "How it was looked at."]
+    tried: Annotated[str, "How it was checked."]
     verdict: VerdictWord
     message: str
     evidence: list[str]

@@ -56,7 +56,7 @@ _check_image: Final = options.name_of("an image, such as registry.example/gangct
     "--shards",
     type=click.IntRange(min=1, max=MOST_SHARDS),
     metavar="NUMBER",
-    help="Divide the namespaces among so many leaders, with a replica more that stands by. --component shards is 2.",
+    help="Divide the namespaces among so many leaders, with one more replica on standby. --component shards is 2.",
 )
 @click.option(
     "--webhook-failure-policy",

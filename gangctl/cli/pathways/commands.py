@@ -29,11 +29,11 @@ def render(
 ) -> None:
     """Print the JobSet that a PathwaysJob, or flags, become.
 
-    With -f every PathwaysJob of the files is translated: the user's pod stays as it is, but for
-    the environment that JAX needs. With flags in its place the user's container is made, too:
-    the command runs in a wrapper that hands SIGTERM on, so that a checkpoint is written. The
-    profile xpk has the conventions of AI-Hypercomputer/xpk, without a gang; gang, the default, has
-    gangctl's own. What is good to know goes to stderr.
+    With -f every PathwaysJob of the files is translated: the user's pod stays as it is, except
+    for the environment that JAX needs. With flags instead of a file, the user's container is
+    made, too: its command runs in a wrapper that forwards SIGTERM, so that a checkpoint is
+    written. The profile xpk has the conventions of AI-Hypercomputer/xpk, without a gang; gang,
+    the default, has gangctl's own. Notes go to stderr.
 
     With --kubeconfig or --context the cluster is asked whether it has gangs, and whether any node
     that takes the head is large enough for it. Nothing is written.

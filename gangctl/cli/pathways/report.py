@@ -51,7 +51,7 @@ class PathwaysValidation(TypedDict):
     metadata: PathwaysIdentity
     valid: Annotated[bool, "Whether there are no problems."]
     problems: list[ProblemReport]
-    notices: Annotated[list[WarningReport], "What is good to know."]
+    notices: Annotated[list[WarningReport], "Notes for the user."]
     headRequests: Annotated[
         dict[str, int], "What the head's pod requests of its node; empty where it is not valid.", QUANTITY
     ]
@@ -115,7 +115,7 @@ class PathwaysCondition(TypedDict):
 
 
 class PathwaysStatus(TypedDict):
-    """How a PathwaysJob stands in a cluster, and how to reach its proxy."""
+    """The state of a PathwaysJob in a cluster, and how to reach its proxy."""
 
     apiVersion: Literal["gangctl.dev/v1alpha1"]
     kind: Literal["PathwaysStatus"]
@@ -264,5 +264,5 @@ def _warnings(seen: Seen, report: PathwaysStatus) -> list[str]:
     if seen.pathways_job is not None and report["derived"]:
         lines.append("No controller has written a status: this is what its JobSet says.")
     if report["phase"] == UNSEEN:
-        lines.append("No controller has looked at it: is gangctl running with --pathways?")
+        lines.append("No controller has processed it: is gangctl running with --pathways?")
     return lines

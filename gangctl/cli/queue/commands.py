@@ -163,7 +163,7 @@ def describe(
     First what holds quota, then what waits, in the order in which Kueue tries it: POSITION counts
     everything in the ClusterQueue, also what came through other LocalQueues. Below it, what
     needs a change, and which. In the table of quota, BORROWABLE is the most
-    that could ever be borrowed, FREE what could be had now, borrowing included. "-o name"
+    that could ever be borrowed, FREE what is available now, borrowing included. "-o name"
     prints the JobSets and other jobs.
 
     \b

@@ -42,7 +42,7 @@ class QuotaReport(TypedDict):
     nominal: Annotated[int, "The queue's own quota.", QUANTITY]
     borrowed: Annotated[int, "What it uses beyond its own quota.", QUANTITY]
     borrowable: Annotated[int | None, "The most that could ever be borrowed; null without a bound.", QUANTITY]
-    free: Annotated[int, "What could be had now, borrowing included.", QUANTITY]
+    free: Annotated[int, "What is available now, borrowing included.", QUANTITY]
 
 
 class BorrowerReport(TypedDict):
@@ -108,7 +108,7 @@ class QueueDescription(QueueFacts):
     kind: Literal["QueueDescription"]
     members: Annotated[list[MemberReport], "Those that hold quota first, then those that wait, in order."]
     borrowers: Annotated[list[BorrowerReport], "ClusterQueues of the same cohort that use more than is theirs."]
-    stuck: Annotated[list[str], "What keeps the whole queue from getting on."]
+    stuck: Annotated[list[str], "Why no Workload of the queue is admitted, a sentence each."]
 
 
 LOCAL_HEADERS: Final = ("NAMESPACE", "QUEUE")
@@ -119,7 +119,7 @@ LIST_LEGEND: Final = (
     "QUOTA-USED: what the ClusterQueue uses of its own quota, by flavor and resource."
 )
 _QUOTA_LEGEND: Final = (
-    "BORROWABLE: the most that could ever be borrowed. FREE: what could be had now, with what can be borrowed."
+    "BORROWABLE: the most that could ever be borrowed. FREE: what is available now, with what can be borrowed."
 )
 
 
@@ -254,4 +254,4 @@ def _reason(member: MemberReport) -> str:
         return member["detail"]
     if member["phase"] in _SILENT:
         return ""
-    return member["message"] or member["reason"] or "Kueue has not looked at it yet"
+    return member["message"] or member["reason"] or "Kueue has not processed it yet"

@@ -73,7 +73,7 @@ class Flags:
     wrapper: str = _flag(
         "bash",
         SHELLS,
-        "Shell that hands SIGTERM on to the command and waits for it: sh where the image has no bash, but setsid; none "
+        "Shell that forwards SIGTERM to the command and waits for it: sh where the image has no bash, but setsid; none "
         "starts the words of the command without a shell. Default: bash.",
     )
     docker_image: str = _flag("", "IMAGE", "Image of the user's container.", f"{CONTAINER}.image")

@@ -1,4 +1,4 @@
-"""The user's pod as flags describe it: one container, whose shell hands SIGTERM on; and values of flags.
+"""The user's pod as flags describe it: one container, whose shell forwards SIGTERM; and values of flags.
 
 A shell that is process 1 of a container does not forward SIGTERM, and ends only when the kubelet kills it; its
 children receive no signal and save nothing. :func:`wrapped` adds a small script. It gets the command as an argument,
@@ -356,7 +356,7 @@ def _command(flags: Flags, texts: FlagTexts, sources: dict[str, result.Origin]) 
         return list(texts.words("--command", flags.command, InvalidReason.MALFORMED))
     command = wrapped(flags.command, Shell(flags.wrapper))
     kind = result.OriginKind.DEFAULT if flags.wrapper == Shell.BASH else result.OriginKind.FLAG
-    wrapper = result.Origin(kind, "--wrapper", "hands SIGTERM on to the command")
+    wrapper = result.Origin(kind, "--wrapper", "forwards SIGTERM to the command")
     sources |= {f"{CONTAINER}.command[{index}]": wrapper for index in range(len(command) - 1)}
     return command
 

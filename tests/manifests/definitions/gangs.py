@@ -19,7 +19,7 @@ def definitions() -> dict[str, dict[str, Any]]:
             _schema(),
             scope="Namespaced",
             columns=[
-                column("Phase", ".status.phase", "How far it has come."),
+                column("Phase", ".status.phase", "Its progress."),
                 column("Ready", ".status.ready", "Ready pods of those wanted."),
                 column("Reason", ".status.reason", "Why it is not ready."),
                 column("Since", ".status.since", "How long it has been in its phase.", "date"),
@@ -40,7 +40,7 @@ def _schema() -> Schema:
     # The keys of a list map are the only fields that an API server requires.
     status["properties"]["conditions"]["items"]["required"] = ["type"]
     return {
-        "description": "Where the JobSet of the same name stands, as gangctl sees it; only gangctl writes it.",
+        "description": "The state of the JobSet with the same name; only gangctl writes it.",
         "type": "object",
         "properties": {
             "apiVersion": {"type": "string"},

@@ -111,7 +111,7 @@ def _number(description: str, least: int, **more: Any) -> dict[str, Any]:
 def _spec() -> dict[str, Any]:
     components = "has({0}.customComponents) && size({0}.customComponents) > 0"
     return {
-        "description": "What is asked for; nothing of it can be changed later.",
+        "description": "The request; it is immutable.",
         "type": "object",
         "required": ["controller", "workers"],
         "properties": {
@@ -319,7 +319,7 @@ def _variable() -> dict[str, Any]:
 def _status() -> dict[str, Any]:
     """Conditions, several of one type as upstream has them, and upstream's two fields."""
     return {
-        "description": "Where it stands.",
+        "description": "The state of the PathwaysJob.",
         "type": "object",
         "properties": {
             "conditions": {

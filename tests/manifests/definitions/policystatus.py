@@ -20,7 +20,7 @@ class Condition(Part):
 
     type: Annotated[str, StringConstraints(max_length=316)] = Field(description="Kind of condition.")
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
-    observed_generation: _Count = Field(default=0, description="Generation of the object that was looked at.")
+    observed_generation: _Count = Field(default=0, description="Generation of the evaluated object.")
     last_transition_time: _Time = Field(description="When status changed last.")
     reason: Annotated[str, StringConstraints(max_length=1024)] = Field(description="Why, in one word.")
     message: Annotated[str, StringConstraints(max_length=32768)] = Field(description="Why, in words.")

@@ -50,7 +50,7 @@ def test_given_flags_and_defaults_have_different_origins(path: str, name: str, v
 
 def test_origins_of_the_command_and_its_wrapper() -> None:
     found = origins()
-    assert found[f"{CLIENT}.command[0]"] == Origin(OriginKind.DEFAULT, "--wrapper", "hands SIGTERM on to the command")
+    assert found[f"{CLIENT}.command[0]"] == Origin(OriginKind.DEFAULT, "--wrapper", "forwards SIGTERM to the command")
     assert found[f"{CLIENT}.command[4]"] == Origin(OriginKind.FLAG, "--command")
     assert origins(wrapper="none")[f"{CLIENT}.command[1]"] == Origin(OriginKind.FLAG, "--command")
 
