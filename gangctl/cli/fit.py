@@ -162,7 +162,8 @@ def _check_usage(question: Question, *, live: bool) -> None:
         raise click.UsageError("--queues stands in for a cluster: leave it out, or NAME, --kubeconfig and --context")
     if not live and not queue_files:
         raise click.UsageError(
-            "there is nothing to fit into: --queues FILE names queues, --kubeconfig or --context a cluster"
+            "name a cluster by --context (kubectl config current-context prints yours) or --kubeconfig, or "
+            "queues by --queues FILE"
         )
     if "-" in filenames and "-" in queue_files:
         raise click.UsageError("stdin can be only one of -f and --queues")

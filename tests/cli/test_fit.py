@@ -261,7 +261,7 @@ class TestBadInput:
         [
             ((), "give the NAME of a JobSet, or files with -f"),
             (("train", "-f", "x"), "give the NAME of a JobSet, or files with -f"),
-            (("-f", "x"), "there is nothing to fit into"),
+            (("-f", "x"), "name a cluster by --context (kubectl config current-context prints yours)"),
             (("train", "--queues", "x"), "--queues stands in for a cluster"),
             (("-f", "x", "--queues", "y", "--context", "c"), "--queues stands in for a cluster"),
             (("-f", "-", "--queues", "-"), "stdin can be only one"),
