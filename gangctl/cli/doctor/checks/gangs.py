@@ -158,7 +158,7 @@ async def scheduler_gate(cluster: Cluster) -> Outcome:
     if read.count and made is not None and not made.capabilities.pod_groups:
         why = "Kubernetes 1.35 has no PodGroups that the scheduler could say something of"
     else:
-        why = f"the scheduler has said nothing of any PodGroup {read.where} yet"
+        why = f"the scheduler has not reported on any PodGroup {read.where} yet"
     return unknown(why, [read.counted], remedy="--canary shows it", command="gangctl doctor --canary")
 
 
@@ -179,7 +179,7 @@ async def exclusive_topology(cluster: Cluster) -> Outcome:
             "gangctl convert --replace-exclusive-topology writes in its place; gangctl refuses new ones",
             command=causes[0].command,
         )
-    return read.unread("pods", "jobs") or ok("no gang does", read.counted)
+    return read.unread("pods", "jobs") or ok("no gang waits for itself", read.counted)
 
 
 @fact
@@ -278,7 +278,7 @@ async def terminating_groups(cluster: Cluster) -> Outcome:
         )
     if groups:
         return ok("none for long", *(f"PodGroup {group.name} is being deleted" for group in groups))
-    return ok("none")
+    return ok("no group waits to be deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,11 @@ async def object_quotas(cluster: Cluster) -> Outcome:
             "its next attempt, without which it cannot restart while gangctl is down",
             command=f"kubectl -n {small[0].namespace} describe resourcequota {small[0].name}",
         )
-    return ok("they have", *(quota.title for quota in limits)) if limits else ok("no ResourceQuota limits them")
+    return (
+        ok("ResourceQuotas leave room for them", *(quota.title for quota in limits))
+        if limits
+        else ok("no ResourceQuota limits the objects of gangs")
+    )
 
 
 @check(

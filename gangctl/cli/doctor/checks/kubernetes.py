@@ -312,7 +312,7 @@ async def allowed(cluster: Cluster) -> Outcome:
         if not wanted.allowed:
             missing[wanted.wanted_by].append(wanted.title)
     if not missing:
-        return ok("you may do all of it", f"{len(asked)} rights asked for")
+        return ok("you have every right that gangctl's commands need", f"{len(asked)} rights asked for")
     return warning(
         f"{sum(map(len, missing.values()))} of {len(asked)} rights are missing: these commands know less",
         [f"{commands}: {', '.join(titles)}" for commands, titles in missing.items()],

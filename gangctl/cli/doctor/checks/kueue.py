@@ -19,7 +19,7 @@ FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 OLDEST: Final = (0, 19)
 """Oldest release of Kueue that gangctl is tested with."""
 _STOPPED: Final = frozenset({Blockage.LOCAL_QUEUE_STOPPED, Blockage.CLUSTER_QUEUE_STOPPED})
-_ABSENT: Final = "Kueue is not installed here: there is nothing to look at"
+_ABSENT: Final = "Kueue is not installed here: nothing to check"
 
 
 @fact

@@ -319,4 +319,4 @@ async def order(cluster: Cluster) -> Outcome:
             "late is not seen by who was asked before",
             command="kubectl get mutatingwebhookconfigurations",
         )
-    return ok("gangctl is asked first", called)
+    return ok("gangctl's webhooks are called first", called)
