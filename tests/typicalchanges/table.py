@@ -1,0 +1,212 @@
+"""The changes: each is in the places of its row, and in no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.typicalchanges.edits import Change, Copy, Edit
+
+_RULE: Final = """\
+      - alert: GangWaitsLong
+        expr: |
+          max by (cluster, namespace, local_queue, cluster_queue) (
+            gangctl_gangs{phase="starting"}
+          ) > 100
+        for: 3h
+        labels:
+          severity: warning
+        annotations:
+          summary: Gangs have waited for hours
+          description: Gangs of {{ $labels.namespace }} have been starting for three hours. Gangs {{ $value }}.
+          runbook_url: https://git.example/gangctl/blob/main/docs/runbooks/GangWaitsLong.md
+          dashboard_url: /d/gangctl-overview
+"""
+_CASES: Final = """\
+    Case(
+        "GangWaitsLong",
+        "for three hours",
+        {phase("starting"): "_x4 101x300"},
+        fires=200,
+        labels=LABELS,
+        says="Gangs of team-a have been starting for three hours. Gangs 101.",
+    ),
+    Case("GangWaitsLong", "few gangs", {phase("starting"): "_x4 100x300"}, silent=300),
+"""
+_RUNBOOK: Final = """\
+# GangWaitsLong
+
+## Meaning
+
+Gangs have waited for three hours.
+
+## Impact
+
+Their users wait.
+
+## Diagnosis
+
+```sh
+gangctl get -A
+```
+
+```promql
+sum by (namespace) (gangctl_gangs{phase="starting"})
+```
+
+## Mitigation
+
+Find out why each of them waits: `gangctl why NAME`.
+"""
+_REFUSAL: Final = '''\
+def check_name(jobset: JobSet) -> list[FieldError]:
+    """A name that is taken by the administrators."""
+    if jobset.name != "administrators":
+        return []
+    return [FieldError("metadata.name", ErrorKind.INVALID, "is reserved for administrators: choose another name")]
+
+
+'''
+_CHECK: Final = '''\
+
+
+@check("jobset-version", Area.JOBSET, "Is the newest version of JobSets served?", "discovery of jobset.x-k8s.io")
+async def newest(cluster: Cluster) -> Outcome:
+    """The list of versions is that of discovery."""
+    served = await jobset_versions(cluster)
+    if "v1" not in served and len(served) > 1:
+        return warning("no stable version is served", remedy="install a newer JobSet")
+    return ok("one version is served")
+'''
+_CHECK_CASES: Final = """\
+    Case("jobset-version", {"jobset_versions": ("v1alpha2", "v1beta1")}, WARNING, "no stable version"),
+    Case("jobset-version", {"jobset_versions": ("v1alpha2", "v1")}, OK, "is served"),
+"""
+_METRIC: Final = """\
+    Gauge("gangctl_shards", "How many leaders share the namespaces.", registry=registry).set(settings.shards)
+"""
+
+CHANGES: Final[Mapping[str, Change]] = {
+    "refusal": (
+        Edit("gangctl/gang/validate.py", _REFUSAL, before="def check_jobs("),
+        Edit(
+            "gangctl/gang/resolve.py",
+            "    draft.errors += validate.check_name(draft.jobset)\n",
+            before="    draft.errors += validate.check_jobs(",
+        ),
+        Edit(
+            "tests/cases.py",
+            '    Case("P26", jobset("administrators", rj("a"), mode="Gang"), rejected=("metadata.name",)),\n',
+            before='    Case("P12", ',
+        ),
+    ),
+    "metric": (
+        Edit("gangctl/manager/metrics.py", _METRIC, before="    lag = Histogram("),
+        Edit(
+            "tests/manager/metricspage.py",
+            '    "gangctl_shards": "1",\n',
+            before='    "gangctl_stranded_gangs_evicted_total"',
+        ),
+        Edit("tests/manager/metricspage.py", '"gangctl_shards", ', before='"gangctl_leader", "gangctl_shard_leader"),'),
+    ),
+    "alert": (
+        Edit("manifests/monitoring/rules/gangs.yaml", _RULE, before="      - alert: GangPartiallyPlaced\n"),
+        Edit("tests/monitoring/cases_gangs.py", _CASES, after="CASES: Final = (\n"),
+        Edit("docs/runbooks/GangWaitsLong.md", _RUNBOOK),
+    ),
+    "column": (
+        Edit(
+            "gangctl/cli/queue/report.py",
+            '    waiting: Annotated[bool, "Whether any Workload waits."]\n',
+            before="    oldest: Annotated[str,",
+        ),
+        Edit("gangctl/cli/queue/report.py", '"WAITING", ', before='"MESSAGE")'),
+        Edit(
+            "gangctl/cli/queue/report.py",
+            '        str(report["waiting"]),\n',
+            after='        _age(report["oldest"], now),\n        ",".join(used),\n',
+        ),
+        Edit(
+            "gangctl/cli/queue/view.py", '            "waiting": bool(pending),\n', before='            "oldest": min('
+        ),
+    ),
+    "machine-type": (
+        Edit(
+            "gangctl/pathways/accelerators.py",
+            '    "ct6e-standard-2t": "1x2",\n',
+            after="_ONE_VM: Final[Mapping[str, str]] = {\n",
+        ),
+        Edit(
+            "gangctl/pathways/accelerators.py",
+            '    Accelerator("v6e", "ct6e-standard-2t", "tpu-v6e-slice", "tpuv6e", 2, 1, 2),\n',
+            after='    Accelerator("v6e", "ct6e-standard-8t", "tpu-v6e-slice", "tpuv6e1t", 8, 1, 2),\n',
+        ),
+        Edit(
+            "tests/pathways/accelerators/test_table.py",
+            '    ("ct6e-standard-2t", "tpu-v6e-slice", "tpuv6e", 2, 1),\n',
+            after='    ("ct6e-standard-1t", "tpu-v6e-slice", "tpuv6e", 1, 1),\n',
+        ),
+        Edit(
+            "tests/cli/pathways/test_accelerators.py",
+            ', "ct6e-standard-2t"',
+            after='for name in ("ct6e-standard-4t", "ct6e-standard-1t", "ct6e-standard-8t"',
+        ),
+    ),
+    "chart-value": (
+        Edit(
+            "charts/gangctl/values.schema.json",
+            '    "hostNetwork": {"description": "Network of the node.", "type": "boolean", "default": false},\n',
+            before='    "affinity": {',
+        ),
+        Edit(
+            "tests/manifests/chart.py",
+            '    pod["hostNetwork"] = Choice(".Values.hostNetwork", _value("hostNetwork"))\n',
+            after='    pod["priorityClassName"] = Choice(".Values.priorityClassName", _value("priorityClassName"))\n',
+        ),
+        Edit(
+            "tests/manifests/test_chart_values.py",
+            '            "hostNetwork": True,\n',
+            before='            "imagePullSecrets": [{"name": "registry"}],\n',
+        ),
+    ),
+    "command": (
+        Edit(
+            "gangctl/cli/version.py",
+            '@click.option("--short", is_flag=True, help="Print the numbers alone.")\n',
+            before='@options.output(TABLE, "yaml", "json")',
+        ),
+        Edit(
+            "gangctl/cli/version.py",
+            "def version(*, client: bool, short: bool, form",
+            instead_of="def version(*, client: bool, form",
+        ),
+        Edit(
+            "gangctl/cli/version.py",
+            '        click.echo(__version__ if short else f"Client Version: v{__version__}")\n',
+            instead_of='        click.echo(f"Client Version: v{__version__}")\n',
+        ),
+    ),
+    "check": (
+        Edit("gangctl/cli/doctor/checks/jobset.py", _CHECK, after='is served", *evidence)\n'),
+        Edit("tests/cli/doctor/test_checks.py", _CHECK_CASES, before='    Case("jobset-api", {"jobset_versions": ()}'),
+        Edit(
+            "docs/doctor.md",
+            "| `jobset-version` | Is the newest version of JobSets served? | Install a newer JobSet. |\n",
+            before="| `jobset-controller` |",
+        ),
+    ),
+    "policy": (
+        Copy(
+            "policies/ttl-required",
+            "policies/ttl-wanted",
+            (("ttl-required", "ttl-wanted"), ("Finished JobSets are deleted", "Finished JobSets go")),
+        ),
+        Edit("policies/components/cost/kustomization.yaml", "  - ../../ttl-wanted\n", after="  - ../../ttl-required\n"),
+    ),
+    "page": (
+        Edit("docs/notes.md", "# Notes\n\nAfter this page you know that pages are found.\n"),
+        Edit("docs/README.md", "| notes | [notes](notes.md) |\n", before="| alerts, one page each |"),
+        Edit("mkdocs.yml", "      - notes.md\n", before="      - runbooks/break-glass.md\n"),
+    ),
+}
+"""By the name of the row."""
