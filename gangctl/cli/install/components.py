@@ -27,7 +27,7 @@ COMPONENTS: Final = (
         "three replicas, each on a node of its own, of which two always answer",
         "two nodes or more",
     ),
-    Component("shards", "two leaders, each for a part of the namespaces, and a replica that stands by"),
+    Component("shards", "two leaders, each for a part of the namespaces, and a standby replica"),
     Component(
         "cert-manager",
         "certificates of the webhooks by cert-manager, in the place of gangctl's own authority",
