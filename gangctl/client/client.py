@@ -330,18 +330,18 @@ class Client:
         path = resource.path(namespace, name)
         return (await self.send(Request("DELETE", path, "delete", resource.qualified_name, body=options))).json()
 
-    async def evict(self, namespace: str, pod: str, *, uid: str | None = None) -> None:
-        """Evict a pod, only if it still has ``uid`` where given (else a Conflict).
+    async def evict(self, namespace: str, pod: str, *, uid: str) -> None:
+        """Evict a pod, only if it still has this UID.
 
-        Raises TooManyRequestsError while a PodDisruptionBudget does not allow it.
+        Raises ConflictError for another pod of that name, and TooManyRequestsError while a PodDisruptionBudget does
+        not allow it.
         """
         body: Object = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        if uid is not None:
-            body["deleteOptions"] = {"preconditions": {"uid": uid}}
         await self.send(Request("POST", PODS.path(namespace, pod, "eviction"), "create", "pods/eviction", body=body))
 
     async def _patch(self, resource: Resource, path: str, body: Any, content_type: str) -> Object:

@@ -202,8 +202,11 @@ class Evictions(ReadinessObserver):
     async def _evict_pods(self, namespace: str, pods: Iterable[PodFacts], uids: Mapping[str, str]) -> int:
         evicted = 0
         for pod in pods:
+            # Without its UID another pod of that name could be evicted in its place.
+            if not (uid := uids.get(pod.name)):
+                continue
             try:
-                await self._writer.evict(namespace, pod.name, uid=uids.get(pod.name) or None)
+                await self._writer.evict(namespace, pod.name, uid=uid)
             except (ConflictError, NotFoundError):
                 continue
             except TooManyRequestsError as blocked:

@@ -222,6 +222,16 @@ def test_a_cache_that_lags_evicts_nothing() -> None:
     play(act)
 
 
+def test_a_pod_whose_uid_was_not_read_is_not_evicted() -> None:
+    async def act(context: Context) -> None:
+        del context.uids[context.pods[0].name]
+        context.stranded()
+        await asyncio.sleep(DELAY + 5)
+        assert context.evicted() == [pod.name for pod in context.pods[1:3]]
+
+    play(act)
+
+
 def test_a_pod_of_the_same_name_is_not_evicted_in_the_place_of_another() -> None:
     async def act(context: Context) -> None:
         context.uids[context.pods[0].name] = "another"
