@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client import Counter as CounterMetric
 
 from gangctl.controllers.readiness.controller import ReadinessObserver
+from gangctl.gang.reasons import Reason
 from gangctl.readiness.metrics import (
     OTHERS,
     THE_OTHERS,
@@ -63,14 +64,15 @@ BLOCKED: Final = Family(
 OLDEST: Final = Family(
     "gangctl_oldest_blocked_gang_timestamp_seconds",
     "gauge",
-    "Since when the one that has been blocked for longest by this cause is (Unix time).",
-    (*QUEUE, "reason"),
+    "Since when the one that has been blocked for longest by this cause, in this phase, is (Unix time).",
+    (*QUEUE, "reason", "phase"),
 )
 OLDEST_PHASE: Final = Family(
     "gangctl_oldest_gang_timestamp_seconds",
     "gauge",
-    "Since when the JobSet that has been in this phase for longest is in it (Unix time): partiallyplaced and degraded.",
-    (*QUEUE, "phase"),
+    "Since when the JobSet that has been in this phase for longest is in it (Unix time), by what blocks it now: "
+    "partiallyplaced and degraded.",
+    (*QUEUE, "phase", "reason"),
 )
 RESTART_LOOPS: Final = Family(
     "gangctl_gangs_restart_loop",
@@ -196,8 +198,8 @@ _HISTOGRAMS: Final = {
 }
 _CUT_OFF: Final = {
     "gangs": (INFO, READY_PODS, WANTED_PODS, PHASE_SINCE),
-    "queues": (GANGS, PODS, STRANDED, OLDEST_PHASE, RESTART_LOOPS),
-    "reasons": (BLOCKED, OLDEST),
+    "queues": (GANGS, PODS, STRANDED, RESTART_LOOPS),
+    "reasons": (BLOCKED, OLDEST, OLDEST_PHASE),
     "namespaces": (LOST,),
 }
 """Families by the limit of the aggregates that cuts them off."""
@@ -277,13 +279,19 @@ class ReadinessMetrics(ReadinessObserver):
         aggregates = self.aggregates
         queues = [(queue, tuple(row.phases.items()), row.pods) for queue, row in aggregates.rows()]
         blocked, gangs = aggregates.blocked().items(), aggregates.gangs()
+        causes = Counter[tuple[Queue, Reason | None]]()
+        for hold, found in blocked:
+            causes[hold.queue, hold.reason] += found.gangs
         yield GANGS.metric(((*queue, phase.label), count) for queue, phases, _ in queues for phase, count in phases)
         yield PODS.metric(((*queue, state), count) for queue, _, pods in queues for state, count in _states(pods))
         yield STRANDED.metric((queue, pods.stranded) for queue, _, pods in queues)
-        yield BLOCKED.metric(((*queue, reason.value), found.gangs) for (queue, reason), found in blocked)
-        yield OLDEST.metric(((*queue, reason.value), found.since) for (queue, reason), found in blocked)
+        yield BLOCKED.metric(((*queue, reason or ""), count) for (queue, reason), count in causes.items())
+        yield OLDEST.metric(
+            ((*queue, reason or "", phase.label), found.since) for (queue, reason, phase), found in blocked
+        )
         yield OLDEST_PHASE.metric(
-            ((*queue, phase.label), since) for (queue, phase), since in aggregates.oldest().items()
+            ((*queue, phase.label, reason or ""), found.since)
+            for (queue, reason, phase), found in aggregates.dated().items()
         )
         loops, shown = Counter[Queue](), aggregates.shown()
         for queue, count in self._restarts.loops(self._monotonic()).items():

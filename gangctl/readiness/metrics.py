@@ -19,7 +19,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from gangctl.api.objects import Key
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.result import Counts, GangPhase, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 
 K = TypeVar("K", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
@@ -142,7 +142,7 @@ THE_OTHERS: Final = Queue(OTHERS, OTHERS, OTHERS)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many have their own rows: JobSets, queues, pairs of queue and reason, namespaces."""
+    """How many have their own rows: JobSets, queues, causes by queue and phase, namespaces."""
 
     gangs: int = 2000
     queues: int = 500
@@ -185,10 +185,19 @@ DATED: Final = frozenset({GangPhase.PARTIALLY_PLACED, GangPhase.DEGRADED})
 
 
 class Blocked(NamedTuple):
-    """The gangs of one queue with one cause: their number, and the earliest start."""
+    """The gangs of one queue and phase with one cause: their number, and the earliest start."""
 
     gangs: int
     since: int
+
+
+class Hold(NamedTuple):
+    """What holds gangs up, where, and how far they are: the key of one count of blocked gangs."""
+
+    queue: Queue
+    reason: Reason | None
+    """None for one that nothing blocks."""
+    phase: GangPhase
 
 
 class Aggregates:
@@ -201,8 +210,8 @@ class Aggregates:
         """How often a new key got no row of its own, by the fields of :class:`Limits`."""
         self._gangs: dict[Key, Readiness] = {}
         self._rows: dict[Queue, Row] = {}
-        self._blocked: dict[tuple[Queue, Reason], Oldest[Key]] = {}
-        self._dated: dict[tuple[Queue, GangPhase], Oldest[Key]] = {}
+        self._blocked: dict[Hold, Oldest[Key]] = {}
+        self._dated: dict[Hold, Oldest[Key]] = {}
         self._lost: Counter[Key] = Counter()
         self._namespaces: Counter[str] = Counter()
 
@@ -254,30 +263,28 @@ class Aggregates:
         if others.gangs:
             yield THE_OTHERS, others
 
-    def blocked(self) -> Mapping[tuple[Queue, Reason], Blocked]:
-        """The gangs with a cause, by queue and reason."""
-        own = set(islice(self._rows, self.limits.queues))
-        found: dict[tuple[Queue, Reason], Blocked] = {}
-        shown = 0
-        for (queue, reason), oldest in self._blocked.items():
-            blocked = Blocked(len(oldest), oldest.first())
-            if queue in own and shown < self.limits.reasons:
-                shown += 1
-                found[queue, reason] = blocked
-            elif (so_far := found.get((THE_OTHERS, reason))) is None:
-                found[THE_OTHERS, reason] = blocked
-            else:
-                both = Blocked(so_far.gangs + blocked.gangs, min(so_far.since, blocked.since))
-                found[THE_OTHERS, reason] = both
-        return found
+    def blocked(self) -> Mapping[Hold, Blocked]:
+        """The gangs with a cause, by queue, reason and phase; the earliest start is that of the cause."""
+        return self._limited(self._blocked)
 
-    def oldest(self) -> Mapping[tuple[Queue, GangPhase], int]:
-        """When the first of the JobSets that are in each of the phases :data:`DATED` came into it, by queue."""
-        found: dict[tuple[Queue, GangPhase], int] = {}
-        shown = self.shown()
-        for (queue, phase), oldest in self._dated.items():
-            place, since = (shown(queue), phase), oldest.first()
-            found[place] = min(found.get(place, since), since)
+    def dated(self) -> Mapping[Hold, Blocked]:
+        """The gangs in the phases :data:`DATED`; the earliest start is that of the phase, whatever the causes were."""
+        return self._limited(self._dated)
+
+    def _limited(self, table: Mapping[Hold, Oldest[Key]]) -> dict[Hold, Blocked]:
+        own = set(islice(self._rows, self.limits.queues))
+        found: dict[Hold, Blocked] = {}
+        shown = 0
+        for hold, oldest in table.items():
+            blocked = Blocked(len(oldest), oldest.first())
+            others = hold._replace(queue=THE_OTHERS)
+            if hold.queue in own and shown < self.limits.reasons:
+                shown += 1
+                found[hold] = blocked
+            elif (so_far := found.get(others)) is None:
+                found[others] = blocked
+            else:
+                found[others] = Blocked(so_far.gangs + blocked.gangs, min(so_far.since, blocked.since))
         return found
 
     def shown(self) -> Callable[[Queue], Queue]:
@@ -301,24 +308,37 @@ class Aggregates:
             self._came("queues", len(self._rows))
         row.add(now)
         if (blocked := next((cause for cause in now.causes if cause.blocking), None)) is not None:
-            if (oldest := self._blocked.get((queue, blocked.reason))) is None:
-                oldest = self._blocked[queue, blocked.reason] = Oldest()
-                self._came("reasons", len(self._blocked))
-            since = blocked.since or now.since
-            if counted is not None and all(cause.reason is not blocked.reason for cause in counted.causes):
-                since = max(since, at)
-            # A loop begins anew with each crash, and has lasted since the first.
-            if blocked.reason is Reason.CRASH_LOOP:
-                since = min(oldest.time(now.key) or since, since)
-            oldest.put(now.key, since)
+            self._block(now, blocked, counted, at)
         if now.phase in DATED:
-            self._dated.setdefault((queue, now.phase), Oldest()).put(now.key, now.since)
+            hold = Hold(queue, now.blocked_by, now.phase)
+            if hold not in self._dated:
+                self._dated[hold] = Oldest()
+                # With a cause it has a row of that limit already.
+                if now.blocked_by is None:
+                    self._came("reasons", len(self._dated))
+            self._dated[hold].put(now.key, now.since)
         if now.lost is not None:
             cause = now.lost.reason
             self._lost[now.namespace, cause] += 1
             if now.namespace not in self._namespaces:
                 self._came("namespaces", len(self._namespaces) + 1)
             self._namespaces[now.namespace] += 1
+
+    def _block(self, now: Readiness, cause: Cause, counted: Readiness | None, at: int) -> None:
+        hold = Hold(queue_of(now), cause.reason, now.phase)
+        if (oldest := self._blocked.get(hold)) is None:
+            oldest = self._blocked[hold] = Oldest()
+            # In another phase it is not new.
+            if counted is None or (queue_of(counted), counted.blocked_by) != (hold.queue, hold.reason):
+                self._came("reasons", len(self._blocked))
+        since = cause.since or now.since
+        if counted is not None and all(known.reason is not cause.reason for known in counted.causes):
+            since = max(since, at)
+        # A loop begins anew with each crash, and has lasted since the first, whatever phases it went through.
+        if cause.reason is Reason.CRASH_LOOP and counted is not None:
+            before = self._blocked.get(Hold(queue_of(counted), cause.reason, counted.phase))
+            since = min((before and before.time(now.key)) or since, since)
+        oldest.put(now.key, since)
 
     def _remove(self, counted: Readiness, now: Readiness | None) -> None:
         if now is None:
@@ -328,19 +348,14 @@ class Aggregates:
         row.add(counted, -1)
         if not row.gangs:
             del self._rows[queue]
-        stays = now is not None and queue_of(now) == queue and now.phase is counted.phase
-        if (dated := self._dated.get((queue, counted.phase))) is not None and not stays:
-            dated.remove(counted.key)
-            if not dated:
-                del self._dated[queue, counted.phase]
-        reason = counted.blocked_by
+        hold = Hold(queue, counted.blocked_by, counted.phase)
         # With the same count as before it was already added again.
-        kept = now is not None and queue_of(now) == queue and now.blocked_by is reason
-        if reason is not None and not kept:
-            oldest = self._blocked[queue, reason]
-            oldest.remove(counted.key)
-            if not oldest:
-                del self._blocked[queue, reason]
+        if now is None or Hold(queue_of(now), now.blocked_by, now.phase) != hold:
+            for table, counts in ((self._blocked, hold.reason is not None), (self._dated, hold.phase in DATED)):
+                if counts:
+                    table[hold].remove(counted.key)
+                    if not table[hold]:
+                        del table[hold]
         if counted.lost is not None:
             cause = counted.lost.reason
             _count(self._lost, (counted.namespace, cause), -1)

@@ -47,6 +47,7 @@ _QUEUES: Final = (LIMITS.queues + 1, "queues")
 _JOBSETS: Final = _product((LIMITS.gangs, "JobSets"))
 _LEVELS: Final = get_args(Level)
 _BY_REASON: Final = _and_others(LIMITS.reasons, len(REASONS), "pairs of queue and reason", "reasons")
+_CAUSES: Final = "causes by queue and phase"
 _BY_START: Final = _and_others(MOST_STARTS, len(_LEVELS), "pairs of ClusterQueue and level", "levels")
 _ONE: Final = Bound(1, "1")
 
@@ -55,8 +56,8 @@ READINESS: Final[Mapping[str, Bound]] = {
     gangs.PODS.name: _product(_QUEUES, (len(gangs.STATES), "states")),
     gangs.STRANDED.name: _product(_QUEUES),
     gangs.BLOCKED.name: _BY_REASON,
-    gangs.OLDEST.name: _BY_REASON,
-    gangs.OLDEST_PHASE.name: _product(_QUEUES, (len(DATED), "phases")),
+    gangs.OLDEST.name: _and_others(LIMITS.reasons, len(REASONS) * len(GangPhase), _CAUSES, "reasons in phases"),
+    gangs.OLDEST_PHASE.name: _and_others(LIMITS.reasons, (len(REASONS) + 1) * len(DATED), _CAUSES, "reasons in phases"),
     gangs.RESTART_LOOPS.name: _product(_QUEUES),
     gangs.LOST.name: _product((LIMITS.namespaces + 1, "namespaces"), (len(PROMISES), "causes")),
     gangs.INFO.name: _JOBSETS,

@@ -64,7 +64,9 @@ def test_gauges_count_gangs_by_phase(world: World) -> None:
         assert world.value("gangctl_gang_pods", **HERE, state=state) == count, state
     assert world.value("gangctl_gang_stranded_pods", **HERE) == 4
     assert world.value("gangctl_gangs_blocked", **HERE, reason="Unschedulable") == 1
-    assert world.value("gangctl_oldest_blocked_gang_timestamp_seconds", **HERE, reason="Unschedulable") == 77
+    here = {**HERE, "reason": "Unschedulable", "phase": "partiallyplaced"}
+    assert world.value("gangctl_oldest_blocked_gang_timestamp_seconds", **here) == 77
+    assert world.value("gangctl_oldest_gang_timestamp_seconds", **here) == 1_000
     assert world.value("gangctl_guarantee_lost_gangs", namespace="ns", cause="FieldDropped") == 1
     info = {**HERE, "jobset": "js", "level": "JobSet", "phase": "partiallyplaced", "reason": "FieldDropped"}
     assert world.value("gangctl_gang_info", **info) == 1

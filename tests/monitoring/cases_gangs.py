@@ -8,22 +8,18 @@ from tests.monitoring.promtool import Case
 
 QUEUE: Final = 'namespace="team-a",local_queue="research",cluster_queue="gpus"'
 OTHER: Final = 'namespace="team-b",local_queue="batch",cluster_queue="gpus"'
+ELSEWHERE: Final = 'namespace="team-b",local_queue="batch",cluster_queue="cpus"'
 LABELS: Final = {"namespace": "team-a", "local_queue": "research", "cluster_queue": "gpus"}
 
 
-def blocked(reason: str, labels: str = QUEUE) -> str:
-    """The series of gangs that one reason blocks."""
-    return f'gangctl_gangs_blocked{{{labels},reason="{reason}"}}'
+def oldest(reason: str, labels: str = QUEUE, *, phase: str = "scheduling") -> str:
+    """The series of the moment since when it blocks the first that is in this phase."""
+    return f'gangctl_oldest_blocked_gang_timestamp_seconds{{{labels},reason="{reason}",phase="{phase}"}}'
 
 
-def oldest(reason: str, labels: str = QUEUE) -> str:
-    """The series of the moment since when it blocks the first."""
-    return f'gangctl_oldest_blocked_gang_timestamp_seconds{{{labels},reason="{reason}"}}'
-
-
-def first_in(name: str, labels: str = QUEUE) -> str:
-    """The series of the moment since when the first gang is in a phase."""
-    return f'gangctl_oldest_gang_timestamp_seconds{{{labels},phase="{name}"}}'
+def first_in(name: str, labels: str = QUEUE, *, reason: str = "Unschedulable") -> str:
+    """The series of the moment since when the first gang that this blocks is in a phase."""
+    return f'gangctl_oldest_gang_timestamp_seconds{{{labels},phase="{name}",reason="{reason}"}}'
 
 
 IN_TURN: Final = "_ 60x3 300x3 540x3 780x3 1020x3 1260x3 1500x3 1740x3 1980x3 2220x40"
@@ -94,10 +90,36 @@ CASES: Final = (
             first_in("partiallyplaced"): "0x40",
             first_in("partiallyplaced", OTHER): "0x40",
         },
-        fires=23,
+        fires=16,
         labels={"cluster_queue": "gpus"},
-        says="Gangs of ClusterQueue gpus have been placed in part for 20 minutes. Each may wait for nodes that another "
+        says="Gangs of ClusterQueue gpus have been placed in part for 15 minutes. Each may wait for nodes that another "
         "one holds, and none gives them back. Gangs: 2.",
+    ),
+    Case(
+        "GangMutualDeadlock",
+        "the second twenty minutes after the first, of which the alert says so until then",
+        {
+            phase("partiallyplaced"): "1x60",
+            phase("partiallyplaced", OTHER): "_x20 1x60",
+            first_in("partiallyplaced"): "0x60",
+            first_in("partiallyplaced", OTHER): "_x20 1200x60",
+        },
+        fires=34,
+        later=1,
+        labels={"cluster_queue": "gpus"},
+        says="Gangs of ClusterQueue gpus have been placed in part for 15 minutes. Each may wait for nodes that another "
+        "one holds, and none gives them back. Gangs: 2.",
+    ),
+    Case(
+        "GangMutualDeadlock",
+        "gangs of two queues have nothing to do with each other",
+        {
+            phase("partiallyplaced"): "1x60",
+            phase("partiallyplaced", ELSEWHERE): "1x60",
+            first_in("partiallyplaced"): "0x60",
+            first_in("partiallyplaced", ELSEWHERE): "0x60",
+        },
+        silent=60,
         also=frozenset({"GangPartiallyPlaced"}),
     ),
     Case(
@@ -115,10 +137,10 @@ CASES: Final = (
     ),
     Case(
         "GangMutualDeadlock",
-        "one of two gets on after nineteen minutes",
+        "one of two gets on after fourteen minutes",
         {
             phase("partiallyplaced"): "1x60",
-            phase("partiallyplaced", OTHER): "1x19 0x40",
+            phase("partiallyplaced", OTHER): "1x14 0x40",
             first_in("partiallyplaced"): "0x60",
         },
         silent=60,
@@ -162,6 +184,22 @@ CASES: Final = (
         fires=66,
         labels=LABELS,
         says="A gang in team-a, queue research, has been unschedulable for 1h 6m 0s.",
+    ),
+    Case(
+        "GangUnschedulable",
+        "beside a gang of the same queue that is degraded",
+        {oldest("Unschedulable"): "0x90", first_in("degraded"): "0x90"},
+        fires=66,
+        labels=LABELS,
+        says="A gang in team-a, queue research, has been unschedulable for 1h 6m 0s.",
+        also=frozenset({"GangDegraded"}),
+    ),
+    Case(
+        "GangUnschedulable",
+        "pods of one that was ready, which another alert says",
+        {oldest("Unschedulable", phase="degraded"): "0x90", first_in("degraded"): "0x90"},
+        silent=90,
+        also=frozenset({"GangDegraded"}),
     ),
     Case("GangUnschedulable", "placed just before", {oldest("Unschedulable"): "0x65 stale"}, silent=90),
     Case(
@@ -229,10 +267,7 @@ CASES: Final = (
     Case(
         "GangDegraded",
         "it does not recover",
-        {
-            first_in("degraded"): "_x9 600x60",
-            blocked("Unschedulable"): "_x9 1x60",
-        },
+        {first_in("degraded"): "_x9 600x60"},
         fires=23,
         labels=LABELS,
         says="A gang in team-a, queue research has run without all its pods for 13m 0s.",
@@ -242,9 +277,30 @@ CASES: Final = (
     Case(
         "GangDegraded",
         "it has lost a node, which another alert says",
-        {first_in("degraded"): "0x40", blocked("NodeLost"): "1x40", oldest("NodeLost"): "0x40"},
+        {first_in("degraded", reason="NodeLost"): "0x40", oldest("NodeLost", phase="degraded"): "0x40"},
         silent=40,
         also=frozenset({"GangNodeLost"}),
+    ),
+    Case(
+        "GangDegraded",
+        "beside a gang of the same queue that has lost a node",
+        {
+            first_in("degraded"): "_x9 600x60",
+            first_in("degraded", reason="NodeLost"): "0x60",
+            oldest("NodeLost", phase="degraded"): "0x60",
+        },
+        fires=23,
+        labels=LABELS,
+        says="A gang in team-a, queue research has run without all its pods for 13m 0s.",
+        also=frozenset({"GangNodeLost"}),
+    ),
+    Case(
+        "GangDegraded",
+        "nothing is known to block it",
+        {first_in("degraded", reason=""): "_x9 600x60"},
+        fires=23,
+        labels=LABELS,
+        says="A gang in team-a, queue research has run without all its pods for 13m 0s.",
     ),
     Case(
         "GangRestartLoop",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +21,11 @@ import yaml
 from tests.monitoring.rulefiles import groups, paths, rules
 
 PATIENCE: Final[Mapping[str, tuple[int, ...]]] = {
-    "GangPartiallyPlaced": (900,),
-    "GangMutualDeadlock": (1200,),
-    "GangStuckPending": (1800, 600),
+    "GangPartiallyPlaced": (900, 900),
+    "GangMutualDeadlock": (900,),
+    "GangStuckPending": (1800,),
     "GangNeverFits": (120,),
-    "GangUnschedulable": (3600, 600),
+    "GangUnschedulable": (3600,),
     "GangSchedulerFailing": (600,),
     "GangGroupMissing": (300,),
     "GangCreationRefused": (300,),
@@ -77,9 +78,10 @@ def scaled_expression(expression: str, factor: float) -> str:
 def scaled_rule(rule: Mapping[str, Any], factor: float) -> dict[str, Any]:
     """A rule with its expression and its ``for`` divided; texts stay as they are."""
     expression = scaled_expression(rule["expr"], factor)
-    for threshold in PATIENCE.get(rule.get("alert", ""), ()):
+    thresholds = Counter(PATIENCE.get(rule.get("alert", ""), ()))
+    for threshold, times in thresholds.items():
         expression, found = re.subn(rf"([<>] ){threshold}\b", rf"\g<1>{threshold / factor:g}", expression)
-        if found != 1:
+        if found != times:
             raise ValueError(f"{rule['alert']} has no threshold {threshold}")
     shorter = {"expr": expression}
     if "for" in rule:

@@ -29,7 +29,7 @@ ids = [rule.name for rule in alerts()]
 
 
 def _reasons(rule: Rule) -> list[str]:
-    found = re.findall(r'gangctl_(?:gangs_blocked|oldest_\w+)\{reason=~?"([^"]+)"\}', rule.own)
+    found = re.findall(r'gangctl_oldest_blocked_gang_timestamp_seconds\{reason=~?"([^"]+)"', rule.expression)
     return [reason for each in found for reason in each.split("|")]
 
 
@@ -84,7 +84,7 @@ def test_every_metric_exists(rule: Rule) -> None:
 @each("rule", rules(), ids=lambda rule: rule.name)
 def test_phases_and_reasons_are_of_the_closed_lists(rule: Rule) -> None:
     for label, _, values in re.findall(r'\b(phase|reason)(=~|!~|!=|=)"([^"]+)"', rule.expression):
-        assert set(values.split("|")) <= VALUES[label]
+        assert set(values.removeprefix("|").split("|")) <= VALUES[label]
 
 
 def test_every_blocking_reason_has_one_alert_or_a_justification() -> None:
@@ -96,6 +96,14 @@ def test_every_blocking_reason_has_one_alert_or_a_justification() -> None:
     possible = {reason.value for _, reasons in TIERS for reason in reasons}
     assert possible - set(reported) - guarantees == INTENDED | TURN
     assert set(reported) <= possible
+
+
+def test_a_degraded_gang_is_reported_by_its_cause_or_as_degraded() -> None:
+    by_name = {rule.name: rule for rule in alerts()}
+    waiting = [by_name[name] for name in ("GangStuckPending", "GangUnschedulable")]
+    assert [rule for rule in alerts() if 'phase!="degraded"' in rule.expression] == waiting
+    (reasons,) = re.findall(r'phase="degraded",reason=~"([^"]+)"', by_name["GangDegraded"].expression)
+    assert sorted(reasons.split("|")) == sorted(["", *(reason for rule in waiting for reason in _reasons(rule))])
 
 
 def test_the_namespace_label_is_that_of_the_jobset() -> None:

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.metrics import (
+    DATED,
     OTHERS,
     THE_OTHERS,
     Aggregates,
     Blocked,
     Disruptions,
+    Hold,
     Lapse,
     Limits,
     Measured,
@@ -57,6 +59,7 @@ def tables(aggregates: Aggregates) -> dict[str, Any]:
         "pods": {queue: row.pods for queue, row in rows.items()},
         "gangs": {gang.key: gang for gang in aggregates.gangs()},
         "blocked": dict(aggregates.blocked()),
+        "dated": dict(aggregates.dated()),
         "lost": dict(aggregates.lost()),
         "without": aggregates.without_row,
         "length": len(aggregates),
@@ -79,10 +82,14 @@ def test_aggregates_are_the_sum_over_the_remaining_gangs(story: list[Step]) -> N
         here = [gang for gang in left if queue_of(gang) == queue]
         assert row.phases == Counter(gang.phase for gang in here)
         assert row.pods == sum((gang.counts for gang in here), Counts())
-    for (queue, reason), found in aggregates.blocked().items():
-        kept = [gang for gang in left if queue_of(gang) == queue and gang.blocked_by is reason]
+    for hold, found in aggregates.blocked().items():
+        kept = [gang for gang in left if (queue_of(gang), gang.blocked_by, gang.phase) == hold]
         first = min(next(each.since for each in gang.causes if each.blocking) or gang.since for gang in kept)
         assert found == Blocked(len(kept), first)
+    for hold, found in aggregates.dated().items():
+        kept = [gang for gang in left if (queue_of(gang), gang.blocked_by, gang.phase) == hold]
+        assert found == Blocked(len(kept), min(gang.since for gang in kept))
+    assert sum(found.gangs for found in aggregates.dated().values()) == sum(gang.phase in DATED for gang in left)
     assert sum(found.gangs for found in aggregates.blocked().values()) == sum(
         gang.blocked_by is not None for gang in left
     )
@@ -95,16 +102,16 @@ def test_gangs_beyond_the_row_limits_are_summed_up(story: list[Step], limits: Li
     reported(large, story)
     shown, all_of_it = tables(small), tables(large)
     assert len([queue for queue in shown["phases"] if queue != THE_OTHERS]) <= limits.queues
-    assert len([queue for queue, _ in shown["blocked"] if queue != THE_OTHERS]) <= limits.reasons
+    assert len([hold for hold in shown["blocked"] if hold.queue != THE_OTHERS]) <= limits.reasons
     assert len({namespace for namespace, _ in shown["lost"]} - {OTHERS}) <= limits.namespaces
     assert len(shown["gangs"]) == min(limits.gangs, len(small))
     assert shown["without"] == len(small) - len(shown["gangs"])
     assert sum(shown["pods"].values(), Counts()) == sum(all_of_it["pods"].values(), Counts())
-    for name in ("blocked", "lost"):
+    for name in ("blocked", "dated", "lost"):
         by_last = {table: Counter[str]() for table in ("shown", "all")}
         for table, found in (("shown", shown[name]), ("all", all_of_it[name])):
             for key, value in found.items():
-                by_last[table][key[-1]] += value.gangs if name == "blocked" else value
+                by_last[table][str(key[1:])] += value if name == "lost" else value.gangs
         assert by_last["shown"] == by_last["all"]
 
 
@@ -154,11 +161,34 @@ def test_the_next_oldest_gang_is_found_when_the_oldest_is_removed() -> None:
     gangs = [standing(f"js-{n}", cause(Reason.UNSCHEDULABLE, since=100 + n)) for n in range(50)]
     for gang in gangs:
         aggregates.stands(None, gang)
-    place = Queue("ns", "local", "cluster"), Reason.UNSCHEDULABLE
+    place = Hold(Queue("ns", "local", "cluster"), Reason.UNSCHEDULABLE, GangPhase.SCHEDULING)
     for number, gang in enumerate(gangs):
         assert aggregates.blocked()[place] == Blocked(50 - number, 100 + number)
         aggregates.stands(gang, None)
     assert place not in aggregates.blocked()
+
+
+def test_a_degraded_gang_hides_no_other_that_the_same_cause_blocks() -> None:
+    aggregates = Aggregates()
+    place = Queue("ns", "local", "cluster")
+    waits, degraded = (cause(Reason.UNSCHEDULABLE, since=since) for since in (30, 20))
+    aggregates.stands(None, standing("waits", waits))
+    aggregates.stands(None, standing("ran", degraded, phase=GangPhase.DEGRADED, since=10))
+    assert aggregates.blocked() == {
+        Hold(place, Reason.UNSCHEDULABLE, GangPhase.SCHEDULING): Blocked(1, 30),
+        Hold(place, Reason.UNSCHEDULABLE, GangPhase.DEGRADED): Blocked(1, 20),
+    }
+    assert aggregates.dated() == {Hold(place, Reason.UNSCHEDULABLE, GangPhase.DEGRADED): Blocked(1, 10)}
+
+
+def test_a_crash_loop_has_lasted_since_the_first_crash_whatever_the_phase() -> None:
+    aggregates = Aggregates()
+    starting = standing("js", cause(Reason.CRASH_LOOP, since=100), phase=GangPhase.STARTING)
+    degraded = standing("js", cause(Reason.CRASH_LOOP, since=400), phase=GangPhase.DEGRADED, since=300)
+    aggregates.stands(None, starting)
+    aggregates.stands(starting, degraded)
+    assert list(aggregates.blocked().values()) == [Blocked(1, 100)]
+    assert list(aggregates.dated().values()) == [Blocked(1, 300)]
 
 
 def test_a_cause_without_a_time_lasts_as_long_as_the_phase() -> None:

@@ -27,18 +27,24 @@ class Incident:
     begins: Callable[[Cluster], None]
     clears: int = 3
     """Minutes after its end by which the alert is silent."""
-    also: frozenset[str] = frozenset()
-    """Alerts that Alertmanager leaves out while this one fires (docs/monitoring.md)."""
+    also: tuple[tuple[str, int], ...] = ()
+    """Alerts that fire too, because something else is wrong as well, with what they promise."""
+
+    @property
+    def alerts(self) -> dict[str, int]:
+        """Every alert that fires, and no other may, with what it promises."""
+        return {self.alert: self.promised, **dict(self.also)}
 
     @property
     def minutes(self) -> int:
         """How long it is watched: an hour longer than it may take."""
-        return BEGINS + max(self.ends + self.clears, self.promised) + 60
+        return BEGINS + max(self.ends + self.clears, *self.alerts.values()) + 60
 
     def plays(self) -> Cluster:
-        """Its cluster, in which two gangs run and others come and go."""
+        """Its cluster, in which three gangs run and others come and go."""
         cluster = Cluster({_TEAM: 32, "team-b": 16})
         cluster.later(5, cluster.submit, Shape("steady", 4, 1e9))
+        cluster.later(5, cluster.submit, Shape("steady-2", 4, 1e9))
         cluster.later(5, cluster.submit, Shape("steady-b", 4, 1e9, namespace="team-b"))
         for number in range(23):
             cluster.later(number * 3_600 + 60, cluster.submit, Shape(f"short-{number}", 2, 1_800, namespace="team-b"))
@@ -54,8 +60,8 @@ def _faulty(fault: Fault, minutes: int, *, gangs: int = 1) -> Callable[[Cluster]
     return begins
 
 
-def _steady(cluster: Cluster) -> Gang:
-    return cluster.gangs["steady"]
+def _steady(cluster: Cluster, name: str = "steady") -> Gang:
+    return cluster.gangs[name]
 
 
 def _crash_loop(cluster: Cluster) -> None:
@@ -85,11 +91,28 @@ def _node_lost(cluster: Cluster) -> None:
     cluster.later(60 * 60, lambda: turn(ready=True))
 
 
-def _pod_lost(cluster: Cluster) -> None:
+def _pod_lost(cluster: Cluster, name: str = "steady", seconds: float = 7_200) -> None:
     """Nothing has room for its replacement."""
-    gang = _steady(cluster)
-    gang.replace_pod(pause=7_200)
+    gang = _steady(cluster, name)
+    gang.replace_pod(pause=seconds)
     gang.refuse(gang.pods[-1])
+
+
+def _deadlock_and_half(cluster: Cluster) -> None:
+    """Two in one queue, and one in another."""
+    _faulty(Fault.HALF, 50, gangs=2)(cluster)
+    cluster.submit(Shape("half", 4, 7_200, namespace="team-b", fault=Fault.HALF, repair=50 * 60))
+
+
+def _no_room_for_two(cluster: Cluster) -> None:
+    """One has lost a pod, another one has not begun."""
+    _pod_lost(cluster)
+    _faulty(Fault.REFUSED, 120)(cluster)
+
+
+def _node_and_pod_lost(cluster: Cluster) -> None:
+    _node_lost(cluster)
+    _pod_lost(cluster, "steady-2", 3_600)
 
 
 def _too_large(cluster: Cluster) -> None:
@@ -135,7 +158,8 @@ def _evicted_again(cluster: Cluster) -> None:
 def _starved(cluster: Cluster) -> None:
     """Others of the cohort have all that the queue could get."""
     queue = cluster.queues[_TEAM]
-    _steady(cluster).finish()
+    for name in ("steady", "steady-2"):
+        _steady(cluster, name).finish()
     queue.pods = 0
     cluster.submit(Shape("starved", 2, 600))
 
@@ -151,10 +175,17 @@ INCIDENTS: Final = (
     Incident(
         "two gangs hold half of each other's nodes",
         "GangMutualDeadlock",
-        24,
+        17,
         50,
         _faulty(Fault.HALF, 50, gangs=2),
-        also=frozenset({"GangPartiallyPlaced"}),
+    ),
+    Incident(
+        "two gangs as before, and one in another queue alone",
+        "GangMutualDeadlock",
+        17,
+        50,
+        _deadlock_and_half,
+        also=(("GangPartiallyPlaced", 19),),
     ),
     Incident("a readiness probe never succeeds", "GangStuckPending", 37, 120, _faulty(Fault.PROBE, 120)),
     Incident("a JobSet is larger than its quota", "GangNeverFits", 6, 60, _too_large),
@@ -167,6 +198,22 @@ INCIDENTS: Final = (
     Incident("a ConfigMap is missing", "GangContainersFailing", 19, 60, _faulty(Fault.CONFIG, 60)),
     Incident("a container crashes, and runs between crashes", "GangContainersFailing", 24, 105, _crash_loop, clears=13),
     Incident("a pod is lost and not replaced", "GangDegraded", 14, 120, _pod_lost),
+    Incident(
+        "a pod is lost, and no room is found for another gang of the queue",
+        "GangUnschedulable",
+        67,
+        120,
+        _no_room_for_two,
+        also=(("GangDegraded", 14),),
+    ),
+    Incident(
+        "a node is lost, and a pod of another gang of the queue",
+        "GangNodeLost",
+        9,
+        60,
+        _node_and_pod_lost,
+        also=(("GangDegraded", 14),),
+    ),
     Incident("a JobSet restarts every 15 minutes", "GangRestartLoop", 34, 90, _restart_loop, clears=95),
     Incident("a JobSet that gangctl's webhook has missed", "GangGuaranteeLost", 7, 60, _not_stamped),
     Incident("gangs take 15 minutes from admission to ready", "GangReadySlow", 75, 60, _slow, clears=65),
