@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tests.monitoring.weeks.cluster import Cluster, Fault, Gang, Shape
+from tests.monitoring.weeks.cluster import Cluster
+from tests.monitoring.weeks.gang import Fault, Gang, Shape
 
 MINUTES: Final = 24 * 60
 BEGINS: Final = 120
@@ -139,7 +140,8 @@ def _stopped(cluster: Cluster) -> None:
 
 def _rejected(cluster: Cluster) -> None:
     gang = cluster.submit(Shape("rejected", 2, 1e9))
-    cluster.later(1, gang.reject)
+    assert gang.workload is not None
+    cluster.later(1, gang.workload.reject)
     cluster.later(3_600, gang.delete)
 
 
@@ -147,11 +149,9 @@ def _evicted_again(cluster: Cluster) -> None:
     """waitForPodsReady evicts it every ten minutes; after an hour its owner repairs it."""
     gang = cluster.submit(Shape("evicted", 4, 7_200, fault=Fault.IMAGE, repair=1e9))
 
-    def evict() -> None:
-        gang.evict(1_800)
-
+    assert gang.workload is not None
     for number in range(4):
-        cluster.later(300 + number * 2_220, evict)
+        cluster.later(300 + number * 2_220, gang.workload.evict, 1_800)
     cluster.later(9_000, gang.delete)
 
 

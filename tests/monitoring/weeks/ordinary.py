@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.monitoring.weeks.cluster import Cluster, Gang, Shape
+from tests.monitoring.weeks.cluster import Cluster
+from tests.monitoring.weeks.gang import Gang, Shape
+from tests.monitoring.weeks.kueue import Workload
 
 DAY: Final = 86_400
 MINUTES: Final = 7 * 24 * 60
@@ -58,6 +60,11 @@ def _running(cluster: Cluster) -> list[Gang]:
     return [gang for gang in cluster.gangs.values() if gang.pods and not gang.over]
 
 
+def _kueue(gang: Gang) -> Workload:
+    assert gang.workload is not None
+    return gang.workload
+
+
 def _every(cluster: Cluster, seconds: float, call: Callable[[Gang], object], *, until: float = 7 * DAY) -> None:
     """Call it with one running gang after another."""
 
@@ -74,16 +81,16 @@ def _every(cluster: Cluster, seconds: float, call: Callable[[Gang], object], *, 
 def queued() -> Cluster:
     """Owners suspend and resume, waitForPodsReady evicts what starts slowly, and it is queued again."""
     cluster = _traced("BestEffortFIFO", ready_timeout="20m")
-    _every(cluster, 3 * 3_600, lambda gang: gang.suspend(2 * 3_600))
-    _every(cluster, 5 * 3_600, lambda gang: gang.suspend(30 * 3_600))
+    _every(cluster, 3 * 3_600, lambda gang: _kueue(gang).suspend(2 * 3_600))
+    _every(cluster, 5 * 3_600, lambda gang: _kueue(gang).suspend(30 * 3_600))
     _every(cluster, 2 * 3_600, _evict_once)
     return cluster
 
 
 def _evict_once(gang: Gang) -> None:
     """After the third time in a row it is no slow start any more."""
-    if "requeueState" not in gang.workload.get("status", {}):
-        gang.evict(120)
+    if not _kueue(gang).evictions:
+        _kueue(gang).evict(120)
 
 
 def restarting() -> Cluster:
@@ -111,11 +118,11 @@ def slice_of_all() -> Cluster:
     cluster.later(30, cluster.submit, Shape("evicted", 2, 1e9, namespace="team-b"))
 
     def evict_and_fill() -> None:
-        cluster.gangs["evicted"].evict(120)
+        _kueue(cluster.gangs["evicted"]).evict(120)
         cluster.submit(Shape("fills", 2, 1e9, namespace="team-b"))
 
     cluster.later(900, evict_and_fill)
-    cluster.later(1_200, lambda: cluster.gangs["turn-2"].suspend(1e9))
+    cluster.later(1_200, lambda: _kueue(cluster.gangs["turn-2"]).suspend(1e9))
     # One of two gangs is short of a pod at each time, another one each time, each for less than five minutes.
     for number in range(60):
         cluster.later(3_600 + number * 200, lambda name=f"turn-{number % 2}": cluster.gangs[name].replace_pod(150))
