@@ -14,7 +14,7 @@ from tests.controlplane import pod_status
 from tests.controlplane.api import ApiClient, path_of
 
 GANGS: Final = path_of("gangctl.dev/v1alpha1", "gangs")
-ROW: Final = "gangctl_gang_info"
+ROW: Final = "gangctl_gang_status_phase"
 
 
 @dataclass

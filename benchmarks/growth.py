@@ -33,7 +33,7 @@ GROUPS: Final = 3
 CALM_SECONDS: Final = 5.0
 EVENT_SECONDS: Final = 1.0
 _RECONCILE: Final = "gangctl_reconcile_duration_seconds"
-_REQUESTS: Final = "gangctl_kube_requests_total"
+_REQUESTS: Final = "gangctl_rest_client_requests_total"
 
 
 @dataclass(frozen=True, slots=True)

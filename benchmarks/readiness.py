@@ -62,7 +62,7 @@ LISTED: Final = [
 ]
 """What the crowd is made of."""
 _EVALUATIONS: Final = "gangctl_readiness_evaluations_total"
-_REQUESTS: Final = "gangctl_kube_requests_total"
+_REQUESTS: Final = "gangctl_rest_client_requests_total"
 _TOOK: Final = "gangctl_readiness_evaluation_duration_seconds"
 _LATE: Final = "gangctl_event_loop_lag_seconds"
 _LAG: Final = "gangctl_readiness_lag_seconds"

@@ -9,11 +9,14 @@ the overhead of the runtime class comes on top.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
+from gangctl.api.objects import object_at, objects_at
 from gangctl.api.quantity import MAX, milli, parse_quantity, whole
 from gangctl.errors import ErrorKind, FieldError, shown
 
@@ -105,6 +108,45 @@ def pod_requests(pod_spec: Mapping[str, Any]) -> tuple[Requests, tuple[FieldErro
             total[name] = limits[name]
     overhead = read_list(pod_spec.get("overhead"), FieldPath().child("overhead"), errors)
     return _add(total, overhead), tuple(errors)
+
+
+Extended = tuple[tuple[str, int], ...]
+"""Names of extended resources and amounts, in the order of the names."""
+_SHAPES: Final = 1024
+"""Pods of one template have one shape: their requests are summed up once."""
+_Resources = tuple[tuple[str, str], ...]
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is one of a device plugin, by its name (IsExtendedResourceName of k8s.io/kubernetes)."""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
+def extended_requests(pod_spec: Mapping[str, Any]) -> Extended:
+    """What a pod requests of extended resources; equal for all pods of a template. Unreadable amounts are 0."""
+    shape = tuple(
+        (part, container.get("restartPolicy") == "Always", _extended(object_at(container, "resources")))
+        for part in ("containers", "initContainers")
+        for container in objects_at(pod_spec, part)
+    )
+    return _summed(shape) if any(resources for _, _, resources in shape) else ()
+
+
+def _extended(resources: Mapping[str, Any]) -> _Resources:
+    # They have no overcommitment: what is requested is the limit.
+    amounts = {**object_at(resources, "requests"), **object_at(resources, "limits")}
+    return tuple((name, str(amount)) for name, amount in amounts.items() if is_extended(name))
+
+
+@lru_cache(_SHAPES)
+def _summed(shape: tuple[tuple[str, bool, _Resources], ...]) -> Extended:
+    spec: dict[str, list[Mapping[str, Any]]] = {"containers": [], "initContainers": []}
+    for part, restarts, resources in shape:
+        policy = {"restartPolicy": "Always"} if restarts else {}
+        spec[part].append({"resources": {"limits": dict(resources)}, **policy})
+    requests, _ = pod_requests(spec)
+    amounts = as_integers(requests).items()
+    return tuple((sys.intern(name), amount) for name, amount in amounts if amount > 0 and is_extended(name))
 
 
 def as_integers(requests: Requests) -> dict[str, int]:

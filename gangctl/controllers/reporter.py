@@ -19,7 +19,7 @@ from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCo
 from gangctl.gang.plan import GangPlan, level_of
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.events import Event, EventType, ObjectReference
-from gangctl.runtime.metrics import Family, Row, Scraped
+from gangctl.runtime.families import Family, Row, Scraped
 
 RecordEvent = Callable[[JobSet, Notice], None]
 """Records one event on a JobSet; never blocks."""
@@ -128,8 +128,8 @@ FieldClass = Literal["existence", "min_count", "templates", "surplus"]
 _SUPPORT: Final = Family(
     "gangctl_api_support_info",
     "gauge",
-    "Resources of scheduling.k8s.io that gangs are made of, always 1, and the field of pods that names their group. "
-    "Nothing where no gang can be made.",
+    "Served resources of scheduling.k8s.io that gangs consist of, always 1, and the field of pods that names their "
+    "group. Absent where no gang can be made.",
     ("resource", "version", "link_field"),
 )
 
@@ -142,16 +142,16 @@ class GangMetrics:
         self._state = state
         self.translations = Counter(
             "gangctl_translations",
-            "Looks at what a JobSet should have, by level (JobSet, ReplicatedJob, Replica, Mixed) and result: "
-            "unchanged, created, recreated (something had gone), prepared (groups of the next attempt), patched, "
-            "deleted, rejected (a name belongs to another owner), failed.",
+            "Reconciles of the groups of a JobSet, by level (JobSet, ReplicatedJob, Replica, Mixed) and result: "
+            "unchanged, created, recreated (an object had been deleted), prepared (groups of the next attempt), "
+            "patched, deleted, rejected (a name belongs to another owner), failed.",
             ["level", "result"],
             registry=registry,
         )
         self.repairs = Counter(
             "gangctl_drift_repairs",
-            "Objects that were not any more as they should be and were repaired, by kind (Workload, PodGroup) and by "
-            "what was wrong: existence (it had gone), min_count (edited, or the JobSet was resized), templates, "
+            "Objects that differed from the planned ones and were repaired, by kind (Workload, PodGroup) and "
+            "difference: existence (it had been deleted), min_count (edited, or the JobSet was resized), templates, "
             "surplus (no JobSet needs it).",
             ["kind", "field_class"],
             registry=registry,

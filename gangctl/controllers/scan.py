@@ -37,6 +37,7 @@ from gangctl.policy.reports import (
     withdrawn,
 )
 from gangctl.policy.verdict import Action, Outcome, Result
+from gangctl.runtime.families import new_registry
 
 _GROUP, _VERSION = API_VERSION.split("/")
 POLICY_REPORTS: Final = Resource(_GROUP, _VERSION, "policyreports", KIND)
@@ -189,18 +190,22 @@ class ScanMetrics:
         self._policies = policies
         self._violations = Gauge(
             "gangctl_policy_violations",
-            "Rules that existing JobSets break, by the last scan.",
+            "Violations of rules by existing JobSets, by the last scan.",
             ["policy", "severity", "action"],
             registry=registry,
         )
-        self._jobsets = Gauge("gangctl_policy_scanned_jobsets", "JobSets that the last scan saw.", registry=registry)
-        self._seconds = Gauge("gangctl_policy_scan_duration_seconds", "How long it took.", registry=registry)
+        self._jobsets = Gauge(
+            "gangctl_policy_scanned_jobsets", "JobSets that the last scan evaluated.", registry=registry
+        )
+        self._seconds = Gauge(
+            "gangctl_policy_scan_duration_seconds", "Duration of the last scan in seconds.", registry=registry
+        )
         self._at = Gauge(
-            "gangctl_policy_last_scan_timestamp_seconds", "When a scan last got to its end.", registry=registry
+            "gangctl_policy_last_scan_timestamp_seconds",
+            "When the last complete scan ended (Unix time).",
+            registry=registry,
         )
-        self._failures = Total(
-            "gangctl_policy_scan_failures", "Scans that did not get to their end.", registry=registry
-        )
+        self._failures = Total("gangctl_policy_scan_failures", "Scans that failed.", registry=registry)
 
     def scan_done(self, jobsets: int, seconds: float, results: Mapping[str, Counter[Result]]) -> None:
         """Replace the results of the previous scan."""
@@ -238,7 +243,7 @@ class PolicyScan:
         self._view = view
         self._reports = Reports(reader, writer, now=now)
         self._options = options or ScanOptions()
-        self._metrics = metrics or ScanMetrics(CollectorRegistry(), view.scanned)
+        self._metrics = metrics or ScanMetrics(new_registry(), view.scanned)
         self._now = now
         self._dirty = asyncio.Event()
         self._dirty.set()

@@ -10,13 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry
-
 from gangctl.client.client import Client
 from gangctl.errors import ApiError
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, ErrorPolicy, default_error_policy, retry
 from gangctl.runtime.election import unwrapped_leadership_loss
 from gangctl.runtime.events import EventRecorder
+from gangctl.runtime.families import new_registry
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check
 from gangctl.runtime.shards import Share
@@ -54,7 +53,7 @@ class Manager:
         """
         self.reader = reader
         self.writer = writer
-        self.metrics = metrics or RuntimeMetrics(CollectorRegistry())
+        self.metrics = metrics or RuntimeMetrics(new_registry())
         self.recorder = recorder or EventRecorder(reader, instance="")
         self.share = share or Share()
         self.own_namespace = own_namespace

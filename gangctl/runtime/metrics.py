@@ -1,150 +1,131 @@
-"""Prometheus metrics of the client and the runtime, and metric families as data.
+"""Prometheus metrics of the client and the runtime, by the names of client-go and controller-runtime.
 
 Labels hold verbs, resources, controllers and classes of errors: all of them few. Names of objects never become labels.
 """
 
 from __future__ import annotations
 
-from collections import Counter as Total
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
-from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
+from prometheus_client import CollectorRegistry, Metric
 
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
 from gangctl.runtime.controller import ControllerObserver, WorkQueue
 from gangctl.runtime.election import ShardElection
 from gangctl.runtime.events import RESULTS as EVENT_RESULTS
+from gangctl.runtime.families import Family, Scraped
 from gangctl.runtime.informer import Informer, InformerObserver
-
-Type = Literal["counter", "gauge", "histogram"]
-Row = tuple[Sequence[str], float]
-
-_UNITS: Final = ("seconds", "bytes")
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One family. Counters are named like their samples, with ``_total``."""
-
-    name: str
-    type: Type
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = field(default=(), compare=False)
-    """Upper bounds of a histogram, the infinite one included; empty where they are not known."""
-
-    @property
-    def unit(self) -> str:
-        """Its base unit, derived from the name; empty for plain numbers and for timestamps."""
-        return next((unit for unit in _UNITS if self.stem.endswith(f"_{unit}")), "")
-
-    @property
-    def series(self) -> tuple[str, ...]:
-        """Names of its series, as in queries."""
-        if self.type == "histogram":
-            return f"{self.name}_bucket", f"{self.name}_sum", f"{self.name}_count"
-        return (self.name,)
-
-    def metric(self, rows: Iterable[Row] = ()) -> Deferred:
-        """The family as a metric of its type, with a sample for each of ``rows``: label values in order, the number."""
-        return Deferred(self, rows)
-
-    @property
-    def stem(self) -> str:
-        """Its name without the suffixes that Prometheus adds."""
-        return self.name.removesuffix("_total")
-
-
-class Deferred(Metric):
-    """A family of gauges or counters whose samples are made when they are read.
-
-    A registry is collected in the event loop and formatted in a thread, which does not block the loop.
-    """
-
-    def __init__(self, family: Family, rows: Iterable[Row]) -> None:
-        """``rows`` is read once, in any thread: what an iterator reads must not change any more."""
-        self.family = family
-        self._samples: list[Sample] | None = None
-        self._rows = rows
-        super().__init__(family.stem, family.help, family.type, family.unit)
-
-    @property
-    def samples(self) -> list[Sample]:
-        """One of each row."""
-        if self._samples is None:
-            labels, name = self.family.labels, self.family.name
-            self._samples = [Sample(name, dict(zip(labels, row, strict=True)), value) for row, value in self._rows]
-        return self._samples
-
-    @samples.setter
-    def samples(self, samples: list[Sample]) -> None:
-        # The empty list that every family begins with.
-        self._samples = samples or None
-
-
-class Scraped(Collector):
-    """Families whose samples are computed at each scrape, from what the process holds anyway."""
-
-    def __init__(
-        self, registry: CollectorRegistry, families: Iterable[Family], collect: Callable[[], Iterable[Metric]]
-    ) -> None:
-        """``collect`` is called in the event loop, and returns these families with their rows."""
-        self._families = families
-        self._collect = collect
-        registry.register(self)
-
-    def describe(self) -> Iterable[Metric]:
-        """Every possible family."""
-        return [family.metric() for family in self._families]
-
-    def collect(self) -> Iterable[Metric]:
-        """The current values."""
-        return self._collect()
-
-
-Labels = tuple[str, ...]
-
-OTHERS: Final = "(others)"
 
 _REQUEST_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _WORK_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
-_LEADER: Final = Family("gangctl_leader", "gauge", "Whether this replica leads, with shards any of them: 1 or 0.")
+_LEADER: Final = Family(
+    "gangctl_leader_election_master_status", "gauge", "Whether this replica leads, with shards any of them: 1 or 0."
+)
 _SHARDS: Final = Family(
-    "gangctl_shard_leader",
+    "gangctl_shard_leader_election_master_status",
     "gauge",
     "Whether this replica leads a shard: 1 or 0. There is shard 0 alone unless gangctl runs with --shards.",
     ("shard",),
 )
 _DEPTH: Final = Family(
-    "gangctl_workqueue_depth", "gauge", "Keys in line. A replica that does not lead has none.", ("name",)
+    "gangctl_workqueue_depth",
+    "gauge",
+    "Current number of keys in the work queue. A replica that does not lead has none.",
+    ("name",),
 )
 _UNFINISHED: Final = Family(
     "gangctl_workqueue_unfinished_work_seconds",
     "gauge",
-    "Seconds that keys which are processed now have taken so far, together.",
+    "Seconds of processing of the keys that are being processed, in total.",
     ("name",),
 )
 _LONGEST: Final = Family(
     "gangctl_workqueue_longest_running_processor_seconds",
     "gauge",
-    "Seconds that the key which is processed for longest has taken so far.",
+    "Seconds of processing of the key that has been processed for longest.",
     ("name",),
 )
 _SYNCED: Final = Family(
-    "gangctl_informer_synced", "gauge", "Whether the cache holds a complete list: 1 or 0.", ("resource",)
+    "gangctl_informer_synced", "gauge", "Whether the informer's store has synced: 1 or 0.", ("resource",)
 )
-_OBJECTS: Final = Family("gangctl_informer_objects", "gauge", "Objects in the cache.", ("resource",))
+_OBJECTS: Final = Family("gangctl_informer_objects", "gauge", "Objects in the informer's store.", ("resource",))
 _CONTACT: Final = Family(
     "gangctl_informer_last_contact_timestamp_seconds",
     "gauge",
-    "When the server last answered or sent an event (Unix time, 0: never).",
+    "Time of the last response or watch event from the API server (Unix time, 0: never).",
     ("resource",),
+)
+_REQUESTS: Final = Family(
+    "gangctl_rest_client_requests_total",
+    "counter",
+    "Requests to the API server by verb, resource and HTTP status code (none: no response).",
+    ("verb", "resource", "code"),
+)
+_REQUEST_DURATION: Final = Family(
+    "gangctl_rest_client_request_duration_seconds",
+    "histogram",
+    "Seconds from a request to the API server to the beginning of its response.",
+    ("verb", "resource"),
+    _REQUEST_SECONDS,
+)
+_EVENTS: Final = Family(
+    "gangctl_events_total",
+    "counter",
+    "Events by result: created, existing, dropped (queue full), refused, unwelcome (no namespace).",
+    ("result",),
+)
+_ADDS: Final = Family("gangctl_workqueue_adds_total", "counter", "Adds to the work queue.", ("name",))
+_RETRIES: Final = Family(
+    "gangctl_workqueue_retries_total", "counter", "Keys that were queued again after a failed reconcile.", ("name",)
+)
+_WAITS: Final = Family(
+    "gangctl_workqueue_queue_duration_seconds",
+    "histogram",
+    "Seconds for which a key stayed in the work queue before it was processed.",
+    ("name",),
+    _WORK_SECONDS,
+)
+_WORK: Final = Family(
+    "gangctl_workqueue_work_duration_seconds",
+    "histogram",
+    "Seconds for which a key of the work queue was processed.",
+    ("name",),
+    _WORK_SECONDS,
+)
+_RECONCILES: Final = Family(
+    "gangctl_reconcile_total",
+    "counter",
+    "Reconciles by result: done, requeued (fixed delay), retried (exponential backoff), failed (not retried).",
+    ("controller", "result"),
+)
+_RECONCILE_DURATION: Final = Family(
+    "gangctl_reconcile_duration_seconds",
+    "histogram",
+    "Duration of a reconcile in seconds.",
+    ("controller",),
+    _WORK_SECONDS,
+)
+_RECONCILE_ERRORS: Final = Family(
+    "gangctl_reconcile_errors_total",
+    "counter",
+    "Failed reconciles by class of error; panic is an unexpected error, deadline a reconcile that timed out.",
+    ("controller", "error_class"),
+)
+_WATCH_RESTARTS: Final = Family(
+    "gangctl_watch_restarts_total",
+    "counter",
+    "Watches that were started again, by reason: ended, gone (resourceVersion too old), absent (no such resource), or "
+    "the class of the error.",
+    ("resource", "reason"),
+)
+_INFORMER_ERRORS: Final = Family(
+    "gangctl_informer_errors_total",
+    "counter",
+    "Errors of gangctl while it processed one object of a watch, by place: project or handler.",
+    ("resource", "place"),
 )
 _SCRAPED: Final = (_LEADER, _SHARDS, _DEPTH, _UNFINISHED, _LONGEST, _SYNCED, _OBJECTS, _CONTACT)
 
@@ -160,77 +141,21 @@ class RuntimeMetrics:
         self._informers: dict[str, Informer[Any]] = {}
         self._leads: Callable[[], list[bool]] = list
         """Whether this replica leads, by shard."""
-        self._requests = Counter(
-            "gangctl_kube_requests",
-            "Requests to the API server by verb, resource and HTTP status code (none: no answer).",
-            ["verb", "resource", "code"],
-            registry=registry,
-        )
-        self._request_seconds = Histogram(
-            "gangctl_kube_request_duration_seconds",
-            "Seconds until an answer of the API server began.",
-            ["verb", "resource"],
-            buckets=_REQUEST_SECONDS,
-            registry=registry,
-        )
-        self._events = Counter(
-            "gangctl_events",
-            "Events by result: created, existing, dropped (queue full), refused, unwelcome (no namespace).",
-            ["result"],
-            registry=registry,
-        )
+        self._requests = _REQUESTS.counter(registry)
+        self._request_seconds = _REQUEST_DURATION.histogram(registry)
+        self._events = _EVENTS.counter(registry)
         # Start at 0, so that the first loss is an increase, too.
         for result in EVENT_RESULTS:
             self._events.labels(result)
-        self.adds = Counter("gangctl_workqueue_adds", "Keys that came into line.", ["name"], registry=registry)
-        self.retries = Counter(
-            "gangctl_workqueue_retries", "Keys that failed and come again.", ["name"], registry=registry
-        )
-        self.waits = Histogram(
-            "gangctl_workqueue_queue_duration_seconds",
-            "Seconds a key waited in line.",
-            ["name"],
-            buckets=_WORK_SECONDS,
-            registry=registry,
-        )
-        self.work = Histogram(
-            "gangctl_workqueue_work_duration_seconds",
-            "Seconds that processing a key took.",
-            ["name"],
-            buckets=_WORK_SECONDS,
-            registry=registry,
-        )
-        self.reconciles = Counter(
-            "gangctl_reconcile",
-            "Reconciles by result: done, requeued (fixed delay), retried (growing delay), failed (for good).",
-            ["controller", "result"],
-            registry=registry,
-        )
-        self.reconcile_seconds = Histogram(
-            "gangctl_reconcile_duration_seconds",
-            "Seconds one reconcile took.",
-            ["controller"],
-            buckets=_WORK_SECONDS,
-            registry=registry,
-        )
-        self.errors = Counter(
-            "gangctl_reconcile_errors",
-            "Failed reconciles by class of error; panic is an unexpected error, deadline one that took too long.",
-            ["controller", "error_class"],
-            registry=registry,
-        )
-        self.restarts = Counter(
-            "gangctl_watch_restarts",
-            "Watches opened anew by reason: ended, gone (version too old), absent (no such resource), class of error.",
-            ["resource", "reason"],
-            registry=registry,
-        )
-        self.broken = Counter(
-            "gangctl_informer_errors",
-            "Errors of our own on one object by place: project or handler.",
-            ["resource", "place"],
-            registry=registry,
-        )
+        self.adds = _ADDS.counter(registry)
+        self.retries = _RETRIES.counter(registry)
+        self.waits = _WAITS.histogram(registry)
+        self.work = _WORK.histogram(registry)
+        self.reconciles = _RECONCILES.counter(registry)
+        self.reconcile_seconds = _RECONCILE_DURATION.histogram(registry)
+        self.errors = _RECONCILE_ERRORS.counter(registry)
+        self.restarts = _WATCH_RESTARTS.counter(registry)
+        self.broken = _INFORMER_ERRORS.counter(registry)
         Scraped(registry, _SCRAPED, self._scraped)
 
     def on_request(self, verb: str, resource: str, status: int, seconds: float) -> None:
@@ -326,39 +251,3 @@ class _InformerMetrics(InformerObserver):
 
     def broken(self, what: str) -> None:
         self._metrics.broken.labels(self._resource, what).inc()
-
-
-class PlacedGauge:
-    """Counts objects by place; there may be any number of places, such as queues or namespaces.
-
-    The first ``most`` places have labels of their own while they have objects; the rest is counted together, as
-    :data:`OTHERS`. A freed place goes to the one that has waited longest.
-    """
-
-    def __init__(self, registry: CollectorRegistry, family: Family, most: int) -> None:
-        """The labels of ``family`` are a place, followed by one more."""
-        self._family = family
-        self._most = most
-        self._counts: dict[Labels, Total[str]] = {}
-        Scraped(registry, [family], self._scraped)
-
-    def add(self, place: Labels, more: str, *, step: int = 1) -> None:
-        """Count one object; one less with a ``step`` of -1."""
-        counts = self._counts.setdefault(place, Total())
-        counts[more] += step
-        if not counts[more]:
-            del counts[more]
-        if not counts:
-            del self._counts[place]
-
-    def clear(self) -> None:
-        """End every series."""
-        self._counts.clear()
-
-    def _scraped(self) -> Iterable[Metric]:
-        shown: Total[Labels] = Total()
-        for number, (place, counts) in enumerate(self._counts.items()):
-            labels = place if number < self._most else (OTHERS,) * len(place)
-            for more, count in counts.items():
-                shown[*labels, more] += count
-        return [self._family.metric(shown.items())]

@@ -93,7 +93,7 @@ class PathwaysPlace(Cluster):
 
     async def stood_down(self, *, down: bool) -> None:
         async def so() -> bool:
-            return await self.gangctl.metric("gangctl_pathways_standing_down") == down
+            return await self.gangctl.metric("gangctl_pathways_deferring") == down
 
         await wait_for(so, what=f"gangctl to {'stand down' if down else 'take over'}")
 

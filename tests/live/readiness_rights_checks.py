@@ -53,7 +53,7 @@ async def watches_pods(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerato
     await stage.jobset()
     await gang_of(stage.cluster, "js")
     yield
-    await _is(stage, 2, "gangctl_gang_pods", namespace=stage.cluster.namespace, state="created")
+    await _is(stage, 2, "gangctl_gang_pods", namespace=stage.cluster.namespace, state="unscheduled")
 
 
 async def reads_nodes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -61,7 +61,7 @@ async def reads_nodes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator
     yield
     await _restart(stage, rights)
     await stage.jobset()
-    await _is(stage, 2, "gangctl_gang_pods", namespace=stage.cluster.namespace, state="created")
+    await _is(stage, 2, "gangctl_gang_pods", namespace=stage.cluster.namespace, state="unscheduled")
     assert await stage.gangctl.metric("gangctl_informer_synced", {"resource": "nodes"}) == 0
     yield
     await _is(stage, 1, "gangctl_informer_synced", resource="nodes")

@@ -99,7 +99,7 @@ class Replicas:
 
 
 async def leads(replica: Gangctl) -> bool:
-    return await replica.metric("gangctl_leader") == 1
+    return await replica.metric("gangctl_leader_election_master_status") == 1
 
 
 def moment(entry: Object) -> datetime:

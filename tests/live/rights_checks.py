@@ -158,7 +158,7 @@ async def _leads(stage: Stage) -> AsyncGenerator[None, None]:
     yield
     await stage.start()
     await stage.jobset()
-    assert await stage.gangctl.metric("gangctl_leader") == 0
+    assert await stage.gangctl.metric("gangctl_leader_election_master_status") == 0
     assert await stage.has("workloads") == 0
     yield
     await gang_of(stage.cluster, "js")

@@ -79,9 +79,9 @@ async def test_only_the_current_leader_follows_pods(bare: Cluster) -> None:
     async with two_replicas(bare.plane) as replicas:
         leader, follower = await replicas.roles()
         await bare.create_jobset(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
-        await counted(leader, 2, "gangctl_gang_pods", namespace=bare.namespace, state="created")
+        await counted(leader, 2, "gangctl_gang_pods", namespace=bare.namespace, state="unscheduled")
         assert await follower.metric("gangctl_informer_objects", pods) == 0
         assert await follower.metric("gangctl_gangs") == 0
         leader.process.terminate()
-        await counted(follower, 2, "gangctl_gang_pods", namespace=bare.namespace, state="created")
+        await counted(follower, 2, "gangctl_gang_pods", namespace=bare.namespace, state="unscheduled")
         assert await follower.metric("gangctl_informer_objects", pods) >= 2

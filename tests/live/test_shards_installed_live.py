@@ -55,9 +55,11 @@ async def says(cluster: Cluster, verdict: str, message: str) -> list[str]:
 
 async def test_one_replica_leads_one_shard_and_the_doctor_reports_the_other(bare: Cluster, alone: InCluster) -> None:
     await read_until(
-        lambda: alone.metric("gangctl_shard_leader", {"shard": "0"}), lambda value: value == 1, "shard 0 to be led"
+        lambda: alone.metric("gangctl_shard_leader_election_master_status", {"shard": "0"}),
+        lambda value: value == 1,
+        "shard 0 to be led",
     )
-    assert await alone.metric("gangctl_shard_leader", {"shard": "1"}) == 0
+    assert await alone.metric("gangctl_shard_leader_election_master_status", {"shard": "1"}) == 0
     first, second = await says(bare, "failed", "shard 1 has no leader")
     assert first.startswith("shard 0: holder ")
     assert second == "shard 1: there is no Lease"

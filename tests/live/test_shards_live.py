@@ -90,7 +90,7 @@ class Shards:
 
 
 async def _leads(replica: Gangctl, number: int) -> bool:
-    return await replica.metric("gangctl_shard_leader", {"shard": str(number)}) == 1
+    return await replica.metric("gangctl_shard_leader_election_master_status", {"shard": str(number)}) == 1
 
 
 async def _namespaces(plane: ControlPlane) -> list[Cluster]:

@@ -209,11 +209,14 @@ class _Context:
             if gang.phase is None:
                 continue
             reason = gang.reason.value if gang.reason is not None else ""
-            labels = f'namespace="{gang.namespace}",jobset="{gang.name}",phase="{gang.phase.label}",reason="{reason}"'
+            one = f'namespace="{gang.namespace}",jobset="{gang.name}"'
+            phase = f'gangctl_gang_status_phase{{{one},phase="{gang.phase.label}"}}'
+            held = f'and on (jobset) gangctl_gang_status_reason{{{one},reason="{reason}"}}'
+            held = held if reason else f"unless on (jobset) gangctl_gang_status_reason{{{one}}}"
             try:
-                await until_series(self.prometheus, f"gangctl_gang_info{{{labels}}}")
+                await until_series(self.prometheus, f"{phase} {held}")
             except TimeoutError:
-                reported = await self.prometheus.query(f'gangctl_gang_info{{jobset="{gang.name}"}}')
+                reported = await self.prometheus.query(f'{{__name__=~"gangctl_gang_status_.+",{one}}}')
                 self.seen.phases[gang.name] = f"not {gang.phase} {reason}: {[dict(each.labels) for each in reported]}"
 
     async def _keep_asking(self) -> None:
@@ -269,7 +272,7 @@ class _Context:
 
         try:
             await wait_for(gone, "the series of gangs to end")
-            there = f'{{__name__=~"{names.pattern}", instance!=""}} or absent(gangctl_leader)'
+            there = f'{{__name__=~"{names.pattern}", instance!=""}} or absent(gangctl_leader_election_master_status)'
             await until_series(self.prometheus, there, gone=True)
         except TimeoutError as error:
             self.seen.left.append(str(error))

@@ -43,10 +43,10 @@ async def test_requests_are_counted_by_verb_resource_and_code(
         with pytest.raises(UnavailableError):
             await Client(transport).delete(JOBS, "j", "ns")
     value = registry.get_sample_value
-    assert value("gangctl_kube_requests_total", {"verb": "list", "resource": "pods", "code": "200"}) == 1
+    assert value("gangctl_rest_client_requests_total", {"verb": "list", "resource": "pods", "code": "200"}) == 1
     labels = {"verb": "delete", "resource": "jobs.batch", "code": "none"}
-    assert value("gangctl_kube_requests_total", labels) == 1
-    assert value("gangctl_kube_request_duration_seconds_count", {"verb": "list", "resource": "pods"}) == 1
+    assert value("gangctl_rest_client_requests_total", labels) == 1
+    assert value("gangctl_rest_client_request_duration_seconds_count", {"verb": "list", "resource": "pods"}) == 1
 
 
 async def test_metrics_of_the_queue_and_the_controller(
@@ -160,23 +160,23 @@ async def test_the_leader_metrics_follow_the_election(
     lease = LeaseElection(client, name="x", namespace="ns", identity="a", clock=clock)
     election = ShardElection([lease], Share(), clock=clock)
     metrics.track_election(election)
-    assert registry.get_sample_value("gangctl_leader") == 0
-    assert registry.get_sample_value("gangctl_shard_leader", {"shard": "0"}) == 0
+    assert registry.get_sample_value("gangctl_leader_election_master_status") == 0
+    assert registry.get_sample_value("gangctl_shard_leader_election_master_status", {"shard": "0"}) == 0
     done = asyncio.Event()
     task = asyncio.create_task(election.run(lambda: _wait(done)))
     await clock.advance(1)
-    assert registry.get_sample_value("gangctl_leader") == 1
-    assert registry.get_sample_value("gangctl_shard_leader", {"shard": "0"}) == 1
+    assert registry.get_sample_value("gangctl_leader_election_master_status") == 1
+    assert registry.get_sample_value("gangctl_shard_leader_election_master_status", {"shard": "0"}) == 1
     done.set()
     await task
-    assert registry.get_sample_value("gangctl_leader") == 0
+    assert registry.get_sample_value("gangctl_leader_election_master_status") == 0
 
 
 def test_the_leader_metrics_are_one_without_an_election(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
     """No leader is missing then, so the alert about a missing leader must not fire."""
     metrics.track_election(None)
-    assert registry.get_sample_value("gangctl_leader") == 1
-    assert registry.get_sample_value("gangctl_shard_leader", {"shard": "0"}) == 1
+    assert registry.get_sample_value("gangctl_leader_election_master_status") == 1
+    assert registry.get_sample_value("gangctl_shard_leader_election_master_status", {"shard": "0"}) == 1
 
 
 async def _wait(done: asyncio.Event) -> None:

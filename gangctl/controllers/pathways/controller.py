@@ -50,9 +50,9 @@ from gangctl.pathways.words import API_VERSION, KIND
 from gangctl.runtime.controller import Action, await_change, requeue, retry
 from gangctl.runtime.election import unwrapped_leadership_loss
 from gangctl.runtime.events import ObjectReference
+from gangctl.runtime.families import Family, PlacedGauge
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.manager import Manager
-from gangctl.runtime.metrics import Family, PlacedGauge
 
 MOST_NAMESPACES: Final = 200
 """Namespaces with labels of their own; the rest is counted together."""
@@ -68,13 +68,13 @@ class PathwaysMetrics:
         jobs = Family(
             "gangctl_pathways_jobs",
             "gauge",
-            "PathwaysJobs by what their status says: pending, running, suspended, completed, failed, or new where it "
-            "says nothing yet. The leader counts.",
+            "PathwaysJobs by the phase in their status: pending, running, suspended, completed, failed, or new without "
+            "one. Exported by the leader.",
             ("namespace", "phase"),
         )
         self._deferring = Gauge(
-            "gangctl_pathways_standing_down",
-            "Whether the upstream controller of PathwaysJobs holds its Lease, so that they are left to it, 1 or 0.",
+            "gangctl_pathways_deferring",
+            "Whether gangctl leaves PathwaysJobs to the upstream controller, which holds its Lease: 1 or 0.",
             registry=registry,
         )
         self._jobs = PlacedGauge(registry, jobs, MOST_NAMESPACES)

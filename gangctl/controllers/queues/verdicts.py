@@ -28,8 +28,8 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.queues import Never
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.events import KEPT_SECONDS
+from gangctl.runtime.families import Family, PlacedGauge, new_registry
 from gangctl.runtime.informer import Informer
-from gangctl.runtime.metrics import Family, PlacedGauge
 
 DEBOUNCE_SECONDS: Final = 1.0
 """Changes come in bursts: the JobSets that they concern are checked once for all of them."""
@@ -66,7 +66,7 @@ class VerdictMetrics:
             "gangctl_fit_verdicts",
             "gauge",
             "JobSets that ask for a gang and wait in a queue of Kueue, by verdict: never (it can never be admitted), "
-            "blocked (the queue admits nothing now), waiting, unknown. The leader counts.",
+            "blocked (the queue admits nothing now), waiting, unknown. Exported by the leader.",
             ("namespace", "local_queue", "cluster_queue", "verdict"),
         )
         self._waiting = PlacedGauge(registry, family, MOST_QUEUES)
@@ -107,7 +107,7 @@ class Verdicts:
         self._read = read
         self._record_event = record
         self._enqueue = enqueue
-        self._metrics = metrics or VerdictMetrics(CollectorRegistry())
+        self._metrics = metrics or VerdictMetrics(new_registry())
         self._clock = clock or Clock()
         self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
         """JobSets that wait, by LocalQueue."""

@@ -70,7 +70,8 @@ class EvictionMetrics:
         )
         self.pods = Counter(
             "gangctl_stranded_pod_evictions",
-            "Evictions of their pods, by result: evicted, blocked (by a PodDisruptionBudget), failed.",
+            "Evictions of pods of gangs below their minimum, by result: evicted, blocked (by a PodDisruptionBudget), "
+            "failed.",
             ["result"],
             registry=registry,
         )

@@ -24,7 +24,7 @@ from gangctl.controllers.queues.verdicts import (
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.controller import Action
 from gangctl.runtime.events import KEPT_SECONDS
-from gangctl.runtime.metrics import OTHERS
+from gangctl.runtime.families import OTHERS
 from tests.controllers.queues.ground import Ground
 
 Key = tuple[str, str]
