@@ -43,8 +43,8 @@ def register_process_metrics(registry: CollectorRegistry, settings: ControllerSe
     build.labels(__version__).set(1)
     feature = Gauge(
         "gangctl_feature_enabled",
-        "What the settings switch on, 1 or 0, by feature: policies, kueue, kueue-check, readiness, gang-objects, "
-        "evict-stranded, pathways, leader-elect, metrics-secure.",
+        "Whether the settings enable a feature, 1 or 0, by feature: policies, kueue, kueue-check, readiness, "
+        "gang-objects, evict-stranded, pathways, leader-elect, metrics-secure.",
         ["feature"],
         registry=registry,
     )
@@ -62,7 +62,7 @@ def register_process_metrics(registry: CollectorRegistry, settings: ControllerSe
         feature.labels(name).set(enabled)
     lag = Histogram(
         "gangctl_event_loop_lag_seconds",
-        "Seconds by which the event loop was late when it was looked at, four times a second.",
+        "Seconds by which the event loop ran a timer too late, measured four times a second.",
         unit="seconds",
         buckets=_LAG_SECONDS,
         registry=registry,

@@ -16,7 +16,7 @@ from gangctl.controllers.scan import MOST_POLICIES
 from gangctl.evaluation.options import EvaluatorObserver, Queue
 from gangctl.policy.loaded import PolicySet
 from gangctl.policy.verdict import Action, Outcome, Result
-from gangctl.runtime.metrics import OTHERS
+from gangctl.runtime.families import OTHERS
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1, 2.5)
 _RESULTS: Final = ("pass", "fail", "error", "exempt")
@@ -34,52 +34,52 @@ class PolicyMetrics(EvaluatorObserver):
         self._on_trouble = on_trouble
         self._evaluations = Counter(
             "gangctl_policy_evaluations",
-            "Requests that a policy applied to, by its worst result (pass, exempt, error, fail) and by what followed "
-            "(deny, warn, audit, none).",
+            "Requests that a policy matched, by its worst result (pass, exempt, error, fail) and by the action that "
+            "was taken (deny, warn, audit, none).",
             ["policy", "result", "action"],
             registry=registry,
         )
         self._seconds = Histogram(
             "gangctl_policy_evaluation_duration_seconds",
-            "Seconds one policy took for one request, by where it was evaluated: local (on the event loop), or in a "
-            "worker: small, large, penalized.",
+            "Duration of the evaluation of one policy for one request in seconds, by queue: local (on the event "
+            "loop), or of a worker: small, large, penalized.",
             ["queue"],
             buckets=_SECONDS,
             registry=registry,
         )
         self._kills = Counter(
             "gangctl_policy_kills",
-            "Evaluations that were killed, by policy and why: time, memory, crash.",
+            "Evaluations that were killed, by policy and reason (why): time, memory, crash.",
             ["policy", "why"],
             registry=registry,
         )
         self._unanswered = Counter(
             "gangctl_policy_unanswered",
-            "Evaluations that did not happen because too many waited (full), their time was over (late) or no worker "
-            "works (broken).",
+            "Evaluations that were not carried out: the queue was full (full), the request timed out (late) or no "
+            "worker runs (broken).",
             ["queue", "why"],
             registry=registry,
         )
         self._waiting = Gauge(
             "gangctl_policy_waiting",
-            "Reviews that wait for a worker, by class.",
+            "Reviews that wait for a worker, by queue.",
             ["queue"],
             registry=registry,
         )
         self._worker_deaths = Counter(
             "gangctl_policy_worker_deaths",
-            "Workers that ended by themselves (time, memory, crash), did not start (start), or did not work (broken).",
+            "Workers that terminated (time, memory, crash), did not start (start), or returned no results (broken).",
             ["why"],
             registry=registry,
         )
         self._broken = Gauge(
             "gangctl_policy_workers_broken",
-            "Whether no worker works (1): this replica evaluates only what takes a few milliseconds, is not ready, and "
-            "its readyz has the reason.",
+            "Whether no worker runs, 1 or 0: this replica evaluates only what takes a few milliseconds, is not ready, "
+            "and /readyz has the reason.",
             registry=registry,
         )
         self._policies = Gauge("gangctl_policies", "Policies by state: loaded, broken.", ["state"], registry=registry)
-        self._exceptions = Gauge("gangctl_policy_exceptions", "Exceptions that can be used.", registry=registry)
+        self._exceptions = Gauge("gangctl_policy_exceptions", "Valid policy exceptions.", registry=registry)
         self._names: frozenset[str] = frozenset()
         # Start at 0, so that the first event is an increase, too.
         for queue, why in product(_QUEUES, _UNANSWERED):

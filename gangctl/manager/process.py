@@ -21,7 +21,6 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from typing import Final
 
 import structlog
-from prometheus_client import CollectorRegistry
 
 from gangctl import __version__
 from gangctl.client.client import Client, Settings
@@ -36,6 +35,7 @@ from gangctl.manager.webhooks import Webhooks, listening
 from gangctl.manager.wiring import Wiring
 from gangctl.runtime.election import ElectionOptions, LeaseElection, ShardElection
 from gangctl.runtime.events import EventRecorder
+from gangctl.runtime.families import new_registry
 from gangctl.runtime.manager import Manager
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check, ProbeServer
@@ -78,7 +78,7 @@ async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
     """A process with credentials and metrics, ready to run in the event loop of the caller."""
     config = await load_cluster(kubeconfig=settings.kubeconfig, context=settings.context)
     _check_reachable(settings, config)
-    registry = CollectorRegistry()
+    registry = new_registry()
     metrics = RuntimeMetrics(registry)
     lag = register_process_metrics(registry, settings)
     options = TransportOptions(qps=settings.api_qps, burst=settings.api_burst)

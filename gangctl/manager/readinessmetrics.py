@@ -13,33 +13,23 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Histogram, Metric
-from prometheus_client import Counter as CounterMetric
+from prometheus_client import CollectorRegistry, Metric
 
 from gangctl.controllers.readiness.controller import ReadinessObserver
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.metrics import (
-    OTHERS,
-    THE_OTHERS,
-    Aggregates,
-    Disruptions,
-    Lapse,
-    Limits,
-    Queue,
-    Span,
-    Starts,
-    queue_of,
-    transition,
-)
+from gangctl.manager import costmetrics
+from gangctl.manager.costmetrics import QUEUE, CostMetrics
+from gangctl.readiness import starts
+from gangctl.readiness.metrics import OTHERS, Aggregates, Limits, Queue, transition
 from gangctl.readiness.restarts import MANY, WITHIN, Restarts
-from gangctl.readiness.result import Counts, GangPhase, Readiness
-from gangctl.runtime.metrics import Family, Scraped
+from gangctl.readiness.result import GangPhase, Readiness
+from gangctl.readiness.starts import Span, Starts
+from gangctl.runtime.families import Family, FirstCome, Scraped
 
-QUEUE: Final = ("namespace", "local_queue", "cluster_queue")
 JOBSET: Final = ("namespace", "jobset")
 START: Final = ("cluster_queue", "level")
-
-STATES: Final = ("desired", "minimum", "wanted", "created", "scheduled", "ready", "succeeded")
+_START_SECONDS: Final = (1, 2.5, *(5 * 2**power for power in range(14)))
+"""Kueue's, and two more: up to 40,960, so that one panel can show both waiting in a queue and starting."""
 
 _PHASES: Final = ", ".join(phase.label for phase in GangPhase)
 _WITHOUT_QUEUE: Final = "Queues are empty for a JobSet without one."
@@ -48,9 +38,18 @@ GANGS: Final = Family("gangctl_gangs", "gauge", f"JobSets by phase: {_PHASES}. {
 PODS: Final = Family(
     "gangctl_gang_pods",
     "gauge",
-    "Pods of gangs by state: desired (as configured), minimum (to be placed together), wanted (desired without those "
-    "that have finished), created, scheduled, ready, succeeded.",
+    "Pods of gangs by state, each pod in one: missing (should exist and does not), unscheduled (without a node), "
+    "unready (on a node), ready, succeeded.",
     (*QUEUE, "state"),
+)
+DESIRED: Final = Family(
+    "gangctl_gangs_desired_pods",
+    "gauge",
+    "Pods that the specs of gangs ask for: parallelism times replicas.",
+    QUEUE,
+)
+MINIMUM: Final = Family(
+    "gangctl_gangs_min_pods", "gauge", "Pods of gangs that have to be scheduled together: the sum of minCount.", QUEUE
 )
 STRANDED: Final = Family(
     "gangctl_gang_stranded_pods", "gauge", "Pods that hold nodes while their group is short of its minimum.", QUEUE
@@ -64,13 +63,14 @@ BLOCKED: Final = Family(
 OLDEST: Final = Family(
     "gangctl_oldest_blocked_gang_timestamp_seconds",
     "gauge",
-    "Since when the one that has been blocked for longest by this cause, in this phase, is (Unix time).",
+    "Since when a JobSet has been blocked by this cause in this phase, of those that are blocked by it the first (Unix "
+    "time).",
     (*QUEUE, "reason", "phase"),
 )
 OLDEST_PHASE: Final = Family(
     "gangctl_oldest_gang_timestamp_seconds",
     "gauge",
-    "Since when the JobSet that has been in this phase for longest is in it (Unix time), by what blocks it now: "
+    "Since when a JobSet has been in this phase, of those that are in it the first (Unix time), by what blocks it now: "
     "partiallyplaced and degraded.",
     (*QUEUE, "phase", "reason"),
 )
@@ -89,80 +89,95 @@ LOST: Final = Family(
 INFO: Final = Family(
     "gangctl_gang_info",
     "gauge",
-    "What is known of one JobSet, always 1; reason is the most likely cause, empty where there is none.",
-    (*JOBSET, "local_queue", "cluster_queue", "level", "phase", "reason"),
+    "Information about one JobSet, always 1.",
+    (*JOBSET, "local_queue", "cluster_queue", "level"),
+)
+STATUS_PHASE: Final = Family(
+    "gangctl_gang_status_phase", "gauge", "The phase of one JobSet, always 1.", (*JOBSET, "phase")
+)
+STATUS_REASON: Final = Family(
+    "gangctl_gang_status_reason",
+    "gauge",
+    "The most likely cause for which one JobSet is not ready, always 1; absent where there is none.",
+    (*JOBSET, "reason"),
 )
 READY_PODS: Final = Family("gangctl_gang_ready_pods", "gauge", "Ready pods of one JobSet.", JOBSET)
-WANTED_PODS: Final = Family("gangctl_gang_wanted_pods", "gauge", "Pods that one JobSet should have now.", JOBSET)
+WANTED_PODS: Final = Family(
+    "gangctl_gang_wanted_pods", "gauge", "Pods of one JobSet that should exist, without those that succeeded.", JOBSET
+)
 PHASE_SINCE: Final = Family(
     "gangctl_gang_phase_timestamp_seconds", "gauge", "Since when one JobSet is in its phase (Unix time).", JOBSET
 )
 WITHOUT_SERIES: Final = Family(
-    "gangctl_gangs_without_series", "gauge", "JobSets beyond those (2,000) that have series of their own."
+    "gangctl_gangs_without_series",
+    "gauge",
+    "Unfinished JobSets without series of their own, because --metrics-jobset-limit others have them.",
 )
 TO_SCHEDULED: Final = Family(
     "gangctl_gang_time_to_scheduled_seconds",
     "histogram",
     "Seconds from the creation of a JobSet until all pods that have to start together had nodes for the first time.",
     START,
+    _START_SECONDS,
 )
 TO_READY: Final = Family(
     "gangctl_gang_time_to_ready_seconds",
     "histogram",
     "Seconds from the creation of a JobSet until all its pods were ready for the first time.",
     START,
+    _START_SECONDS,
 )
 ADMITTED_TO_READY: Final = Family(
     "gangctl_gang_admitted_to_ready_seconds",
     "histogram",
     "Seconds from each admission (by Kueue; without it, creation) until all pods were ready for the first time.",
     START,
+    _START_SECONDS,
 )
 SPREAD: Final = Family(
     "gangctl_gang_ready_spread_seconds",
     "histogram",
-    "Seconds from the first ready pod to the last at each start of a JobSet: time for which nodes stood idle.",
+    "Seconds from the first ready pod to the last at each start of a JobSet.",
     START,
+    _START_SECONDS,
+)
+STAGES: Final = Family(
+    "gangctl_gang_start_stage_seconds_total",
+    "counter",
+    "Seconds of gangctl_gang_time_to_ready_seconds by stage, of the same gangs: admission (until the last admission by "
+    "Kueue), scheduling (until all pods that start together had nodes), containers (until all were ready).",
+    (*START, "stage"),
 )
 TRANSITIONS: Final = Family(
     "gangctl_gang_phase_transitions_total",
     "counter",
-    "Changes of phase, each as the label phase of gangctl_gangs has it.",
+    "Changes of the phase of JobSets, by the phase before and after.",
     ("from", "to"),
-)
-DISRUPTIONS: Final = Family(
-    "gangctl_gang_disruptions_total",
-    "counter",
-    "Times at which a gang that had been ready was not any more and had not finished, by reason.",
-    ("cluster_queue", "reason"),
-)
-DEGRADED: Final = Family(
-    "gangctl_gang_degraded_seconds_total",
-    "counter",
-    "Seconds that JobSets spent in the phase degraded, together.",
-    QUEUE,
 )
 DROPPED: Final = Family(
     "gangctl_series_dropped_total",
     "counter",
-    "Times at which something new was counted under (others), or not at all, because a family has all its series.",
+    "Label sets that were counted under (others), or left out, because the family had reached its limit of series.",
     ("family",),
 )
-EVALUATIONS: Final = Family(
-    "gangctl_readiness_evaluations_total", "counter", "Times at which the readiness of a JobSet was computed."
-)
 EVALUATION_SECONDS: Final = Family(
-    "gangctl_readiness_evaluation_duration_seconds", "histogram", "Seconds that computing took."
+    "gangctl_readiness_evaluation_duration_seconds",
+    "histogram",
+    "Duration of an evaluation of the readiness of a JobSet in seconds.",
+    buckets=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1),
 )
 LAG: Final = Family(
     "gangctl_readiness_lag_seconds",
     "histogram",
-    "Seconds from the first change of a gang that was not reckoned with until its new readiness was published.",
+    "Seconds from the first change of a gang that had not been evaluated until its new readiness was published.",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
 
 SCRAPED: Final = (
     GANGS,
     PODS,
+    DESIRED,
+    MINIMUM,
     STRANDED,
     BLOCKED,
     OLDEST,
@@ -170,40 +185,35 @@ SCRAPED: Final = (
     RESTART_LOOPS,
     LOST,
     INFO,
+    STATUS_PHASE,
+    STATUS_REASON,
     READY_PODS,
     WANTED_PODS,
     PHASE_SINCE,
     WITHOUT_SERIES,
-    DEGRADED,
+    *costmetrics.SCRAPED,
 )
 """Families that are computed from the gangs at each scrape; the others are updated by changes."""
 
 
 MOST_STARTS: Final = 40
 """Pairs of ClusterQueue and level that have histograms of their own; one pair is 80 series."""
-MOST_DISRUPTIONS: Final = 200
-"""Pairs of ClusterQueue and reason that are counted on their own."""
 MOST_EXEMPLAR_CHARACTERS: Final = 128 - len("jobset")
 
-_START_SECONDS: Final = (1, 2.5, *(5 * 2**power for power in range(14)))
-"""Kueue's, and two more: up to 40,960, so that one panel can show both waiting in a queue and starting."""
-_EVALUATION_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1)
-_LAG_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-
-_HISTOGRAMS: Final = {
+HISTOGRAMS: Final = {
     Span.TO_SCHEDULED: TO_SCHEDULED,
     Span.TO_READY: TO_READY,
     Span.ADMITTED_TO_READY: ADMITTED_TO_READY,
     Span.SPREAD: SPREAD,
 }
 _CUT_OFF: Final = {
-    "gangs": (INFO, READY_PODS, WANTED_PODS, PHASE_SINCE),
-    "queues": (GANGS, PODS, STRANDED, RESTART_LOOPS),
+    "gangs": (INFO, STATUS_PHASE, STATUS_REASON, READY_PODS, WANTED_PODS, PHASE_SINCE),
+    "queues": (GANGS, PODS, DESIRED, MINIMUM, STRANDED, RESTART_LOOPS),
     "reasons": (BLOCKED, OLDEST, OLDEST_PHASE),
     "namespaces": (LOST,),
 }
 """Families by the limit of the aggregates that cuts them off."""
-_LIMITED: Final = (*chain(*_CUT_OFF.values()), *_HISTOGRAMS.values(), DISRUPTIONS, DEGRADED)
+LIMITED: Final = (*chain(*_CUT_OFF.values()), *HISTOGRAMS.values(), *costmetrics.LIMITED)
 """All families with such a limit."""
 
 
@@ -222,17 +232,16 @@ class ReadinessMetrics(ReadinessObserver):
         self._limits = limits or Limits()
         self._monotonic = monotonic
         self._wall = wall
-        self._spans = {span: _histogram(family, _START_SECONDS, registry) for span, family in _HISTOGRAMS.items()}
-        self._transitions = _counter(TRANSITIONS, registry)
-        self._disruptions = _counter(DISRUPTIONS, registry)
-        self._dropped = _counter(DROPPED, registry)
-        self._evaluations = _counter(EVALUATIONS, registry)
-        self._evaluation_seconds = _histogram(EVALUATION_SECONDS, _EVALUATION_SECONDS, registry)
-        self._lag = _histogram(LAG, _LAG_SECONDS, registry)
-        self._pairs = _FirstCome(MOST_STARTS)
-        self._reasons = _FirstCome(MOST_DISRUPTIONS)
+        self._spans = {span: family.histogram(registry) for span, family in HISTOGRAMS.items()}
+        self._stages = STAGES.counter(registry)
+        self._transitions = TRANSITIONS.counter(registry)
+        self._dropped = DROPPED.counter(registry)
+        self._evaluation_seconds = EVALUATION_SECONDS.histogram(registry)
+        self._lag = LAG.histogram(registry)
+        self._costs = CostMetrics(registry, self._limits.queues, self._drop)
+        self._pairs: FirstCome[tuple[str, str]] = FirstCome(MOST_STARTS)
         # Start at 0, so that the first event is an increase, too.
-        for family in _LIMITED:
+        for family in LIMITED:
             self._dropped.labels(family.name)
         self.forget()
         Scraped(registry, SCRAPED, self._scraped)
@@ -240,14 +249,14 @@ class ReadinessMetrics(ReadinessObserver):
     def forget(self) -> None:
         """End the series of existing gangs: this replica no longer follows them."""
         self.aggregates = Aggregates(self._limits)
-        self._degraded: Lapse[tuple[str, str], Queue] = Lapse(self._limits.queues, THE_OTHERS)
         self._starts: Starts | None = None
         self._restarts = Restarts()
-        self._found = Disruptions()
+        self._costs.forget()
 
     def leads(self) -> None:
         """Measure what ends from now on; another leader has measured what ended before."""
         self._starts = Starts(self._wall())
+        self._costs.leads(self._wall())
 
     def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
         """Count one JobSet under its new readiness, and the transitions on the way."""
@@ -258,18 +267,14 @@ class ReadinessMetrics(ReadinessObserver):
         last = self.aggregates.last(stated.key)
         self.aggregates.stands(last, now, self._wall())
         self._restarts.stands(last, now, self._monotonic())
-        self._count_time(last, now)
+        self._costs.on_status_change(last, now, self._monotonic())
         if (phases := transition(last, now)) is not None:
             self._transitions.labels(*(phase.label for phase in phases)).inc()
-        if (reason := self._found.stands(last, now)) is not None:
-            cluster_queue = self._name(self._reasons, stated.cluster_queue, reason.value, DISRUPTIONS)
-            self._disruptions.labels(cluster_queue, reason.value).inc()
         self._measure(stated, now)
         self._count_dropped()
 
     def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
         """Record the duration of one evaluation, and the delay from its first change to its publication."""
-        self._evaluations.inc()
         self._evaluation_seconds.observe(seconds)
         if lag_seconds is not None:
             self._lag.observe(lag_seconds)
@@ -277,17 +282,20 @@ class ReadinessMetrics(ReadinessObserver):
     def _scraped(self) -> Iterable[Metric]:
         # A thread makes samples of these later, so they are copies.
         aggregates = self.aggregates
-        queues = [(queue, tuple(row.phases.items()), row.pods) for queue, row in aggregates.rows()]
-        blocked, gangs = aggregates.blocked().items(), aggregates.gangs()
+        rows, blocked, gangs = list(aggregates.rows()), aggregates.blocked().items(), aggregates.gangs()
         causes = Counter[tuple[Queue, Reason | None]]()
-        for hold, found in blocked:
-            causes[hold.queue, hold.reason] += found.gangs
-        yield GANGS.metric(((*queue, phase.label), count) for queue, phases, _ in queues for phase, count in phases)
-        yield PODS.metric(((*queue, state), count) for queue, _, pods in queues for state, count in _states(pods))
-        yield STRANDED.metric((queue, pods.stranded) for queue, _, pods in queues)
+        for hold, held in blocked:
+            causes[hold.queue, hold.reason] += held.gangs
+        yield GANGS.metric(
+            [((*queue, phase.label), count) for queue, row in rows for phase, count in row.phases.items()]
+        )
+        yield PODS.metric([((*queue, state), count) for queue, row in rows for state, count in row.states.items()])
+        yield DESIRED.metric([(queue, row.desired) for queue, row in rows])
+        yield MINIMUM.metric([(queue, row.minimum) for queue, row in rows])
+        yield STRANDED.metric([(queue, row.stranded) for queue, row in rows])
         yield BLOCKED.metric(((*queue, reason or ""), count) for (queue, reason), count in causes.items())
         yield OLDEST.metric(
-            ((*queue, reason or "", phase.label), found.since) for (queue, reason, phase), found in blocked
+            ((*queue, reason or "", phase.label), held.since) for (queue, reason, phase), held in blocked
         )
         yield OLDEST_PHASE.metric(
             ((*queue, phase.label, reason or ""), found.since)
@@ -298,14 +306,14 @@ class ReadinessMetrics(ReadinessObserver):
             loops[shown(queue)] += count
         yield RESTART_LOOPS.metric(loops.items())
         yield LOST.metric(aggregates.lost().items())
-        yield INFO.metric((_known_of(gang), 1) for gang in gangs)
+        yield INFO.metric(((*gang.key, gang.local_queue, gang.cluster_queue, gang.level), 1) for gang in gangs)
+        yield STATUS_PHASE.metric(((*gang.key, gang.phase.label), 1) for gang in gangs)
+        yield STATUS_REASON.metric(((*gang.key, gang.reason.value), 1) for gang in gangs if gang.reason is not None)
         yield READY_PODS.metric((gang.key, gang.counts.ready) for gang in gangs)
         yield WANTED_PODS.metric((gang.key, gang.counts.wanted) for gang in gangs)
         yield PHASE_SINCE.metric((gang.key, gang.since) for gang in gangs)
         yield WITHOUT_SERIES.metric([((), aggregates.without_row)])
-        # Queues without gangs are forgotten.
-        self._degraded.keep(aggregates.has)
-        yield DEGRADED.metric([*self._degraded.seconds(self._monotonic())])
+        yield from self._costs.scraped(self._monotonic())
 
     def _measure(self, stated: Readiness, now: Readiness | None) -> None:
         if self._starts is None:
@@ -314,61 +322,26 @@ class ReadinessMetrics(ReadinessObserver):
             self._starts.forget(stated.key)
             return
         for measured in self._starts.stands(now):
-            family = _HISTOGRAMS[measured.span]
+            if measured.span in starts.STAGES:
+                cluster_queue = now.cluster_queue if self._pairs.has_place((now.cluster_queue, now.level)) else OTHERS
+                self._stages.labels(cluster_queue, now.level, measured.span.name.lower()).inc(measured.seconds)
+                continue
+            family = HISTOGRAMS[measured.span]
             cluster_queue = self._name(self._pairs, now.cluster_queue, now.level, family)
             exemplar = {"jobset": "/".join(now.key)[:MOST_EXEMPLAR_CHARACTERS]}
             self._spans[measured.span].labels(cluster_queue, now.level).observe(measured.seconds, exemplar)
 
-    def _count_time(self, last: Readiness | None, now: Readiness | None) -> None:
-        """Move a degraded gang from one queue's time to another's."""
-        was = queue_of(last) if last is not None and last.phase is GangPhase.DEGRADED else None
-        is_now = queue_of(now) if now is not None and now.phase is GangPhase.DEGRADED else None
-        if was == is_now:
-            return
-        if last is not None and was is not None:
-            self._degraded.leave(last.key, self._monotonic())
-        if now is not None and is_now is not None and not self._degraded.enter(now.key, is_now, self._monotonic()):
-            self._dropped.labels(DEGRADED.name).inc()
-
-    def _name(self, first: _FirstCome, cluster_queue: str, beside: str, family: Family) -> str:
+    def _name(self, first: FirstCome[tuple[str, str]], cluster_queue: str, beside: str, family: Family) -> str:
         if first.has_place((cluster_queue, beside)):
             return cluster_queue
-        self._dropped.labels(family.name).inc()
+        self._drop(family, 1)
         return OTHERS
+
+    def _drop(self, family: Family, times: int) -> None:
+        self._dropped.labels(family.name).inc(times)
 
     def _count_dropped(self) -> None:
         while self.aggregates.dropped:
             what, times = self.aggregates.dropped.popitem()
             for family in _CUT_OFF[what]:
-                self._dropped.labels(family.name).inc(times)
-
-
-def _states(pods: Counts) -> Iterable[tuple[str, int]]:
-    counts = (pods.desired, pods.minimum, pods.wanted, pods.created, pods.placed, pods.ready, pods.finished)
-    return zip(STATES, counts, strict=True)
-
-
-def _known_of(gang: Readiness) -> tuple[str, ...]:
-    reason = gang.reason.value if gang.reason is not None else ""
-    return (*gang.key, gang.local_queue, gang.cluster_queue, gang.level, gang.phase.label, reason)
-
-
-class _FirstCome:
-    """Pairs of labels with series of their own: the first ones, permanently, because counters never go back."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: set[tuple[str, str]] = set()
-
-    def has_place(self, pair: tuple[str, str]) -> bool:
-        if pair not in self._known and len(self._known) < self._most:
-            self._known.add(pair)
-        return pair in self._known
-
-
-def _counter(family: Family, registry: CollectorRegistry) -> CounterMetric:
-    return CounterMetric(family.name, family.help, family.labels, unit=family.unit, registry=registry)
-
-
-def _histogram(family: Family, buckets: tuple[float, ...], registry: CollectorRegistry) -> Histogram:
-    return Histogram(family.name, family.help, family.labels, unit=family.unit, buckets=buckets, registry=registry)
+                self._drop(family, times)

@@ -19,6 +19,7 @@ from gangctl.api.modelerrors import message_of
 from gangctl.errors import ConfigError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.pathways.options import PathwaysOptions
+from gangctl.readiness.metrics import DEFAULT_JOBSETS
 from gangctl.runtime.shards import MOST_SHARDS
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 
@@ -111,6 +112,11 @@ class ControllerSettings(BaseModel):
         default=None,
         description="Directory with tls.crt and tls.key for that listener instead of a certificate of the own "
         "authority.",
+    )
+    metrics_jobset_limit: Annotated[int, Field(ge=0)] = Field(
+        default=DEFAULT_JOBSETS,
+        description="Unfinished JobSets that have series of their own, about six each. The series of one that finishes "
+        "go to the next; sums count all JobSets.",
     )
     leader_elect: bool = Field(default=True, description="Let only the holder of Lease gangctl write.")
     shards: Annotated[int, Field(ge=1, le=MOST_SHARDS)] = Field(

@@ -302,33 +302,28 @@ class _WebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seconds = Histogram(
             "gangctl_admission_duration_seconds",
-            "Seconds an admission request took here, by path and verdict: allowed, patched, denied, unready.",
+            "Duration of an admission request in gangctl in seconds, by path and verdict: allowed, patched, denied, "
+            "unready.",
             ["path", "verdict"],
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
             registry=registry,
         )
         self._polls = Counter(
-            "gangctl_certificate_looks",
-            "Looks at the webhooks' certificates by result: ok, failed (the old ones are served).",
+            "gangctl_certificate_reads",
+            "Reads of the webhooks' certificates by result: ok, failed (the previous ones are served).",
             ["result"],
             registry=registry,
         )
-        self._expires = Gauge(
-            "gangctl_certificate_expiration_timestamp_seconds",
-            "When the webhooks' serving certificate ends, as gangctl_certificate_expiry_timestamp_seconds has it, too.",
-            registry=registry,
-        )
         self._expiry = Gauge(
-            "gangctl_certificate_expiry_timestamp_seconds",
-            "When a certificate of the webhooks ends (Unix time), by usage: serving, authority (that signed it; only "
-            "where gangctl knows it).",
+            "gangctl_certificate_expiration_timestamp_seconds",
+            "When a certificate of the webhooks expires (Unix time), by usage: serving, authority (that signed it; "
+            "only where gangctl knows it).",
             ["usage"],
             registry=registry,
         )
 
     def delivered(self, serving: Serving) -> None:
         """Record which certificates are in use from now on."""
-        self._expires.set(serving.expires.timestamp())
         self._expiry.labels("serving").set(serving.expires.timestamp())
         if serving.authorities:
             self._expiry.labels("authority").set(expires(serving.authorities).timestamp())

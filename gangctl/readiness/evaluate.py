@@ -25,7 +25,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_causes
 from gangctl.readiness.facts import Snapshot, unix
-from gangctl.readiness.membership import Group, Totals, members, nth, stages_to_come, totals
+from gangctl.readiness.membership import Group, Totals, members, nth, stages_to_come, totals, usage_of
 from gangctl.readiness.moments import Life, Traces, shows_readiness, traces
 from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
 
@@ -148,7 +148,8 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     if later is not None:
         times.append(later)
     shown = tuple(cause for cause in causes if cause.reason is Reason.CRASH_LOOP or not readiness.phase.settled)
-    return replace(readiness, causes=shown, lost=lost, look_again=min(times, default=None))
+    usage = usage_of(groups)
+    return replace(readiness, causes=shown, lost=lost, usage=usage, look_again=min(times, default=None))
 
 
 _Found = tuple[list[GroupReadiness], GangPhase, int]

@@ -24,6 +24,7 @@ from gangctl.api.meta import (
     RESTART_ATTEMPT,
 )
 from gangctl.api.objects import Key, Object, condition_of, object_at, objects_at
+from gangctl.api.requests import Extended, extended_requests
 from gangctl.api.scheduling import ApiState, Observed, named_group
 from gangctl.errors import one_line
 from gangctl.gang.config import read_config
@@ -78,6 +79,8 @@ class PodFacts:
     """Reason of condition DisruptionTarget while that is True: ``PreemptionByScheduler``, ``TerminationByKubelet``."""
     nominated: str = ""
     """The node on which the scheduler makes room for it, by preemption."""
+    extended: Extended = ()
+    """What it requests of extended resources, such as ``nvidia.com/gpu``; pods of one shape share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +287,7 @@ def read_pod(raw: Object) -> PodFacts | None:
         ended_at=max((_ended_at(container) for container in _containers(status)), default=0),
         disrupted=_name(disruption.get("reason")) if disruption.get("status") == "True" else "",
         nominated=_name(status.get("nominatedNodeName")),
+        extended=extended_requests(spec),
     )
 
 

@@ -14,13 +14,14 @@ from itertools import islice
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.pods import FINISHED
+from gangctl.api.requests import Extended
 from gangctl.api.scheduling import NEWEST, Generation, Observed, Scheduled
 from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
 from gangctl.gang.naming import Scope, family
 from gangctl.gang.plan import GangPlan, PlannedJob, ungrouped_jobs
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.readiness.facts import PodFacts, Snapshot, unix
-from gangctl.readiness.result import Counts
+from gangctl.readiness.result import PODS, Counts, Usage
 
 
 def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> Mapping[str, Sequence[str]]:
@@ -383,6 +384,22 @@ def totals(group: Group, *, runs: bool) -> Totals:
         placed_at=sorted(placed_times),
         ready_at=sorted(ready_times),
     )
+
+
+def usage_of(groups: Iterable[Group]) -> tuple[Usage, ...]:
+    """What the pods of some groups hold on nodes, by resource; pods of earlier attempts hold theirs until they end."""
+    allocated: Counter[Extended] = Counter()
+    ready: Counter[Extended] = Counter()
+    for group in groups:
+        for pods in (group.pods, group.leaving, group.earlier):
+            allocated.update(pod.extended for pod in pods if pod.node)
+        ready.update(pod.extended for pod in group.pods if pod.node and pod.ready)
+    sums: dict[str, list[int]] = {}
+    for place, pods_of in enumerate((allocated, ready)):
+        for extended, count in pods_of.items():
+            for resource, amount in ((PODS, 1), *extended):
+                sums.setdefault(resource, [0, 0])[place] += count * amount
+    return tuple(Usage(resource, *sums[resource]) for resource in sorted(sums))
 
 
 def nth(times: Sequence[int], number: int) -> int:

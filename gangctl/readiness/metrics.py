@@ -1,10 +1,9 @@
-"""What metrics say of gangs: how many there are by phase, queue and cause; disturbances, and durations of starts.
+"""How many gangs there are, by phase, queue and cause, and their pods.
 
 The cost of a change does not depend on the number of gangs. The number of series is limited on reading: the first keys
 keep their own rows while they exist, the others share one row of :data:`OTHERS`, and a freed row goes to the key that
-has waited longest. So the sums are always exact.
-
-Nothing is measured twice: not when a gang becomes ready again, and not by a new leader for events before it led.
+has waited longest. So the sums are always exact. JobSets that have finished have no rows of their own: they are counted
+in the sums for as long as they exist, and there may be thousands of them.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field
-from enum import Enum
+from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -22,7 +21,6 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 
 K = TypeVar("K", bound=Hashable)
-P = TypeVar("P", bound=Hashable)
 
 _SLACK: Final = 16
 """Stale entries of a heap that are tolerated before it is rebuilt."""
@@ -72,60 +70,6 @@ class Oldest(Generic[K]):
         return self._heap[0][0]
 
 
-@dataclass(slots=True)
-class _Meter:
-    running: int = 0
-    seconds: float = 0.0
-    read_at: float = 0.0
-
-
-class Lapse(Generic[K, P]):
-    """Seconds that keys spend in places, by place. Sums never decrease if the clock does not."""
-
-    def __init__(self, most: int, others: P) -> None:
-        """Places beyond ``most`` are counted as ``others``, and stay there."""
-        self._most = most
-        self._others = others
-        self._meters: dict[P, _Meter] = {}
-        self._where: dict[K, P] = {}
-
-    def enter(self, key: K, place: P, now: float) -> bool:
-        """Start to count a new key; returns whether its place is counted separately."""
-        own = place in self._meters or len(self._meters) - (self._others in self._meters) < self._most
-        counted = place if own else self._others
-        meter = self._meters.setdefault(counted, _Meter(read_at=now))
-        _read(meter, now)
-        meter.running += 1
-        self._where[key] = counted
-        return own
-
-    def leave(self, key: K, now: float) -> None:
-        """Stop counting a key."""
-        place = self._where.pop(key, None)
-        if place is not None:
-            meter = self._meters[place]
-            _read(meter, now)
-            meter.running -= 1
-
-    def seconds(self, now: float) -> Iterator[tuple[P, float]]:
-        """The seconds of each place."""
-        for place, meter in self._meters.items():
-            _read(meter, now)
-            yield place, meter.seconds
-
-    def keep(self, wanted: Callable[[P], bool]) -> None:
-        """Remove unneeded places that have no keys; the others stay."""
-        gone = [place for place, meter in self._meters.items() if not meter.running and not wanted(place)]
-        for place in gone:
-            if place != self._others:
-                del self._meters[place]
-
-
-def _read(meter: _Meter, now: float) -> None:
-    meter.seconds += meter.running * (now - meter.read_at)
-    meter.read_at = now
-
-
 OTHERS: Final = "(others)"
 
 
@@ -140,14 +84,44 @@ class Queue(NamedTuple):
 THE_OTHERS: Final = Queue(OTHERS, OTHERS, OTHERS)
 
 
+DEFAULT_JOBSETS: Final = 2000
+"""JobSets with rows of their own, unless the flag ``--metrics-jobset-limit`` says otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many have their own rows: JobSets, queues, causes by queue and phase, namespaces."""
+    """How many have their own rows: unfinished JobSets, queues, causes by queue and phase, namespaces."""
 
-    gangs: int = 2000
+    gangs: int = DEFAULT_JOBSETS
     queues: int = 500
     reasons: int = 2000
     namespaces: int = 200
+
+
+class PodState(StrEnum):
+    """The states of a gang's pods, of which each pod has one: their sum is the number of pods that there should be."""
+
+    MISSING = "missing"
+    UNSCHEDULED = "unscheduled"
+    UNREADY = "unready"
+    READY = "ready"
+    SUCCEEDED = "succeeded"
+
+
+def pod_states(pods: Counts) -> Mapping[PodState, int]:
+    """How many pods of one gang are in each state; never negative.
+
+    >>> pods = Counts(desired=8, wanted=7, created=5, placed=4, ready=3, finished=1)
+    >>> [f"{state} {count}" for state, count in pod_states(pods).items()]
+    ['missing 2', 'unscheduled 1', 'unready 1', 'ready 3', 'succeeded 1']
+    """
+    return {
+        PodState.MISSING: max(0, pods.wanted - pods.created),
+        PodState.UNSCHEDULED: max(0, pods.created - pods.placed),
+        PodState.UNREADY: max(0, pods.placed - pods.ready),
+        PodState.READY: pods.ready,
+        PodState.SUCCEEDED: pods.finished,
+    }
 
 
 @dataclass(slots=True)
@@ -155,29 +129,33 @@ class Row:
     """The gangs of one queue: by phase, their pods, and how many they are."""
 
     phases: Counter[GangPhase] = field(default_factory=Counter)
-    sums: list[int] = field(default_factory=lambda: list(astuple(Counts())))
+    states: Counter[PodState] = field(default_factory=Counter)
+    """Pods by state."""
+    desired: int = 0
+    minimum: int = 0
+    stranded: int = 0
     gangs: int = 0
-
-    @property
-    def pods(self) -> Counts:
-        """The sum of their pods."""
-        return Counts(*self.sums)
 
     def add(self, readiness: Readiness, sign: int = 1) -> None:
         """Add one gang, or remove it if ``sign`` is -1."""
+        pods = readiness.counts
         _count(self.phases, readiness.phase, sign)
-        self._sum(readiness.counts, sign)
+        # By gang: a surplus of one is not what another one misses.
+        for state, count in pod_states(pods).items():
+            self.states[state] += sign * count
+        self.desired += sign * pods.desired
+        self.minimum += sign * pods.minimum
+        self.stranded += sign * pods.stranded
         self.gangs += sign
 
     def merge(self, other: Row) -> None:
         """Add the counts of ``other``."""
         self.phases.update(other.phases)
-        self._sum(other.pods, 1)
+        self.states.update(other.states)
+        self.desired += other.desired
+        self.minimum += other.minimum
+        self.stranded += other.stranded
         self.gangs += other.gangs
-
-    def _sum(self, pods: Counts, sign: int) -> None:
-        for place, name in enumerate(Counts.__slots__):
-            self.sums[place] += sign * getattr(pods, name)
 
 
 DATED: Final = frozenset({GangPhase.PARTIALLY_PLACED, GangPhase.DEGRADED})
@@ -209,6 +187,8 @@ class Aggregates:
         self.dropped: Counter[str] = Counter()
         """How often a new key got no row of its own, by the fields of :class:`Limits`."""
         self._gangs: dict[Key, Readiness] = {}
+        self._unfinished: dict[Key, Readiness] = {}
+        """In the order in which they came."""
         self._rows: dict[Queue, Row] = {}
         self._blocked: dict[Hold, Oldest[Key]] = {}
         self._dated: dict[Hold, Oldest[Key]] = {}
@@ -233,8 +213,6 @@ class Aggregates:
             self._add(now, counted, int(at))
         if counted is not None:
             self._remove(counted, now)
-        elif now is not None:
-            self._came("gangs", len(self._gangs))
 
     def last(self, key: Key) -> Readiness | None:
         """The last reported readiness of one JobSet."""
@@ -245,13 +223,13 @@ class Aggregates:
         return queue in self._rows
 
     def gangs(self) -> list[Readiness]:
-        """The JobSets that have their own rows."""
-        return list(islice(self._gangs.values(), self.limits.gangs))
+        """The unfinished JobSets that have their own rows."""
+        return list(islice(self._unfinished.values(), self.limits.gangs))
 
     @property
     def without_row(self) -> int:
-        """The number of JobSets without a row."""
-        return max(0, len(self._gangs) - self.limits.gangs)
+        """The number of unfinished JobSets without a row."""
+        return max(0, len(self._unfinished) - self.limits.gangs)
 
     def rows(self) -> Iterator[tuple[Queue, Row]]:
         """The gangs of each queue, and those of all other queues together."""
@@ -302,6 +280,7 @@ class Aggregates:
 
     def _add(self, now: Readiness, counted: Readiness | None, at: int) -> None:
         self._gangs[now.key] = now
+        self._give_row(now)
         queue = queue_of(now)
         if (row := self._rows.get(queue)) is None:
             row = self._rows[queue] = Row()
@@ -340,9 +319,20 @@ class Aggregates:
             since = min((before and before.time(now.key)) or since, since)
         oldest.put(now.key, since)
 
+    def _give_row(self, now: Readiness) -> None:
+        """A row of its own, as far as there are some, until it has finished."""
+        if now.phase.over:
+            self._unfinished.pop(now.key, None)
+            return
+        is_new = now.key not in self._unfinished
+        self._unfinished[now.key] = now
+        if is_new:
+            self._came("gangs", len(self._unfinished))
+
     def _remove(self, counted: Readiness, now: Readiness | None) -> None:
         if now is None:
             del self._gangs[counted.key]
+            self._unfinished.pop(counted.key, None)
         queue = queue_of(counted)
         row = self._rows[queue]
         row.add(counted, -1)
@@ -378,116 +368,8 @@ def _count(counter: Counter[K], key: K, sign: int) -> None:
         del counter[key]
 
 
-VAGUE: Final = frozenset(
-    {Reason.NOT_READY, Reason.STARTING, Reason.PODS_MISSING, Reason.PODS_TERMINATING, Reason.UNKNOWN}
-)
-"""Reasons that describe the first symptom of a disturbance, not its origin."""
-
-
-class Disruptions:
-    """Detects once that a ready gang is no longer ready, with the reason found."""
-
-    def __init__(self) -> None:
-        """Start without disturbances."""
-        self._open: dict[Key, Reason] = {}
-        """Disturbed gangs with only a vague reason."""
-
-    def stands(self, before: Readiness | None, now: Readiness | None) -> Reason | None:
-        """The reason of a disturbance to count now."""
-        stated = now or before
-        if stated is None:
-            return None
-        if now is None or now.phase.settled:
-            return self._open.pop(stated.key, None)
-        if before is not None and before.phase is GangPhase.READY:
-            self._open[now.key] = Reason.UNKNOWN
-        if now.key not in self._open:
-            return None
-        reason = now.reason or Reason.UNKNOWN
-        if reason in VAGUE:
-            self._open[now.key] = reason
-            return None
-        del self._open[now.key]
-        return reason
-
-
 def transition(before: Readiness | None, now: Readiness | None) -> tuple[GangPhase, GangPhase] | None:
     """Old and new phase of a JobSet; None if it is unchanged, new or gone."""
     if before is None or now is None or before.uid != now.uid or before.phase is now.phase:
         return None
     return before.phase, now.phase
-
-
-class Span(Enum):
-    """Measured durations of a start."""
-
-    TO_SCHEDULED = "from creation to the last node"
-    TO_READY = "from creation to the last ready pod"
-    ADMITTED_TO_READY = "from admission to the last ready pod"
-    SPREAD = "from the first ready pod to the last"
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One duration of one gang, in seconds."""
-
-    span: Span
-    seconds: int
-
-
-@dataclass(slots=True)
-class _Measurements:
-    """Durations of one JobSet that were measured, possibly by another leader."""
-
-    uid: str
-    scheduled: bool = False
-    ready: bool = False
-    admitted_at: int = -1
-    """The last measured admission."""
-    start: tuple[int, int] = (-1, -1)
-    """The last measured start: attempt and admission."""
-
-
-class Starts:
-    """Measures starts: once for each JobSet from its creation, once for each admission, and the spread of each attempt.
-
-    A restarted JobSet is not measured from its creation, unless it has never been ready.
-    """
-
-    def __init__(self, since: float) -> None:
-        """Measure events after ``since``, Unix seconds: when this replica became the leader."""
-        # Times of Kubernetes are in whole seconds.
-        self._since = int(since)
-        self._known: dict[Key, _Measurements] = {}
-
-    def forget(self, key: Key) -> None:
-        """Remove a deleted JobSet."""
-        self._known.pop(key, None)
-
-    def stands(self, now: Readiness) -> list[Measured]:
-        """The durations to record for the present state of a gang."""
-        known = self._known.get(now.key)
-        if known is None or known.uid != now.uid:
-            known = self._known[now.key] = _Measurements(now.uid)
-            if now.attempt:
-                # The result of earlier attempts is unknown.
-                known.scheduled = known.ready = True
-                known.admitted_at = now.admitted_at
-        spans: list[tuple[Span, int, int]] = []
-        start = now.attempt, now.admitted_at
-        if now.placed_at and not known.scheduled:
-            known.scheduled = True
-            spans.append((Span.TO_SCHEDULED, now.created_at, now.placed_at))
-        if now.ready_at:
-            if not known.ready:
-                spans.append((Span.TO_READY, now.created_at, now.ready_at))
-            if known.admitted_at != now.admitted_at <= now.ready_at:
-                known.admitted_at = now.admitted_at
-                spans.append((Span.ADMITTED_TO_READY, now.admitted_at, now.ready_at))
-            if known.start != start:
-                spans.append((Span.SPREAD, now.first_ready_at, now.ready_at))
-            known.ready, known.start = True, start
-        elif now.been_ready:
-            known.ready, known.admitted_at, known.start = True, now.admitted_at, start
-        # Both ends are known, and this replica observed the end.
-        return [Measured(span, max(0, end - begin)) for span, begin, end in spans if begin and end >= self._since]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Final, NamedTuple, Self
 
 from gangctl.api.reportfields import INTERNAL, TIME, Key
 from gangctl.gang.reasons import Reason
@@ -87,6 +87,20 @@ class Counts:
         )
 
 
+PODS: Final = "pods"
+"""The resource of which each pod holds one."""
+
+
+class Usage(NamedTuple):
+    """What the pods of a JobSet hold of one resource: :data:`PODS`, or an extended resource that they request."""
+
+    resource: str
+    allocated: int
+    """Of unfinished pods with a node, those included that terminate."""
+    ready: int
+    """Of these, of ready pods that do not terminate."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupReadiness:
     """One gang at run time."""
@@ -157,6 +171,8 @@ class Readiness:
     """Whether it has been ready in this attempt."""
     lost: Cause | None = None
     """Why all-or-nothing is not guaranteed, in any phase: some of its pods may start without the rest."""
+    usage: tuple[Usage, ...] = ()
+    """What its pods hold here, by resource; empty once it has finished."""
     look_again: float | None = None
     """When time alone changes the result, Unix seconds."""
 

@@ -18,8 +18,9 @@ from gangctl.client.transport import Transport
 from gangctl.manager.metrics import register_process_metrics
 from gangctl.manager.settings import load_settings
 from gangctl.manager.wiring import Wiring
+from gangctl.runtime.families import Deferred, Family, Type
 from gangctl.runtime.manager import Manager
-from gangctl.runtime.metrics import Deferred, Family, RuntimeMetrics, Type
+from gangctl.runtime.metrics import RuntimeMetrics
 from tests.credentials import StaticCredentials
 
 NOWHERE: Final = "http://127.0.0.1:1"

@@ -12,13 +12,14 @@ from typing import Final, NamedTuple, get_args
 
 from gangctl.controllers.pathways.controller import MOST_NAMESPACES
 from gangctl.gang.plan import Level
+from gangctl.manager import costmetrics as costs
 from gangctl.manager import readinessmetrics as gangs
-from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
 from gangctl.pathways.status import Phase
 from gangctl.readiness.causes import PROMISES, TIERS
-from gangctl.readiness.metrics import DATED, OTHERS, Limits
+from gangctl.readiness.metrics import DATED, OTHERS, Limits, PodState
 from gangctl.readiness.result import GangPhase
-from gangctl.runtime.metrics import Family
+from gangctl.readiness.starts import STAGES
+from gangctl.runtime.families import Family
 from gangctl.runtime.shards import MOST_SHARDS
 from tests.manager.families import families
 
@@ -48,12 +49,20 @@ _JOBSETS: Final = _product((LIMITS.gangs, "JobSets"))
 _LEVELS: Final = get_args(Level)
 _BY_REASON: Final = _and_others(LIMITS.reasons, len(REASONS), "pairs of queue and reason", "reasons")
 _CAUSES: Final = "causes by queue and phase"
-_BY_START: Final = _and_others(MOST_STARTS, len(_LEVELS), "pairs of ClusterQueue and level", "levels")
+_STARTS_BY: Final = "pairs of ClusterQueue and level"
+_BY_START: Final = _and_others(gangs.MOST_STARTS, len(_LEVELS), _STARTS_BY, "levels")
+_BY_STAGE: Final = _product((_BY_START.sets, _STARTS_BY), (len(STAGES), "stages"))
+_LOST_BY: Final = "pairs of ClusterQueue and reason"
+_BY_LOSS: Final = _and_others(costs.MOST_LOSSES, len(REASONS), _LOST_BY, "reasons")
+_BY_RECOVERY: Final = _and_others(costs.MOST_RECOVERIES, len(REASONS), _LOST_BY, "reasons")
+_BY_RESOURCE: Final = _and_others(costs.MOST_HELD, costs.MOST_RESOURCES + 1, "pairs of queue and resource", "resources")
 _ONE: Final = Bound(1, "1")
 
 READINESS: Final[Mapping[str, Bound]] = {
     gangs.GANGS.name: _product(_QUEUES, (len(GangPhase), "phases")),
-    gangs.PODS.name: _product(_QUEUES, (len(gangs.STATES), "states")),
+    gangs.PODS.name: _product(_QUEUES, (len(PodState), "states")),
+    gangs.DESIRED.name: _product(_QUEUES),
+    gangs.MINIMUM.name: _product(_QUEUES),
     gangs.STRANDED.name: _product(_QUEUES),
     gangs.BLOCKED.name: _BY_REASON,
     gangs.OLDEST.name: _and_others(LIMITS.reasons, len(REASONS) * len(GangPhase), _CAUSES, "reasons in phases"),
@@ -61,19 +70,27 @@ READINESS: Final[Mapping[str, Bound]] = {
     gangs.RESTART_LOOPS.name: _product(_QUEUES),
     gangs.LOST.name: _product((LIMITS.namespaces + 1, "namespaces"), (len(PROMISES), "causes")),
     gangs.INFO.name: _JOBSETS,
+    gangs.STATUS_PHASE.name: _JOBSETS,
+    gangs.STATUS_REASON.name: _JOBSETS,
     gangs.READY_PODS.name: _JOBSETS,
     gangs.WANTED_PODS.name: _JOBSETS,
     gangs.PHASE_SINCE.name: _JOBSETS,
     gangs.WITHOUT_SERIES.name: _ONE,
-    gangs.DEGRADED.name: _product(_QUEUES),
     gangs.TO_SCHEDULED.name: _BY_START,
     gangs.TO_READY.name: _BY_START,
     gangs.ADMITTED_TO_READY.name: _BY_START,
     gangs.SPREAD.name: _BY_START,
     gangs.TRANSITIONS.name: _product((len(GangPhase), "phases"), (len(GangPhase) - 1, "others")),
-    gangs.DISRUPTIONS.name: _and_others(MOST_DISRUPTIONS, len(REASONS), "pairs of ClusterQueue and reason", "reasons"),
-    gangs.DROPPED.name: Bound(18, "18 families"),
-    gangs.EVALUATIONS.name: _ONE,
+    gangs.STAGES.name: _BY_STAGE,
+    costs.DISRUPTIONS.name: _BY_LOSS,
+    costs.RECOVERY.name: _BY_RECOVERY,
+    costs.ATTEMPTS.name: _product(_QUEUES),
+    costs.DEGRADED.name: _product(_QUEUES),
+    costs.ALLOCATED.name: _BY_RESOURCE,
+    costs.READY.name: _BY_RESOURCE,
+    costs.INCOMPLETE.name: _BY_RESOURCE,
+    costs.RESTARTING.name: _BY_RESOURCE,
+    gangs.DROPPED.name: Bound(len(gangs.LIMITED), f"{len(gangs.LIMITED)} families"),
     gangs.EVALUATION_SECONDS.name: _ONE,
     gangs.LAG.name: _ONE,
 }
@@ -85,9 +102,8 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_admission_duration_seconds": "webhook paths (7) x 4 verdicts",
     "gangctl_api_support_info": "2 resources",
     "gangctl_build_info": "1",
-    "gangctl_certificate_expiration_timestamp_seconds": "1",
-    "gangctl_certificate_expiry_timestamp_seconds": "2 usages",
-    "gangctl_certificate_looks_total": "2 results",
+    "gangctl_certificate_expiration_timestamp_seconds": "2 usages",
+    "gangctl_certificate_reads_total": "2 results",
     "gangctl_drift_repairs_total": "2 kinds x 4 field classes",
     "gangctl_event_loop_lag_seconds": "1",
     "gangctl_events_total": "5 results",
@@ -99,11 +115,11 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_informer_last_contact_timestamp_seconds": _RESOURCES,
     "gangctl_informer_objects": _RESOURCES,
     "gangctl_informer_synced": _RESOURCES,
-    "gangctl_kube_request_duration_seconds": f"verbs (9) x {_RESOURCES}",
-    "gangctl_kube_requests_total": f"verbs (9) x {_RESOURCES} x status codes that occur",
-    "gangctl_leader": "1",
+    "gangctl_rest_client_request_duration_seconds": f"verbs (9) x {_RESOURCES}",
+    "gangctl_rest_client_requests_total": f"verbs (9) x {_RESOURCES} x status codes that occur",
+    "gangctl_leader_election_master_status": "1",
     "gangctl_pathways_jobs": f"{MOST_NAMESPACES + 1} namespaces x {len(Phase) + 1} phases",
-    "gangctl_pathways_standing_down": "1",
+    "gangctl_pathways_deferring": "1",
     "gangctl_policies": "2 states",
     "gangctl_policy_evaluation_duration_seconds": "local and 3 queues",
     "gangctl_policy_evaluations_total": f"{_POLICIES} x 4 results x 4 actions",
@@ -121,7 +137,7 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_reconcile_duration_seconds": _WORK_QUEUES,
     "gangctl_reconcile_errors_total": "7 queues x classes of errors (about 20)",
     "gangctl_reconcile_total": "7 queues x 4 results",
-    "gangctl_shard_leader": f"{MOST_SHARDS} shards",
+    "gangctl_shard_leader_election_master_status": f"{MOST_SHARDS} shards",
     "gangctl_translations_total": "4 levels x 8 results",
     "gangctl_watch_restarts_total": f"{_RESOURCES} x reasons (about 20)",
     "gangctl_workqueue_adds_total": _WORK_QUEUES,
@@ -140,21 +156,40 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
 }
 
 _STARTS: Final = (
-    "Measured by the leader that saw it happen, once: a restart of gangctl, or another leader, does not measure again, "
-    "and neither does a gang that was disturbed and comes back. What a JobSet takes after its own restart is measured "
-    "as spread only: counted from its creation it would be its running time."
+    "Each start is observed once, by the replica that was the leader when it ended: a restart of gangctl or a change "
+    "of leaders does not observe it again, and neither does the recovery of a gang. The start after a restart of a "
+    "JobSet is observed as spread only, because its time since the creation contains the time for which it ran. The "
+    "stages of a start are of the gangs that `gangctl_gang_time_to_ready_seconds` has observed, and add up to its sum: "
+    "the mean of a stage is the increase of its seconds, divided by the increase of "
+    "`gangctl_gang_time_to_ready_seconds_count`."
+)
+_STATE: Final = (
+    "Exported by the leader. A series ends with the last gang that it counts. The states of `gangctl_gang_pods` are "
+    "disjoint: their sum is the number of pods that there should be, with those that have succeeded."
+)
+_COSTS: Final = (
+    "Counters of the leader. **What happened before this replica became the leader is not counted**: a loss, a "
+    "recovery or an attempt that began earlier, and the time until then. They begin at 0 with each leader, so use "
+    "`rate` and `increase`, and sum over `instance`. A missed watch event delays what is counted, but loses nothing: "
+    "times of losses and starts are those in the objects, and resources are held until a change is seen.\n\n"
+    "Resources are `pods` (1 each) and the extended resources that pods request (`nvidia.com/gpu`, `google.com/tpu`, "
+    "any name of a device plugin); devices of ResourceClaims are not counted, and neither are pods on worker clusters "
+    "of MultiKueue. `ready / allocated` is the part of the held time in which pods were ready. `incomplete` is what "
+    "gangs held while they were not whole; `restart` is the part of that from a restart until the gang is ready again."
 )
 _JOBSET: Final = (
-    f"For the first {LIMITS.gangs:,} JobSets to come, as long as they live; a freed place goes to the next. "
-    "`gangctl get` knows all of them."
+    f"For the {LIMITS.gangs:,} JobSets that run or wait for longest (`--metrics-jobset-limit`). One that has finished "
+    "has none, and gives its place to the next at once; `gangctl_gangs` counts it. `gangctl get` has all JobSets."
 )
 SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (
-        "Where gangs stand",
-        "The leader exports these; the others have none. A series ends when the last gang that it counts goes.",
+        "State of gangs",
+        _STATE,
         (
             gangs.GANGS.name,
             gangs.PODS.name,
+            gangs.DESIRED.name,
+            gangs.MINIMUM.name,
             gangs.STRANDED.name,
             gangs.BLOCKED.name,
             gangs.OLDEST.name,
@@ -165,20 +200,27 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         ),
     ),
     (
-        "How long starts take",
+        "Duration of starts",
         _STARTS,
-        (gangs.TO_SCHEDULED.name, gangs.TO_READY.name, gangs.ADMITTED_TO_READY.name, gangs.SPREAD.name),
+        (*(family.name for family in gangs.HISTOGRAMS.values()), gangs.STAGES.name),
     ),
     (
-        "What happens to gangs",
-        "Counters of the leader. They begin at nothing with each leader, as counters do.",
-        (gangs.TRANSITIONS.name, gangs.DISRUPTIONS.name, gangs.DEGRADED.name, gangs.DROPPED.name, "gangctl_stranded_"),
+        "What failures cost",
+        _COSTS,
+        tuple(family.name for family in costs.LIMITED),
+    ),
+    (
+        "Changes of gangs",
+        "Counters of the leader.",
+        (gangs.TRANSITIONS.name, gangs.DROPPED.name, "gangctl_stranded_"),
     ),
     (
         "One JobSet",
         _JOBSET,
         (
             gangs.INFO.name,
+            gangs.STATUS_PHASE.name,
+            gangs.STATUS_REASON.name,
             gangs.READY_PODS.name,
             gangs.WANTED_PODS.name,
             gangs.PHASE_SINCE.name,
@@ -186,13 +228,12 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         ),
     ),
     (
-        "What gangctl does for gangs",
+        "Reconciles of gangs",
         "",
         (
             "gangctl_translations_total",
             "gangctl_drift_repairs_total",
             "gangctl_api_support_info",
-            gangs.EVALUATIONS.name,
             gangs.EVALUATION_SECONDS.name,
             gangs.LAG.name,
         ),
@@ -202,19 +243,24 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("Policies", "Every replica evaluates; the leader scans.", ("gangctl_policies", "gangctl_policy_")),
     (
         "Work queues",
-        "By the names of client-go, with `gangctl_` before them. A replica that does not lead has no work.",
+        "Names of client-go, with the prefix `gangctl_`. A replica that does not lead reconciles nothing.",
         ("gangctl_workqueue_", "gangctl_reconcile_"),
     ),
     (
         "API server",
-        "",
-        ("gangctl_kube_", "gangctl_informer_", "gangctl_watch_", "gangctl_events_total"),
+        "Names of client-go for requests, with the prefix `gangctl_`.",
+        ("gangctl_rest_client_", "gangctl_informer_", "gangctl_watch_", "gangctl_events_total"),
     ),
     (
         "The process",
         "",
         (
-            *("gangctl_build_info", "gangctl_feature_enabled", "gangctl_leader", "gangctl_shard_leader"),
+            *(
+                "gangctl_build_info",
+                "gangctl_feature_enabled",
+                "gangctl_leader_election_master_status",
+                "gangctl_shard_leader_election_master_status",
+            ),
             *("gangctl_event_loop_", "process_"),
         ),
     ),
@@ -231,16 +277,16 @@ asked for (`Accept: application/openmetrics-text`); with `--metrics-secure` it d
 name a JobSet in each bucket (`jobset="namespace/name"`).
 
 Times are seconds, points in time are Unix time (an age is `time() - x`), and nothing is in a name that is a value of a
-label. Labels hold names of namespaces, queues and policies, all of them bounded: what is beyond is counted under
-`{OTHERS}`, `gangctl_series_dropped_total` says that it happened, and sums over a family stay true. Names of JobSets are
-in the families of [One JobSet](#one-jobset) and nowhere else.
+label. There are no `_created` series. Labels hold names of namespaces, queues and policies, all of them bounded: what
+is beyond is counted under `{OTHERS}`, `gangctl_series_dropped_total` says that it happened, and sums over a family stay
+true. Names of JobSets are in the families of [One JobSet](#one-jobset) and nowhere else.
 """
 
 
 def page(known: Iterable[Family]) -> str:
     """The whole page."""
     found = {family.name: family for family in known}
-    return "\n".join([_HEAD, *(_section(found, *section) for section in SECTIONS), _values(), _sums(found)])
+    return "\n".join([_HEAD, *(_section(found, *section) for section in SECTIONS), _values(), _sums(found), _renamed()])
 
 
 def in_section(names: Sequence[str], family: str) -> bool:
@@ -301,25 +347,57 @@ def _names(names: Iterable[str]) -> str:
 
 
 def series_at_most(family: Family) -> int:
-    """How many series one family of readiness has at most; what Prometheus clients add as ``_created`` is one each."""
+    """How many series one family of readiness has at most."""
     sets = READINESS[family.name].sets
     if family.type == "histogram":
-        return sets * (len(family.buckets) + 3)
-    return sets if family in gangs.SCRAPED else sets * (2 if family.type == "counter" else 1)
+        return sets * (len(family.buckets) + 2)
+    return sets
 
 
 def _sums(found: Mapping[str, Family]) -> str:
     text = (
         "Series that the families of readiness have at most, whatever there is in the cluster. A label set of a "
-        "histogram is its buckets, `_sum`, `_count` and `_created`, one of a counter is itself and `_created`."
+        "histogram is its buckets, `_sum` and `_count`."
     )
     lines = ["## The bound", "", text, "", "| family | label sets | series |", "|---|---|---|"]
     rows = [found[name] for name in READINESS]
     lines += [f"| `{each.name}` | {READINESS[each.name].sets:,} | {series_at_most(each):,} |" for each in rows]
     lines += [f"| together | | **{total(found):,}** |", ""]
     shape = "200 namespaces with two queues each, every phase and reason"
-    lines += [f"A test gives 10,000 gangs the worst shape ({shape}) and counts: fewer than 31,000.", ""]
+    lines += [f"A test gives 10,000 gangs the worst shape ({shape}) and counts: fewer than 42,000.", ""]
     return "\n".join(lines)
+
+
+_RENAMED: Final = (
+    ('`gangctl_gang_pods{state="desired"}`', "`gangctl_gangs_desired_pods`"),
+    ('`gangctl_gang_pods{state="minimum"}`', "`gangctl_gangs_min_pods`"),
+    ('`gangctl_gang_pods{state="wanted"}`', "the sum over the states `missing`, `unscheduled`, `unready`, `ready`"),
+    ('`gangctl_gang_pods{state="created"}`', "the sum over the states `unscheduled`, `unready`, `ready`"),
+    ('`gangctl_gang_pods{state="scheduled"}`', "the sum over the states `unready`, `ready`"),
+    ("`gangctl_gang_info{phase=...}`", "`gangctl_gang_status_phase{phase=...}`"),
+    ("`gangctl_gang_info{reason=...}`", "`gangctl_gang_status_reason{reason=...}`"),
+    (
+        "`gangctl_certificate_expiry_timestamp_seconds{usage=...}`",
+        "`gangctl_certificate_expiration_timestamp_seconds{usage=...}`",
+    ),
+    (
+        "`gangctl_certificate_expiration_timestamp_seconds` without a label",
+        '`gangctl_certificate_expiration_timestamp_seconds{usage="serving"}`',
+    ),
+    ("`gangctl_certificate_looks_total`", "`gangctl_certificate_reads_total`"),
+    ("`gangctl_readiness_evaluations_total`", "`gangctl_readiness_evaluation_duration_seconds_count`"),
+    ("`gangctl_kube_requests_total`", "`gangctl_rest_client_requests_total`"),
+    ("`gangctl_kube_request_duration_seconds`", "`gangctl_rest_client_request_duration_seconds`"),
+    ("`gangctl_leader`", "`gangctl_leader_election_master_status`"),
+    ("`gangctl_shard_leader`", "`gangctl_shard_leader_election_master_status`"),
+    ("`gangctl_pathways_standing_down`", "`gangctl_pathways_deferring`"),
+    ("every `..._created`", "none: Prometheus detects the restart of a counter"),
+)
+
+
+def _renamed() -> str:
+    lines = ["## Names of earlier versions", "", "| before | now |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {_cell(old)} | {_cell(new)} |" for old, new in _RENAMED), ""])
 
 
 def total(found: Mapping[str, Family]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Histogram
 
-from gangctl.runtime.metrics import Family
+from gangctl.runtime.families import Family
 from tests.manager.families import Catalogue, composed_families, families
 from tests.rows import each
 
@@ -12,7 +12,7 @@ from tests.rows import each
 def test_families_of_every_part_are_known_by_name_and_labels() -> None:
     known = {family.name: family for family in families()}
     assert known["gangctl_gangs"].labels == ("namespace", "local_queue", "cluster_queue", "phase")
-    assert known["gangctl_kube_requests_total"].labels == ("verb", "resource", "code")
+    assert known["gangctl_rest_client_requests_total"].labels == ("verb", "resource", "code")
     assert known["gangctl_fit_verdicts"].type == "gauge"
     assert known["gangctl_policy_violations"].labels == ("policy", "severity", "action")
     assert known["gangctl_admission_duration_seconds"].series == (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gangctl.manager.readinessmetrics import STATES
+from gangctl.readiness.metrics import PodState
 from gangctl.readiness.result import GangPhase
-from gangctl.runtime.metrics import Family
+from gangctl.runtime.families import Family
 from tests.manager import metricspage
 from tests.manager.families import families
 from tests.rows import each
@@ -14,10 +14,10 @@ from tests.rows import each
 FAMILIES = families()
 OURS = [family for family in FAMILIES if family.name.startswith("gangctl_")]
 NUMBERS = {"gangctl_build_info", "gangctl_api_support_info", "gangctl_gang_info"}
-STATELESS = {phase.label for phase in GangPhase} | set(STATES)
-"""Words that are values of labels; two families are about one of them."""
+STATELESS = {phase.label for phase in GangPhase} | set(PodState)
+"""Words that are values of labels; few families are about one of them."""
 
-ABOUT_ONE_STATE = {"gangctl_gang_ready_pods", "gangctl_gang_wanted_pods", "gangctl_gang_degraded_seconds_total"}
+ABOUT_ONE_STATE = {"gangctl_gang_degraded_seconds_total", "gangctl_gang_ready_pods"}
 UNITS = ("milli", "micro", "nano", "minutes", "hours", "_ms", "_us", "kilobytes", "mega", "percent")
 
 
@@ -62,6 +62,8 @@ def test_a_family_has_a_sentence_and_labels_that_are_words(family: Family) -> No
 def test_labels_with_the_name_of_a_jobset_are_in_families_about_one() -> None:
     assert {family.name for family in FAMILIES if "jobset" in family.labels} == {
         "gangctl_gang_info",
+        "gangctl_gang_status_phase",
+        "gangctl_gang_status_reason",
         "gangctl_gang_ready_pods",
         "gangctl_gang_wanted_pods",
         "gangctl_gang_phase_timestamp_seconds",

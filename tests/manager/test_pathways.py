@@ -12,7 +12,7 @@ from gangctl.api.scheduling import ApiState, Feature, Generation
 from gangctl.controllers.pathways.controller import MOST_NAMESPACES, PathwaysMetrics
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status import Condition, PathwaysFacts, Phase, Status
-from gangctl.runtime.metrics import OTHERS
+from gangctl.runtime.families import OTHERS
 from tests.manager.test_wiring import wired
 
 
@@ -41,10 +41,10 @@ def test_pathwaysjobs_are_counted_by_phase(registry: CollectorRegistry) -> None:
     metrics.on_status_change(job(Phase.RUNNING), None)
     assert shown(registry) == {("a", "running"): 1}
     metrics.set_deferring(deferring=True)
-    assert registry.get_sample_value("gangctl_pathways_standing_down") == 1
+    assert registry.get_sample_value("gangctl_pathways_deferring") == 1
     metrics.forget()
     assert shown(registry) == {}
-    assert registry.get_sample_value("gangctl_pathways_standing_down") == 0
+    assert registry.get_sample_value("gangctl_pathways_deferring") == 0
 
 
 def test_namespaces_beyond_the_limit_are_counted_together(registry: CollectorRegistry) -> None:

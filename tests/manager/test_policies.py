@@ -18,7 +18,7 @@ from gangctl.manager.webhooks import Webhooks, _unready
 from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
-from gangctl.runtime.metrics import OTHERS
+from gangctl.runtime.families import OTHERS
 from gangctl.runtime.server import Refusal
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
 from tests.webhooks.test_policies import broken, loaded

@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from gangctl.gang.reasons import Reason
 from gangctl.manager.readinessmetrics import ReadinessMetrics
 from gangctl.readiness.metrics import OTHERS, Limits
-from gangctl.readiness.result import Counts, GangPhase, Readiness
+from gangctl.readiness.result import PODS, Counts, GangPhase, Readiness, Usage
+from gangctl.runtime.families import new_registry
 from gangctl.runtime.probes import ProbeServer
 from tests.manager import metricspage
 from tests.manager.families import families
@@ -33,7 +34,7 @@ class World:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.seconds = 500.0
-        self.registry = CollectorRegistry()
+        self.registry = new_registry()
         self.metrics = ReadinessMetrics(
             self.registry, limits=limits, monotonic=lambda: self.seconds, wall=lambda: self.seconds + 500
         )
@@ -59,29 +60,119 @@ def test_gauges_count_gangs_by_phase(world: World) -> None:
     world.tell(standing("js", lost, blocked, phase=GangPhase.PARTIALLY_PLACED, counts=pods), standing("other"))
     assert world.value("gangctl_gangs", **HERE, phase="partiallyplaced") == 1
     assert world.value("gangctl_gangs", **HERE, phase="scheduling") == 1
-    expected = {"desired": 12, "minimum": 10, "wanted": 11, "created": 9, "scheduled": 4, "ready": 3, "succeeded": 1}
+    expected = {"missing": 2, "unscheduled": 5, "unready": 1, "ready": 3, "succeeded": 1}
     for state, count in expected.items():
         assert world.value("gangctl_gang_pods", **HERE, state=state) == count, state
+    assert world.value("gangctl_gangs_desired_pods", **HERE) == sum(expected.values()) == 12
+    assert world.value("gangctl_gangs_min_pods", **HERE) == 10
     assert world.value("gangctl_gang_stranded_pods", **HERE) == 4
     assert world.value("gangctl_gangs_blocked", **HERE, reason="Unschedulable") == 1
     here = {**HERE, "reason": "Unschedulable", "phase": "partiallyplaced"}
     assert world.value("gangctl_oldest_blocked_gang_timestamp_seconds", **here) == 77
     assert world.value("gangctl_oldest_gang_timestamp_seconds", **here) == 1_000
     assert world.value("gangctl_guarantee_lost_gangs", namespace="ns", cause="FieldDropped") == 1
-    info = {**HERE, "jobset": "js", "level": "JobSet", "phase": "partiallyplaced", "reason": "FieldDropped"}
-    assert world.value("gangctl_gang_info", **info) == 1
+    assert world.value("gangctl_gang_info", **HERE, jobset="js", level="JobSet") == 1
+    assert world.value("gangctl_gang_status_phase", **JS, phase="partiallyplaced") == 1
+    assert world.value("gangctl_gang_status_reason", **JS, reason="FieldDropped") == 1
+    others = {name for name in names(world, "status_reason") if name != "js"}
+    assert others == set(), "without a cause there is no series"
     assert world.value("gangctl_gang_ready_pods", **JS) == 3
     assert world.value("gangctl_gang_wanted_pods", **JS) == 7
     assert world.value("gangctl_gang_phase_timestamp_seconds", **JS) == 1_000
     assert world.value("gangctl_gangs_without_series") == 0
 
 
-def test_series_end_with_their_last_gang(world: World) -> None:
-    gang = standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED)
+def test_gauges_end_with_their_last_gang_and_counters_keep_their_sums(world: World) -> None:
+    gang = standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED, placed_at=1_010, usage=(Usage(PODS, 4, 2),))
     world.tell(gang)
     assert any(sample.labels.get("namespace") == "ns" for sample in samples(world.registry))
+    world.seconds += 10
     world.metrics.on_status_change(gang, None)
-    assert not [sample for sample in samples(world.registry) if "namespace" in sample.labels]
+    world.seconds += 10
+    left = {sample.name: sample.value for sample in samples(world.registry) if "namespace" in sample.labels}
+    assert left == {
+        "gangctl_gang_degraded_seconds_total": 10,
+        "gangctl_gang_attempts_total": 1,
+        "gangctl_gang_allocated_resource_seconds_total": 40,
+        "gangctl_gang_ready_resource_seconds_total": 20,
+        "gangctl_gang_incomplete_resource_seconds_total": 40,
+        "gangctl_gang_restart_resource_seconds_total": 0,
+    }
+
+
+def test_a_finished_jobset_gives_its_series_to_the_next(world: World) -> None:
+    world = World(Limits(gangs=1))
+    world.tell(standing("first"), standing("second"))
+    assert names(world, "info") == {"first"}
+    world.tell(standing("first", phase=GangPhase.SUCCEEDED))
+    assert names(world, "info") == names(world, "status_phase") == {"second"}
+    assert world.value("gangctl_gangs_without_series") == 0
+    assert world.value("gangctl_gangs", **HERE, phase="succeeded") == 1
+
+
+def names(world: World, family: str) -> set[str]:
+    """JobSets that have a series of a family."""
+    return {s.labels["jobset"] for s in samples(world.registry) if s.name == f"gangctl_gang_{family}"}
+
+
+def test_no_family_has_created_series(world: World) -> None:
+    world.tell(standing(), standing(**READY))
+    assert not [sample.name for sample in samples(world.registry) if sample.name.endswith("_created")]
+
+
+def test_the_stages_of_starts_are_of_those_that_became_ready(world: World) -> None:
+    world.tell(standing(admitted_at=1_005), standing(admitted_at=1_005, **READY), standing("placed", placed_at=1_900))
+    for stage, seconds in (("admission", 5), ("scheduling", 5), ("containers", 20)):
+        assert world.value("gangctl_gang_start_stage_seconds_total", **START, stage=stage) == seconds
+    assert world.value("gangctl_gang_time_to_ready_seconds_sum", **START) == 30
+
+
+def test_a_loss_is_measured_until_the_gang_is_ready_again(world: World) -> None:
+    gpus = (Usage("nvidia.com/gpu", 32, 24), Usage(PODS, 4, 3))
+    degraded = standing("js", Reason.NODE_LOST, phase=GangPhase.DEGRADED, since=1_100, been_ready=True, usage=gpus)
+    world.tell(standing(**READY, usage=(Usage("nvidia.com/gpu", 32, 32),)))
+    world.seconds += 100
+    world.tell(degraded)
+    world.seconds += 10
+    world.tell(standing(attempt=1, phase=GangPhase.RESTARTING, since=1_110, usage=gpus))
+    world.seconds += 5
+    again = {**READY, "placed_at": 1_112, "ready_at": 1_115, "since": 1_115, "been_ready": True}
+    world.tell(standing(attempt=1, usage=gpus, **again))
+    labels = {"cluster_queue": "cluster", "reason": "NodeLost"}
+    assert world.value("gangctl_gang_recovery_seconds_sum", **labels) == 15
+    assert world.value("gangctl_gang_recovery_seconds_count", **labels) == 1
+    assert world.value("gangctl_gang_attempts_total", **HERE) == 2
+    sums = {"allocated": 32 * 115, "ready": 32 * 100 + 24 * 15, "incomplete": 32 * 15, "restart": 32 * 5}
+    for name, seconds in sums.items():
+        family = f"gangctl_gang_{name}_resource_seconds_total"
+        assert world.value(family, **HERE, resource="nvidia.com/gpu") == seconds, name
+
+
+def test_a_resync_and_a_new_leader_count_nothing_twice(world: World) -> None:
+    usage = (Usage(PODS, 4, 4),)
+    world.tell(*[standing(**READY, usage=usage)] * 3)
+    world.seconds += 10
+    world.tell(standing(**READY, usage=usage))
+    assert world.value("gangctl_gang_allocated_resource_seconds_total", **HERE, resource=PODS) == 40
+    assert world.value("gangctl_gang_attempts_total", **HERE) == 1
+    world.metrics.forget()
+    world.seconds += 2_000
+    world.metrics.leads()
+    world.tell(standing(**READY, usage=usage))
+    world.seconds += 1
+    assert world.value("gangctl_gang_allocated_resource_seconds_total", **HERE, resource=PODS) == 4
+    assert world.value("gangctl_gang_attempts_total", **HERE) == 1
+
+
+def test_resources_beyond_the_limit_are_counted_together() -> None:
+    world = World()
+    world.tell(standing(usage=tuple(Usage(f"example.com/r{number:04}", 1, 1) for number in range(1_100))))
+    world.seconds += 10
+    family = "gangctl_gang_allocated_resource_seconds_total"
+    assert sum(s.value for s in samples(world.registry) if s.name == family) == 11_000
+    assert world.value(family, **HERE, resource="example.com/r0999") == 10
+    assert world.value(family, namespace=OTHERS, local_queue=OTHERS, cluster_queue=OTHERS, resource=OTHERS) == 1_000
+    assert world.value("gangctl_series_dropped_total", family=family) == 100
 
 
 def test_starts_are_measured_and_name_a_jobset(world: World) -> None:
@@ -115,7 +206,8 @@ def test_a_former_leader_exports_no_gang_series(world: World) -> None:
     world.tell(standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED), standing("ready", **READY))
     world.metrics.forget()
     world.seconds += 10
-    assert {sample.name for sample in samples(world.registry) if "namespace" in sample.labels} == set()
+    left = {sample.name for sample in samples(world.registry) if "namespace" in sample.labels}
+    assert left == {"gangctl_gang_attempts_total"}, "what it has counted stays"
     assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) == 1
     world.metrics.leads()
     world.tell(standing("js", phase=GangPhase.READY))
@@ -153,7 +245,7 @@ def test_time_degraded_runs_while_a_gang_is_degraded(world: World) -> None:
     world.seconds += 1
     third = {**HERE, "cluster_queue": "third"}
     assert world.value("gangctl_gang_degraded_seconds_total", **third) == 1
-    assert world.value("gangctl_gang_degraded_seconds_total", **{**HERE, "cluster_queue": "another"}) is None
+    assert world.value("gangctl_gang_degraded_seconds_total", **{**HERE, "cluster_queue": "another"}) == 0
 
 
 def test_gangs_beyond_the_limits_are_counted_together_and_reported() -> None:
@@ -208,7 +300,7 @@ def test_histograms_of_many_queues_are_merged(world: World) -> None:
 def test_evaluations_are_counted(world: World) -> None:
     world.metrics.evaluated(0.002, 0.2)
     world.metrics.evaluated(0.002, None)
-    assert world.value("gangctl_readiness_evaluations_total") == 2
+    assert world.value("gangctl_readiness_evaluation_duration_seconds_count") == 2
     assert world.value("gangctl_readiness_evaluation_duration_seconds_sum") == pytest.approx(0.004)
     assert world.value("gangctl_readiness_lag_seconds_count") == 1
 
@@ -245,19 +337,19 @@ async def test_the_plain_format_has_no_exemplars(world: World) -> None:
     assert " # {" not in text
 
 
-def test_ten_thousand_gangs_in_the_worst_shape_stay_below_31000_series(world: World) -> None:
+def test_ten_thousand_gangs_in_the_worst_shape_stay_below_42000_series(world: World) -> None:
     for number in range(10_000):
         gang = worst(number)
         world.tell(replace(gang, causes=(), **READY), gang)
         if number < 400:
             world.tell(*(replace(gang, attempt=attempt) for attempt in (1, 2, 3)))
-    assert 24_000 < sum(1 for _ in samples(world.registry)) < 31_000
+            world.tell(replace(gang, causes=(), **READY), gang)
+    assert 30_000 < sum(1 for _ in samples(world.registry)) < 42_000
     bounds = {each.name: metricspage.series_at_most(each) for each in families() if each.name in BOUNDS}
     for family in world.registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        own = [sample for sample in family.samples if not sample.name.endswith("_created")]
-        assert 0 < len(own) <= bounds[name.removesuffix("_created")], name
-    assert metricspage.total({each.name: each for each in families()}) < 31_000
+        assert 0 < len(family.samples) <= bounds[name], name
+    assert metricspage.total({each.name: each for each in families()}) < 42_000
 
 
 def worst(number: int) -> Readiness:
@@ -273,6 +365,7 @@ def worst(number: int) -> Readiness:
         cluster_queue=f"cluster-{queue}",
         phase=list(GangPhase)[turn % len(GangPhase)],
         level=["JobSet", "ReplicatedJob", "Replica", "Mixed"][turn % 4],
+        usage=tuple(Usage(f"example.com/{name}", 8, 8) for name in "abc"),
     )
 
 

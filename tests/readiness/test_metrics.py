@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,21 +18,18 @@ from gangctl.readiness.metrics import (
     THE_OTHERS,
     Aggregates,
     Blocked,
-    Disruptions,
     Hold,
-    Lapse,
     Limits,
-    Measured,
     Oldest,
+    PodState,
     Queue,
-    Span,
-    Starts,
+    Row,
+    pod_states,
     queue_of,
     transition,
 )
 from gangctl.readiness.result import Counts, GangPhase, Readiness
 from tests.readiness.standings import cause, standing, standings
-from tests.rows import each
 
 Step = tuple[Readiness, bool]
 """A gang that stands there from now on, or that goes."""
@@ -52,11 +48,21 @@ def reported(aggregates: Aggregates, story: Sequence[Step]) -> dict[tuple[str, s
     return left
 
 
+def pods_of(row: Row) -> Counter[str]:
+    """Every number of pods of a row."""
+    asked = {"desired": row.desired, "minimum": row.minimum, "stranded": row.stranded}
+    return Counter({**{state.value: count for state, count in row.states.items()}, **asked})
+
+
+def total(rows: Iterable[Counter[str]]) -> Counter[str]:
+    return sum(rows, Counter())
+
+
 def tables(aggregates: Aggregates) -> dict[str, Any]:
     rows = dict(aggregates.rows())
     return {
         "phases": {queue: dict(row.phases) for queue, row in rows.items()},
-        "pods": {queue: row.pods for queue, row in rows.items()},
+        "pods": {queue: pods_of(row) for queue, row in rows.items()},
         "gangs": {gang.key: gang for gang in aggregates.gangs()},
         "blocked": dict(aggregates.blocked()),
         "dated": dict(aggregates.dated()),
@@ -81,7 +87,10 @@ def test_aggregates_are_the_sum_over_the_remaining_gangs(story: list[Step]) -> N
     for queue, row in aggregates.rows():
         here = [gang for gang in left if queue_of(gang) == queue]
         assert row.phases == Counter(gang.phase for gang in here)
-        assert row.pods == sum((gang.counts for gang in here), Counts())
+        assert row.states == total(Counter(pod_states(gang.counts)) for gang in here)
+        assert row.desired == sum(gang.counts.desired for gang in here)
+        assert row.minimum == sum(gang.counts.minimum for gang in here)
+        assert row.stranded == sum(gang.counts.stranded for gang in here)
     for hold, found in aggregates.blocked().items():
         kept = [gang for gang in left if (queue_of(gang), gang.blocked_by, gang.phase) == hold]
         first = min(next(each.since for each in gang.causes if each.blocking) or gang.since for gang in kept)
@@ -104,9 +113,10 @@ def test_gangs_beyond_the_row_limits_are_summed_up(story: list[Step], limits: Li
     assert len([queue for queue in shown["phases"] if queue != THE_OTHERS]) <= limits.queues
     assert len([hold for hold in shown["blocked"] if hold.queue != THE_OTHERS]) <= limits.reasons
     assert len({namespace for namespace, _ in shown["lost"]} - {OTHERS}) <= limits.namespaces
-    assert len(shown["gangs"]) == min(limits.gangs, len(small))
-    assert shown["without"] == len(small) - len(shown["gangs"])
-    assert sum(shown["pods"].values(), Counts()) == sum(all_of_it["pods"].values(), Counts())
+    assert len(shown["gangs"]) == min(limits.gangs, len(all_of_it["gangs"]))
+    assert shown["without"] == len(all_of_it["gangs"]) - len(shown["gangs"])
+    assert not [gang for gang in shown["gangs"].values() if gang.phase.over]
+    assert total(shown["pods"].values()) == total(all_of_it["pods"].values())
     for name in ("blocked", "dated", "lost"):
         by_last = {table: Counter[str]() for table in ("shown", "all")}
         for table, found in (("shown", shown[name]), ("all", all_of_it[name])):
@@ -145,6 +155,26 @@ def test_a_row_is_released_with_its_last_gang_to_the_next() -> None:
     aggregates.stands(third, None)
     assert [queue.local_queue for queue, _ in aggregates.rows()] == ["queue-2"]
     assert aggregates.without_row == 0
+
+
+def test_a_finished_jobset_gives_its_row_to_the_next_at_once() -> None:
+    aggregates = Aggregates(Limits(gangs=1))
+    first, second, done = standing("first"), standing("second"), standing("done", phase=GangPhase.SUCCEEDED)
+    for gang in (done, first, second):
+        aggregates.stands(None, gang)
+    assert (aggregates.gangs(), aggregates.without_row) == ([first], 1)
+    aggregates.stands(first, replace(first, phase=GangPhase.FAILED))
+    assert (aggregates.gangs(), aggregates.without_row) == ([second], 0)
+    assert sum(count for _, row in aggregates.rows() for count in row.phases.values()) == 3
+
+
+@given(st.builds(Counts, *[st.integers(0, 1_000)] * len(Counts.__slots__)))
+def test_states_of_pods_are_disjoint(pods: Counts) -> None:
+    states = pod_states(pods)
+    assert set(states) == set(PodState)
+    assert min(states.values()) >= 0
+    if pods.wanted >= pods.created >= pods.placed >= pods.ready:
+        assert sum(states.values()) == pods.wanted + pods.finished
 
 
 def test_a_gang_without_a_row_is_counted_once() -> None:
@@ -225,164 +255,8 @@ def test_the_first_of_no_entries_is_an_error() -> None:
         Oldest[str]().first()
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c", ""]), st.integers(0, 9)), max_size=40))
-def test_the_total_is_the_sum_of_the_times_of_all_entries(story: list[tuple[int, str, int]]) -> None:
-    lapse: Lapse[int, str] = Lapse(2, "others")
-    where: dict[int, str] = {}
-    passed, now = 0.0, 0.0
-    for key, place, seconds in story:
-        if where.pop(key, None) is not None:
-            lapse.leave(key, now)
-        if place:
-            lapse.enter(key, place, now)
-            where[key] = place
-        before = dict(lapse.seconds(now))
-        now += seconds
-        passed += seconds * len(where)
-        after = dict(lapse.seconds(now))
-        assert all(after[each] >= before[each] for each in before)
-        assert sum(after.values()) == pytest.approx(passed)
-        assert len(set(after) - {"others"}) <= 2
-
-
-def test_an_empty_place_that_is_not_kept_is_dropped() -> None:
-    lapse: Lapse[int, str] = Lapse(2, "others")
-    assert lapse.enter(1, "a", 0)
-    assert lapse.enter(2, "b", 0)
-    assert not lapse.enter(3, "c", 0)
-    lapse.leave(1, 5)
-    lapse.leave(3, 5)
-    lapse.keep(lambda _: False)
-    assert dict(lapse.seconds(5)) == {"b": 5, "others": 5}
-    assert lapse.enter(3, "c", 5)
-
-
-def test_leaving_without_entering_changes_nothing() -> None:
-    lapse: Lapse[int, str] = Lapse(2, "others")
-    lapse.leave(1, 5)
-    assert dict(lapse.seconds(9)) == {}
-
-
 def test_a_change_of_phase_is_a_transition() -> None:
     before, now = standing(), standing(phase=GangPhase.READY)
     assert transition(before, now) == (GangPhase.SCHEDULING, GangPhase.READY)
     for nothing in ((None, now), (before, None), (before, before), (before, replace(now, uid="another"))):
         assert transition(*nothing) is None
-
-
-def disturbed(*story: Readiness | None) -> list[Reason]:
-    found = Disruptions()
-    pairs = pairwise(story)
-    return [reason for before, now in pairs if (reason := found.stands(before, now)) is not None]
-
-
-def degraded(*reasons: Reason) -> Readiness:
-    return standing("js", *reasons, phase=GangPhase.DEGRADED)
-
-
-R = standing(phase=GangPhase.READY)
-
-
-@each(
-    ("story", "reasons"),
-    [
-        ([R, degraded(Reason.NODE_LOST), degraded(Reason.PREEMPTED), R], [Reason.NODE_LOST]),
-        ([R, degraded(Reason.NOT_READY), degraded(Reason.NODE_LOST), R], [Reason.NODE_LOST]),
-        ([R, degraded(), degraded(Reason.NOT_READY), R], [Reason.NOT_READY]),
-        ([R, degraded(), None], [Reason.UNKNOWN]),
-        ([R, degraded(Reason.NODE_LOST), R, degraded(Reason.NODE_LOST)], [Reason.NODE_LOST, Reason.NODE_LOST]),
-        ([R, standing(phase=GangPhase.SUCCEEDED), None], []),
-        ([standing(), degraded(Reason.NODE_LOST)], []),
-        ([None, degraded(Reason.NODE_LOST), R], []),
-        ([None, None], []),
-    ],
-)
-def test_a_disturbance_is_counted_once_with_its_most_specific_cause(
-    story: list[Readiness | None], reasons: list[Reason]
-) -> None:
-    assert disturbed(*story) == reasons
-
-
-READY = {"phase": GangPhase.READY, "placed_at": 1_010, "first_ready_at": 1_020, "ready_at": 1_030, "been_ready": True}
-
-
-def ready(**known: Any) -> Readiness:
-    return standing(**{**READY, **known})
-
-
-def all_of(starts: Starts, *story: Readiness) -> list[Measured]:
-    return [measured for now in story for measured in starts.stands(now)]
-
-
-def test_a_start_is_measured_from_creation_admission_and_first_ready_pod() -> None:
-    placed = standing(placed_at=1_010, admitted_at=1_005)
-    assert all_of(Starts(0), standing(admitted_at=1_005), placed, ready(admitted_at=1_005)) == [
-        Measured(Span.TO_SCHEDULED, 10),
-        Measured(Span.TO_READY, 30),
-        Measured(Span.ADMITTED_TO_READY, 25),
-        Measured(Span.SPREAD, 10),
-    ]
-
-
-def test_a_recovered_gang_is_not_measured_again() -> None:
-    degraded = ready(phase=GangPhase.DEGRADED, ready_at=0)
-    starts = Starts(0)
-    assert len(all_of(starts, standing(), ready())) == 4
-    assert all_of(starts, ready(), degraded, ready(ready_at=2_000), ready(ready_at=2_000)) == []
-
-
-def test_a_gang_that_was_ready_before_this_leader_is_not_measured() -> None:
-    starts = Starts(1_030.9)
-    assert all_of(starts, ready(name="in that second")) == [
-        Measured(Span.TO_READY, 30),
-        Measured(Span.ADMITTED_TO_READY, 30),
-        Measured(Span.SPREAD, 10),
-    ]
-    starts = Starts(1_031)
-    assert all_of(starts, ready(), ready(phase=GangPhase.DEGRADED, ready_at=0), ready(ready_at=5_000)) == []
-
-
-def test_a_gang_first_seen_degraded_is_not_measured_when_it_recovers() -> None:
-    degraded = ready(phase=GangPhase.DEGRADED, ready_at=0)
-    assert all_of(Starts(2_000), degraded, ready(ready_at=2_100)) == []
-
-
-def test_a_gang_placed_before_this_leader_is_measured_when_it_becomes_ready() -> None:
-    spans = [measured.span for measured in all_of(Starts(1_020), standing(placed_at=1_010), ready())]
-    assert spans == [Span.TO_READY, Span.ADMITTED_TO_READY, Span.SPREAD]
-
-
-def test_a_restart_is_not_measured_from_creation_unless_it_was_never_ready() -> None:
-    again = ready(attempt=1, placed_at=9_000, first_ready_at=9_010, ready_at=9_050)
-    restarting = standing(attempt=1, phase=GangPhase.RESTARTING)
-    starts = Starts(0)
-    all_of(starts, standing(), ready())
-    assert all_of(starts, restarting, again) == [Measured(Span.SPREAD, 40)]
-    assert Measured(Span.TO_READY, 8_050) in all_of(Starts(0), standing(), restarting, again)
-    assert all_of(Starts(5_000), restarting, again) == [Measured(Span.SPREAD, 40)]
-
-
-def test_each_admission_is_measured() -> None:
-    starts = Starts(0)
-    all_of(starts, standing(), ready())
-    evicted = standing(phase=GangPhase.QUEUED, admitted_at=0)
-    again = ready(admitted_at=3_000, placed_at=3_005, first_ready_at=3_010, ready_at=3_012)
-    assert all_of(starts, evicted, again) == [Measured(Span.ADMITTED_TO_READY, 12), Measured(Span.SPREAD, 2)]
-
-
-def test_a_gang_ready_before_its_last_admission_is_not_measured_for_it() -> None:
-    starts = Starts(0)
-    all_of(starts, standing(), ready())
-    assert [each.span for each in all_of(starts, ready(admitted_at=3_000))] == [Span.SPREAD]
-
-
-def test_a_new_jobset_of_the_same_name_is_measured_again() -> None:
-    starts = Starts(0)
-    assert len(all_of(starts, ready())) == 4
-    assert len(all_of(starts, ready(uid="another"))) == 4
-    starts.forget(ready().key)
-    assert len(all_of(starts, ready(uid="another"))) == 4
-
-
-def test_a_measured_duration_is_never_negative() -> None:
-    assert Measured(Span.TO_READY, 0) in all_of(Starts(0), ready(created_at=1_031))
