@@ -9,14 +9,14 @@ from typing import Final
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from grafana.generate import gang, health, overview, policies, queues, scheduler
+from grafana.generate import costs, gang, health, overview, policies, queues, scheduler
 
 DIRECTORY: Final = Path(__file__).parents[1] / "dashboards"
 
 
 def dashboards() -> Mapping[str, str]:
     """Name of the file and what is in it, in the order in which people should look at them."""
-    boards = (overview, gang, queues, scheduler, health, policies)
+    boards = (overview, gang, queues, costs, scheduler, health, policies)
     found = {}
     for module in boards:
         board = module.board()

@@ -1,4 +1,4 @@
-"""One gang: what it is, what it has been, and what stands in its way."""
+"""One gang: its phase, its history, and what it waits for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def board() -> Board:
 
 def _phase_number() -> str:
     """One series that is the number of the phase."""
-    selected = ((number, promql.gang(_INFO, f'phase="{phase.label}"')) for number, phase in enumerate(GangPhase, 1))
+    selected = (
+        (number, promql.gang("gangctl_gang_status_phase", f'phase="{phase.label}"'))
+        for number, phase in enumerate(GangPhase, 1)
+    )
     return promql.most("", " or ".join(f"{selector} * {number}" for number, selector in selected))
 
 
@@ -67,7 +70,7 @@ def _now() -> list[dashboard.Panel]:
         number(
             "Most likely cause",
             "Why it is not ready; empty if there is nothing to explain. gangctl why says what to do about it.",
-            promql.most("reason", promql.gang(_INFO, 'reason!=""')),
+            promql.most("reason", promql.gang("gangctl_gang_status_reason")),
             unit="none",
             width=6,
             label="reason",
@@ -115,7 +118,7 @@ def _history() -> list[dashboard.Panel]:
             "Most likely causes",
             "What was named as the most likely cause, and when. Several in turn usually have one reason behind them: "
             "look at the first.",
-            [Query(promql.most("reason", promql.gang(_INFO, 'reason!=""')), "{{reason}}")],
+            [Query(promql.most("reason", promql.gang("gangctl_gang_status_reason")), "{{reason}}")],
             _HELD,
             height=6,
         ),

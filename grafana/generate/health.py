@@ -55,7 +55,7 @@ def _numbers() -> list[dashboard.Panel]:
             "Shards led amiss",
             "Shards that no replica leads, or two; without --shards there is one. Without a leader no gang of its "
             "namespaces is written and nothing is known of any: there must be as many replicas as shards, better one "
-            "more. With two, one of them has a clock that stands still, or they use different Leases.",
+            "more. With two, one of them has a stopped clock, or they use different Leases.",
             promql.shards_led("!= 1"),
             unit="short",
             steps=[(1, "red")],
@@ -66,7 +66,7 @@ def _numbers() -> list[dashboard.Panel]:
             "Certificate ends in",
             "Time until the serving certificate of the webhooks ends, of the replica where it is soonest. gangctl "
             "renews its own when a third of the time is left, which is a month if nothing else is configured.",
-            promql.until(promql.target("gangctl_certificate_expiration_timestamp_seconds")),
+            promql.until(promql.target("gangctl_certificate_expiration_timestamp_seconds", 'usage="serving"')),
             unit="s",
             steps=[(_WEEK, "orange"), (2 * _WEEK, "green")],
             below="red",
@@ -139,7 +139,7 @@ def _tables() -> list[dashboard.Panel]:
             " stuck.",
             [
                 promql.most("cluster, instance, version", promql.target("gangctl_build_info")),
-                promql.most("cluster, instance", promql.target("gangctl_leader")),
+                promql.most("cluster, instance", promql.target("gangctl_leader_election_master_status")),
                 f"time() - {promql.most('cluster, instance', promql.target('process_start_time_seconds'))}",
             ],
             [
@@ -183,7 +183,7 @@ def _certificates_and_features() -> list[dashboard.Panel]:
         rows(
             "Certificates end in",
             "The serving certificate of the webhooks, and the authority that signed it.",
-            [promql.until(promql.target("gangctl_certificate_expiry_timestamp_seconds"), "cluster, usage")],
+            [promql.until(promql.target("gangctl_certificate_expiration_timestamp_seconds"), "cluster, usage")],
             [
                 Column("cluster", "Cluster"),
                 Column("usage", "Usage"),
@@ -218,7 +218,7 @@ def _webhooks() -> list[dashboard.Panel]:
     return [
         graph(
             "Admission requests, by verdict",
-            "What the API server asked, and what it was told. Unready is a replica that has just started.",
+            "Admission requests and their responses. Unready is a replica that has just started.",
             [Query(promql.total("verdict", promql.rate(count)), "{{verdict}}")],
             unit="reqps",
             width=6,
@@ -251,11 +251,11 @@ def _webhooks() -> list[dashboard.Panel]:
             links=[links.runbook("GangctlWebhookUnreachable")],
         ),
         graph(
-            "Looks at certificates",
-            "failed is a look that did not work: the old certificates are served until they end.",
+            "Reads of certificates",
+            "failed is a read that failed: the previous certificates are served until they expire.",
             [
                 Query(
-                    promql.total("result", promql.increase(promql.target("gangctl_certificate_looks_total"))),
+                    promql.total("result", promql.increase(promql.target("gangctl_certificate_reads_total"))),
                     "{{result}}",
                 )
             ],

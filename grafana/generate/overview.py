@@ -67,7 +67,7 @@ def _numbers() -> list[dashboard.Panel]:
         ),
         number(
             "Degraded",
-            "Gangs that were ready and are not any more. Look at their nodes and containers: gangctl why JOBSET -n "
+            "Gangs that were ready and are not any more. Check their nodes and containers: gangctl why JOBSET -n "
             "NAMESPACE.",
             promql.or_zero(promql.gangs("", "gangctl_gangs", 'phase="degraded"')),
             unit="short",
@@ -155,18 +155,21 @@ def _by_cause() -> dashboard.Panel:
 
 def _by_gang() -> dashboard.Panel:
     by = "cluster, namespace, jobset, local_queue, cluster_queue, level, phase, reason"
-    unsettled = promql.queue("gangctl_gang_info", f'phase!~"{phases.AT_REST}"')
+    phase = promql.namespace("gangctl_gang_status_phase", f'phase!~"{phases.AT_REST}"')
+    reason = f"({promql.namespace('gangctl_gang_status_reason')} or on ({promql.GANG_KEY}) {phase})"
+    of_queue = "local_queue, cluster_queue, level"
+    unsettled = promql.joined(of_queue, phase, promql.queue("gangctl_gang_info"))
     since = promql.namespace("gangctl_gang_phase_timestamp_seconds")
-    copied = "local_queue, cluster_queue, level, phase, reason"
+    age = promql.joined(f"phase, {of_queue}", f"(time() - {since})", f"({unsettled})")
     return rows(
         "Gangs that are not ready",
         "Every gang that is neither ready nor over nor suspended by a user, with its most likely cause; the one that "
         "has been in its phase for longest first. Click on a JobSet for its history; gangctl why JOBSET -n NAMESPACE "
         "says more.",
         [
-            promql.most(by, f"(time() - {since}) * on ({promql.GANG_KEY}) group_left ({copied}) {unsettled}"),
+            promql.most(by, promql.joined("reason", age, reason)),
             *(
-                promql.most("cluster, namespace, jobset", f"{pods} and on ({promql.GANG_KEY}) {unsettled}")
+                promql.most("cluster, namespace, jobset", f"{pods} and on ({promql.GANG_KEY}) ({unsettled})")
                 for pods in map(promql.namespace, ("gangctl_gang_ready_pods", "gangctl_gang_wanted_pods"))
             ),
         ],
@@ -216,12 +219,19 @@ def _pods() -> list[dashboard.Panel]:
     return [
         graph(
             "Pods of gangs",
-            "Pods by how far they have come. Between minimum and scheduled is what the scheduler owes, between "
-            "scheduled and ready what containers and images take.",
+            "Pods by state; each pod has one, so that the stack is the number of pods that there should be. An "
+            "unscheduled pod waits for the scheduler, an unready one for images and containers.",
             [Query(promql.gangs("state", "gangctl_gang_pods"), "{{state}}")],
             unit="short",
+            stacked=True,
             links=[links.runbook("GangImagePullFailing"), links.runbook("GangCreationRefused")],
-            colors={"ready": "green", "scheduled": "light-green", "minimum": "orange", "succeeded": "dark-green"},
+            colors={
+                "missing": "red",
+                "unscheduled": "orange",
+                "unready": "yellow",
+                "ready": "green",
+                "succeeded": "dark-green",
+            },
         ),
         graph(
             "Stranded pods, by namespace",

@@ -79,7 +79,7 @@ def _numbers() -> list[dashboard.Panel]:
         ),
         number(
             "Last scan",
-            "Time since a scan got to its end. It is made anew when policies change and at the interval of "
+            "Time since the last complete scan. It is made anew when policies change and at the interval of "
             "--policy-scan-period; only the leader scans.",
             f"time() - (max({promql.target('gangctl_policy_last_scan_timestamp_seconds')}) > 0)",
             unit="s",

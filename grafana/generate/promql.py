@@ -29,7 +29,7 @@ _OWN: Final = {
     "gangctl_gangs_blocked": ("namespace", "local_queue", "cluster_queue", "reason"),
     "gangctl_guarantee_lost_gangs": ("namespace", "cause"),
 }
-"""Labels of the gauges that count gangs, without those of the process that tells of them."""
+"""Labels of the gauges that count gangs, without those of the process that exports them."""
 
 Selector = Callable[[str], str]
 
@@ -82,7 +82,7 @@ def total(by: str, inner: str) -> str:
 def gangs(by: str, metric: str, *matchers: str) -> str:
     """How many gangs or pods there are, by some labels.
 
-    While leadership moves, two replicas may tell of the same gangs: each is counted once.
+    While leadership moves, two replicas may export the same gangs: each is counted once.
     """
     select = queue if "local_queue" in _OWN[metric] else namespace
     return total(by, most(", ".join(("cluster", *_OWN[metric])), select(metric, *matchers)))
@@ -94,13 +94,18 @@ def without(label: str, inner: str) -> str:
 
 
 def most(by: str, inner: str) -> str:
-    """The maximum by some labels, or of everything: for what every replica tells of the same thing."""
+    """The maximum by some labels, or of everything: for what every replica exports alike."""
     return f"max by ({by}) ({inner})" if by else f"max({inner})"
 
 
 def least(by: str, inner: str) -> str:
     """The minimum by some labels, or of everything."""
     return f"min by ({by}) ({inner})" if by else f"min({inner})"
+
+
+def joined(labels: str, left: str, right: str) -> str:
+    """The series of gangs on the left, with these labels of the series of the same gangs on the right, which are 1."""
+    return f"{left} * on ({GANG_KEY}) group_left ({labels}) {right}"
 
 
 def in_an_hour(selector: str) -> str:
@@ -147,10 +152,10 @@ def until(timestamps: str, by: str = "") -> str:
 
 def or_zero(query: str) -> str:
     """Zero where there is nothing, but only while somebody leads: without a leader nothing is known."""
-    return f"{query} or (sum({target('gangctl_leader')}) > 0) * 0"
+    return f"{query} or (sum({target('gangctl_leader_election_master_status')}) > 0) * 0"
 
 
 def shards_led(condition: str) -> str:
     """How many shards have so many leaders as the condition says; nothing where no gangctl is scraped."""
-    leaders = total("cluster, shard", target("gangctl_shard_leader"))
+    leaders = total("cluster, shard", target("gangctl_shard_leader_election_master_status"))
     return f"count({leaders} {condition}) or count({leaders}) * 0"

@@ -1,4 +1,4 @@
-"""Tenants and queues: who waits, where the time goes, and what quota is left. Kueue's metrics stand beside ours."""
+"""Tenants and queues: who waits, where the time goes, and what quota is left, by the metrics of gangctl and Kueue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _QUARTER, _HOUR = 900, 3600
 _TO_SCHEDULED: Final = "gangctl_gang_time_to_scheduled_seconds"
 _TO_READY: Final = "gangctl_gang_time_to_ready_seconds"
 _ADMITTED: Final = "gangctl_gang_admitted_to_ready_seconds"
-_WAITS: Final = {"waits for quota": "blue", "waits for nodes": "orange", "starts": "light-green"}
+_WAITS: Final = {"admission": "blue", "scheduling": "orange", "containers": "light-green"}
+"""Stages of a start."""
 
 
 def board() -> Board:
@@ -120,16 +121,11 @@ def _cluster_queues() -> dashboard.Panel:
     )
 
 
-def _stages(by: str, over: str) -> tuple[str, str, str]:
-    """Means of the three waits that make up the time to ready. Means add up, quantiles do not."""
-    ready, scheduled, admitted = (
-        promql.mean(by, metric, promql.cluster_queue, over) for metric in (_TO_READY, _TO_SCHEDULED, _ADMITTED)
-    )
-    return (
-        f"clamp_min(({ready}) - ({admitted}), 0)",
-        f"clamp_min(({scheduled}) - (({ready}) - ({admitted})), 0)",
-        f"clamp_min(({ready}) - ({scheduled}), 0)",
-    )
+def _stages(by: str, over: str) -> list[str]:
+    """Means of the stages of a start, of the gangs that became ready: they add up to the mean time to ready."""
+    gangs = promql.total(by, promql.increase(promql.cluster_queue(f"{_TO_READY}_count"), over))
+    stages = (promql.cluster_queue("gangctl_gang_start_stage_seconds_total", f'stage="{stage}"') for stage in _WAITS)
+    return [f"{promql.total(by, promql.increase(stage, over))} / ({gangs} > 0)" for stage in stages]
 
 
 def _decomposition() -> list[dashboard.Panel]:
@@ -137,9 +133,9 @@ def _decomposition() -> list[dashboard.Panel]:
     return [
         graph(
             "Mean wait, by what is waited for",
-            "From creation to ready in three parts: until Kueue admits (quota), from there until all pods that start "
-            "together have nodes (scheduler), from there until all are ready (images and containers). The thickest band"
-            " is what to work on. Gangs that started in the same step are compared; clamped at zero where few did.",
+            "From creation to ready in three stages: until Kueue admits (quota), from there until all pods that start "
+            "together have nodes (scheduler), from there until all are ready (images and containers). All three are of "
+            "the gangs that became ready in a step, so that their sum is the mean time to ready of these.",
             [Query(expr, name, "5m") for expr, name in zip(over_time, _WAITS, strict=True)],
             unit="s",
             stacked=True,
@@ -152,11 +148,11 @@ def _decomposition() -> list[dashboard.Panel]:
             shown,
             [
                 Column("cluster_queue", "ClusterQueue"),
-                Column("Value #A", "Waits for quota", unit="s"),
-                Column("Value #B", "Waits for nodes", unit="s"),
-                Column("Value #C", "Starts", unit="s"),
+                Column("Value #A", "Admission", unit="s"),
+                Column("Value #B", "Scheduling", unit="s"),
+                Column("Value #C", "Containers", unit="s"),
             ],
-            sort="Waits for quota",
+            sort="Admission",
             width=12,
             nothing="no gang has become ready in this time",
         ),
@@ -207,7 +203,7 @@ def _admission() -> list[dashboard.Panel]:
     return [
         graph(
             "Gangs that wait, by verdict",
-            "What gangctl reckons of those that wait: never can not be admitted with the quota as it is (change the "
+            "gangctl's verdict on those that wait: never cannot be admitted with the quota as it is (change the "
             "JobSet or the quota), blocked is in a queue that admits nothing now, waiting only has to wait.",
             [Query(promql.gangs("verdict", "gangctl_fit_verdicts"), "{{verdict}}")],
             unit="short",
@@ -270,7 +266,7 @@ def _evictions() -> list[dashboard.Panel]:
         graph(
             "Evictions, by reason",
             "Workloads that Kueue stopped. PodsReadyTimeout again and again is a gang that never becomes ready and "
-            "comes back: look at its cause before it takes its turn again.",
+            "comes back: find its cause before it is admitted again.",
             [Query(promql.total("cluster_queue, reason", evicted), "{{cluster_queue}} {{reason}}")],
             unit="short",
             width=8,

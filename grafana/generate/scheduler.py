@@ -19,7 +19,7 @@ def board() -> Board:
         uid="gangctl-scheduler",
         title="gangctl / Scheduler",
         description=(
-            "How kube-scheduler gets on with pod groups: what waits, what it decides and how fast, what it preempts."
+            "How kube-scheduler schedules pod groups: what waits, what it decides and how fast, what it preempts."
         ),
         tags=("scheduler",),
         variables=targets("scheduler_schedule_attempts_total"),
@@ -231,7 +231,7 @@ def _preemption() -> list[dashboard.Panel]:
 def _placements() -> list[dashboard.Panel]:
     return [
         graph(
-            "Placements looked at, by result",
+            "Evaluated placements, by result",
             "Topology domains that were tried for a pod group with a topology constraint. Only infeasible ones: no "
             "domain is large enough, or all are full (TopologyTooSmall in gangctl). Needs the gate "
             "TopologyAwareWorkloadScheduling.",

@@ -15,7 +15,7 @@ def gangs() -> list[dashboard.Panel]:
     return [
         graph(
             "What was done about JobSets, by result",
-            "What a look at a JobSet came to; without those that needed nothing. recreated again and again means "
+            "Results of reconciles of JobSets, without those that changed nothing. recreated again and again means "
             "that another writer deletes what gangctl makes, rejected that a name has another owner.",
             [
                 Query(
@@ -104,8 +104,8 @@ def keys() -> list[dashboard.Panel]:
 def _lines() -> list[dashboard.Panel]:
     return [
         graph(
-            "Keys in line",
-            "Work that waits. A line that does not come back to 0 is more work than it gets done.",
+            "Depth of work queues",
+            "Keys that wait. A depth that does not return to 0 is more work than the workers do.",
             [Query(promql.most("name", promql.target("gangctl_workqueue_depth")), "{{name}}")],
             unit="short",
             width=6,
@@ -113,8 +113,8 @@ def _lines() -> list[dashboard.Panel]:
             links=[links.runbook("GangctlQueueBackedUp")],
         ),
         graph(
-            "Wait in line, p99",
-            "How long a change waits until it is its turn.",
+            "Time in the work queue, p99",
+            "Seconds for which a key waits before it is processed.",
             [
                 Query(
                     promql.quantile(0.99, "name", promql.target("gangctl_workqueue_queue_duration_seconds_bucket")),
@@ -126,21 +126,22 @@ def _lines() -> list[dashboard.Panel]:
             links=[links.runbook("GangctlQueueBackedUp")],
         ),
         graph(
-            "Keys that come in and come again",
-            "Work that comes into line, and of it what failed and comes again.",
+            "Adds and retries",
+            "Keys that were added, and those that were added again after an error.",
             [
                 Query(promql.total("name", promql.rate(promql.target("gangctl_workqueue_adds_total"))), "{{name}}"),
                 Query(
                     promql.total("name", promql.rate(promql.target("gangctl_workqueue_retries_total"))),
-                    "{{name}} again",
+                    "{{name}} retried",
                 ),
             ],
             unit="ops",
             width=6,
         ),
         graph(
-            "Under way for",
-            "How long the key that is worked on for longest has taken. A line that climbs is one that hangs.",
+            "Longest running key",
+            "Seconds for which the longest running key has been processed. A value that keeps rising is a reconcile "
+            "that hangs.",
             [
                 Query(
                     promql.most("name", promql.target("gangctl_workqueue_longest_running_processor_seconds")),
@@ -156,7 +157,7 @@ def _lines() -> list[dashboard.Panel]:
 
 
 def readiness() -> list[dashboard.Panel]:
-    """How fresh and complete is what is told of gangs."""
+    """How fresh and complete the metrics of gangs are."""
     evaluation = promql.target("gangctl_readiness_evaluation_duration_seconds_bucket")
     lag = promql.target("gangctl_readiness_lag_seconds_bucket")
     return [
@@ -173,7 +174,12 @@ def readiness() -> list[dashboard.Panel]:
         graph(
             "Evaluations of readiness",
             "How often the state of a gang is computed anew.",
-            [Query(promql.total("", promql.rate(promql.target("gangctl_readiness_evaluations_total"))), "evaluations")],
+            [
+                Query(
+                    promql.total("", promql.rate(promql.target("gangctl_readiness_evaluation_duration_seconds_count"))),
+                    "evaluations",
+                )
+            ],
             unit="ops",
             width=4,
         ),
@@ -186,8 +192,8 @@ def readiness() -> list[dashboard.Panel]:
         ),
         graph(
             "Left out of metrics",
-            "JobSets without series of their own, because there are more than 2,000, and what was counted under "
-            "(others). Sums over all gangs are still right; tables of gangs are not complete.",
+            "Unfinished JobSets without series of their own, because there are more than --metrics-jobset-limit, and "
+            "what was counted under (others). Sums over all gangs are still right; tables of gangs are not complete.",
             [
                 Query(promql.most("", promql.target("gangctl_gangs_without_series")), "JobSets without series"),
                 Query(
@@ -204,7 +210,7 @@ def readiness() -> list[dashboard.Panel]:
 
 def requests() -> list[dashboard.Panel]:
     """What it asks of the API server."""
-    requests = promql.target("gangctl_kube_requests_total")
+    requests = promql.target("gangctl_rest_client_requests_total")
     return [
         graph(
             "Requests, by code",
@@ -224,7 +230,9 @@ def requests() -> list[dashboard.Panel]:
                     promql.total(
                         "verb, resource",
                         promql.rate(
-                            promql.target("gangctl_kube_requests_total", 'verb!~"get|list|watch"', 'resource!="leases"')
+                            promql.target(
+                                "gangctl_rest_client_requests_total", 'verb!~"get|list|watch"', 'resource!="leases"'
+                            )
                         ),
                     ),
                     "{{verb}} {{resource}}",
@@ -240,7 +248,9 @@ def requests() -> list[dashboard.Panel]:
             [
                 Query(
                     promql.quantile(
-                        0.99, "verb", promql.target("gangctl_kube_request_duration_seconds_bucket", 'verb!="watch"')
+                        0.99,
+                        "verb",
+                        promql.target("gangctl_rest_client_request_duration_seconds_bucket", 'verb!="watch"'),
                     ),
                     "{{verb}}",
                 )
@@ -281,8 +291,8 @@ def process() -> list[dashboard.Panel]:
         ),
         graph(
             "Lag of the event loop",
-            "How late the event loop was, looked at four times a second. Everything waits while it is late, webhooks "
-            "first.",
+            "How late timers of the event loop ran, measured four times a second. Everything waits while it is late, "
+            "webhooks first.",
             [
                 Query(promql.quantile(share, "instance", lag), f"{{{{instance}}}} {name}")
                 for share, name in ((0.5, "p50"), (0.99, "p99"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.runtime.metrics import Family, Type
+from gangctl.runtime.families import Family, Type
 
 TARGET: Final = frozenset({"cluster", "job", "instance"})
 """Labels that the scraper adds; cluster where several are kept in one place."""

@@ -16,8 +16,14 @@ from tests.rows import each
 TARGET: Final = 'job="gangctl",instance="a"'
 OTHER: Final = 'job="gangctl",instance="b"'
 QUEUE: Final = 'namespace="team-a",local_queue="research",cluster_queue="gpus"'
-LEADER: Final = {f"gangctl_leader{{{TARGET}}}": "1x60", f"gangctl_leader{{{OTHER}}}": "0x60"}
-NOBODY_LEADS: Final = {f"gangctl_leader{{{TARGET}}}": "0x60", f"gangctl_leader{{{OTHER}}}": "0x60"}
+LEADER: Final = {
+    f"gangctl_leader_election_master_status{{{TARGET}}}": "1x60",
+    f"gangctl_leader_election_master_status{{{OTHER}}}": "0x60",
+}
+NOBODY_LEADS: Final = {
+    f"gangctl_leader_election_master_status{{{TARGET}}}": "0x60",
+    f"gangctl_leader_election_master_status{{{OTHER}}}": "0x60",
+}
 Samples = Mapping[str, float]
 
 
@@ -77,7 +83,7 @@ def test_gauges_of_gangs_are_zero_only_with_a_leader(panel: str, context: Contex
 def leading(shard: int, *leads: int) -> dict[str, str]:
     """Whether each replica leads it."""
     return {
-        gauge("gangctl_shard_leader", f'shard="{shard}"', target): f"{lead}x60"
+        gauge("gangctl_shard_leader_election_master_status", f'shard="{shard}"', target): f"{lead}x60"
         for target, lead in zip((TARGET, OTHER), leads, strict=True)
     }
 
@@ -121,41 +127,54 @@ def test_the_table_of_causes_has_queue_cause_count_and_age(context: Context) -> 
 
 def test_the_table_of_gangs_joins_the_series_of_each(context: Context) -> None:
     gang, ready = 'namespace="team-a",jobset="train"', 'namespace="team-a",jobset="done"'
-    held = 'level="JobSet",phase="unschedulable",reason="Unschedulable"'
-    known = f'{gang},local_queue="research",cluster_queue="gpus",{held}'
+    starting = 'namespace="team-a",jobset="starting"'
+    queued = 'local_queue="research",cluster_queue="gpus",level="JobSet"'
     series = {
-        gauge("gangctl_gang_info", known): "1x60",
-        gauge("gangctl_gang_info", f'{ready},level="JobSet",phase="ready"'): "1x60",
+        gauge("gangctl_gang_status_reason", f'{gang},reason="Unschedulable"'): "1x60",
     }
-    for item in (gang, ready):
+    for item, phase in ((gang, "unschedulable"), (ready, "ready"), (starting, "starting")):
+        series[gauge("gangctl_gang_info", f"{item},{queued}")] = "1x60"
+        series[gauge("gangctl_gang_status_phase", f'{item},phase="{phase}"')] = "1x60"
         series |= {
             gauge("gangctl_gang_phase_timestamp_seconds", item): "900x60",
             gauge("gangctl_gang_ready_pods", item): "3x60",
             gauge("gangctl_gang_wanted_pods", item): "8x60",
         }
-    for ref, labels, value in (("A", known, 900), ("B", gang, 3), ("C", gang, 8)):
-        context.answers(asked("overview", "Gangs that are not ready", ref), series, {f"{{{labels}}}": value})
+    held = f'{{{gang},{queued},phase="unschedulable",reason="Unschedulable"}}'
+    without_cause = f'{{{starting},{queued},phase="starting"}}'
+    context.answers(asked("overview", "Gangs that are not ready", "A"), series, {held: 900, without_cause: 900})
+    for ref, value in (("B", 3), ("C", 8)):
+        expected = {f"{{{gang}}}": value, f"{{{starting}}}": value}
+        context.answers(asked("overview", "Gangs that are not ready", ref), series, expected)
 
 
 @each("phase", GangPhase)
 def test_the_phase_of_a_gang_is_one_number_that_grafana_names(phase: GangPhase, context: Context) -> None:
-    info = gauge("gangctl_gang_info", f'namespace="team-a",jobset="train",level="JobSet",phase="{phase.label}"')
-    other = gauge("gangctl_gang_info", 'namespace="team-a",jobset="other",level="JobSet",phase="failed"')
-    before = gauge("gangctl_gang_info", 'namespace="team-a",jobset="train",level="JobSet",phase="gone"')
+    info = gauge("gangctl_gang_status_phase", f'namespace="team-a",jobset="train",phase="{phase.label}"')
+    other = gauge("gangctl_gang_status_phase", 'namespace="team-a",jobset="other",phase="failed"')
+    before = gauge("gangctl_gang_status_phase", 'namespace="team-a",jobset="train",phase="gone"')
     series = {info: "_x20 1x40", other: "1x60", before: "1x19 stale"}
     number = list(GangPhase).index(phase) + 1
     context.answers(asked("gang", "Phases"), series, {"{}": number}, {"namespace": "team-a", "jobset": "train"})
 
 
 def test_the_three_waits_add_up_to_the_time_to_ready(context: Context) -> None:
-    """Two gangs: 100 s until admitted, 130 s until scheduled, 190 s until ready, each on average."""
-    series = {}
-    for metric, mean in (("time_to_ready", 190), ("time_to_scheduled", 130), ("admitted_to_ready", 90)):
-        name, labels = f"gangctl_gang_{metric}_seconds", 'cluster_queue="gpus",level="JobSet"'
-        # Counted from 0 on, so that both gangs are growth.
-        series[gauge(f"{name}_count", labels)] = "0x27 2x60"
-        series[gauge(f"{name}_sum", labels)] = f"0x27 {2 * mean}x60"
-    for ref, wait in (("A", 100), ("B", 30), ("C", 60)):
+    """Two gangs: 100 s until admitted, 130 s until scheduled, 190 s until ready, each on average.
+
+    A third one has a node and never became ready: it is in no mean.
+    """
+    labels = 'cluster_queue="gpus",level="JobSet"'
+    # Counted from 0 on, so that all gangs are growth.
+    series = {
+        gauge("gangctl_gang_time_to_ready_seconds_count", labels): "0x27 2x60",
+        gauge("gangctl_gang_time_to_ready_seconds_sum", labels): "0x27 380x60",
+        gauge("gangctl_gang_time_to_scheduled_seconds_count", labels): "0x27 3x60",
+        gauge("gangctl_gang_time_to_scheduled_seconds_sum", labels): "0x27 9000x60",
+    }
+    waits = {"admission": 100, "scheduling": 30, "containers": 60}
+    for stage, wait in waits.items():
+        series[gauge("gangctl_gang_start_stage_seconds_total", f'{labels},stage="{stage}"')] = f"0x27 {2 * wait}x60"
+    for ref, wait in zip("ABC", waits.values(), strict=True):
         context.answers(asked("queues", "Mean wait, by what is waited for", ref), series, {"{}": wait})
         row = '{cluster_queue="gpus"}'
         context.answers(asked("queues", "Mean wait by ClusterQueue, in the time shown", ref), series, {row: wait})
@@ -191,5 +210,9 @@ def test_a_silent_watch_is_shown_among_active_ones(context: Context) -> None:
 
 def test_the_certificate_that_expires_first_is_shown(context: Context) -> None:
     expires = "gangctl_certificate_expiration_timestamp_seconds"
-    series = {f"{expires}{{{TARGET}}}": "90000x60", f"{expires}{{{OTHER}}}": "0x60"}
+    series = {
+        gauge(expires, 'usage="serving"'): "90000x60",
+        gauge(expires, 'usage="authority"'): "80000x60",
+        gauge(expires, 'usage="serving"', OTHER): "0x60",
+    }
     context.answers(asked("health", "Certificate ends in"), series, {"{}": 90000 - 1800})

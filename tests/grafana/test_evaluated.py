@@ -18,7 +18,7 @@ from aiohttp import web
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.result import GangPhase
-from gangctl.runtime.metrics import Family
+from gangctl.runtime.families import Family
 from tests.controlplane.components.prometheus import Prometheus
 from tests.controlplane.ports import Ports
 from tests.controlplane.wait import NotYet, wait_for
@@ -45,8 +45,12 @@ VALUES: Final = {
     "namespace": ["team-a"],
     "jobset": ["train"],
 }
+LEADER: Final = "gangctl_leader_election_master_status"
 MOMENTS: Final = ("_timestamp_seconds", "process_start_time_seconds")
-ONE: Final = {"gangctl_gang_info": {"phase": ["unschedulable"], "reason": [Reason.UNSCHEDULABLE.value]}}
+ONE: Final = {
+    "gangctl_gang_status_phase": {"phase": ["unschedulable"]},
+    "gangctl_gang_status_reason": {"reason": [Reason.UNSCHEDULABLE.value]},
+}
 """One gang has one phase and one cause."""
 CHOSEN: Final = {"namespace": "team-a", "jobset": "train"}
 
@@ -110,11 +114,14 @@ async def test_every_query_has_a_result(tmp_path: Path) -> None:
 
             async def scraped() -> float:
                 """A moment at which both are there, after some scrapes; no scrape that is going on can change it."""
-                newest = await prometheus.query("timestamp(gangctl_leader)")
+                newest = await prometheus.query(f"timestamp({LEADER})")
                 if len(newest) != len(addresses):
                     raise NotYet(f"{len(newest)} are there")
                 moment = min(series.value for series in newest)
-                there = await prometheus.query("count_over_time(gangctl_leader[1m]) and gangctl_leader", at=moment)
+                there = await prometheus.query(
+                    f"count_over_time({LEADER}[1m]) and {LEADER}",
+                    at=moment,
+                )
                 counts = [series.value for series in there]
                 if len(counts) != len(addresses) or min(counts) < 4:
                     raise NotYet(f"scrapes: {counts}")

@@ -15,7 +15,7 @@ import yaml
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.result import GangPhase
-from gangctl.runtime.metrics import Family
+from gangctl.runtime.families import Family
 from tests.grafana import foreign
 from tests.grafana.queries import PanelQuery, dashboards, panel_queries, panels, variable_queries
 from tests.grafana.selectors import Selector, named

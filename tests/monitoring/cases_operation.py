@@ -10,7 +10,7 @@ from tests.monitoring.promtool import Case
 HOLDING: Final = 'kueue_admitted_active_workloads{cluster_queue="gpus",replica_role="leader"}'
 PENDING: Final = 'kueue_pending_workloads{cluster_queue="gpus",status="inadmissible",replica_role="leader"}'
 ADMITTED: Final = 'kueue_admitted_workloads_total{cluster_queue="gpus",priority_class="",replica_role="leader"}'
-CERTIFICATE: Final = 'gangctl_certificate_expiry_timestamp_seconds{instance="a",usage="serving"}'
+CERTIFICATE: Final = 'gangctl_certificate_expiration_timestamp_seconds{instance="a",usage="serving"}'
 DAY: Final = 1440
 
 
@@ -25,7 +25,8 @@ def reconciles(done: str, errors: str) -> dict[str, str]:
 def shards(instance: str, *leads: str) -> dict[str, str]:
     """Whether one replica leads each of the shards."""
     return {
-        f'gangctl_shard_leader{{instance="{instance}",shard="{number}"}}': values for number, values in enumerate(leads)
+        f'gangctl_shard_leader_election_master_status{{instance="{instance}",shard="{number}"}}': values
+        for number, values in enumerate(leads)
     }
 
 
@@ -41,7 +42,7 @@ def informer(contact: str, synced: str = "1x60") -> dict[str, str]:
 def requests(fine: str, failed: str, code: str) -> dict[str, str]:
     """Requests to the API server about one resource."""
     return {
-        f'gangctl_kube_requests_total{{verb="list",resource="pods",code="{each}"}}': values
+        f'gangctl_rest_client_requests_total{{verb="list",resource="pods",code="{each}"}}': values
         for each, values in (("200", fine), (code, failed))
     }
 
@@ -122,7 +123,7 @@ PROCESS: Final = (
     Case(
         "GangctlDown",
         "every replica is gone",
-        {'gangctl_leader{job="gangctl",instance="a"}': "1x9 stale"},
+        {'gangctl_leader_election_master_status{job="gangctl",instance="a"}': "1x9 stale"},
         fires=15,
         says="Prometheus has seen no gangctl for 5 minutes. If it is gone, JobSets that ask for a gang are refused.",
     ),
@@ -130,23 +131,23 @@ PROCESS: Final = (
         "GangctlDown",
         "one of two is gone",
         {
-            'gangctl_leader{job="gangctl",instance="a"}': "1x9 stale",
-            'gangctl_leader{job="gangctl",instance="b"}': "0x9 1x60",
+            'gangctl_leader_election_master_status{job="gangctl",instance="a"}': "1x9 stale",
+            'gangctl_leader_election_master_status{job="gangctl",instance="b"}': "0x9 1x60",
         },
         silent=60,
     ),
     Case(
         "GangctlDown",
         "it is back within five minutes",
-        {'gangctl_leader{job="gangctl",instance="a"}': "1x9 stale _x3 1x60"},
+        {'gangctl_leader_election_master_status{job="gangctl",instance="a"}': "1x9 stale _x3 1x60"},
         silent=60,
     ),
     Case(
         "GangctlNoLeader",
         "both replicas stand by",
         {
-            'gangctl_leader{job="gangctl",instance="a"}': "1x9 0x20",
-            'gangctl_leader{job="gangctl",instance="b"}': "0x40",
+            'gangctl_leader_election_master_status{job="gangctl",instance="a"}': "1x9 0x20",
+            'gangctl_leader_election_master_status{job="gangctl",instance="b"}': "0x40",
         },
         fires=12,
         says="For 2 minutes no replica has held the Lease: groups are neither made nor taken away, and gangs are not "
@@ -156,8 +157,8 @@ PROCESS: Final = (
         "GangctlNoLeader",
         "another takes over within a minute",
         {
-            'gangctl_leader{job="gangctl",instance="a"}': "1x9 0x30",
-            'gangctl_leader{job="gangctl",instance="b"}': "0x11 1x30",
+            'gangctl_leader_election_master_status{job="gangctl",instance="a"}': "1x9 0x30",
+            'gangctl_leader_election_master_status{job="gangctl",instance="b"}': "0x11 1x30",
         },
         silent=40,
     ),
@@ -390,7 +391,7 @@ POLICIES: Final = (
         {
             violations("b"): f"_x{DAY} 9x200",
             violations("a"): f"2x{DAY + 200}",
-            'gangctl_leader{job="gangctl",instance="b"}': f"0x{DAY + 200}",
+            'gangctl_leader_election_master_status{job="gangctl",instance="b"}': f"0x{DAY + 200}",
         },
         silent=DAY + 120,
     ),

@@ -105,11 +105,11 @@ CASES: Final = (
         {'{controller="gangs"}': 0.1},
     ),
     Recorded(
-        "resource:gangctl_kube_requests_error_ratio:rate5m",
+        "resource:gangctl_rest_client_requests_error_ratio:rate5m",
         {
             **requests("0+6x20", "0+1x20", "429"),
-            'gangctl_kube_requests_total{verb="patch",resource="pods",code="503"}': "0+1x20",
-            'gangctl_kube_requests_total{verb="patch",resource="pods",code="404"}': "0+2x20",
+            'gangctl_rest_client_requests_total{verb="patch",resource="pods",code="503"}': "0+1x20",
+            'gangctl_rest_client_requests_total{verb="patch",resource="pods",code="404"}': "0+2x20",
         },
         10,
         {'{resource="pods"}': 0.2},
@@ -127,7 +127,11 @@ CASES: Final = (
     ),
     Recorded(
         "policy:gangctl_policy_violations:max",
-        {violations("a"): "2x10", violations("b"): "9x10", 'gangctl_leader{job="gangctl",instance="b"}': "0x10"},
+        {
+            violations("a"): "2x10",
+            violations("b"): "9x10",
+            'gangctl_leader_election_master_status{job="gangctl",instance="b"}': "0x10",
+        },
         5,
         {'{policy="quota",severity="high",action="audit"}': 2},
     ),

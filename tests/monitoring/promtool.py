@@ -14,7 +14,7 @@ from tests.monitoring.rulefiles import RECORDING_GROUP, Rule, groups, paths
 
 Value = TypeVar("Value")
 
-HEALTHY: Final[Mapping[str, str]] = {'gangctl_leader{job="gangctl",instance="a"}': "1x2000"}
+HEALTHY: Final[Mapping[str, str]] = {'gangctl_leader_election_master_status{job="gangctl",instance="a"}': "1x2000"}
 LOOK_BACK: Final = 90
 """Minutes before an alert fires in each of which it must be silent."""
 

@@ -29,7 +29,7 @@ WRONG: Final = {
     "gangctl_gangz": "there is no gangctl_gangz",
     'gangctl_gangs{queue="a"}': "gangctl_gangs has no queue",
     "sum by (reason) (gangctl_gangs)": "sum has no reason",
-    "gangctl_gangs and on (pod) gangctl_leader": "on of and has no pod",
+    "gangctl_gangs and on (pod) gangctl_leader_election_master_status": "on of and has no pod",
     "gangctl_gangs / gangctl_gang_stranded_pods": "never match",
     "histogram_quantile(0.9, rate(gangctl_readiness_lag_seconds_count[5m]))": "histogram_quantile has no le",
 }

@@ -55,8 +55,8 @@ def test_an_alert_has_summary_description_and_links(rule: Rule) -> None:
     assert (
         "$value" in rule.annotations["description"]
         or "absent(" in rule.expression
-        or "max by (cluster) (gangctl_leader)" in rule.expression
-        or "max by (cluster, shard) (gangctl_shard_leader)" in rule.expression
+        or "max by (cluster) (gangctl_leader_election_master_status)" in rule.expression
+        or "max by (cluster, shard) (gangctl_shard_leader_election_master_status)" in rule.expression
     )
     assert not re.search(r"\s$|[.!]$", rule.annotations["summary"])
     assert rule.annotations["runbook_url"] == f"{DOCS}/runbooks/{rule.name}.md"

@@ -21,14 +21,14 @@ from tests.grafana.queries import dashboards, panels, substituted
 from tests.manifests.files import ROOT
 
 IMAGES: Final = ROOT / "docs" / "images"
-SHOWN: Final = ("gangctl-overview", "gangctl-gang", "gangctl-queues")
+SHOWN: Final = ("gangctl-overview", "gangctl-gang", "gangctl-queues", "gangctl-costs")
 """Those that are drawn."""
 
 SECONDS: Final = HOURS * 3600
 STEP: Final = 60
 _LOOKBACK: Final = "59s"
 """Nothing marks the end of a series that is loaded: a sample counts until the next."""
-_SECONDS_OF: Final = {"": STEP, "5m": 300}
+_SECONDS_OF: Final = {"": STEP, "5m": 300, "30m": 1800, "1h": 3600}
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from gangctl.api.requests import is_extended
 from gangctl.gang.reasons import Reason
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
+from gangctl.readiness.result import PODS, Cause, Counts, GangPhase, Readiness, Usage
+from gangctl.runtime.families import new_registry
 from tests.grafana.images.story import END, QUOTA, TENANTS, Gang, Step, gangs
 
 Sample = tuple[str, dict[str, str], float]
@@ -34,7 +36,7 @@ class Cluster:
     """Gives gangctl's collectors the events of a story, minute by minute; ``now`` is the Unix time of minute END."""
 
     now: int
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    registry: CollectorRegistry = field(default_factory=new_registry)
     minute: float = 0
     _reported: dict[str, Readiness] = field(default_factory=dict)
 
@@ -54,7 +56,6 @@ class Cluster:
                 (sample.name, {**_OURS, **sample.labels}, sample.value)
                 for metric in self.registry.collect()
                 for sample in metric.samples
-                if not sample.name.endswith("_created")
             ]
             yield self._unix(minute), [*ours, *self._process(), *self._kueue(), *self._alerts()]
 
@@ -116,12 +117,21 @@ class Cluster:
             first_ready_at=self._past(gang.first_pod_ready, step),
             ready_at=self._past(gang.first_ready, step),
             been_ready=was,
+            usage=self._usage(gang, step),
         )
+
+    def _usage(self, gang: Gang, step: Step) -> tuple[Usage, ...]:
+        """What its pods hold: no metric of gangctl has CPUs."""
+        if not step.placed or step.phase.over:
+            return ()
+        _, resource, amount = _DEVICES[gang.tenant.cluster_queue]
+        pods = Usage(PODS, step.placed, step.ready)
+        return (Usage(resource, amount * step.placed, amount * step.ready), pods) if is_extended(resource) else (pods,)
 
     def _process(self) -> Iterator[Sample]:
         for labels, leads in ((_OURS, 1), (_STANDBY, 0)):
-            yield "gangctl_leader", labels, leads
-            yield "gangctl_shard_leader", {**labels, "shard": "0"}, leads
+            yield "gangctl_leader_election_master_status", labels, leads
+            yield "gangctl_shard_leader_election_master_status", {**labels, "shard": "0"}, leads
             yield "gangctl_build_info", {**labels, "version": "0.1.0"}, 1
         for tenant in TENANTS:
             labels = {**_OURS, "namespace": tenant.namespace}

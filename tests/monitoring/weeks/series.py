@@ -42,7 +42,7 @@ class Recorder:
             self.minutes += 1
 
     def _samples(self) -> Iterator[tuple[str, float]]:
-        yield 'gangctl_leader{instance="a",job="gangctl"}', 1.0
+        yield 'gangctl_leader_election_master_status{instance="a",job="gangctl"}', 1.0
         for metric in self._registry.collect():
             # Time begins at 0 in promtool.
             begin = START.timestamp() if metric.name.endswith("_timestamp_seconds") else 0.0
