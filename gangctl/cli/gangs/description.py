@@ -12,7 +12,8 @@ from shlex import quote
 from typing import Annotated, Any, Final
 
 from gangctl.api.objects import Key
-from gangctl.cli.gangs.state import MOST, EventDetail, GangState, last
+from gangctl.cli.gangs.costs import GangCosts, costs_of, costs_section
+from gangctl.cli.gangs.state import MOST, EventDetail, GangState, last, of_jobset
 from gangctl.cli.gangs.views import (
     GroupDetail,
     Inventory,
@@ -131,6 +132,7 @@ _MOST_NODES: Final = 20
 class Details(Inventory):
     """What ``gangctl describe`` adds to a Gang."""
 
+    costs: Annotated[GangCosts, "What it took and lost, as far as the objects that exist have it."]
     events: Annotated[list[EventDetail], f"The latest first, at most {MOST}."]
 
 
@@ -147,6 +149,7 @@ class Description:
 
     gang: Readiness
     inventory: Inventory
+    costs: GangCosts
     events: list[EventDetail]
     outcome: str
     """The JobSet's message about its end."""
@@ -155,7 +158,7 @@ class Description:
 
     def as_object(self) -> dict[str, Any]:
         """The Gang, with its details."""
-        return {**gang_object(self.gang), "details": {**self.inventory, "events": self.events}}
+        return {**gang_object(self.gang), "details": {**self.inventory, "costs": self.costs, "events": self.events}}
 
 
 def describe(state: GangState, key: Key, group: str, now: float) -> Description:
@@ -172,7 +175,8 @@ def describe(state: GangState, key: Key, group: str, now: float) -> Description:
         )
     events = last(state.events, key, [group.name for group in gang.groups])
     elsewhere = snapshot.jobset.managed_elsewhere
-    return Description(gang, inventory_of(snapshot, only), events, state.outcome(key), elsewhere)
+    costs = costs_of(snapshot, gang, of_jobset(state.events, key), only, now)
+    return Description(gang, inventory_of(snapshot, only), costs, events, state.outcome(key), elsewhere)
 
 
 def _group_name(gang: Readiness, wanted: str) -> str:
@@ -196,6 +200,7 @@ def description_sections(described: Description, now: float) -> list[Section]:
         sections.append(Section("Groups, Jobs and pods", tuple(gang_tree(gang, inventory, now))))
     elif gang.cluster and not gang.phase.over:
         sections.append(Section("Groups, Jobs and pods", tuple(_there(gang))))
+    sections.append(costs_section(described.costs, now))
     if inventory["nodes"]:
         sections.append(_nodes(inventory["nodes"]))
     sections += cause_sections(gang, now)

@@ -259,6 +259,12 @@ def modern(raw: Object) -> dict[str, Any]:
     return {**raw, **renamed}
 
 
+def of_jobset(events: Iterable[Event], key: Key) -> list[EventDetail]:
+    """Those of one JobSet itself."""
+    namespace, jobset = key
+    return [event for place, event in events if place == namespace and event["object"] == f"JobSet/{jobset}"]
+
+
 def last(events: Iterable[Event], key: Key, groups: Sequence[str]) -> list[EventDetail]:
     """Those of one JobSet and its groups, the latest first, at most :data:`MOST`."""
     namespace, jobset = key

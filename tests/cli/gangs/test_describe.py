@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+from gangctl.cli.gangs.costs import GONE, NO_CAUSE, NO_LOSS
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import GROUP_OF_SWEEP, RUNS, WAITS, Object, ask, ask_about
@@ -24,6 +26,65 @@ def test_a_running_gang_is_described(golden: Golden) -> None:
     answer = ask("describe", RUNS)
     assert (answer.code, answer.err) == (0, "")
     golden(GOLDEN / "gangs-describe.txt", answer.out)
+
+
+def costs_of(tmp_path: Path, found: list[Object], name: str = RUNS) -> Any:
+    return ask_about(tmp_path, found, "describe", name, "-o", "json").json["details"]["costs"]
+
+
+def test_the_time_of_present_pods_is_counted_by_resource(tmp_path: Path) -> None:
+    found = dump.objects()
+    *others, last = dump.pods_of(found, RUNS)
+    for pod in (*others, last):
+        pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "8"}}
+    (ready,) = (one for one in last["status"]["conditions"] if one["type"] == "Ready")
+    ready["status"] = "False"
+    costs = costs_of(tmp_path, found)
+    by_resource = {held["resource"]: held for held in costs["resources"]}
+    pods, gpus = by_resource["pods"], by_resource["nvidia.com/gpu"]
+    assert gpus["allocatedSeconds"] == 8 * pods["allocatedSeconds"] > 0
+    assert gpus["readySeconds"] == 8 * pods["readySeconds"]
+    assert 0 < pods["readySeconds"] < pods["allocatedSeconds"]
+    assert costs["attempts"] == 1
+    assert costs["lastLoss"]["time"] != "", "it is degraded"
+
+
+def test_a_gang_without_a_known_loss_says_so(tmp_path: Path) -> None:
+    costs = costs_of(tmp_path, dump.objects())
+    assert costs["lastLoss"] == {"time": "", "cause": ""}
+    assert costs["unknown"] == [GONE, NO_LOSS]
+
+
+def test_the_last_loss_is_that_of_the_latest_event(tmp_path: Path) -> None:
+    found = dump.objects()
+    for minute, cause in ((1, ": node-1 is gone"), (2, ": node-2 is gone"), (3, "")):
+        event = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"namespace": "team-a", "name": f"lost-{minute}"},
+            "regarding": {"kind": "JobSet", "namespace": "team-a", "name": "train"},
+            "type": "Warning",
+            "reason": "GangDegraded",
+            "note": f"It was ready and is not any more{cause}",
+            "eventTime": f"2026-03-01T10:0{minute}:00Z",
+        }
+        found.append(event)
+        costs = costs_of(tmp_path, found)
+        assert costs["lastLoss"] == {"time": f"2026-03-01T10:0{minute}:00Z", "cause": cause[2:]}
+    assert costs["unknown"] == [GONE, NO_CAUSE]
+
+
+def test_a_gang_with_three_attempts_prints_them_and_what_is_not_known(tmp_path: Path) -> None:
+    def restart(raw: Object) -> None:
+        begun = {"type": "RestartingJobSet", "status": "True", "lastTransitionTime": "2026-03-01T10:00:00Z"}
+        raw["status"] = {**raw.get("status", {}), "restarts": 2, "conditions": [begun]}
+
+    text = ask_about(tmp_path, dump.changed("JobSet", RUNS, restart), "describe", RUNS).out
+    lines = text.partition("Attempts and time on nodes\n")[2].partition("\n\n")[0].splitlines()
+    assert lines[0] == "  attempt 3, 2 restarts"
+    assert lines[1].startswith("  last loss ")
+    assert lines[1].endswith(" ago: the cause is not known")
+    assert lines[2:4] == [f"  not known: {GONE}", f"  not known: {NO_CAUSE}"]
 
 
 def test_equal_pods_are_counted() -> None:

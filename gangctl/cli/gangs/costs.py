@@ -1,0 +1,127 @@
+"""What one gang took and lost, as far as the objects that exist have it: attempts, time on nodes, the last loss.
+
+Pods that are gone took their times with them, and API servers keep events for an hour: what cannot be known is listed,
+and not guessed. The metrics of gangctl count the same by queue, from the moment at which gangctl leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import Annotated, Final, TypedDict
+
+from gangctl.api.reportfields import rfc3339
+from gangctl.cli.gangs.state import EventDetail
+from gangctl.cli.gangs.views import ago
+from gangctl.cli.messages import plural
+from gangctl.cli.output import Section, Table
+from gangctl.gang.reasons import Reason
+from gangctl.kueue.amounts import span
+from gangctl.readiness.facts import PodFacts, Snapshot, unix
+from gangctl.readiness.membership import members
+from gangctl.readiness.result import PODS, GangPhase, Readiness
+
+GONE: Final = "the time of pods that are gone, in this attempt and in earlier ones"
+ELSEWHERE: Final = "the time of its pods: they are on a worker cluster"
+NO_LOSS: Final = "whether it lost a member before: API servers keep events for an hour"
+NO_CAUSE: Final = "why it lost a member: no event or cause is left"
+
+
+class HeldResource(TypedDict):
+    """Time for which the pods that exist have held one resource, times what they request of it."""
+
+    resource: Annotated[str, "pods (1 each), or an extended resource that they request."]
+    allocatedSeconds: Annotated[int, "Since they got their nodes."]
+    readySeconds: Annotated[int, "Since they became ready, of the pods that are ready."]
+
+
+class LastLoss(TypedDict):
+    """The last time at which the gang was no longer ready."""
+
+    time: Annotated[str, "RFC 3339; empty where none is known."]
+    cause: Annotated[str, "Empty where it is not known."]
+
+
+class GangCosts(TypedDict):
+    """What a gang took and lost."""
+
+    attempts: Annotated[int, "The first and one for each restart."]
+    resources: Annotated[list[HeldResource], "Of the pods that exist now and have not finished."]
+    lastLoss: LastLoss
+    unknown: Annotated[list[str], "What the objects that exist do not have."]
+
+
+def costs_of(snapshot: Snapshot, gang: Readiness, events: Sequence[EventDetail], only: str, now: float) -> GangCosts:
+    """The costs of a gang, or of its group ``only``, empty for all; ``events`` are those of the JobSet."""
+    elsewhere = snapshot.jobset.managed_elsewhere
+    groups = [group for group in members(snapshot) if only in {"", group.name}]
+    pods = [pod for group in groups for pod in (*group.pods, *group.leaving, *group.earlier)]
+    at, cause = _last_loss(gang, events, unix(snapshot.jobset.restarting_at))
+    unknown = [ELSEWHERE if elsewhere else GONE]
+    if not at:
+        unknown.append(NO_LOSS)
+    elif not cause:
+        unknown.append(NO_CAUSE)
+    return {
+        "attempts": gang.attempt + 1,
+        "resources": [] if elsewhere else list(_held(pods, now)),
+        "lastLoss": {"time": rfc3339(at), "cause": cause},
+        "unknown": unknown,
+    }
+
+
+def _held(pods: Iterable[PodFacts], now: float) -> Iterator[HeldResource]:
+    sums: dict[str, list[float]] = {PODS: [0.0, 0.0]}
+    for pod in pods:
+        if not pod.node:
+            continue
+        allocated = max(0.0, now - (pod.placed_at or pod.created))
+        # A pod cannot be ready for longer than it has had its node, whatever the clocks of nodes say.
+        ready = min(allocated, max(0.0, now - pod.ready_at)) if pod.ready and not pod.deleting else 0.0
+        for resource, amount in ((PODS, 1), *pod.extended):
+            own = sums.setdefault(resource, [0.0, 0.0])
+            own[0] += amount * allocated
+            own[1] += amount * ready
+    for resource in sorted(sums):
+        allocated, ready = sums[resource]
+        yield {"resource": resource, "allocatedSeconds": int(allocated), "readySeconds": int(ready)}
+
+
+def _last_loss(gang: Readiness, events: Sequence[EventDetail], restarting_at: int) -> tuple[int, str]:
+    """When it was no longer ready, Unix seconds, 0 if that is not known; and why, empty if that is not known."""
+    losses = [(unix(event["lastTime"]), _cause(event)) for event in events if event["reason"] == Reason.GANG_DEGRADED]
+    if gang.phase is GangPhase.DEGRADED:
+        # The cause of now is newer than the one at the time of the event.
+        losses = [(gang.since, gang.causes[0].message if gang.causes else _latest(losses)[1])]
+    elif restarting_at > _latest(losses)[0]:
+        losses = [(restarting_at, "")]
+    return _latest(losses)
+
+
+def _latest(losses: Sequence[tuple[int, str]]) -> tuple[int, str]:
+    return max(losses, default=(0, ""))
+
+
+def _cause(event: EventDetail) -> str:
+    """What the event names after its first colon."""
+    return event["message"].partition(": ")[2]
+
+
+def costs_section(costs: GangCosts, now: float) -> Section:
+    """The section for a terminal."""
+    restarts = costs["attempts"] - 1
+    lines = [f"attempt {costs['attempts']}, {plural(restarts, 'restart') if restarts else 'no restart'}"]
+    if (at := unix(costs["lastLoss"]["time"])) or costs["lastLoss"]["cause"]:
+        lines.append(f"last loss {ago(at, now)} ago: {costs['lastLoss']['cause'] or 'the cause is not known'}")
+    lines += [f"not known: {what}" for what in costs["unknown"]]
+    rows = tuple(
+        (
+            held["resource"],
+            span(timedelta(seconds=held["allocatedSeconds"])),
+            span(timedelta(seconds=held["readySeconds"])),
+            f"{held['readySeconds'] / held['allocatedSeconds']:.0%}" if held["allocatedSeconds"] else "",
+        )
+        for held in costs["resources"]
+    )
+    headers = ("RESOURCE", "ALLOCATED", "READY", "READY/ALLOCATED")
+    return Section("Attempts and time on nodes", tuple(lines), Table(headers, rows) if rows else None)
