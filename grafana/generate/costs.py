@@ -26,7 +26,7 @@ def board() -> Board:
         description="How often gangs lose members, how long they take to recover, and the time of pods and "
         "accelerators that is held without use.",
         tags=("gangs",),
-        since="now-7d",
+        since="now-168h",
         variables=[
             *targets("gangctl_build_info"),
             *tenants(),
@@ -106,7 +106,7 @@ def _numbers() -> list[dashboard.Panel]:
             "Recovery, p95",
             "Seconds from the loss of a member until the gang was ready again, for 95 of 100 recoveries in the time "
             "shown. Gangs that did not recover are not in it.",
-            promql.quantile(0.95, "", promql.cluster_queue(f"{_RECOVERY}_bucket"), promql.SHOWN),
+            f"histogram_quantile(0.95, {promql.total('le', promql.increase(_buckets(), promql.SHOWN))})",
             unit="s",
             width=4,
             nothing="no recovery",
@@ -154,7 +154,7 @@ def _by_queue() -> dashboard.Panel:
 def _over_time() -> list[dashboard.Panel]:
     return [
         graph(
-            "Ready, of allocated",
+            "Ready share of the allocated time",
             "The part of the allocated time in which pods were ready, by ClusterQueue and resource. A fall that lasts "
             "is nodes that wait for other nodes, images or restarts.",
             [Query(_share("cluster_queue, resource", _READY, promql.RATE), "{{cluster_queue}} {{resource}}", "5m")],
@@ -181,14 +181,17 @@ def _over_time() -> list[dashboard.Panel]:
     ]
 
 
+def _buckets() -> str:
+    return promql.cluster_queue(f"{_RECOVERY}_bucket")
+
+
 def _recovery() -> list[dashboard.Panel]:
-    buckets = promql.cluster_queue(f"{_RECOVERY}_bucket")
     return [
         graph(
             "Time to recover, p95 by reason",
             "From the loss of a member until the gang is ready again, in the same or a later attempt, by the reason of "
             "the loss.",
-            [Query(promql.quantile(0.95, "reason", buckets, "6h"), "{{reason}}", "30m")],
+            [Query(promql.quantile(0.95, "reason", _buckets()), "{{reason}}", "5m")],
             unit="s",
             links=[links.runbook("GangNodeLost")],
         ),
@@ -222,11 +225,9 @@ def _losses() -> list[dashboard.Panel]:
             "Times at which a gang that was ready was no longer ready and had not finished.",
             [
                 Query(
-                    promql.total(
-                        "reason", promql.increase(promql.cluster_queue("gangctl_gang_disruptions_total"), "1h")
-                    ),
+                    promql.total("reason", promql.increase(promql.cluster_queue("gangctl_gang_disruptions_total"))),
                     "{{reason}}",
-                    "1h",
+                    "5m",
                 )
             ],
             unit="short",
@@ -239,9 +240,9 @@ def _losses() -> list[dashboard.Panel]:
             "Attempts that began. Many more than new JobSets are restarts.",
             [
                 Query(
-                    promql.total("cluster_queue", promql.increase(promql.queue("gangctl_gang_attempts_total"), "1h")),
+                    promql.total("cluster_queue", promql.increase(promql.queue("gangctl_gang_attempts_total"))),
                     "{{cluster_queue}}",
-                    "1h",
+                    "5m",
                 )
             ],
             unit="short",

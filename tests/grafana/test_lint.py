@@ -12,7 +12,7 @@ from tests.monitoring.rulefiles import Rule, alerts
 from tests.rows import each
 
 UIDS: Final = sorted(dashboards())
-EXPECTED: Final = {"overview", "gang", "queues", "scheduler", "health", "policies"}
+EXPECTED: Final = {"overview", "gang", "queues", "costs", "scheduler", "health", "policies"}
 COLUMNS: Final = 24
 _TEXT: Final = "text"
 
@@ -41,7 +41,7 @@ def runbooks(uid: str) -> set[str]:
     return set(re.findall(r"\$\{runbooks:raw\}/(\w+)\.md", " ".join(links(uid))))
 
 
-def test_there_are_six_dashboards_with_stable_uids() -> None:
+def test_there_are_seven_dashboards_with_stable_uids() -> None:
     assert set(UIDS) == {f"gangctl-{name}" for name in EXPECTED}
 
 

@@ -28,7 +28,7 @@ SECONDS: Final = HOURS * 3600
 STEP: Final = 60
 _LOOKBACK: Final = "59s"
 """Nothing marks the end of a series that is loaded: a sample counts until the next."""
-_SECONDS_OF: Final = {"": STEP, "5m": 300, "30m": 1800, "1h": 3600}
+_SECONDS_OF: Final = {"": STEP, "5m": 300}
 
 
 @dataclass(frozen=True)
