@@ -28,6 +28,7 @@ EVERYTHING: Final[Mapping[str, str]] = {
     "instance": ".+",
     "job": ".+",
     "kueue_job": ".+",
+    "resource": ".*",
     "local_queue": ".*",
     "namespace": ".*",
 }

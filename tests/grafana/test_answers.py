@@ -216,3 +216,21 @@ def test_the_certificate_that_expires_first_is_shown(context: Context) -> None:
         gauge(expires, 'usage="serving"', OTHER): "0x60",
     }
     context.answers(asked("health", "Certificate ends in"), series, {"{}": 90000 - 1800})
+
+
+def test_what_failures_cost_is_shares_and_hours_of_what_is_allocated(context: Context) -> None:
+    """Eight accelerators are held for an hour: half an hour ready, half an hour incomplete, a quarter after a restart."""
+    labels = f'{QUEUE},resource="nvidia.com/gpu"'
+    sums = {"allocated": 8 * 3600, "ready": 8 * 1800, "incomplete": 8 * 1800, "restart": 8 * 900}
+    series = {}
+    for name, seconds in sums.items():
+        family = f"gangctl_gang_{name}_resource_seconds_total"
+        # Counted from 0 on, so that all of it is growth.
+        series[gauge(family, labels)] = f"0x27 {seconds}x60"
+        series[gauge(family, f'{QUEUE},resource="pods"')] = f"0x27 {seconds // 8}x60"
+    chosen = {"resource": "nvidia.com/gpu"}
+    for title, value in (("Ready, of allocated", 0.5), ("Held by incomplete gangs", 4), ("Lost to restarts", 2)):
+        context.answers(asked("costs", title), series, {"{}": value}, chosen)
+    table = "Hours of each queue and resource"
+    for ref, value in (("A", 8), ("B", 0.5), ("C", 4), ("D", 2)):
+        context.answers(asked("costs", table, ref), series, {f"{{{labels}}}": value}, chosen)
