@@ -186,6 +186,12 @@ def _buckets() -> str:
 
 
 def _recovery() -> list[dashboard.Panel]:
+    recoveries, seconds = (
+        promql.total(
+            "cluster_queue, reason", promql.increase(promql.cluster_queue(f"{_RECOVERY}_{part}"), promql.SHOWN)
+        )
+        for part in ("count", "sum")
+    )
     return [
         graph(
             "Time to recover, p95 by reason",
@@ -199,11 +205,8 @@ def _recovery() -> list[dashboard.Panel]:
             "Recoveries in the time shown",
             "How many gangs recovered, and how long that took on average, by ClusterQueue and reason.",
             [
-                promql.total(
-                    "cluster_queue, reason",
-                    promql.increase(promql.cluster_queue(f"{_RECOVERY}_count"), promql.SHOWN),
-                ),
-                promql.mean("cluster_queue, reason", _RECOVERY, promql.cluster_queue, promql.SHOWN),
+                promql.some(recoveries),
+                f"{seconds} / ({promql.some(recoveries)})",
             ],
             [
                 Column("cluster_queue", "ClusterQueue"),

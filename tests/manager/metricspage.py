@@ -210,11 +210,6 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         tuple(family.name for family in costs.LIMITED),
     ),
     (
-        "Changes of gangs",
-        "Counters of the leader.",
-        (gangs.TRANSITIONS.name, gangs.DROPPED.name, "gangctl_stranded_"),
-    ),
-    (
         "One JobSet",
         _JOBSET,
         (
@@ -234,6 +229,9 @@ SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
             "gangctl_translations_total",
             "gangctl_drift_repairs_total",
             "gangctl_api_support_info",
+            gangs.TRANSITIONS.name,
+            gangs.DROPPED.name,
+            "gangctl_stranded_",
             gangs.EVALUATION_SECONDS.name,
             gangs.LAG.name,
         ),
@@ -356,26 +354,27 @@ def series_at_most(family: Family) -> int:
 
 def _sums(found: Mapping[str, Family]) -> str:
     text = (
-        "Series that the families of readiness have at most, whatever there is in the cluster. A label set of a "
-        "histogram is its buckets, `_sum` and `_count`."
+        f"The families of readiness have at most {total(found):,} series, whatever there is in the cluster: the label "
+        "sets in the tables above, and for a histogram as many times its buckets, `_sum` and `_count`."
     )
-    lines = ["## The bound", "", text, "", "| family | label sets | series |", "|---|---|---|"]
-    rows = [found[name] for name in READINESS]
-    lines += [f"| `{each.name}` | {READINESS[each.name].sets:,} | {series_at_most(each):,} |" for each in rows]
-    lines += [f"| together | | **{total(found):,}** |", ""]
     shape = "200 namespaces with two queues each, every phase and reason"
-    lines += [f"A test gives 10,000 gangs the worst shape ({shape}) and counts: fewer than 42,000.", ""]
-    return "\n".join(lines)
+    test = f"A test gives 10,000 gangs the worst shape ({shape}) and counts: fewer than 42,000."
+    return f"## The bound\n\n{text}\n{test}\n"
 
 
 _RENAMED: Final = (
-    ('`gangctl_gang_pods{state="desired"}`', "`gangctl_gangs_desired_pods`"),
-    ('`gangctl_gang_pods{state="minimum"}`', "`gangctl_gangs_min_pods`"),
-    ('`gangctl_gang_pods{state="wanted"}`', "the sum over the states `missing`, `unscheduled`, `unready`, `ready`"),
-    ('`gangctl_gang_pods{state="created"}`', "the sum over the states `unscheduled`, `unready`, `ready`"),
-    ('`gangctl_gang_pods{state="scheduled"}`', "the sum over the states `unready`, `ready`"),
-    ("`gangctl_gang_info{phase=...}`", "`gangctl_gang_status_phase{phase=...}`"),
-    ("`gangctl_gang_info{reason=...}`", "`gangctl_gang_status_reason{reason=...}`"),
+    (
+        '`gangctl_gang_pods{state="desired"}`, `{state="minimum"}`',
+        "`gangctl_gangs_desired_pods`, `gangctl_gangs_min_pods`",
+    ),
+    (
+        '`gangctl_gang_pods{state="wanted"}`, `{state="created"}`, `{state="scheduled"}`',
+        "sums over the states `ready` and `unready` (scheduled), and `unscheduled` (created), and `missing` (wanted)",
+    ),
+    (
+        "`gangctl_gang_info{phase=..., reason=...}`",
+        "`gangctl_gang_status_phase{phase=...}`, `gangctl_gang_status_reason{reason=...}`",
+    ),
     (
         "`gangctl_certificate_expiry_timestamp_seconds{usage=...}`",
         "`gangctl_certificate_expiration_timestamp_seconds{usage=...}`",
@@ -386,10 +385,14 @@ _RENAMED: Final = (
     ),
     ("`gangctl_certificate_looks_total`", "`gangctl_certificate_reads_total`"),
     ("`gangctl_readiness_evaluations_total`", "`gangctl_readiness_evaluation_duration_seconds_count`"),
-    ("`gangctl_kube_requests_total`", "`gangctl_rest_client_requests_total`"),
-    ("`gangctl_kube_request_duration_seconds`", "`gangctl_rest_client_request_duration_seconds`"),
-    ("`gangctl_leader`", "`gangctl_leader_election_master_status`"),
-    ("`gangctl_shard_leader`", "`gangctl_shard_leader_election_master_status`"),
+    (
+        "`gangctl_kube_requests_total`, `gangctl_kube_request_duration_seconds`",
+        "`gangctl_rest_client_requests_total`, `gangctl_rest_client_request_duration_seconds`",
+    ),
+    (
+        "`gangctl_leader`, `gangctl_shard_leader`",
+        "`gangctl_leader_election_master_status`, `gangctl_shard_leader_election_master_status`",
+    ),
     ("`gangctl_pathways_standing_down`", "`gangctl_pathways_deferring`"),
     ("every `..._created`", "none: Prometheus detects the restart of a counter"),
 )

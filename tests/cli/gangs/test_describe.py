@@ -49,7 +49,7 @@ def test_the_time_of_present_pods_is_counted_by_resource(tmp_path: Path) -> None
     assert costs["lastLoss"]["time"] != "", "it is degraded"
 
 
-def test_a_gang_without_a_known_loss_says_so(tmp_path: Path) -> None:
+def test_an_unknown_loss_is_listed_as_unknown(tmp_path: Path) -> None:
     costs = costs_of(tmp_path, dump.objects())
     assert costs["lastLoss"] == {"time": "", "cause": ""}
     assert costs["unknown"] == [GONE, NO_LOSS]
