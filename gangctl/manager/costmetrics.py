@@ -139,19 +139,29 @@ class CostMetrics:
         if noticed.loss is not None:
             pair = self._pair(self._known_losses, stated.cluster_queue, noticed.loss.value, DISRUPTIONS)
             self._disruptions.labels(*pair).inc()
+            # At 0 until the gang recovers, so that the first recovery is an increase, too.
+            self._recovery.labels(*self._pair(self._known_recoveries, stated.cluster_queue, noticed.loss.value))
         if (recovery := noticed.recovery) is not None:
             pair = self._pair(self._known_recoveries, stated.cluster_queue, recovery.reason.value, RECOVERY)
             self._recovery.labels(*pair).observe(recovery.seconds)
+        self._count_attempt(stated, now)
+
+    def _count_attempt(self, stated: Readiness, now: Readiness | None) -> None:
         if self._begun is None:
             return
         if now is None:
             self._begun.forget(stated.key)
-        elif self._begun.stands(now):
-            queue = queue_of(now)
-            if not self._known_queues.has_place(queue):
+            return
+        begins, queue = self._begun.stands(now), queue_of(now)
+        if not begins and now.phase.over:
+            return
+        is_own = self._known_queues.has_place(queue)
+        # At 0 before the first attempt, for the same reason.
+        attempts = self._attempts.labels(*(queue if is_own else THE_OTHERS))
+        if begins:
+            attempts.inc()
+            if not is_own:
                 self._dropped(ATTEMPTS, 1)
-                queue = THE_OTHERS
-            self._attempts.labels(*queue).inc()
 
     def scraped(self, monotonic: float) -> Iterable[Metric]:
         """The families :data:`SCRAPED`, up to ``monotonic``."""
@@ -179,9 +189,11 @@ class CostMetrics:
         return name if self._resources.has_place(name) else OTHERS
 
     def _pair(
-        self, first: FirstCome[tuple[str, str]], cluster_queue: str, reason: str, family: Family
+        self, first: FirstCome[tuple[str, str]], cluster_queue: str, reason: str, counted: Family | None = None
     ) -> tuple[str, str]:
+        """The labels of a loss; ``counted`` is the family in which one more is counted."""
         if first.has_place((cluster_queue, reason)):
             return cluster_queue, reason
-        self._dropped(family, 1)
+        if counted is not None:
+            self._dropped(counted, 1)
         return OTHERS, reason

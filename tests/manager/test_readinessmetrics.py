@@ -133,12 +133,13 @@ def test_a_loss_is_measured_until_the_gang_is_ready_again(world: World) -> None:
     world.tell(standing(**READY, usage=(Usage("nvidia.com/gpu", 32, 32),)))
     world.seconds += 100
     world.tell(degraded)
+    labels = {"cluster_queue": "cluster", "reason": "NodeLost"}
+    assert world.value("gangctl_gang_recovery_seconds_count", **labels) == 0, "the first recovery is an increase"
     world.seconds += 10
     world.tell(standing(attempt=1, phase=GangPhase.RESTARTING, since=1_110, usage=gpus))
     world.seconds += 5
     again = {**READY, "placed_at": 1_112, "ready_at": 1_115, "since": 1_115, "been_ready": True}
     world.tell(standing(attempt=1, usage=gpus, **again))
-    labels = {"cluster_queue": "cluster", "reason": "NodeLost"}
     assert world.value("gangctl_gang_recovery_seconds_sum", **labels) == 15
     assert world.value("gangctl_gang_recovery_seconds_count", **labels) == 1
     assert world.value("gangctl_gang_attempts_total", **HERE) == 2

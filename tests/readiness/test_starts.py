@@ -103,7 +103,7 @@ TIMES = st.integers(0, 100)
 
 @given(TIMES, TIMES, TIMES, TIMES)
 def test_the_stages_of_a_start_add_up_to_it(created: int, admitted: int, placed: int, became: int) -> None:
-    times = {"created_at": created, "admitted_at": admitted, "placed_at": placed, "ready_at": became}
+    times: dict[str, Any] = {"created_at": created, "admitted_at": admitted, "placed_at": placed, "ready_at": became}
     measured = Starts(0).stands(standing(phase=GangPhase.READY, first_ready_at=became, **times))
     whole = [one.seconds for one in measured if one.span is Span.TO_READY]
     stages = [one.seconds for one in measured if one.span in STAGES]
