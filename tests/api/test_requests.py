@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.api.requests import as_integers, pod_requests, times, together
+from gangctl.api.requests import as_integers, extended_requests, pod_requests, times, together
 from tests.rows import each
 
 
@@ -104,3 +104,27 @@ def test_many_pods_and_several_kinds_of_them() -> None:
     assert together([gpu, {"cpu": 1, "memory": 2}]) == {"cpu": 4001, "memory": 12, "nvidia.com/gpu": 8}
     assert together([]) == {"cpu": 0, "memory": 0}
     assert times({"memory": 2**60}, 100)["memory"] == 2**63 - 1
+
+
+def test_extended_resources_are_summed_up_as_the_scheduler_does() -> None:
+    gpus = {"resources": {"limits": {"nvidia.com/gpu": "8", "cpu": "4", "hugepages-2Mi": "4Mi"}}}
+    spec = {
+        "containers": [gpus, {"resources": {"requests": {"nvidia.com/gpu": 1}}}],
+        "initContainers": [{"resources": {"limits": {"nvidia.com/gpu": "16", "rdma/hca": "1"}}}],
+    }
+    assert extended_requests(spec) == (("nvidia.com/gpu", 16), ("rdma/hca", 1))
+    assert extended_requests(spec) is extended_requests(spec), "pods of one template share it"
+
+
+@each(
+    "spec",
+    [
+        {},
+        {"containers": [{"resources": {"limits": {"cpu": "4", "requests.kubernetes.io/x": "1"}}}]},
+        {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "many"}}}]},
+        {"containers": [{"resources": {"limits": {"nvidia.com/gpu": {"of": []}}}}, "text"], "initContainers": 3},
+        {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 0}}}]},
+    ],
+)
+def test_pods_without_readable_extended_resources_have_none(spec: dict[str, Any]) -> None:
+    assert extended_requests(spec) == ()
