@@ -11,7 +11,7 @@ from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.desired import spare_groups
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.result import GangPhase
+from gangctl.readiness.result import PODS, GangPhase, Usage
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, yes
@@ -440,3 +440,13 @@ def test_groups_of_the_next_attempt_are_not_counted(raw: dict[str, Any], state: 
     assert len(spares) == len(groups)
     with_spares = evaluate(context.snapshot(context.pods(state), groups={**groups, **spares}), NOW)
     assert with_spares == evaluate(context.snapshot(context.pods(state), groups=groups), NOW)
+
+
+def test_usage_is_of_pods_with_nodes_by_resource() -> None:
+    context = Context(jobset("js", rj("w", 1, 3, 3, mode="Gang")))
+    gpus = (("nvidia.com/gpu", 8),)
+    ready, running, pending = changed(context.pods(READY), slice(None), extended=gpus)
+    pods = [ready, replace(running, ready=False, ready_at=0), replace(pending, node="", ready=False, ready_at=0)]
+    assert evaluate(context.snapshot(pods), NOW).usage == (Usage("nvidia.com/gpu", 16, 8), Usage(PODS, 2, 1))
+    leaving = [replace(ready, deleting=True), *pods[1:]]
+    assert evaluate(context.snapshot(leaving), NOW).usage == (Usage("nvidia.com/gpu", 16, 0), Usage(PODS, 2, 0))
