@@ -219,7 +219,7 @@ def test_the_certificate_that_expires_first_is_shown(context: Context) -> None:
 
 
 def test_what_failures_cost_is_shares_and_hours_of_what_is_allocated(context: Context) -> None:
-    """Eight accelerators are held for an hour: half an hour ready, half an hour incomplete, a quarter after a restart."""
+    """Eight accelerators for an hour: half of it ready, half of it incomplete, a quarter of it after a restart."""
     labels = f'{QUEUE},resource="nvidia.com/gpu"'
     sums = {"allocated": 8 * 3600, "ready": 8 * 1800, "incomplete": 8 * 1800, "restart": 8 * 900}
     series = {}
