@@ -61,7 +61,7 @@ LISTED: Final = [
     path_of("scheduling.k8s.io/v1beta1", "podgroups"),
 ]
 """What the crowd is made of."""
-_EVALUATIONS: Final = "gangctl_readiness_evaluations_total"
+_EVALUATIONS: Final = "gangctl_readiness_evaluation_duration_seconds_count"
 _REQUESTS: Final = "gangctl_rest_client_requests_total"
 _TOOK: Final = "gangctl_readiness_evaluation_duration_seconds"
 _LATE: Final = "gangctl_event_loop_lag_seconds"

@@ -19,7 +19,7 @@ ADMIN = Caller("admin", ("system:masters",))
 NAMESPACE = "default"
 GANGS = 12
 PODS = 3
-EVALUATIONS = "gangctl_readiness_evaluations_total"
+EVALUATIONS = "gangctl_readiness_evaluation_duration_seconds_count"
 DEGRADED = 'gangctl_gang_phase_transitions_total{from="ready",to="degraded"}'
 FENCE = "fence"
 
