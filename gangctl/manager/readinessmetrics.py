@@ -209,7 +209,8 @@ HISTOGRAMS: Final = {
 _CUT_OFF: Final = {
     "gangs": (INFO, STATUS_PHASE, STATUS_REASON, READY_PODS, WANTED_PODS, PHASE_SINCE),
     "queues": (GANGS, PODS, DESIRED, MINIMUM, STRANDED, RESTART_LOOPS),
-    "reasons": (BLOCKED, OLDEST, OLDEST_PHASE),
+    "reasons": (BLOCKED, OLDEST),
+    "dated": (OLDEST_PHASE,),
     "namespaces": (LOST,),
 }
 """Families by the limit of the aggregates that cuts them off."""
@@ -295,10 +296,10 @@ class ReadinessMetrics(ReadinessObserver):
         yield STRANDED.metric([(queue, row.stranded) for queue, row in rows])
         yield BLOCKED.metric(((*queue, reason or ""), count) for (queue, reason), count in causes.items())
         yield OLDEST.metric(
-            ((*queue, reason or "", phase.label), held.since) for (queue, reason, phase), held in blocked
+            ((*queue, reason or "", _label(phase)), held.since) for (queue, reason, phase), held in blocked
         )
         yield OLDEST_PHASE.metric(
-            ((*queue, phase.label, reason or ""), found.since)
+            ((*queue, _label(phase), reason or ""), found.since)
             for (queue, reason, phase), found in aggregates.dated().items()
         )
         loops, shown = Counter[Queue](), aggregates.shown()
@@ -345,3 +346,7 @@ class ReadinessMetrics(ReadinessObserver):
             what, times = self.aggregates.dropped.popitem()
             for family in _CUT_OFF[what]:
                 self._drop(family, times)
+
+
+def _label(phase: GangPhase | None) -> str:
+    return phase.label if phase is not None else ""

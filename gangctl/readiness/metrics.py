@@ -90,12 +90,13 @@ DEFAULT_JOBSETS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many have their own rows: unfinished JobSets, queues, causes by queue and phase, namespaces."""
+    """How many have their own rows: unfinished JobSets, queues, causes, namespaces, and phases :data:`DATED`, by queue."""
 
     gangs: int = DEFAULT_JOBSETS
     queues: int = 500
     reasons: int = 2000
     namespaces: int = 200
+    dated: int = 500
 
 
 class PodState(StrEnum):
@@ -175,7 +176,8 @@ class Hold(NamedTuple):
     queue: Queue
     reason: Reason | None
     """None for one that nothing blocks."""
-    phase: GangPhase
+    phase: GangPhase | None
+    """None for those of other queues, unless it is one of :data:`DATED`."""
 
 
 class Aggregates:
@@ -243,20 +245,20 @@ class Aggregates:
 
     def blocked(self) -> Mapping[Hold, Blocked]:
         """The gangs with a cause, by queue, reason and phase; the earliest start is that of the cause."""
-        return self._limited(self._blocked)
+        return self._limited(self._blocked, self.limits.reasons)
 
     def dated(self) -> Mapping[Hold, Blocked]:
         """The gangs in the phases :data:`DATED`; the earliest start is that of the phase, whatever the causes were."""
-        return self._limited(self._dated)
+        return self._limited(self._dated, self.limits.dated)
 
-    def _limited(self, table: Mapping[Hold, Oldest[Key]]) -> dict[Hold, Blocked]:
+    def _limited(self, table: Mapping[Hold, Oldest[Key]], most: int) -> dict[Hold, Blocked]:
         own = set(islice(self._rows, self.limits.queues))
         found: dict[Hold, Blocked] = {}
         shown = 0
         for hold, oldest in table.items():
             blocked = Blocked(len(oldest), oldest.first())
-            others = hold._replace(queue=THE_OTHERS)
-            if hold.queue in own and shown < self.limits.reasons:
+            others = Hold(THE_OTHERS, hold.reason, hold.phase if hold.phase in DATED else None)
+            if hold.queue in own and shown < most:
                 shown += 1
                 found[hold] = blocked
             elif (so_far := found.get(others)) is None:
@@ -292,9 +294,7 @@ class Aggregates:
             hold = Hold(queue, now.blocked_by, now.phase)
             if hold not in self._dated:
                 self._dated[hold] = Oldest()
-                # With a cause it has a row of that limit already.
-                if now.blocked_by is None:
-                    self._came("reasons", len(self._dated))
+                self._came("dated", len(self._dated))
             self._dated[hold].put(now.key, now.since)
         if now.lost is not None:
             cause = now.lost.reason

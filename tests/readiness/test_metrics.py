@@ -104,7 +104,7 @@ def test_aggregates_are_the_sum_over_the_remaining_gangs(story: list[Step]) -> N
     )
 
 
-@given(steps, st.builds(Limits, *[st.integers(0, 3)] * 4))
+@given(steps, st.builds(Limits, *[st.integers(0, 3)] * 5))
 def test_gangs_beyond_the_row_limits_are_summed_up(story: list[Step], limits: Limits) -> None:
     small, large = Aggregates(limits), Aggregates()
     reported(small, story)
@@ -112,6 +112,7 @@ def test_gangs_beyond_the_row_limits_are_summed_up(story: list[Step], limits: Li
     shown, all_of_it = tables(small), tables(large)
     assert len([queue for queue in shown["phases"] if queue != THE_OTHERS]) <= limits.queues
     assert len([hold for hold in shown["blocked"] if hold.queue != THE_OTHERS]) <= limits.reasons
+    assert len([hold for hold in shown["dated"] if hold.queue != THE_OTHERS]) <= limits.dated
     assert len({namespace for namespace, _ in shown["lost"]} - {OTHERS}) <= limits.namespaces
     assert len(shown["gangs"]) == min(limits.gangs, len(all_of_it["gangs"]))
     assert shown["without"] == len(all_of_it["gangs"]) - len(shown["gangs"])
@@ -121,7 +122,7 @@ def test_gangs_beyond_the_row_limits_are_summed_up(story: list[Step], limits: Li
         by_last = {table: Counter[str]() for table in ("shown", "all")}
         for table, found in (("shown", shown[name]), ("all", all_of_it[name])):
             for key, value in found.items():
-                by_last[table][str(key[1:])] += value if name == "lost" else value.gangs
+                by_last[table][str(key[1])] += value if name == "lost" else value.gangs
         assert by_last["shown"] == by_last["all"]
 
 
