@@ -83,7 +83,10 @@ def notation(values: list[float | None]) -> str:
     """Values of a series, one a minute, None where it has none.
 
     >>> notation([None, 1, 1, 1, 2, None])
-    '_ 1x2 2 stale'
+    '_x1 1x2 2 stale'
+
+    >>> notation([None, None, None, 1, None, None, None, None, 1])
+    '_x3 1 stale _x3 1'
     """
     parts: list[str] = []
     begun = False
@@ -91,7 +94,7 @@ def notation(values: list[float | None]) -> str:
         count = len(list(run))
         if value is None:
             # The first scrape without a series that had been there marks its end.
-            parts += (["stale"] if begun else []) + ([f"_x{count - 2}" if count > 2 else "_"] * (count > begun))
+            parts += (["stale"] if begun else []) + ([f"_x{count - begun}"] if count > begun else [])
             continue
         begun = True
         number = repr(value).removesuffix(".0")
