@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any, Final
 
+from gangctl.api.meta import RESTART_ATTEMPT
 from tests.controlplane.api import Object
 from tests.controlplane.components.kwok import fast_stages
 
 PLAY: Final = "gangctl.dev/play"
+RESTARTS: Final = 3
+"""Pods that play ``loop`` fail in so many attempts, and are ready in the next."""
 LATE_SECONDS: Final = 14
 """After so long a pod that plays ``late`` is ready."""
 _ALIVE: Final = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
 _PENDING: Final = {"key": ".status.phase", "operator": "In", "values": ["Pending"]}
+_FAILED: Final = {"terminated": {"exitCode": 1, "reason": "Error"}}
 _UNTOUCHED: Final = {"key": ".status.containerStatuses", "operator": "DoesNotExist"}
 
 
 def stages() -> list[Object]:
-    """Stages for the plays ``ready``, ``late``, ``finish``, ``fail``, ``image`` and ``crash``.
+    """Stages for the plays ``ready``, ``late``, ``finish``, ``fail``, ``loop``, ``image`` and ``crash``.
 
     A pod with another play is never told of by its node. Nodes are left alone: they are what was made.
     """
@@ -33,7 +38,9 @@ def stages() -> list[Object]:
         _played(fast["pod-ready"], "late", seconds=LATE_SECONDS),
         _played(fast["pod-ready"], "finish"),
         _played(end, "finish", name="pod-finish"),
-        _stage("fail", "Failed", {"terminated": {"exitCode": 1, "reason": "Error"}}),
+        _stage("fail", "Failed", _FAILED),
+        _of_attempts(_stage("loop", "Failed", _FAILED), range(RESTARTS)),
+        _of_attempts(_played(fast["pod-ready"], "loop", name="pod-looped"), [RESTARTS]),
         _stage("image", "Pending", {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}),
         _stage("crash", "Running", {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}, restarts=3),
     ]
@@ -46,6 +53,13 @@ def _played(stage: Object, play: str, *, name: str = "", seconds: int = 0) -> Ob
     if seconds:
         made["spec"]["delay"] = {"durationMilliseconds": seconds * 1000}
     return made
+
+
+def _of_attempts(stage: Object, attempts: Iterable[int]) -> Object:
+    """A stage for pods of these attempts of their JobSet alone."""
+    which = {"key": f'.metadata.labels["{RESTART_ATTEMPT}"]', "operator": "In", "values": [*map(str, attempts)]}
+    stage["spec"]["selector"].setdefault("matchExpressions", []).append(which)
+    return stage
 
 
 def _stage(play: str, phase: str, state: dict[str, Any], *, restarts: int = 0) -> Object:

@@ -11,7 +11,7 @@ from gangctl.readiness.result import GangPhase
 from tests.controlplane.api import Object
 from tests.jobsets import jobset, rj
 from tests.live.kueue import PRIORITY, QUEUE_NAME
-from tests.live.plays import PLAY
+from tests.live.plays import PLAY, RESTARTS
 
 POOL: Final = "gangctl.dev/pool"
 NOBODY: Final = "example.org/nobody"
@@ -133,6 +133,7 @@ GANGS: Final = (
         pods("w", 2, "fail", finalizers=True),
         failurePolicy={"maxRestarts": 3},
     ),
+    gang("loops", GangPhase.READY, None, pods("w", 2, "loop"), failurePolicy={"maxRestarts": RESTARTS}),
     gang("succeeded", GangPhase.SUCCEEDED, None, pods("w", 2, "finish")),
     gang("failed", GangPhase.FAILED, None, pods("w", 2, "fail")),
     gang("near", GangPhase.READY, options=f'{{"topologyKey": "{POOL}"}}'),
@@ -143,6 +144,7 @@ GANGS: Final = (
     queued("huge", "main", GangPhase.QUEUED, Reason.NEVER_FITS, of=pods("w", 200, "ready")),
     queued("held", "held", GangPhase.QUEUED, Reason.QUEUE_BLOCKED),
     queued("inactive", "main", GangPhase.QUEUED, Reason.SUSPENDED, of=pods("w", 2, "none")),
+    queued("classless", "main", GangPhase.QUEUED, Reason.PRIORITY_CLASS_MISSING, priority="no-such-class"),
     queued("greedy", "greedy", GangPhase.READY),
     queued("starved", "starved", GangPhase.QUEUED, Reason.WAITING_FOR_QUOTA, after=True),
     queued("patient", "contested", GangPhase.QUEUED, Reason.WAITING_FOR_QUOTA, priority="low"),

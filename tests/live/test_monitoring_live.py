@@ -14,8 +14,10 @@ from typing import Final
 import pytest
 
 from tests.grafana.queries import may_be_empty
+from tests.live.monitored import SCALE
 from tests.live.watched import Seen, play
 from tests.monitoring.rulefiles import alerts
+from tests.monitoring.scaled import PATIENCE
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -55,9 +57,10 @@ def test_every_alert_fires_in_its_situation(seen: Seen) -> None:
 @pytest.mark.parametrize(
     ("alert", "labels", "value"),
     [
-        ("GangNeverFits", {"namespace": "team-q", "local_queue": "main", "cluster_queue": "main"}, 1),
-        ("QueueBlocked", {"namespace": "team-q", "local_queue": "held", "cluster_queue": "held"}, 1),
+        ("GangNeverFits", {"namespace": "team-q", "local_queue": "main", "cluster_queue": "main"}, None),
+        ("QueueBlocked", {"namespace": "team-q", "local_queue": "held", "cluster_queue": "held"}, None),
         ("QueueStarved", {"cluster_queue": "starved"}, 1),
+        ("GangRestartLoop", {"namespace": "team-a"}, 1),
         ("GangMutualDeadlock", {}, 2),
         ("GangGuaranteeLost", {"namespace": "team-a", "cause": "NotGanged"}, 1),
         ("GangPolicyKilled", {"policy": "runaway"}, None),
@@ -71,6 +74,14 @@ def test_an_alert_has_its_labels_and_counts_each_gang_once(
     assert reported, seen.fired[alert]
     if value is not None:
         assert [seen.values[frozenset(each["labels"].items())] for each in reported] == [value]
+
+
+def test_alerts_about_one_gang_say_for_how_long_it_has_been_so(seen: Seen) -> None:
+    """In seconds of this cluster: longer than the rule waits, and no longer than the gangs have been there."""
+    for alert in ("GangNeverFits", "GangUnschedulable", "GangDegraded", "QueueBlocked", "QueueWorkloadStuck"):
+        (waits,) = PATIENCE[alert]
+        for labels in (frozenset(each["labels"].items()) for each in seen.fired[alert]):
+            assert waits / SCALE < seen.values[labels] < sum(seen.stages.values()), labels
 
 
 def test_no_query_and_no_rule_fails(seen: Seen) -> None:

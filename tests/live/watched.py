@@ -37,7 +37,14 @@ FLAGS: Final = ("--gang-scheduler=default-scheduler", f"--gang-scheduler={tenant
 OF_GANGS: Final = (
     *("GangPartiallyPlaced", "GangMutualDeadlock", "GangStuckPending", "GangNeverFits", "GangUnschedulable"),
     *("GangSchedulerFailing", "GangGroupMissing", "GangCreationRefused", "GangNodeLost", "GangImagePullFailing"),
-    *("GangContainersFailing", "GangDegraded", "GangGuaranteeLost", "GangReadySlow", "GangPolicyBroken"),
+    *(
+        "GangContainersFailing",
+        "GangDegraded",
+        "GangRestartLoop",
+        "GangGuaranteeLost",
+        "GangReadySlow",
+        "GangPolicyBroken",
+    ),
     *("QueueBlocked", "QueueWorkloadStuck", "QueueStarved"),
 )
 OF_OVERLOAD: Final = ("GangPolicyKilled", "GangPolicyUnanswered", "GangctlWebhookSlow")
