@@ -311,7 +311,7 @@ def check_keys(jobset: JobSet) -> tuple[Notice, ...]:
             Notice(Reason.NO_EFFECT, f"metadata.annotations[{meta.EXPECTED_DURATION}] has no effect: {why}.")
         )
     after = jobset.annotations.get(meta.EVICT_STRANDED_AFTER)
-    if after is not None and after != NEVER and expected_seconds(after) is None:
+    if after is not None and not is_delay(after):
         why = f'"{one_line(after, _SHOWN)}" is neither {NEVER} nor a positive duration, such as 10m'
         notices.append(
             Notice(Reason.NO_EFFECT, f"metadata.annotations[{meta.EVICT_STRANDED_AFTER}] has no effect: {why}.")
@@ -321,6 +321,11 @@ def check_keys(jobset: JobSet) -> tuple[Notice, ...]:
 
 NEVER: Final = "never"
 """The value of ``gangctl.dev/evict-stranded-after`` for a gang that may run below its minimum permanently."""
+
+
+def is_delay(text: str) -> bool:
+    """Whether it is a value of ``gangctl.dev/evict-stranded-after``."""
+    return text == NEVER or expected_seconds(text) is not None
 
 
 def expected_seconds(text: str) -> float | None:

@@ -16,7 +16,7 @@ import orjson
 
 from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, read_jobset
 from gangctl.api.jsonpatch import Operation, additions
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, QUEUE_NAME, QUEUE_PRIORITY
+from gangctl.api.meta import EVICT_STRANDED_AFTER, GANG_MODE, GANG_OPTIONS, GANGS, QUEUE_NAME, QUEUE_PRIORITY
 from gangctl.api.objects import Object, Reader
 from gangctl.api.requests import pod_requests
 from gangctl.errors import ErrorKind, FieldError
@@ -148,8 +148,13 @@ class _Draft:
         mode, each_mode = self._modes()
         if mode is not None:
             annotations[GANG_MODE] = mode
-        if options := self._options(gangs=_asks_for_gangs(self.jobset, mode, each_mode)):
+        gangs = _asks_for_gangs(self.jobset, mode, each_mode)
+        if options := self._options(gangs=gangs):
             annotations[GANG_OPTIONS] = options
+        if gangs and EVICT_STRANDED_AFTER not in self.jobset.annotations:
+            path = f"metadata.annotations[{EVICT_STRANDED_AFTER}]"
+            if after := self._settled(path, self._proposals("evict_stranded_after")):
+                annotations[EVICT_STRANDED_AFTER] = after
         if self.conflicts:
             return Applied(conflicts=tuple(self.conflicts))
         changed = _with_replicated_job_mode(self.raw, each_mode)

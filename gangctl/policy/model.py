@@ -26,6 +26,7 @@ EXCEPTION_KIND: Final = "GangPolicyException"
 LABEL_KEY_CHARACTERS: Final = 253 + 1 + 63
 LABEL_VALUE_CHARACTERS: Final = 63
 NAME_CHARACTERS: Final = 253
+DELAY_CHARACTERS: Final = 64
 
 STORED_BYTES: Final = 1536 * 1024
 """Limit of a literal message, for the sake of a limit: etcd stores no larger object."""
@@ -69,6 +70,8 @@ class Part(BaseModel):
 
 LabelKey = Annotated[str, StringConstraints(min_length=1, max_length=LABEL_KEY_CHARACTERS)]
 LabelValue = Annotated[str, StringConstraints(max_length=LABEL_VALUE_CHARACTERS)]
+Delay = Annotated[str, StringConstraints(min_length=1, max_length=DELAY_CHARACTERS)]
+"""A Go duration, or ``never``; :mod:`gangctl.policy.reading` checks it."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARACTERS)]
 
 
@@ -264,6 +267,10 @@ class Defaults(Part):
     )
     options: GangOptions | None = Field(
         default=None, description="Entries of annotation gangctl.dev/gang-options, for JobSets that become gangs."
+    )
+    evict_stranded_after: Delay | None = Field(
+        default=None,
+        description="Annotation gangctl.dev/evict-stranded-after, for JobSets that become gangs: a duration, or never.",
     )
     queues: tuple[QueueChoice, ...] = Field(
         default=(), max_length=QUEUES, description="Queues by what the JobSet is; the first entry that fits decides."

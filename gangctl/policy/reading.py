@@ -18,6 +18,7 @@ from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.modelerrors import field_errors
 from gangctl.api.names import is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.errors import ErrorKind, FieldError, ValidationError, one_line
+from gangctl.gang.validate import NEVER, is_delay
 from gangctl.policy.model import (
     LABEL_VALUE_CHARACTERS,
     POLICY_CHARACTERS,
@@ -271,6 +272,10 @@ def _check_defaults(defaults: Defaults) -> Iterator[FieldError]:
         yield from _check_queue(defaults.queue, "spec.defaults.queue")
     if defaults.priority_class is not None:
         yield from _check_priority_class(defaults.priority_class, "spec.defaults.priorityClass")
+    after = defaults.evict_stranded_after
+    if after is not None and not is_delay(after):
+        what = f"delay: {NEVER}, or a positive duration such as 10m"
+        yield _is_no(after, what, "spec.defaults.evictStrandedAfter")
     for index, choice in enumerate(defaults.queues):
         yield from _check_choice(choice, f"spec.defaults.queues[{index}]")
 

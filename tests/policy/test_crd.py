@@ -109,6 +109,7 @@ COMPLETE: Object = {
             "gangMode": "Gang",
             "queue": "q",
             "options": {"disruption": "all"},
+            "evictStrandedAfter": "10m",
             "queues": [
                 {
                     "match": {

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.policy.defaults import Applied, Source, applying, defaults_of
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedPolicy, PolicyError
 from gangctl.policy.verdict import Outcome
 from tests.gang.json_patch import apply
 from tests.jobsets import MODE, OPTIONS, jobset, rj
@@ -62,6 +63,26 @@ def test_every_missing_field_gets_its_default() -> None:
 def test_existing_fields_are_kept() -> None:
     own = plain(labels={QUEUE: "mine", PRIORITY: ""}, annotations={MODE: "Off"})
     assert applied(own, giving(gangMode="Gang", queue="q", priorityClass="high")) == Applied()
+
+
+AFTER = "gangctl.dev/evict-stranded-after"
+
+
+def test_only_gangs_without_a_delay_of_their_own_get_one() -> None:
+    giver = giving(evictStrandedAfter="10m")
+    assert notes(result(jobset("js", rj("a"), mode="Gang"), giver))[AFTER] == "10m"
+    assert notes(result(plain(), giving(evictStrandedAfter="10m", gangMode="Gang")))[AFTER] == "10m"
+    assert applied(plain(), giver) == Applied()
+    own = jobset("js", rj("a"), mode="Gang", annotations={AFTER: "never"})
+    assert applied(own, giver) == Applied()
+    (conflict,) = applied(jobset("js", rj("a"), mode="Gang"), giver, giving("q", evictStrandedAfter="never")).conflicts
+    assert conflict.path == f"metadata.annotations[{AFTER}]"
+
+
+@each("delay", ["soon", "-5m", "0s", "600"])
+def test_a_delay_that_is_none_is_refused(delay: str) -> None:
+    with pytest.raises(PolicyError, match=rf'spec.defaults.evictStrandedAfter: "{delay}" is no delay'):
+        giving(evictStrandedAfter=delay)
 
 
 def test_only_creates_get_defaults() -> None:
