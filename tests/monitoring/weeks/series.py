@@ -57,7 +57,9 @@ class Recorder:
 
     def series(self) -> dict[str, str]:
         """Every series by its name and labels, from the first minute."""
-        return {name: notation(values) for name, values in self._values.items()}
+        return {
+            name: notation([*values, *[_STALE] * (self.minutes - len(values))]) for name, values in self._values.items()
+        }
 
 
 def _read_by_alerts() -> set[str]:
