@@ -21,10 +21,14 @@ class Edit:
     before: str = ""
     instead_of: str = ""
 
+    @property
+    def anchor(self) -> str:
+        """The text that is in the file; empty for a new file."""
+        return self.after or self.before or self.instead_of
+
     def apply(self, root: Path) -> None:
         """Write the file; an anchor has to be there once."""
-        file = root / self.path
-        anchor = self.after or self.before or self.instead_of
+        file, anchor = root / self.path, self.anchor
         if not anchor:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(self.text, encoding="utf-8")

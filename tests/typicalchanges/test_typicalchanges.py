@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.changes import TESTS
+from tests.changes import ROOT, TESTS
 from tests.rows import each
 from tests.typicalchanges.clone import Clone, is_named, places
 from tests.typicalchanges.edits import AnchorError, Copy, Edit
@@ -20,6 +20,11 @@ def test_each_row_names_every_file_of_its_change(name: str) -> None:
     for edit in CHANGES[name]:
         path = f"{edit.path}/x" if isinstance(edit, Copy) else edit.path
         assert is_named(path, row), f"the row of {name} does not name {path}"
+
+
+@each("edit", [edit for change in CHANGES.values() for edit in change if isinstance(edit, Edit) and edit.anchor])
+def test_each_edit_has_its_anchor_once(edit: Edit) -> None:
+    assert (ROOT / edit.path).read_text(encoding="utf-8").count(edit.anchor) == 1
 
 
 def test_an_edit_refuses_an_anchor_that_is_there_twice(tmp_path: Path) -> None:
