@@ -90,7 +90,7 @@ DEFAULT_JOBSETS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many have their own rows: unfinished JobSets, queues, causes, namespaces, and phases :data:`DATED`, by queue."""
+    """How many have own rows: unfinished JobSets, queues, causes, namespaces, and phases :data:`DATED`, by queue."""
 
     gangs: int = DEFAULT_JOBSETS
     queues: int = 500
