@@ -29,7 +29,7 @@ from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSource
 from gangctl.fit.report import FitReport
 from gangctl.gang.desired import while_suspended
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.queues import QueueFacts
+from gangctl.kueue.queues import Never, QueueFacts
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot, is_followed
 from gangctl.runtime.informer import InformerObserver
@@ -200,7 +200,6 @@ class Fed:
             answer["fit"] = _verdict(self.view.fit(self._raws[key], key[0], new=False))
         return answers
 
-    def never(self, key: Key) -> str:
-        """Why its queue can never admit a JobSet; empty if it can."""
-        report = self.view.ever(self._raws[key], key[0], new=False)
-        return report["message"].rstrip(".") if report["verdict"] == "never" else ""
+    def never(self, key: Key) -> Never | None:
+        """Why its queue can never admit a JobSet; None if it can."""
+        return self.view.never(self._raws[key], key[0])

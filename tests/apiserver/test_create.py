@@ -13,6 +13,7 @@ from gangctl.apiserver.create import create, errors_of_jobs
 from gangctl.apiserver.jobsets import unknown_field
 from tests.apiserver.agreement import ANSWERS, CASES, PUBLIC, ask, errors
 from tests.controlplane.api import Object
+from tests.controlplane.binaries import JOBSETS
 from tests.controlplane.plane import ControlPlane
 from tests.rows import each
 
@@ -63,6 +64,23 @@ def test_the_public_manifests_are_those_that_were_asked_for() -> None:
 async def test_the_answers_are_those_of_a_real_server() -> None:
     async with ControlPlane.start("1.37", ("jobset",), scheduler=False, controller_manager=False) as plane:
         assert json.loads(json.dumps(await ask(plane.api, "default"))) == REAL
+
+
+_LATER: Final = {"schedulingGroup", "volumeClaimPolicies"}
+"""Fields that the JobSets before the newest may not have: their API server prunes them."""
+
+
+@pytest.mark.full("asks a real server 800 times")
+@pytest.mark.controlplane
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.components(name)) for name in JOBSETS[1:]])
+async def test_earlier_jobsets_take_and_refuse_the_same_but_for_fields_that_they_do_not_have(name: str) -> None:
+    async with ControlPlane.start("1.37", ("jobset",), jobset=name, scheduler=False, controller_manager=False) as plane:
+        answers = await ask(plane.api, "default")
+    for case, said in answers.items():
+        new = {field.split(".")[-1] for field in {*said["unknown"]} - {*REAL[case]["unknown"]}}
+        assert new <= _LATER, case
+        # The errors of their webhooks name no fields.
+        assert new or bool(said["refused"]) is bool(REAL[case]["refused"]), case
 
 
 ANYTHING: Final = st.recursive(

@@ -9,6 +9,7 @@ import pytest
 from gangctl.controllers.queues.view import Affected
 from gangctl.controllers.readiness.controller import ReadinessController
 from gangctl.controllers.readiness.gangobjects import GangObjects
+from gangctl.kueue.queues import Never
 from gangctl.readiness.result import GangPhase
 from tests.manager.test_wiring import managed, wired
 from tests.readiness.standings import standing
@@ -71,7 +72,7 @@ async def test_a_changed_queue_affects_its_waiting_jobsets(
 async def test_a_changed_verdict_affects_its_jobset(context: Context) -> None:
     assert context.wiring.queues is not None
     assert context.wiring.queues.verdicts is not None
-    context.wiring.queues.verdicts._note_never(KEY, "9 of 4")
+    context.wiring.queues.verdicts._note_never(KEY, Never("NeverExceedsQuota", "9 of 4"))
     assert context.marked() == [KEY]
 
 

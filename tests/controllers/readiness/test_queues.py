@@ -12,7 +12,7 @@ from gangctl.controllers.readiness.sources import QueueStatuses
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import ELSEWHERE, Condition, QueuedWorkload
-from gangctl.kueue.queues import current
+from gangctl.kueue.queues import Never, current
 from tests.controllers.queues.ground import Ground
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -24,10 +24,10 @@ class Context:
 
     def __init__(self) -> None:
         self.ground = Ground()
-        self.never: dict[tuple[str, str], str] = {}
+        self.never: dict[tuple[str, str], Never] = {}
         self.heads: list[str] = []
         self.ground.view.heads.subscribe(self.heads.append)
-        self.standings = QueueStatuses(self.ground.view, lambda key: self.never.get(key, ""))
+        self.standings = QueueStatuses(self.ground.view, lambda key: self.never.get(key))
 
     def jobset(self, name: str, queue: str = "q", *, suspend: bool = True) -> JobSet:
         raw = self.ground.jobset(name, 2, queue, suspend=suspend)
@@ -67,20 +67,20 @@ def test_without_a_queue_or_kueue_there_is_no_status(context: Context) -> None:
 def test_an_admitted_jobset_has_its_admission_times(context: Context) -> None:
     jobset = context.jobset("js", suspend=False)
     context.ground.workload("js", reserved=True)
-    context.never[jobset.key] = "of an earlier quota"
+    context.never[jobset.key] = Never("NeverExceedsQuota", "of an earlier quota")
     found = context.standings.of(jobset, 2, NOW)
     assert found is not None
     assert found.workload is not None
     assert (found.local_queue, found.cluster_queue) == ("q", "cq")
-    assert (found.blocked, found.stuck, found.never) == (None, None, "")
+    assert (found.blocked, found.stuck, found.never) == (None, None, None)
 
 
 def test_a_jobset_that_never_fits_has_the_reason(context: Context) -> None:
     jobset = context.waiting("js", EARLIER)
-    context.never[jobset.key] = "9 CPUs of 4"
+    context.never[jobset.key] = never = Never("NeverExceedsQuota", "9 CPUs of 4")
     found = context.standings.of(jobset, 0, NOW)
     assert found is not None
-    assert found.never == "9 CPUs of 4"
+    assert found.never == never
 
 
 def test_a_stopped_queue_blocks_waiting_jobsets(context: Context) -> None:
