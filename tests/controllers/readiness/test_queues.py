@@ -27,7 +27,7 @@ class Context:
         self.never: dict[tuple[str, str], Never] = {}
         self.heads: list[str] = []
         self.ground.view.heads.subscribe(self.heads.append)
-        self.standings = QueueStatuses(self.ground.view, lambda key: self.never.get(key))
+        self.standings = QueueStatuses(self.ground.view, self.never.get)
 
     def jobset(self, name: str, queue: str = "q", *, suspend: bool = True) -> JobSet:
         raw = self.ground.jobset(name, 2, queue, suspend=suspend)
