@@ -29,7 +29,7 @@ MOST_RECOVERIES: Final = 40
 MOST_HELD: Final = 1000
 """Pairs of queue and resource that have sums of their own."""
 MOST_RESOURCES: Final = 20
-"""Resources that are told apart among queues without series of their own; what is beyond is one more."""
+"""Resources that have series of their own among queues that have none; what is beyond is one more."""
 
 RECOVERY_SECONDS: Final = (5, 10, 20, 40, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
 """Upper bounds: from the replacement of a pod to a day until a node comes back."""

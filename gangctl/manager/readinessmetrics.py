@@ -299,8 +299,8 @@ class ReadinessMetrics(ReadinessObserver):
             ((*queue, reason or "", _label(phase)), held.since) for (queue, reason, phase), held in blocked
         )
         yield OLDEST_PHASE.metric(
-            ((*queue, _label(phase), reason or ""), found.since)
-            for (queue, reason, phase), found in aggregates.dated().items()
+            ((*queue, _label(phase), reason or ""), held.since)
+            for (queue, reason, phase), held in aggregates.dated().items()
         )
         loops, shown = Counter[Queue](), aggregates.shown()
         for queue, count in self._restarts.loops(self._monotonic()).items():

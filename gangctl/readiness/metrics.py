@@ -253,19 +253,19 @@ class Aggregates:
 
     def _limited(self, table: Mapping[Hold, Oldest[Key]], most: int) -> dict[Hold, Blocked]:
         own = set(islice(self._rows, self.limits.queues))
-        found: dict[Hold, Blocked] = {}
+        limited: dict[Hold, Blocked] = {}
         shown = 0
         for hold, oldest in table.items():
             blocked = Blocked(len(oldest), oldest.first())
             others = Hold(THE_OTHERS, hold.reason, hold.phase if hold.phase in DATED else None)
             if hold.queue in own and shown < most:
                 shown += 1
-                found[hold] = blocked
-            elif (so_far := found.get(others)) is None:
-                found[others] = blocked
+                limited[hold] = blocked
+            elif (so_far := limited.get(others)) is None:
+                limited[others] = blocked
             else:
-                found[others] = Blocked(so_far.gangs + blocked.gangs, min(so_far.since, blocked.since))
-        return found
+                limited[others] = Blocked(so_far.gangs + blocked.gangs, min(so_far.since, blocked.since))
+        return limited
 
     def shown(self) -> Callable[[Queue], Queue]:
         """A function that returns the row of a queue: its own, or that of the others."""

@@ -226,7 +226,7 @@ class Ground:
             pod["metadata"]["name"]
             for pod in await self._api.list(self._path("pods"))
             if pod["spec"].get("schedulingGroup", {}).get("podGroupName") == group
-            and not any(each["reason"] == "Unschedulable" for each in pod["status"].get("conditions", ()))
+            and not any(one["reason"] == "Unschedulable" for one in pod["status"].get("conditions", ()))
         ]
 
     def _lacks_a_claim(self) -> bool:

@@ -34,9 +34,9 @@ async def cures(seeds: Iterable[int], directory: Path) -> list[Cure]:
         cured: dict[str, bool] = {}
         waiting = list(ground.worlds)
         for number in range(_ROUNDS + 1):
-            found = await ground.happen(waiting, {name: ward.raw for name, ward in wards.items()})
-            cured |= {made.name: True for made in waiting if found[made.name].placed}
-            waiting = [made for made in waiting if not found[made.name].placed]
+            happened = await ground.happen(waiting, {name: ward.raw for name, ward in wards.items()})
+            cured |= {made.name: True for made in waiting if happened[made.name].placed}
+            waiting = [made for made in waiting if not happened[made.name].placed]
             if number < _ROUNDS:
                 for made in waiting:
                     rounds[made.name].append(await wards[made.name].asked(ground.refused.get(made.name, "")))
@@ -65,16 +65,16 @@ class QueueWard(Bound, Ward):
         if refused:
             return Advice("Refused", refused, "")
         name = self._made.name
-        found = await self._ground.known(self._made)
+        objects = await self._ground.known(self._made)
         live = await self._api.get(path_of(JOBSETS, "jobsets", namespace=name, name="js"))
-        found.append({**live, "apiVersion": JOBSETS, "kind": "JobSet"})
+        objects.append({**live, "apiVersion": JOBSETS, "kind": "JobSet"})
         configuration = {kinds.CONFIG_KEY: (self._ground.plane.directory / "kueue.yaml").read_text()}
         metadata = {"name": kinds.CONFIG_NAME, "namespace": "kueue-system"}
-        found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": configuration})
+        objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": configuration})
         for plural, version, kind in (("jobs", "batch/v1", "Job"), _OWN[1]):
             for raw in await self._api.list(path_of(version, plural, namespace=name)):
-                found.append({**raw, "apiVersion": version, "kind": kind})
-        self._file.write_text(str(to_yaml(found)), encoding="utf-8")
+                objects.append({**raw, "apiVersion": version, "kind": kind})
+        self._file.write_text(str(to_yaml(objects)), encoding="utf-8")
         answer = gangctl("why", "js", "-n", name, "-f", str(self._file), "--at", _AT, "-o", "json")
         cause = answer.json["status"]["causes"][0]
         return Advice(cause["reason"], "; ".join([cause["message"], *cause["evidence"]]), cause["remedy"])
