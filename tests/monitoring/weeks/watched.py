@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.api.objects import Key
 from gangctl.client.pacing import Clock
+from gangctl.kueue.queues import Never
 from gangctl.manager.readinessmetrics import ReadinessMetrics
 from tests.agreement.paths import Fed, Object
 
@@ -67,10 +68,10 @@ class _Fed(Fed):
 
     def deliver(self, raw: Object) -> None:
         if raw["kind"] == "ClusterQueue":
-            self.verdicts: dict[Key, str] = {}
+            self.verdicts: dict[Key, Never | None] = {}
         super().deliver(raw)
 
-    def never(self, key: Key) -> str:
+    def never(self, key: Key) -> Never | None:
         if key not in self.verdicts:
             self.verdicts[key] = super().never(key)
         return self.verdicts[key]
