@@ -70,7 +70,7 @@ def test_causes_recorded_by_others_have_separate_events() -> None:
 
 def test_causes_link_to_the_runbook_of_their_alert() -> None:
     pages = {reason: set(re.findall(r"runbooks/(\w+)\.md", row[4])) for reason, row in reported(JOBSET)}
-    blocked = r'gangctl_(?:gangs_blocked|oldest_\w+)\{reason=~?"([^"]+)"\}|guarantee_lost_gangs'
+    blocked = r'gangctl_(?:gangs_blocked|oldest_\w+)\{reason=~?"([^"]+)"[,}]|guarantee_lost_gangs'
     wanted: dict[str, set[str]] = {}
     for rule in alerts():
         for names in re.findall(blocked, rule.own):

@@ -76,7 +76,7 @@ def test_an_alert_has_its_labels_and_counts_each_gang_once(
         assert [seen.values[frozenset(each["labels"].items())] for each in reported] == [value]
 
 
-def test_alerts_about_one_gang_say_for_how_long_it_has_been_so(seen: Seen) -> None:
+def test_alerts_about_one_gang_have_its_duration(seen: Seen) -> None:
     """In seconds of this cluster: longer than the rule waits, and no longer than the gangs have been there."""
     for alert in ("GangNeverFits", "GangUnschedulable", "GangDegraded", "QueueBlocked", "QueueWorkloadStuck"):
         (waits,) = PATIENCE[alert]
