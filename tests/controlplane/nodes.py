@@ -31,7 +31,9 @@ async def add_nodes(
     taken = {node["metadata"]["name"] for node in await api.list(NODES)}
     free = (name for index in _NUMBERS if (name := f"{prefix}-{index}") not in taken)
     names = list(itertools.islice(free, count))
-    resources = {"cpu": cpu, "memory": memory, "pods": str(pods), **(extended or {})}
+    # Every kubelet reports storage, and gangctl's own pods request some.
+    always = {"cpu": cpu, "memory": memory, "pods": str(pods), "ephemeral-storage": "100Gi"}
+    resources = {**always, **(extended or {})}
     await asyncio.gather(*(_add_node(api, name, resources, labels or {}, taints) for name in names))
     return names
 
