@@ -44,6 +44,8 @@ VALUES: Final = {
     "alertname": ["GangDegraded"],
     "namespace": ["team-a"],
     "jobset": ["train"],
+    "usage": ["serving", "authority"],
+    "stage": ["admission", "scheduling", "containers"],
 }
 LEADER: Final = "gangctl_leader_election_master_status"
 MOMENTS: Final = ("_timestamp_seconds", "process_start_time_seconds")
@@ -118,10 +120,7 @@ async def test_every_query_has_a_result(tmp_path: Path) -> None:
                 if len(newest) != len(addresses):
                     raise NotYet(f"{len(newest)} are there")
                 moment = min(series.value for series in newest)
-                there = await prometheus.query(
-                    f"count_over_time({LEADER}[1m]) and {LEADER}",
-                    at=moment,
-                )
+                there = await prometheus.query(f"count_over_time({LEADER}[1m]) and {LEADER}", at=moment)
                 counts = [series.value for series in there]
                 if len(counts) != len(addresses) or min(counts) < 4:
                     raise NotYet(f"scrapes: {counts}")
