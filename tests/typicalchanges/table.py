@@ -107,7 +107,7 @@ CHANGES: Final[Mapping[str, Change]] = {
             '    "gangctl_shards": "1",\n',
             before='    "gangctl_stranded_gangs_evicted_total"',
         ),
-        Edit("tests/manager/metricspage.py", '"gangctl_shards", ', before='"gangctl_leader", "gangctl_shard_leader"),'),
+        Edit("tests/manager/metricspage.py", '"gangctl_shards", ', before='"gangctl_leader_election_master_status",'),
     ),
     "alert": (
         Edit("manifests/monitoring/rules/gangs.yaml", _RULE, before="      - alert: GangPartiallyPlaced\n"),

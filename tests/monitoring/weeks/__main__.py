@@ -23,7 +23,7 @@ PLACE: Final = ROOT / "docs" / "alerts-graded.md"
 _HEADER: Final = """\
 # Alerts, graded
 
-After this page, you know which alerts a cluster that is well raises, and how soon an alert reports an incident. Written
+After this page, you know which alerts a cluster that works raises, and how soon an alert reports an incident. Written
 by `python -m tests.monitoring.weeks`.
 
 A simulated cluster runs in virtual time, gangctl's own readiness controller and collectors watch it, and promtool of
