@@ -8,7 +8,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.live.deviceground import outcomes
 from tests.live.deviceworlds import world
 from tests.live.nodeground import Outcome
-from tests.live.test_node_fit_live import check
+from tests.live.verdicttable import check
 
 pytestmark = pytest.mark.controlplane
 

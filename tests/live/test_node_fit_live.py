@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pytest
 
 from tests.controlplane.plane import ControlPlane
 from tests.live.nodeground import AT_ONCE, Outcome, outcomes
 from tests.live.nodeworlds import NodeWorld, with_gangs, world
+from tests.live.verdicttable import check
 
 pytestmark = pytest.mark.controlplane
 
@@ -18,7 +17,6 @@ FIRST = range(40)
 FULL = range(1000, 1500)
 SEVERAL = range(4000, 4020)
 MANY = range(4000, 4500)
-UNKNOWN = 0.1
 
 
 async def played(worlds: Iterable[NodeWorld], at_once: int = AT_ONCE) -> list[Outcome]:
@@ -26,17 +24,6 @@ async def played(worlds: Iterable[NodeWorld], at_once: int = AT_ONCE) -> list[Ou
     gates = {"TopologyAwareWorkloadScheduling": True}
     async with ControlPlane.start("1.37", (), controller_manager=False, audit=False, gates=gates) as plane:
         return await outcomes(plane, worlds, at_once)
-
-
-def check(found: Sequence[Outcome]) -> None:
-    """Show the table and each world with a false verdict."""
-    table = Counter(outcome.kind for outcome in found)
-    unknown = sum(outcome.report["verdict"] == "unknown" for outcome in found)
-    wrong = [outcome for outcome in found if outcome.wrong]
-    lines = [f"{kind:24} {count}" for kind, count in sorted(table.items())]
-    sys.stdout.write("\n".join(["", *lines, *map(str, wrong), ""]))
-    assert [outcome.world.seed for outcome in wrong] == [], "false verdicts"
-    assert unknown <= UNKNOWN * len(found)
 
 
 async def test_fits_of_random_clusters_are_right() -> None:

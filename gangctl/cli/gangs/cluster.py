@@ -40,6 +40,7 @@ from gangctl.fit import limits
 from gangctl.fit.admitted import changes
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import admitted
+from gangctl.fit.report import never_of
 from gangctl.fit.requests import requests_of
 from gangctl.fit.room import room_now
 from gangctl.fit.scheduling import Floor, Together
@@ -368,7 +369,8 @@ def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:
         return ""
     request = FitRequest(found.raw, key[0], None, found.jobset.queue, new=False, fixed_nodes=True)
     report = onto_nodes(request, stock, lambda pod: (pod.namespace, pod.jobset) == key)
-    return report["message"].rstrip(".") if report["verdict"] == "never" else ""
+    never = never_of(report)
+    return never.message if never is not None else ""
 
 
 def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:

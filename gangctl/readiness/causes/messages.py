@@ -54,6 +54,11 @@ SIZE: Final[tuple[Filter, ...]] = (
     Filter.of(r"Too many pods", "full of pods", "wait for others to finish, add nodes, or ask for less"),
 )
 """Of the size of the gang and of the nodes, not of which nodes its pods may use (``noderesources``)."""
+TAINTED: Final = Filter.of(
+    r"node\(s\) had untolerated taint\(?s?\)?\s?(\{[^}]{0,200}\})?.*",
+    r"with a taint \1",
+    "tolerate the taint, or take it off the nodes",
+)
 SELECTED: Final = Filter.of(
     r"node\(s\) didn't match Pod's node affinity/selector",
     "outside of the node selector or affinity",
@@ -67,11 +72,7 @@ VOLUME: Final = Filter.of(
 )
 COUNTED: Final[tuple[Filter, ...]] = (
     *SIZE,
-    Filter.of(
-        r"node\(s\) had untolerated taint\(?s?\)?\s?(\{[^}]{0,200}\})?.*",
-        r"with a taint \1",
-        "tolerate the taint, or take it off the nodes",
-    ),
+    TAINTED,
     SELECTED,
     Filter.of(r"node\(s\) were unschedulable", "cordoned", "uncordon nodes"),
 )

@@ -7,13 +7,12 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
-from gangctl.kueue import refusals
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
-from gangctl.kueue.refusals import Against
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
+from gangctl.readiness.causes.kueuemessages import REMEDIES, Against, read_queue_refusal
 from gangctl.readiness.facts import unix
 from gangctl.readiness.result import Cause
 
@@ -135,7 +134,7 @@ def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Cau
             Reason.NEVER_FITS,
             "its queue can never admit it, whatever else finishes",
             evidence=[facts.never.message, *_kueue_conditions(facts.workload)],
-            remedy=refusals.REMEDIES.get(facts.never.reason, "put right what it says, or use another queue"),
+            remedy=REMEDIES.get(facts.never.reason, "put right what it says, or use another queue"),
             command=context.suggest(Command.FIT),
             pods=_pods(context),
             since=unix(status.since),
@@ -216,7 +215,7 @@ def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload,
             yield from _admitted(context, workload, status)
         case Phase.EVICTING:
             yield _evicting(context, workload, status)
-        case Phase.PENDING if refusal := refusals.read_refusal(workload.condition("QuotaReserved").message):
+        case Phase.PENDING if refusal := read_queue_refusal(workload.condition("QuotaReserved").message):
             waits = refusal.against is Against.ROOM
             yield context.cause(
                 Reason.WAITING_FOR_QUOTA if waits else Reason.NEVER_FITS,

@@ -13,14 +13,14 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
+from gangctl.readiness.causes.messages import SELECTED, TAINTED
+
 SMALLER: Final = "make it smaller, use another queue, or have the quota of this one raised"
 RESOURCES: Final = "ask only for resources that the queue has, or use another queue"
 FLAVORS: Final = "tolerate the taints and select the nodes of one of its flavors, or use another queue"
 LEVEL: Final = "ask for a level of the queue's topology, or use another queue"
 ROOM: Final = "wait for others to finish, add nodes, or ask for less, or for a wider level of the topology"
-TAINT: Final = "tolerate the taint, or take it off the nodes"
 UNLABELED: Final = "give the nodes the labels of its topology's levels, or use another queue"
-LABELS: Final = "compare nodeSelector and affinity with the labels of the nodes"
 
 REMEDIES: Final = {
     "NeverExceedsQuota": SMALLER,
@@ -58,14 +58,14 @@ _TEXTS: Final = tuple(
         (r"no topology domains at level", Against.NODES, UNLABELED),
         (r'topology "[^"]{0,253}" (?:doesn\'t allow|allows) to fit(?:(?! excluded: ).)*$', Against.ROOM, ROOM),
         (r' excluded: .{0,2000}resource "', Against.ROOM, ROOM),
-        (r' excluded: .{0,2000}taint "', Against.NODES, TAINT),
-        (r" excluded: .{0,2000}(?:nodeSelector|affinity): ", Against.NODES, LABELS),
+        (r' excluded: .{0,2000}taint "', Against.NODES, TAINTED.remedy),
+        (r" excluded: .{0,2000}(?:nodeSelector|affinity): ", Against.NODES, SELECTED.remedy),
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class QueueRefusal:
     """What is against the first pod set that quota of others does not help."""
 
     against: Against
@@ -73,7 +73,7 @@ class Refusal:
 
 
 @lru_cache(_SAME)
-def read_refusal(message: str) -> Refusal | None:
+def read_queue_refusal(message: str) -> QueueRefusal | None:
     """Content of the message of ``QuotaReserved``; None where all wait for quota that others use, or it is unknown."""
     for part in _POD_SET.split(message)[1:]:
         matching = [(against, remedy) for text, against, remedy in _TEXTS if text.search(part)]
@@ -81,5 +81,5 @@ def read_refusal(message: str) -> Refusal | None:
         if not matching or Against.USAGE in kinds:
             continue
         against = next(kind for kind in (Against.ROOM, Against.NODES, Against.QUEUE) if kind in kinds)
-        return Refusal(against, "; ".join(dict.fromkeys(remedy for _, remedy in matching)))
+        return QueueRefusal(against, "; ".join(dict.fromkeys(remedy for _, remedy in matching)))
     return None
