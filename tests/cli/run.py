@@ -35,8 +35,11 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """Stdout as the one JSON document it has to be."""
-        return json.loads(self.out)
+        """Stdout as the one JSON document it has to be; AssertionError with stderr where it is none."""
+        try:
+            return json.loads(self.out)
+        except json.JSONDecodeError as error:
+            raise AssertionError(f"exit code {self.code}, no JSON but: {self.out}{self.err}") from error
 
     @property
     def documents(self) -> list[Any]:

@@ -176,10 +176,8 @@ _WIDTHS: Final[Mapping[str, int]] = {
     "AGE": 9,
     "CLUSTER": 16,
     "CLUSTERQUEUE": 16,
-    "RESTARTS": 11,
-    "GROUPS": 9,
 }
-"""Minimum widths of columns with the gap behind them, for later rows."""
+"""Minimum widths of columns with the gap behind them, for later rows; others are as wide as the first rows."""
 
 
 def print_changes(asking: Asking, phases: Collection[GangPhase], listing: Listing) -> None:
@@ -252,7 +250,7 @@ class _Printer:
         header = (*self._columns, *WIDE_HEADERS) if self._form == WIDE else self._columns
         if not self._widths:
             known = Table(header, tuple(row[: len(header)] for row in rows))
-            self._widths = [max(width, _WIDTHS[name]) for name, width in zip(header, known.widths, strict=False)]
+            self._widths = [max(width, _WIDTHS.get(name, 0)) for name, width in zip(header, known.widths, strict=False)]
             rows = [header, *rows] if self._headers else rows
         for row in rows:
             click.echo(row_line(row[: len(header)], self._widths))

@@ -1,4 +1,4 @@
-"""``gangctl get``: from files."""
+"""``gangctl get``: from files, and the columns of a watch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from gangctl.readiness.result import GangPhase
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, STUCK, WAITS, ask, ask_about
+from tests.cli.gangs.place import place
 from tests.cli.manifests import write
 from tests.cli.publishedschemas import schema_of
 from tests.cli.run import gangctl
@@ -235,3 +236,9 @@ def test_a_file_with_one_gang_is_read(tmp_path: Path) -> None:
     nowhere = gangctl("get", "-f", file, "--sort-by", ".nowhere")
     assert (nowhere.code, nowhere.out) == (2, "")
     assert "no object has .nowhere" in nowhere.err
+
+
+async def test_a_wide_watch_has_the_columns_of_the_table(tmp_path: Path) -> None:
+    columns = ask("get", "-o", "wide").out.splitlines()[0].split()
+    async with place(tmp_path, dump.objects()) as here, here.running("get", "--watch", "-o", "wide") as watching:
+        assert (await watching.line()).split() == columns
