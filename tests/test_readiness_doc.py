@@ -21,7 +21,7 @@ ONLINE: Final = [line for line, _ in PAGE.commands if line.startswith("gangctl "
 
 def test_the_page_has_commands() -> None:
     verbs = [shlex.split(command)[1] for command, _, _ in PAGE.samples]
-    assert verbs == ["get", "why", "describe", "top"]
+    assert verbs == ["get", "why", "why", "describe", "top"]
     assert len(ONLINE) >= 8
 
 

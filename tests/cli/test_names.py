@@ -63,7 +63,7 @@ def test_an_invalid_name_is_refused(typed: str) -> None:
 
 
 def test_another_type_is_bad_usage() -> None:
-    answer = ask("why", "deployment/train")
+    answer = ask("describe", "deployment/train")
     assert answer.code == 2
     assert answer.err.startswith(
         "error: Invalid value for 'NAME': \"deployment/train\" has another type: write NAME, or one of jobset/NAME, "

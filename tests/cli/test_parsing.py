@@ -35,7 +35,7 @@ def test_valid_commands_are_accepted(words: list[str]) -> None:
 
 @each(
     "words",
-    ["queue", "get --nonsense", "nonsense", "why", "queue describe", "get -A --phase No", "queue nonsense"],
+    ["queue", "get --nonsense", "nonsense", "wait", "queue describe", "get -A --phase No", "queue nonsense"],
 )
 def test_invalid_commands_are_detected(words: str) -> None:
     with pytest.raises(click.UsageError):

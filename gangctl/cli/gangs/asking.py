@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -144,13 +145,13 @@ GANG_NAME: Final = NameArgument(*GANGS_AND_PODS, complete=_complete)
 """The type of an argument that names a gang, by its JobSet or one of its pods."""
 
 
-def one_of(found: Found) -> Key:
-    """The only gang of a name; InputError if files have it in several namespaces."""
-    if len(found.keys) > 1:
-        namespaces = ", ".join(namespace for namespace, _ in found.keys)
-        name = found.keys[0][1]
-        raise InputError(f"the files have JobSet {name} in several namespaces", hint=f"-n says which: {namespaces}")
-    return found.keys[0]
+def one_of_each(found: Found) -> list[Key]:
+    """The gangs of the names, one of each; InputError if files have a name in several namespaces."""
+    for name, count in Counter(name for _, name in found.keys).items():
+        if count > 1:
+            namespaces = ", ".join(namespace for namespace, named in found.keys if named == name)
+            raise InputError(f"the files have JobSet {name} in several namespaces", hint=f"-n says which: {namespaces}")
+    return found.keys
 
 
 def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | None = None) -> Found:

@@ -11,7 +11,7 @@ import click
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
 from gangctl.cli.names import ObjectName, group_name
-from gangctl.cli.output import TABLE, Entry, Listing, answer_no, print_answer
+from gangctl.cli.output import TABLE, Entry, Listing, Section, answer_no, print_answer
 
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
@@ -156,46 +156,64 @@ def describe(*, name: ObjectName, group: str | None, form: str, **flags: Any) ->
     wanted = asking.asked((name,), **flags)
     found = asking.find(wanted, more)
     now = wanted.now()
-    key = asking.one_of(found)
+    key = asking.one_of_each(found)[0]
     described = describe(found.where(key), key, group or "", now)
     print_answer(form, [described.as_object()], lambda: description_sections(described, now))
 
 
+_MOST_COMPARED: Final = 20
+"""Gangs without a NAME whose pods are compared with the nodes: each is a simulation of the scheduler."""
+
+
 @click.command("why")
-@click.argument("name", type=asking.GANG_NAME)
-@asking.of_namespace
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME)
+@asking.places
 @options.workers
+@options.selector("JobSets")
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
-def why(*, name: ObjectName, form: str, **flags: Any) -> None:
-    """Say why a gang is not running, most likely cause first.
+def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
+    """Say why gangs are not running, most likely cause first.
 
     Each cause comes with what shows it, what to do about it, and the next command to run.
-    Nothing is written. Where you may create Jobs, a dry run checks whether the API server
-    keeps the group that pods name.
+    Without NAME: the gangs that something blocks, that have failed or that are no gangs, each
+    with its most likely cause. Nothing is written. Where you may create Jobs, a dry run checks
+    whether the API server keeps the group that pods name.
 
-    Exit code 0 when it runs, starts or has finished well, 1 when something blocks it or it
+    Exit code 0 when they run, start or have finished well, 1 when something blocks one or it
     has failed, 2 for bad input, 3 when the cluster cannot be reached.
 
     \b
     Examples:
       gangctl why train
+      gangctl why -n team-a
       gangctl why train -n team-a -o json
       gangctl why train -f dump.yaml
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.gangs.views import explanation, is_no  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.gangs.views import explanation, in_short, is_no, needs_attention  # noqa: PLC0415
     from gangctl.readiness.report import gang_object  # noqa: PLC0415
 
-    wanted = asking.asked((name,), **flags)
-    found = asking.find(wanted, lambda reader, keys: reader.look_closely(keys))
-    key = asking.one_of(found)
+    wanted = asking.asked(names, **flags)
+    found = asking.find(
+        wanted, lambda reader, keys: reader.look_closely(keys if names else reader.refused(keys)[:_MOST_COMPARED])
+    )
+    keys = asking.one_of_each(found) if names else found.keys
     now = wanted.now()
-    state = found.where(key)
-    gang = state.readiness(key, now)
-    assert gang is not None  # noqa: S101 -- it was found a moment ago
-    print_answer(form, [gang_object(gang)], lambda: explanation(gang, state.outcome(key), now))
-    if is_no(gang):
+    gangs = [gang for key in keys if (gang := found.where(key).readiness(key, now)) is not None]
+    if not gangs:
+        click.echo(wanted.nothing, err=True)
+    shown = gangs if names else [gang for gang in gangs if needs_attention(gang)]
+
+    def sections() -> list[Section]:
+        if not names:
+            return in_short(shown, len(gangs), now)
+        return [
+            section for gang in gangs for section in explanation(gang, found.where(gang.key).outcome(gang.key), now)
+        ]
+
+    print_answer(form, [gang_object(gang) for gang in shown], sections, listed=len(names) != 1)
+    if any(map(is_no, gangs)):
         answer_no()
 
 

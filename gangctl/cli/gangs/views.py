@@ -173,7 +173,8 @@ CLUSTER: Final = ("CLUSTER",)
 """Follows these where a gang is on a worker cluster of MultiKueue."""
 WIDE_HEADERS: Final = ("CLUSTERQUEUE", "RESTARTS", "GROUPS", "MESSAGE")
 LEGEND: Final = (
-    "READY: pods that are ready, of those that should exist now. REASON: the most likely cause of what is not ready."
+    "READY: pods that are ready, of those that should exist now. REASON: the most likely cause of what is not ready, "
+    "or why it is no gang."
 )
 
 
@@ -194,7 +195,7 @@ def gang_row(gang: Readiness, now: float, headers: Sequence[str] = HEADERS) -> t
         gang.name,
         gang.phase.value,
         f"{gang.counts.ready}/{gang.counts.wanted}",
-        gang.reason.value if gang.reason is not None else "",
+        main_cause.reason.value if (main_cause := _main_cause(gang)) is not None else "",
         gang.local_queue,
         ago(gang.since, now),
         ago(gang.created_at, now),
@@ -202,8 +203,13 @@ def gang_row(gang: Readiness, now: float, headers: Sequence[str] = HEADERS) -> t
         gang.cluster_queue,
         str(gang.attempt),
         str(len(gang.groups)),
-        gang.causes[0].message if gang.causes else "",
+        main_cause.message if main_cause is not None else "",
     )
+
+
+def _main_cause(gang: Readiness) -> Cause | None:
+    """The most likely cause; of a JobSet that runs and is no gang, why it is none."""
+    return gang.causes[0] if gang.causes else gang.lost
 
 
 def sentence(text: str) -> str:
@@ -243,6 +249,33 @@ def _some(names: Sequence[str]) -> str:
 def is_no(gang: Readiness) -> bool:
     """Whether it does not run, and will not without a change."""
     return gang.phase is GangPhase.FAILED or gang.blocked_by is not None
+
+
+def needs_attention(gang: Readiness) -> bool:
+    """Whether something blocks it, it has failed, or it is no gang."""
+    return is_no(gang) or gang.lost is not None
+
+
+def in_short(gangs: Sequence[Readiness], total: int, now: float) -> list[Section]:
+    """Gangs of ``total`` that need attention, each with its most likely cause and the command that says more."""
+    if not gangs:
+        return [Section(lines=(f"Nothing blocks {_all_of(total)}.",))] if total else []
+    rest = total - len(gangs)
+    sections = [Section(headline(gang, now), tuple(_short_lines(gang))) for gang in gangs]
+    return [*sections, Section(lines=(f"Nothing blocks {plural(rest, 'other gang')}.",))] if rest else sections
+
+
+def _all_of(total: int) -> str:
+    return "the gang" if total == 1 else f"any of {total} gangs"
+
+
+def _short_lines(gang: Readiness) -> Iterator[str]:
+    cause = _main_cause(gang)
+    if cause is not None:
+        yield f"{cause.reason.value}: {sentence(cause.message)}"
+        if cause.remedy:
+            yield f"What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}"
+    yield f"$ gangctl why {gang.name} -n {gang.namespace}"
 
 
 def headline(gang: Readiness, now: float) -> str:

@@ -187,6 +187,14 @@ def test_a_stage_that_has_finished_needs_no_nodes(tmp_path: Path) -> None:
     assert "never" not in cause["message"]
 
 
+async def test_without_a_name_it_is_not_advised_to_wait_either(tmp_path: Path) -> None:
+    async with place(tmp_path, asking_for(GPU, "8")) as here:
+        answer = await here.ask("why")
+    assert (answer.code, answer.err) == (1, "")
+    assert "Unschedulable: The nodes can never hold it" in answer.out
+    assert "wait" not in answer.out
+
+
 async def test_the_suggested_fit_runs_without_kueue_and_without_the_resource(tmp_path: Path) -> None:
     async with place(tmp_path, asking_for(GPU, "8")) as here:
         answer = await suggested(here)

@@ -30,19 +30,57 @@ def test_json_is_the_gang() -> None:
     assert first["remedy"]
 
 
+def test_without_a_name_gangs_that_need_attention_are_listed(golden: Golden) -> None:
+    answer = ask("why")
+    assert (answer.code, answer.err) == (1, "")
+    golden(GOLDEN / "gangs-why-all.txt", answer.out)
+    assert [gang["metadata"]["name"] for gang in ask("why", "-o", "json").json["items"]] == [WAITS]
+
+
+def test_without_a_name_nothing_blocks_gangs_that_run(tmp_path: Path) -> None:
+    found = [each for each in dump.objects() if each["metadata"]["name"] != WAITS]
+    answer = ask_about(tmp_path, found, "why")
+    assert (answer.code, answer.out) == (0, "Nothing blocks the gang.\n")
+    answer = ask_about(tmp_path, found, "why", "-n", "elsewhere")
+    assert (answer.code, answer.out, answer.err) == (0, "", "No gangs found in namespace elsewhere.\n")
+
+
+def test_without_a_name_a_jobset_that_runs_and_is_no_gang_is_listed(tmp_path: Path) -> None:
+    """It is ready, so nothing blocks it; get has the reason, too."""
+    found = _without_condition()
+    answer = ask_about(tmp_path, found, "why")
+    assert f"Gang team-a/{RUNS}: Ready" in answer.out
+    assert "\n  SchedulingGateOff: " in answer.out
+    row = next(line for line in ask_about(tmp_path, found, "get").out.splitlines() if f" {RUNS} " in line)
+    assert row.split()[2:5] == ["Ready", "5/5", "SchedulingGateOff"]
+
+
+def test_several_gangs_are_explained() -> None:
+    answer = ask("why", RUNS, WAITS)
+    assert answer.code == 1
+    assert [line for line in answer.out.splitlines() if line.startswith("Gang ")] == [
+        f"Gang team-a/{RUNS}: Ready for 4m11s, 5 of 5 pods ready",
+        f"Gang team-a/{WAITS}: Unschedulable for 4m5s, 0 of 6 pods ready",
+    ]
+
+
 def test_a_running_gang_has_nothing_to_explain() -> None:
     answer = ask("why", RUNS)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.endswith("There is nothing to explain.\n")
 
 
-def test_a_gang_without_the_guarantee_is_reported(tmp_path: Path) -> None:
-    """All have nodes, and the scheduler has never looked at the group."""
+def _without_condition() -> list[Object]:
+    """All pods of a gang have nodes, and the scheduler has written no condition of its group."""
     found = dump.objects()
     for each in found:
         if each["kind"] == "PodGroup" and each["metadata"]["name"].startswith(RUNS):
             del each["status"]
-    answer = ask_about(tmp_path, found, "why", RUNS)
+    return found
+
+
+def test_a_gang_without_the_guarantee_is_reported(tmp_path: Path) -> None:
+    answer = ask_about(tmp_path, _without_condition(), "why", RUNS)
     assert (answer.code, answer.err) == (0, "")
     assert "There is nothing to explain" not in answer.out
     assert "Ready, but without the all-or-nothing guarantee" in answer.out
