@@ -219,7 +219,7 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
 
 _TEN_MINUTES: Final = "10m"
 
-GOALS: Final = ("scheduled", "ready", "finished")
+GOALS: Final = ("scheduled", "ready", "finished", "suspended")
 
 
 @click.command("wait")
@@ -228,10 +228,11 @@ GOALS: Final = ("scheduled", "ready", "finished")
 @click.option(
     "--for",
     "goal",
-    type=click.Choice(GOALS),
+    type=click.Choice(GOALS, case_sensitive=False),
     default="ready",
     show_default=True,
-    help="What to wait for: all its pods have nodes, all are ready, or the JobSet has succeeded.",
+    help="What to wait for: all its pods have nodes, all are ready, the JobSet has succeeded, or it is suspended and "
+    "has no pods.",
 )
 @click.option(
     "--timeout",
@@ -255,7 +256,7 @@ def wait(
     form: str,
     **flags: Any,
 ) -> None:
-    """Wait until gangs are scheduled, ready or finished.
+    """Wait until gangs are scheduled, ready, finished or suspended.
 
     Each step is printed on stderr: the phase, how many pods are ready, and why they are not. The
     cluster is watched, not asked again and again.
@@ -268,6 +269,8 @@ def wait(
       gangctl wait train --timeout 30m
       gangctl wait train evaluate -n team-a --for finished --timeout 12h
       gangctl wait train --for scheduled --fail-fast
+      gangctl wait train --for suspended
+      kubectl wait jobset/train --for=delete
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.gangs.watching import wait_for_gangs  # noqa: PLC0415 -- --help does without
 

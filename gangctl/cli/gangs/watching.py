@@ -283,6 +283,8 @@ _GOALS: Final[Mapping[str, tuple[GangPhase, ...]]] = {
     "ready": (GangPhase.READY, GangPhase.SUCCEEDED),
     "finished": (GangPhase.SUCCEEDED,),
 }
+SUSPENDED: Final = "suspended"
+"""The goal that no phase shows: a suspended JobSet has different phases with and without a queue."""
 
 
 class NotReachedError(GangctlError):
@@ -318,7 +320,7 @@ class _Wait:
                 raise NotReachedError(f"JobSet {_name(key)} was deleted, or asks for no gang any more")
             self.last[key] = gang
             self._print_progress(key, gang)
-            if gang.phase in _GOALS[self.goal]:
+            if self._is_reached(key, gang):
                 self.there[key] = gang
             elif key not in self.there and self._is_hopeless(gang):
                 raise self._error(key, gang, f"will not be {self.goal}")
@@ -331,9 +333,15 @@ class _Wait:
         waited = span(timedelta(seconds=self.timeout))
         return self._error(first, self.last.get(first), f"is not {self.goal} after {waited}{others}")
 
+    def _is_reached(self, key: Key, gang: Readiness) -> bool:
+        if self.goal != SUSPENDED:
+            return gang.phase in _GOALS[self.goal]
+        found = self.state.jobsets.get(*key)
+        return found is not None and found.jobset.suspend and not (gang.phase.over or gang.counts.created)
+
     def _is_hopeless(self, gang: Readiness) -> bool:
         """Whether it will not reach the goal without a change."""
-        if gang.phase is GangPhase.FAILED:
+        if gang.phase is GangPhase.FAILED or (self.goal == SUSPENDED and gang.phase.over):
             return True
         return self.fail_fast and any(cause.blocking and cause.reason in ENDLESS for cause in gang.causes)
 

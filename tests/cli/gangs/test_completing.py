@@ -46,4 +46,4 @@ def test_without_a_reachable_server_no_names_are_completed() -> None:
 
 def test_phases_and_conditions_are_completed() -> None:
     assert candidates(["get", "--phase", "Un"]) == ([f"Unschedulable\t{GangPhase.UNSCHEDULABLE.sentence}"], 4)
-    assert candidates(["wait", "x", "--for", ""]) == (["scheduled", "ready", "finished"], 4)
+    assert candidates(["wait", "x", "--for", ""]) == (["scheduled", "ready", "finished", "suspended"], 4)

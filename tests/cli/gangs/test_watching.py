@@ -65,6 +65,26 @@ class TestWait:
                 answer = await waiting.end()
             assert (answer.code, answer.out) == (0, f"gang.gangctl.dev/{RUNS}\n")
 
+    async def test_wait_until_suspended(self, tmp_path: Path) -> None:
+        """A suspended JobSet whose pods still exist holds nodes."""
+        async with place(tmp_path, dump.objects()) as here, here.running("wait", RUNS, "--for", "Suspended") as waiting:
+            await waiting.until("Ready", err=True)
+            (jobset,) = [each for each in dump.objects("JobSet") if each["metadata"]["name"] == RUNS]
+            jobset["spec"]["suspend"] = True
+            here.put([jobset])
+            await waiting.until("Suspended", err=True)
+            for pod in dump.pods_of(dump.objects(), RUNS):
+                here.remove("Pod", pod["metadata"]["name"])
+            answer = await waiting.end()
+        assert (answer.code, answer.out.startswith(f"{NAMESPACE}/{RUNS}: Suspended, 0 of ")) == (0, True)
+
+    async def test_a_gang_that_has_finished_is_never_suspended(self, tmp_path: Path) -> None:
+        found = dump.changed("JobSet", RUNS, lambda each: dump.finish(each, "Completed"))
+        async with place(tmp_path, found) as here:
+            answer = await here.ask("wait", RUNS, "--for", "suspended")
+        assert answer.code == 1
+        assert f"gang {NAMESPACE}/{RUNS} will not be suspended: Succeeded" in answer.err
+
     async def test_on_a_terminal_wait_prints_each_line_once(self, tmp_path: Path) -> None:
         terminal, end = pty.openpty()
         async with place(tmp_path, dump.objects()) as here:
