@@ -23,9 +23,9 @@ RUNS: Final = "everything runs"
 @SITUATIONS(
     Reason.NOT_GANGED,
     "JobSet created in a namespace labelled `gangctl.dev/skip=true`",
-    Command.OWN_WEBHOOKS,
+    Command.NAMESPACE_LABELS,
     when=RUNS,
-    shows="gangctl-",
+    shows="gangctl.dev/skip=true",
 )
 async def skipped(place: Place) -> None:
     await place.skip()

@@ -81,7 +81,6 @@ class Command(StrEnum):
     ADMISSION_CHECK = "kubectl describe admissionchecks.kueue.x-k8s.io {name}"
 
     OWN_PODS = "kubectl -n gangctl-system get pods,endpointslices"
-    OWN_WEBHOOKS = "kubectl get mutatingwebhookconfigurations"
     WEBHOOKS = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
     ADMISSION_POLICY = "kubectl get validatingadmissionpolicy {name} -o yaml"
     RESOURCE_QUOTA = "kubectl -n {namespace} describe resourcequota {name}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gangctl.api.meta import GANG_REF
+from gangctl.api.meta import GANG_REF, SKIP_LABEL
 from gangctl.api.scheduling import Observed
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import plural
@@ -88,15 +88,21 @@ def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observ
 
 
 def pod_group_missing(context: Context) -> Iterator[Cause]:
-    """The object that pods name is missing: the scheduler ignores the pods until it exists."""
+    """The object that pods name is missing: the scheduler ignores the pods until it exists.
+
+    A group without pods is left out while the API server rejects its pods: what rejects them, such as a PriorityClass
+    that does not exist, may reject the group, too, and is a cause of its own.
+    """
     snapshot, capabilities = context.snapshot, context.capabilities
     present = snapshot.groups_known and snapshot.assessment.lifecycle is Lifecycle.PRESENT
     if capabilities is None or not present:
         return
     plan = snapshot.assessment.plan
-    kind, missing = "PodGroup", [g for g in gangs(context) if g.name not in snapshot.groups]
+    denied = {refused.name for refused in snapshot.refused if refused.kind == "Job"}
+    groups = [g for g in gangs(context) if g.pods or not any(job.name in denied for job in g.jobs)]
+    kind, missing = "PodGroup", [g for g in groups if g.name not in snapshot.groups]
     if not capabilities.pod_groups:
-        kind, missing = "Workload", list(gangs(context)) if snapshot.workload is None else []
+        kind, missing = "Workload", groups if snapshot.workload is None else []
     if plan is None or not missing:
         return
     waiting = [pod for group in missing for pod in unplaced(group)]
@@ -303,8 +309,9 @@ def not_ganged(context: Context) -> Iterator[Cause]:
     if assessment.unstamped:
         why.append("no replicatedJob has the annotation that gangctl's webhook writes when a JobSet is created")
         remedy = (
-            "see that gangctl's webhooks are registered and answer, then delete the JobSet and create it again: what "
-            "was decided at creation cannot be changed"
+            f"see whether its namespace has the label {SKIP_LABEL}, or gangctl's webhooks do not answer (gangctl "
+            "doctor checks both); then delete the JobSet and create it again: what was decided at creation cannot be "
+            "changed"
         )
     elif empty:
         remedy = "give its replicated jobs replicas, parallelism and completions above 0, in a new JobSet"
@@ -317,7 +324,7 @@ def not_ganged(context: Context) -> Iterator[Cause]:
         else "it asks for a gang and is none: its pods are scheduled one by one",
         evidence=why,
         remedy=remedy,
-        command=context.suggest(Command.OWN_WEBHOOKS if assessment.unstamped else Command.PLAN),
+        command=context.suggest(Command.NAMESPACE_LABELS if assessment.unstamped else Command.PLAN),
         pods=pods,
         since=unix(jobset.created),
         blocking=pods > 0,

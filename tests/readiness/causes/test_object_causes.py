@@ -10,7 +10,7 @@ from gangctl.api.scheduling import Generation
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from tests.jobsets import jobset, rj
-from tests.readiness.causes.finding import causes, reasons, the
+from tests.readiness.causes.finding import causes, reasons, refused_job, the
 from tests.readiness.snapshots import BORN, CREATED, NOW, PENDING, REFUSED, RUNNING, Context
 
 JS = jobset("js", rj("w", 2, 4, 4), mode="Gang")
@@ -66,6 +66,17 @@ def test_a_missing_group_is_reported() -> None:
     assert context.plan.groups[0].name in cause.evidence[0]
     assert "8 pods" in cause.evidence[1]
     assert "leader" in cause.remedy
+
+
+def test_a_missing_group_is_no_cause_while_all_of_its_pods_are_rejected() -> None:
+    """With a PriorityClass that does not exist, the API server rejects the group, too."""
+    context = Context(JS)
+    message = 'Error creating: pods "js-w-0-0-x" is forbidden: no PriorityClass with name hihg was found'
+    denied = [refused_job("js-w-0", message)]
+    assert reasons(context.snapshot(groups={}, refused=denied))[0] is Reason.POD_CREATION_REFUSED
+    assert Reason.POD_GROUP_MISSING not in reasons(context.snapshot(groups={}, refused=denied))
+    some = context.snapshot(context.pods(PENDING, count=1), groups={}, refused=denied)
+    assert Reason.POD_GROUP_MISSING in reasons(some)
 
 
 def test_before_1_36_a_missing_workload_is_reported() -> None:
