@@ -174,8 +174,11 @@ def require_jobsets(documents: Sequence[Document]) -> None:
     """InputError if none of the objects is a JobSet or a PathwaysJob."""
     if not any(map(_is_ours, documents)):
         hint = f"expected apiVersion {JOBSET_API_VERSION}, or {PATHWAYS_API_VERSION} for a {PATHWAYS_JOB}"
-        if any(document.value.get("kind") == "TrainJob" for document in documents):
+        kinds = {str(document.value.get("kind")) for document in documents}
+        if "TrainJob" in kinds:
             hint = _TRAINJOB
+        elif any(kind.lower() == "jobset" for kind in kinds):
+            hint = f"did you mean kind JobSet, and apiVersion {JOBSET_API_VERSION}?"
         raise InputError(f"no JobSet in the input: found {count_kinds(documents)}", hint=hint)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
@@ -29,8 +31,8 @@ COMMANDS: Final[Commands] = {
     "convert": ("gangctl.cli.convert", "Write a gang configuration in another notation."),
     "get": ("gangctl.cli.gangs.commands", "List gangs: phase, pods that are ready, and why others are not."),
     "describe": ("gangctl.cli.gangs.commands", "Show one gang: groups, Jobs, pods, nodes, causes, events."),
-    "why": ("gangctl.cli.gangs.commands", "Say why a gang is not running, most likely cause first."),
-    "wait": ("gangctl.cli.gangs.commands", "Wait until gangs are scheduled, ready or finished."),
+    "why": ("gangctl.cli.gangs.commands", "Say why gangs are not running, most likely cause first."),
+    "wait": ("gangctl.cli.gangs.commands", "Wait until gangs are scheduled, ready, finished or suspended."),
     "top": ("gangctl.cli.gangs.commands", "Show what runs and what waits, by queue: trouble first."),
     "fit": ("gangctl.cli.fit", "Say whether a JobSet can be admitted, ever and now."),
     "drain": ("gangctl.cli.drain", "Say which gangs a drain of nodes stops, and what they lose."),
@@ -49,6 +51,8 @@ COMMANDS: Final[Commands] = {
 INTERNAL_ERROR: Final = 70
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+
+_LINE_END: Final = re.compile(r"\s*\n\s*")
 
 COMPLETE_VARIABLE: Final = "_GANGCTL_COMPLETE"
 
@@ -81,6 +85,18 @@ class LazyGroup(click.Group):
         command = getattr(module, cmd_name, None) or getattr(module, "command", None)
         assert isinstance(command, click.Command)  # noqa: S101 -- a slip in the table
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a usage error has the name that may be meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.table, n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", error.ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands for ``--help`` from the table alone."""
@@ -143,7 +159,13 @@ def exit_code(run: Callable[[], object]) -> int:
 
 
 def _print_usage_error(error: click.ClickException) -> None:
-    click.echo(f"error: {printable(error.format_message())}", err=True)
+    if isinstance(error, click.NoSuchOption):
+        names = {name.lstrip("-"): name for name in error.possibilities or ()}
+        # The dashes that all have in common make no two options similar.
+        near = [names[near] for near in get_close_matches(error.option_name.lstrip("-"), names)]
+        error = click.NoSuchOption(error.option_name, error.message, near, error.ctx)
+    # click lists choices in lines of their own.
+    click.echo(f"error: {printable(re.sub(_LINE_END, ' ', error.format_message()))}", err=True)
     context = getattr(error, "ctx", None)
     if context is not None:
         click.echo(f"hint: see {context.command_path} --help", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -353,10 +354,18 @@ def load_settings(flags: Mapping[str, Any], config: str | None) -> ControllerSet
         return ControllerSettings.model_validate(values)
     except PydanticError as problem:
         lines = [
-            f"{'.'.join(map(str, e['loc'])) or 'settings'}: {message_of(e)}" for e in problem.errors(include_url=False)
+            f"{'.'.join(map(str, e['loc'])) or 'settings'}: "
+            + (_unknown(e["loc"]) if e["type"] == "extra_forbidden" else message_of(e))
+            for e in problem.errors(include_url=False)
         ]
         where = f" in {config} or flags" if config else ""
         raise ConfigError(f"invalid settings{where}: " + "; ".join(lines)) from None
+
+
+def _unknown(path: tuple[int | str, ...]) -> str:
+    names = map(_kebab, ControllerSettings.model_fields) if len(path) == 1 else ()
+    near = get_close_matches(str(path[0]), names, n=1, cutoff=0.7)
+    return "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _read_file(path: str) -> dict[str, Any]:

@@ -125,6 +125,12 @@ class TestRefused:
         assert "no JobSet in the input: found 1 TrainJob" in answer
         assert "spec.suspend true, then kubectl get jobset NAME -o yaml | gangctl plan -f -" in answer
 
+    def test_a_misspelt_kind_is_refused_with_the_one_that_is_meant(self, tmp_path: Path) -> None:
+        answer = self.refused(
+            "-f", write(tmp_path / "a.yaml", {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "Jobset"})
+        )
+        assert "did you mean kind JobSet" in answer
+
     def test_every_template_of_a_chart_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "templates").mkdir()
         for name in ("jobset", "queue"):

@@ -102,10 +102,17 @@ def test_the_program_is_named_as_it_was_called(path: str, name: str) -> None:
 
 
 class TestUsage:
+    def test_an_option_that_only_shares_its_dashes_is_not_suggested(self) -> None:
+        assert gangctl("fit", "--as", "ada").err.splitlines()[0] == "error: No such option '--as'."
+
     @each(
         ("args", "words"),
         [
-            (("no-such",), "No such command"),
+            (("no-such",), "No such command 'no-such'."),
+            (("instal",), "No such command 'instal'. Did you mean 'install'?"),
+            (("policy", "tst"), "No such command 'tst'. Did you mean 'test'?"),
+            (("fit", "--nowe"), "No such option '--nowe'. Did you mean '--now'?"),
+            (("convert", "-f", "x"), "Missing option '--to'. Choose from: annotations, gangconfig, scheduling"),
             (("plan",), "Missing option '-f'"),
             (
                 ("plan", "-f", "x", "-o", "xml"),
