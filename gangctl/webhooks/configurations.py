@@ -46,11 +46,13 @@ JOBS_NAME: Final = "gangctl-jobs"
 
 JOBS_WEBHOOK: Final = "jobs.gangs.gangctl.dev"
 GANGPOLICIES_WEBHOOK: Final = "policies.gangctl.dev"
+KEYS_WEBHOOK: Final = "keys.gangs.gangctl.dev"
 
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 MUTATE_JOBSETS: Final = "/mutate/jobsets"
 VALIDATE_JOBSETS: Final = "/validate/jobsets"
+VALIDATE_KEYS: Final = "/validate/keys"
 VALIDATE_GANGPOLICIES: Final = "/validate/gangpolicies"
 MUTATE_JOBS: Final = "/mutate/jobs"
 
@@ -122,6 +124,15 @@ UPDATE_CONDITION: Final = {
     "expression": "request.operation != 'UPDATE' || "
     + " || ".join(f"{part('object')} != {part('oldObject')}" for part in (_of_jobset, _of_replicated_jobs)),
 }
+KEY_CONDITION: Final = {
+    "name": "has-a-new-key-of-gangctl",
+    "expression": " || ".join(
+        f"(has(object.metadata.{part}) && object.metadata.{part}.exists(k, k.startsWith('{PREFIX}') && "
+        f"oldObject.?metadata.{part}[?k] != optional.of(object.metadata.{part}[k])))"
+        for part in ("annotations", "labels")
+    ),
+}
+"""Of an update that sets a key of gangctl's on the JobSet itself, or changes its value."""
 SPEC_CONDITION: Final = {
     # Labels and finalizers of a policy that gangctl cannot load any more may change.
     "name": "new-or-changes-its-spec",
@@ -182,6 +193,7 @@ class _Hook:
     conditions: tuple[dict[str, str], ...]
     failure_policy: FailurePolicy | None = None
     """None for that of the settings."""
+    operations: tuple[str, ...] = ("CREATE", "UPDATE")
 
 
 JOBSETS: Final = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
@@ -203,6 +215,10 @@ VALIDATING: Final = (
         GANGPOLICIES,
         (NOT_DELETED_CONDITION, SPEC_CONDITION),
         "Ignore",
+    ),
+    # Ignore: it only warns, and labels and annotations of running gangs must not wait for gangctl.
+    _Hook(
+        "keys.gangs.gangctl.dev", VALIDATE_KEYS, JOBSETS, (KEY_CONDITION, NOT_DELETED_CONDITION), "Ignore", ("UPDATE",)
     ),
 )
 
@@ -241,7 +257,7 @@ def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[s
         "matchPolicy": "Equivalent",
         # API servers read it for objects in namespaces only.
         **({"namespaceSelector": namespace_selector(settings)} if namespaced else {}),
-        "rules": [rule(hook.resource, ("CREATE", "UPDATE"), "Namespaced" if namespaced else "Cluster")],
+        "rules": [rule(hook.resource, hook.operations, "Namespaced" if namespaced else "Cluster")],
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,
     }

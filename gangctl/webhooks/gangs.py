@@ -30,8 +30,9 @@ from gangctl.gang.admission import (
 from gangctl.gang.diff import Kind
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
+from gangctl.gang.validate import check_keys
 from gangctl.kueue.consistency import Consistency, KueueFacts, check_consistency
-from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS
+from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS, VALIDATE_KEYS
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
 UNPROCESSABLE: Final = 422
@@ -84,7 +85,7 @@ class QueueView(Protocol):
 
 
 class GangAdmission:
-    """The three endpoints.
+    """The four endpoints.
 
     ``fail_open`` admits an opted-in JobSet, without a gang, where no gang can be made.
     """
@@ -100,6 +101,7 @@ class GangAdmission:
         return {
             MUTATE_JOBSETS: self.mutate_jobset,
             VALIDATE_JOBSETS: self.validate_jobset,
+            VALIDATE_KEYS: self.validate_keys,
             MUTATE_JOBS: self.mutate_job,
         }
 
@@ -144,6 +146,15 @@ class GangAdmission:
             detail = f"asks for a gang, but no gang can be made on this cluster: {self._view.state.reason}"
             stamping = (FieldError("metadata.annotations", ErrorKind.FORBIDDEN, detail),)
         return _answer(jobset, (*stamping, *refused), warnings)
+
+    def validate_keys(self, request: AdmissionRequest) -> AdmissionResponse:
+        """UPDATE: warn of keys and values that the update has set, and that have no effect."""
+        jobset, errors = read_opted_in(request.object or {})
+        old, _ = read_opted_in(request.old_object or {})
+        if errors:
+            return AdmissionResponse.allow()
+        known = set(check_keys(old))
+        return AdmissionResponse.allow(warnings=_warnings(one for one in check_keys(jobset) if one not in known))
 
     def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
         """CREATE: make the Job's pods name their group. UPDATE: restore a lost reference."""

@@ -18,7 +18,7 @@ from tests.webhooks import test_review as reviews
 
 SECONDS = 300.0
 """A peer that sends nothing for so long hangs; no test is about how long an answer takes."""
-PATHS = ("/mutate/jobsets", "/validate/jobsets", "/mutate/jobs", "/validate/gangpolicies")
+PATHS = ("/mutate/jobsets", "/validate/jobsets", "/validate/keys", "/mutate/jobs", "/validate/gangpolicies")
 STAMP = "rj/w/js-w"
 
 

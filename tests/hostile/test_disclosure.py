@@ -109,7 +109,7 @@ def test_values_of_objects_are_not_used_as_labels(values: list[str]) -> None:
                     continue
 
     asyncio.run(ask())
-    assert {path for path, _ in seen} <= {"/mutate/jobsets", "/validate/jobsets", "/mutate/jobs"}
+    assert {path for path, _ in seen} <= {"/mutate/jobsets", "/validate/jobsets", "/validate/keys", "/mutate/jobs"}
     assert {verdict for _, verdict in seen} <= {"allowed", "patched", "denied", "unready"}
 
 

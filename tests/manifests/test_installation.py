@@ -86,7 +86,7 @@ async def test_a_failure_policy_is_that_of_the_patch_in_the_documentation(tmp_pa
 def test_a_failure_policy_is_for_jobsets_and_not_for_jobs_of_existing_gangs() -> None:
     objects = render(Choice(failure_policy="Ignore"))
     found = {hook["name"]: hook["failurePolicy"] for item in objects for hook in item.get("webhooks", [])}
-    ignored = {"jobsets.gangs.gangctl.dev", "policies.gangctl.dev"}
+    ignored = {"jobsets.gangs.gangctl.dev", "policies.gangctl.dev", "keys.gangs.gangctl.dev"}
     assert found == {**dict.fromkeys(ignored, "Ignore"), "jobs.gangs.gangctl.dev": "Fail"}
     (policy,) = [item for item in objects if item["kind"] == "MutatingAdmissionPolicy"]
     assert policy["spec"]["failurePolicy"] == "Fail"

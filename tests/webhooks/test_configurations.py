@@ -14,6 +14,7 @@ from gangctl.webhooks.configurations import (
     NAME,
     VALIDATE_GANGPOLICIES,
     VALIDATE_JOBSETS,
+    VALIDATE_KEYS,
     Endpoint,
     FailurePolicy,
     WebhookSettings,
@@ -26,6 +27,7 @@ CA = b"-----BEGIN CERTIFICATE-----\n"
 BY_URL = Endpoint(url="https://127.0.0.1:9443")
 IN_CLUSTER = Endpoint(service="gangctl-webhooks", namespace="gangctl-system")
 POLICIES = "Validating gangpolicies CREATE,UPDATE"
+NEW_KEYS = "Validating jobsets UPDATE"
 OTHERS = (
     "jobset-mutating-webhook-configuration",
     "jobset-validating-webhook-configuration",
@@ -62,6 +64,7 @@ def test_each_operation_is_sent_to_its_path() -> None:
         "Mutating jobs CREATE,UPDATE": MUTATE_JOBS,
         "Validating jobsets CREATE,UPDATE": VALIDATE_JOBSETS,
         POLICIES: VALIDATE_GANGPOLICIES,
+        NEW_KEYS: VALIDATE_KEYS,
     }
     found = hooks(WebhookSettings(BY_URL))
     urls = {what: hook["clientConfig"]["url"] for what, hook in found.items()}
@@ -81,14 +84,14 @@ def test_names_are_unique_and_qualified() -> None:
 @each("policy", ["Fail", "Ignore"])
 def test_the_failure_policy_is_that_of_jobsets_and_never_that_of_jobs(policy: FailurePolicy) -> None:
     found = hooks(WebhookSettings(BY_URL, failure_policy=policy, timeout_seconds=3))
-    assert {hook["failurePolicy"] for what, hook in found.items() if " jobsets " in what} == {policy}
+    assert {hook["failurePolicy"] for what, hook in found.items() if " jobsets CREATE" in what} == {policy}
     assert {hook["failurePolicy"] for what, hook in found.items() if " jobs " in what} == {"Fail"}
     assert {hook["timeoutSeconds"] for hook in found.values()} == {3}
 
 
 def test_by_default_a_gang_is_refused_while_gangctl_is_down() -> None:
     found = hooks(WebhookSettings(BY_URL))
-    assert {what for what, hook in found.items() if hook["failurePolicy"] != "Fail"} == {POLICIES}
+    assert {what for what, hook in found.items() if hook["failurePolicy"] != "Fail"} == {POLICIES, NEW_KEYS}
     assert all(hook["matchConditions"] for hook in found.values())
 
 

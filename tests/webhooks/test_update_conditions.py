@@ -13,6 +13,7 @@ from gangctl.api.scheduling import ApiState, Generation
 from gangctl.apiserver.expressions import Conditions
 from gangctl.gang.admission import read_opted_in
 from gangctl.webhooks.configurations import (
+    KEYS_WEBHOOK,
     KINDS,
     Demand,
     Endpoint,
@@ -193,3 +194,51 @@ def test_both_kinds_have_the_conditions() -> None:
         if configuration["kind"] in KINDS and configuration["metadata"]["name"] == "gangctl-gangs"
     ]
     assert names == [["about-gangs", "not-being-deleted", "new-or-changes-its-gang"]] * 2
+
+
+_KEYS = Conditions(
+    next(
+        webhook["matchConditions"]
+        for configuration in build_configurations(SETTINGS, b"")
+        for webhook in configuration["webhooks"]
+        if webhook["name"] == KEYS_WEBHOOK
+    )
+)
+
+
+def _warned(new: Object, old: Object) -> tuple[str, ...] | None:
+    """The warnings of an update; None where it is not sent."""
+    if not _KEYS.hold({"object": new, "oldObject": old, "request": {"operation": "UPDATE"}}):
+        return None
+    kind, resource = RequestedKind("", "", "JobSet"), RequestedResource("", "", "")
+    request = AdmissionRequest("u", "UPDATE", kind, resource, "t", "js", object=new, old_object=old)
+    answer = GangAdmission(View(ApiState(None))).validate_keys(request)
+    assert answer == AdmissionResponse.allow(warnings=answer.warnings)
+    return answer.warnings
+
+
+@each(
+    ("before", "after", "words"),
+    [
+        ({}, {"annotations": {"gangctl.dev/gang-mod": "Gang"}}, ["did you mean gangctl.dev/gang-mode"]),
+        ({}, {"labels": {"gangctl.dev/skip": "true"}}, ["it is a label of namespaces"]),
+        ({}, {"annotations": {"gangctl.dev/expected-duration": "2 hours"}}, ["is no positive duration"]),
+        ({}, {"annotations": {"gangctl.dev/expected-duration": "2h"}}, []),
+        (
+            {"annotations": {"gangctl.dev/x": "1"}},
+            {"annotations": {"gangctl.dev/x": "1", "gangctl.dev/y": ""}},
+            ["[gangctl.dev/y]"],
+        ),
+        ({"annotations": {"gangctl.dev/x": "1"}}, {"annotations": {"gangctl.dev/x": "1", "other": "1"}}, None),
+        ({"annotations": {"gangctl.dev/x": "1"}}, {}, None),
+        ({}, {"annotations": {"other": "1"}, "labels": {"kueue.x-k8s.io/queue-name": "a"}}, None),
+    ],
+)
+def test_an_update_warns_of_keys_that_it_sets_without_effect(
+    before: Object, after: Object, words: list[str] | None
+) -> None:
+    old, new = ({**jobset("a", rj("w")), "metadata": {"name": "a", **metadata}} for metadata in (before, after))
+    warnings = _warned(new, old)
+    assert (warnings is None) == (words is None)
+    assert len(warnings or ()) == len(words or ())
+    assert all(word in warning for word, warning in zip(words or (), warnings or (), strict=True))

@@ -107,7 +107,9 @@ async def registered(cluster: Cluster) -> Outcome:
         )
     webhooks = [(item, webhook) for item in own for webhook in installed.webhooks(item) if _is_namespaced(webhook)]
     if lenient := {
-        f"{installed.title(item)}: {w['name']}" for item, w in webhooks if w.get("failurePolicy") == "Ignore"
+        f"{installed.title(item)}: {w['name']}"
+        for item, w in webhooks
+        if w.get("failurePolicy") == "Ignore" and w.get("name") != configurations.KEYS_WEBHOOK
     }:
         return warning(
             "while gangctl is away, JobSets that ask for a gang are admitted without one (failurePolicy Ignore)",
