@@ -150,7 +150,7 @@ PROCESS: Final = (
             'gangctl_leader_election_master_status{job="gangctl",instance="b"}': "0x40",
         },
         fires=12,
-        says="For 2 minutes no replica has held the Lease: groups are neither made nor taken away, and gangs are not "
+        says="For 2 minutes no replica has held the Lease: groups are neither created nor deleted, and gangs are not "
         "watched.",
     ),
     Case(
@@ -173,7 +173,7 @@ PROCESS: Final = (
         fires=12,
         labels={"shard": "1"},
         says="For 2 minutes no replica has held the Lease of shard 1: in the namespaces of this shard groups are "
-        "neither made nor taken away, and gangs are not watched.",
+        "neither created nor deleted, and gangs are not watched.",
     ),
     Case(
         "GangctlShardWithoutLeader",
@@ -190,7 +190,7 @@ PROCESS: Final = (
         reconciles("0+10x60", "0+1x60"),
         fires=11,
         labels={"controller": "gangs"},
-        says="10% of what controller gangs does fails.",
+        says="10% of the reconciliations of controller gangs fail.",
     ),
     Case("GangctlReconcileErrors", "one in fifty fails", reconciles("0+50x60", "0+1x60"), silent=60),
     Case("GangctlReconcileErrors", "a conflict of a moment", reconciles("0+10x60", "0x9 5x60"), silent=60),
@@ -220,7 +220,7 @@ PROCESS: Final = (
         informer("1+60x10 601x30"),
         fires=18,
         labels={"instance": "a", "resource": "pods"},
-        says="a has heard nothing about pods for 7m 59s.",
+        says="a has received nothing about pods for 7m 59s.",
     ),
     Case("GangctlInformerStale", "a bookmark every minute", informer("1+60x60"), silent=60),
     Case("GangctlInformerStale", "the cluster does not have it", informer("0x60", "0x60"), silent=60),
@@ -252,7 +252,7 @@ PROCESS: Final = (
         {**admissions("0+9x60", "0+9x60"), **admissions("0+1x60", "0+1x60", "unready")},
         fires=6,
         labels={"path": "/mutate-jobsets"},
-        says="10% of the requests to /mutate-jobsets come to a gangctl that does not know enough yet.",
+        says="10% of the requests to /mutate-jobsets reach a replica that has not read the cluster yet.",
     ),
     Case(
         "GangctlWebhookFailing",
@@ -400,7 +400,7 @@ POLICIES: Final = (
         "no scan gets to its end",
         {"gangctl_policy_last_scan_timestamp_seconds": "600x100"},
         fires=76,
-        says="The last scan by policies got to its end 1h 6m 0s ago.",
+        says="The last scan by policies ended 1h 6m 0s ago.",
     ),
     Case("GangPolicyScanStale", "nobody scans", {"gangctl_policy_last_scan_timestamp_seconds": "0x100"}, silent=100),
     Case(

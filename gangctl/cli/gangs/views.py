@@ -221,7 +221,7 @@ def cause_lines(cause: Cause, now: float) -> Iterator[str]:
     """Cause, evidence, remedy and the next command."""
     held = [
         cause.reason.value,
-        "" if cause.blocking else "ends by itself" if cause.reason in WAITING else "holds nothing back",
+        "" if cause.blocking else "ends by itself" if cause.reason in WAITING else "blocks nothing",
         plural(cause.pods, "pod") if cause.pods else "",
         f"for {ago(cause.since, now)}" if cause.since else "",
     ]
@@ -297,11 +297,9 @@ def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
     if outcome:
         lines.append(one_line(sentence(outcome)))
     if not gang.causes and not gang.phase.settled:
-        lines.append("Nothing is known to be in its way.")
+        lines.append("No cause is known.")
     if gang.phase is GangPhase.READY:
-        lines.append(
-            "There is nothing to explain." if gang.lost is None else "Ready, but without the all-or-nothing guarantee."
-        )
+        lines.append("Nothing blocks it." if gang.lost is None else "Ready, but without the all-or-nothing guarantee.")
     sections = [Section(headline(gang, now), tuple(lines))]
     if gang.phase is GangPhase.READY and gang.lost is not None:
         sections.append(Section("Why it is no gang", tuple(cause_lines(gang.lost, now))))

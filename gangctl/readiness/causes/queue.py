@@ -27,7 +27,7 @@ def suspended(context: Context) -> Iterator[Cause]:
     if jobset.queue:
         evidence.append(f'it names LocalQueue "{jobset.queue}", and nothing is known of Kueue here')
     if leaving:
-        evidence.append(f"{plural(leaving, 'pod')} of it are still there, and on their way out")
+        evidence.append(f"{plural(leaving, 'pod')} of it still exist, and are being deleted")
     yield context.cause(
         Reason.SUSPENDED,
         "it is suspended, and no queue will start it",
@@ -316,7 +316,7 @@ def _evicting(context: Context, workload: QueuedWorkload, status: Status) -> Cau
     preempted = eviction is not None and eviction.reason == "Preempted"
     return context.cause(
         Reason.PREEMPTED if preempted else Reason.QUEUE_BACKOFF,
-        f"Kueue has evicted it {words}, and its pods are on their way out",
+        f"Kueue has evicted it {words}, and its pods are being deleted",
         evidence=[eviction.message if eviction is not None else "", *_kueue_conditions(workload)],
         remedy="wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
         if preempted

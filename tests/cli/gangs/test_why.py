@@ -67,7 +67,7 @@ def test_several_gangs_are_explained() -> None:
 def test_a_running_gang_has_nothing_to_explain() -> None:
     answer = ask("why", RUNS)
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.endswith("There is nothing to explain.\n")
+    assert answer.out.endswith("Nothing blocks it.\n")
 
 
 def _without_condition() -> list[Object]:
@@ -82,9 +82,9 @@ def _without_condition() -> list[Object]:
 def test_a_gang_without_the_guarantee_is_reported(tmp_path: Path) -> None:
     answer = ask_about(tmp_path, _without_condition(), "why", RUNS)
     assert (answer.code, answer.err) == (0, "")
-    assert "There is nothing to explain" not in answer.out
+    assert "Nothing blocks it" not in answer.out
     assert "Ready, but without the all-or-nothing guarantee" in answer.out
-    assert "(SchedulingGateOff, holds nothing back" in answer.out
+    assert "(SchedulingGateOff, blocks nothing" in answer.out
 
 
 @pytest.mark.parametrize(("outcome", "code"), [("Completed", 0), ("Failed", 1)])

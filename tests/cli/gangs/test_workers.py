@@ -135,7 +135,7 @@ async def test_the_phase_is_that_of_the_copied_status(tmp_path: Path) -> None:
     assert "MultiKueue runs it on worker cluster west." in answer.out
     assert f"  $ {GOING}\n" in answer.out
     assert "missing" not in answer.out, "its Jobs are not here"
-    assert "There is nothing to explain." in why.out
+    assert "Nothing blocks it." in why.out
 
 
 async def test_why_names_the_command_for_its_cluster(tmp_path: Path) -> None:

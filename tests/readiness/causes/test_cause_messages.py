@@ -77,7 +77,7 @@ def test_an_eviction_is_reported_with_its_cause(evicted: str, words: str) -> Non
     workload = queued(QuotaReserved=yes(), Evicted=yes(evicted, "Kueue's words"))
     snapshot = context.snapshot(groups={}, jobs=context.jobs(active=False), queue=QueueFacts("main", "cq", workload))
     reason = Reason.PREEMPTED if evicted == "Preempted" else Reason.QUEUE_BACKOFF
-    assert the(reason, snapshot).message == f"Kueue has evicted it {words}, and its pods are on their way out"
+    assert the(reason, snapshot).message == f"Kueue has evicted it {words}, and its pods are being deleted"
 
 
 @each(("missing", "reported"), [(0, False), (1, True)])

@@ -149,7 +149,7 @@ async def scheduler_gate(cluster: Cluster) -> Outcome:
         first = errors[0]
         return warning("the scheduler fails over gangs", _lines(errors), remedy=first.remedy, command=first.command)
     if read.groups_heard:
-        return ok("the scheduler looks at groups", f"it has said of {read.groups_heard} PodGroups how they stand")
+        return ok("the scheduler schedules groups", f"it has written conditions of {read.groups_heard} PodGroups")
     if (nothing := read.unread("podgroups", "pods")) is not None:
         return nothing
     if await seen_or(canary.canary(cluster), None) is not None:

@@ -227,7 +227,7 @@ async def job_groups(cluster: Cluster) -> Outcome:
     everything = await installed.configurations(cluster)
     if not any(installed.name_of(item) == JOBS_NAME and installed.webhooks(item) for item in everything):
         return failed(
-            "nothing names the groups of Jobs: their pods would start one by one",
+            "nothing writes the group of a gang into its Jobs: their pods would start one by one",
             [*evidence, f"no {_JOBS_WEBHOOK}"],
             remedy="apply manifests/base, which has the webhook for Jobs and the policy",
             command=REINSTALL,
@@ -279,7 +279,7 @@ async def authority(cluster: Cluster) -> Outcome:
             remedy="gangctl renews its own long before: see whether it runs, and what it says of its certificates",
             command="kubectl -n gangctl-system logs deploy/gangctl",
         )
-    return ok("every webhook has one that is valid", *good)
+    return ok("every webhook has a valid certificate authority", *good)
 
 
 def _bundle(bundle: object, now: float) -> tuple[str, float]:
