@@ -178,7 +178,8 @@ CASES: Final = [
         "works",
     ),
     Case("jobset-controller", {**NO_JOBSET, "gangs": Gangs("here", 0)}, UNKNOWN, "no Deployment"),
-    Case("jobset-webhooks", {"configurations": tuple(own())}, FAILED, "not registered"),
+    Case("jobset-webhooks", {"configurations": tuple(own()), "dry_run": DryRun()}, FAILED, "not registered"),
+    Case("jobset-webhooks", {"configurations": tuple(own())}, OK, "as in the sandbox"),
     Case("jobset-webhooks", {"endpoints": {SERVICE: 1, JOBSET_SERVICE: 0}}, FAILED, "do not answer"),
     Case(
         "jobset-webhooks",
