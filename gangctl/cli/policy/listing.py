@@ -76,7 +76,7 @@ def _of_cluster(cluster: options.ClusterFlags) -> list[dict[str, Any]]:
         status = policy.get("status") or {}
         ready = condition_of(policy, "Ready")
         state = _KNOWN.get(str(ready.get("status")), "unknown")
-        reason = str(ready.get("message") or "") if state != "yes" else ""
+        reason = str(ready.get("message") or ("" if ready else _NOT_LOADED)) if state != "yes" else ""
         results = status.get("results")
         violations = int(results.get("fail", 0)) + int(results.get("error", 0)) if results else None
         summaries.append(_summary(policy, name_of(policy), "", state, reason, violations=violations))
@@ -115,6 +115,7 @@ def _name(summary: Mapping[str, Any]) -> str:
     return str(summary["metadata"]["name"])
 
 
+_NOT_LOADED: Final = "gangctl has not loaded it: see whether it runs"
 _HEADERS: Final = ("NAME", "ACTIONS", "FAILUREPOLICY", "READY", "VIOLATIONS", "RULES", "MESSAGE")
 _WIDE: Final = ("KIND", "SOURCE", "RULE-NAMES")
 

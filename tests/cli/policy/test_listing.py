@@ -47,7 +47,8 @@ async def test_policies_of_a_cluster_are_listed(tmp_path: Path) -> None:
         "NAME      ACTIONS   FAILUREPOLICY   READY     VIOLATIONS   RULES   MESSAGE\n"
         "broken    Deny      Fail            no        -            1       no such field\n"
         "counted   Deny      Fail            yes       3            1       -\n"
-        "fresh     Deny      Fail            unknown   -            1       -\n"
+        "fresh     Deny      Fail            unknown   -            1       "
+        "gangctl has not loaded it: see whether it runs\n"
     )
 
 
