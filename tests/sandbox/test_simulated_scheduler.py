@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from gangctl.sandbox.api import Api
+from gangctl.sandbox.api import SYSTEM, Api
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import Outcome, add_nodes
 from tests.jobsets import jobset, rj
@@ -250,3 +250,16 @@ async def test_pods_spread_over_the_emptiest_nodes_and_extended_resources_count(
         refused = condition(await on.get("pods", "p-2"), "PodScheduled")
     assert placed == {"p-0": "node-0", "p-1": "node-1", "p-2": None}
     assert refused["message"] == "0/2 nodes are available: 2 Insufficient example.com/tpu."
+
+
+async def test_a_cordoned_node_takes_no_pod_and_is_counted_as_kube_scheduler_counts_it() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 2, cpu="1")
+        await on.api.patch(on.api.kind("nodes"), "", "node-0", {"spec": {"unschedulable": True}}, "merge", SYSTEM)
+        for name in ("p", "q"):
+            await on.create("pods", pod(name))
+            await on.idle()
+        placed = {p["metadata"]["name"]: p["spec"].get("nodeName") for p in await on.pods()}
+        refused = condition(await on.get("pods", "q"), "PodScheduled")
+    assert placed == {"p": "node-1", "q": None}
+    assert refused["message"] == "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."

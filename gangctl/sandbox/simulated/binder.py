@@ -72,12 +72,8 @@ class FreeCapacity:
     """Free capacity of all nodes, while pods are being placed; a copy is for a trial."""
 
     def __init__(self, nodes: Iterable[Object]) -> None:
-        """Nodes that are not ready, or cordoned, accept no pods."""
-        self._nodes = {
-            name_of(node): node
-            for node in nodes
-            if controller.is_true(node, "Ready") and not (node.get("spec") or {}).get("unschedulable")
-        }
+        """Nodes that are not ready accept no pods, and are not counted."""
+        self._nodes = {name_of(node): node for node in nodes if controller.is_true(node, "Ready")}
         self._total = {name: _allocatable(node) for name, node in self._nodes.items()}
         self._left = {name: dict(resources) for name, resources in self._total.items()}
 
@@ -140,6 +136,8 @@ def _allocatable(node: Object) -> Resources:
 
 
 def _refusals(node: Object, pod: Object) -> list[str]:
+    if (node.get("spec") or {}).get("unschedulable"):
+        return ["node(s) were unschedulable"]
     labels = node["metadata"].get("labels") or {}
     selector = pod["spec"].get("nodeSelector") or {}
     if any(labels.get(key) != value for key, value in selector.items()):
