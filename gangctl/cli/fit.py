@@ -76,7 +76,7 @@ def fit(
     It fits if it fits on one of them, and never fits only if it never fits on any.
 
     In the table of resources, MAXIMUM is the most that could ever be available, borrowing included,
-    NOMINAL the queue's own quota, and MISSING by how much REQUESTED exceeds MAXIMUM.
+    NOMINAL the queue's own quota, and OVER-MAX by how much REQUESTED exceeds MAXIMUM.
 
     With --largest the number of pods in the file does not count: it prints the largest gang of
     each replicated job's pods that fits now, and how many fit on one node, in one domain, in one

@@ -234,7 +234,7 @@ def _remark(workload: QueuedWorkload, now: datetime) -> str:
 _VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}
 _LEGEND: Final = (
     "SOURCE: the flavor, or what sets the limit. MAXIMUM: the most that could ever be available, borrowing included. "
-    "NOMINAL: the queue's own quota. FREE: what is available now. MISSING: by how much REQUESTED exceeds MAXIMUM."
+    "NOMINAL: the queue's own quota. FREE: what is available now. OVER-MAX: by how much REQUESTED exceeds MAXIMUM."
 )
 
 
@@ -310,7 +310,7 @@ def _limits(limits: Iterable[LimitReport]) -> Section:
         )
         for limit in limits
     )
-    headers = ("SOURCE", "RESOURCE", "REQUESTED", "MAXIMUM", "NOMINAL", "USED", "FREE", "MISSING")
+    headers = ("SOURCE", "RESOURCE", "REQUESTED", "MAXIMUM", "NOMINAL", "USED", "FREE", "OVER-MAX")
     return Section("Resources", table=Table(headers, rows), legend=_LEGEND)
 
 
