@@ -196,7 +196,9 @@ def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], 
 
 
 def _unknown(namespace: str | None, name: str, others: Sequence[str]) -> ObjectNotFoundError:
-    return ObjectNotFoundError("JobSet", name, namespace, others=others, hint="gangctl get -A lists all gangs")
+    return ObjectNotFoundError(
+        "JobSet", name, namespace, others=others, hint="gangctl get -A lists all gangs; -n names their namespace"
+    )
 
 
 async def _of_pods(client: Client, asking: Asking, namespace: str) -> Asking:

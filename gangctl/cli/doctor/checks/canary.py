@@ -78,7 +78,7 @@ async def groups(cluster: Cluster) -> Outcome:
         return failed(
             "pods do not name their group", evidence, remedy="see checks pod-field and gangctl-webhooks", command=""
         )
-    return ok("the group is there, and both pods name it", *evidence)
+    return ok("the group exists, and both pods name it", *evidence)
 
 
 def _reference(pod: CanaryPod) -> str:
@@ -132,7 +132,7 @@ async def all_or_nothing(cluster: Cluster) -> Outcome:
                 remedy="see checks admission and pod-field",
             )
         return failed(
-            f"pod {placed[0].name} was placed alone, although it names its group: the scheduler looks at no groups",
+            f"pod {placed[0].name} was placed alone, although it names its group: the scheduler ignores groups",
             evidence,
             remedy=f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver",
             command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
@@ -144,12 +144,12 @@ def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidenc
     if torn.refusal:
         return unknown("it could not be created", [f"refused: {torn.refusal}"])
     if not whole.pods or not all(pod.node for pod in whole.pods):
-        return unknown("nothing follows from it while pods that fit are not placed either", evidence)
+        return unknown("no result while pods that fit are not placed either", evidence)
     if len(torn.pods) < PODS_OF_ONE or not all(pod.reference for pod in torn.pods):
         return unknown("there are no two pods that name a group", evidence)
     if not any(pod.refused for pod in torn.pods):
         return unknown(
-            f"the scheduler has not said anything of it within {torn.seconds:.0f} s",
+            f"the scheduler has written no condition of it within {torn.seconds:.0f} s",
             evidence,
             remedy="give it more time: --timeout",
             command="gangctl doctor --canary --timeout 2m",
@@ -157,14 +157,14 @@ def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidenc
     return ok(f"no pod was placed within {held_seconds:.0f} s after the scheduler had refused one", *evidence)
 
 
-@check("canary-cleanup", Area.CANARY, "Is everything gone again?", "deleting both, and looking")
+@check("canary-cleanup", Area.CANARY, "Are both JobSets and their objects deleted?", "deleting both, and looking")
 async def cleanup(cluster: Cluster) -> Outcome:
     """Nothing is left behind."""
     left = (await canary(cluster)).left_behind
     if not left:
-        return ok("everything is gone again")
+        return ok("both JobSets and their objects are deleted")
     return failed(
-        "not everything is gone",
+        "not everything is deleted",
         [f"left behind: {name}" for name in left],
         remedy="delete it; what hangs, hangs in a finalizer or in the kubelet of a node",
         command=f"kubectl -n {cluster.namespace} delete jobset -l gangctl.dev/canary=true",

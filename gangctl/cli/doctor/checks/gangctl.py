@@ -180,7 +180,7 @@ async def admission(cluster: Cluster) -> Outcome:
         return ok("gangctl answers, and stamps it", what)
     if cluster.namespace in await seen_or(skipped(cluster), ()):
         return warning(
-            f"namespace {cluster.namespace} is left alone by gangctl, so nothing is proved",
+            f"namespace {cluster.namespace} is not served by gangctl: the check has no result",
             [what, f"the namespace has the label {SKIP_LABEL}"],
             remedy="ask about another namespace",
             command="gangctl doctor --only admission -n NAMESPACE",
@@ -228,7 +228,7 @@ async def evaluated(cluster: Cluster) -> Outcome:
     return ok(f"{plural(len(conditions), 'GangPolicy', 'GangPolicies')}, none of which is known to fail")
 
 
-@check("skipped-namespaces", Area.GANGCTL, "Which namespaces does gangctl leave alone?", "labels of namespaces")
+@check("skipped-namespaces", Area.GANGCTL, "Which namespaces does gangctl not serve?", "labels of namespaces")
 async def left_alone(cluster: Cluster) -> Outcome:
     """Break-glass is temporary."""
     names = await skipped(cluster)

@@ -133,21 +133,23 @@ async def scheduler_gate(cluster: Cluster) -> Outcome:
     read = await gangs(cluster)
     if blind := read.with_cause(Reason.SCHEDULING_GATE_OFF):
         return failed(
-            "the scheduler does not look at groups: it places pods one by one",
+            "the scheduler ignores groups: it places pods one by one",
             _lines(blind),
             remedy=f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver",
             command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
         )
     if silent := read.with_cause(Reason.SCHEDULER_SILENT):
         return failed(
-            "the scheduler says nothing of pods that wait",
+            "the scheduler writes no condition of pods that wait",
             _lines(silent),
             remedy="see whether kube-scheduler runs and is ready: without the API that its gates need it never is",
             command="kubectl -n kube-system logs -l component=kube-scheduler",
         )
     if errors := read.with_cause(Reason.SCHEDULER_ERROR):
         first = errors[0]
-        return warning("the scheduler fails over gangs", _lines(errors), remedy=first.remedy, command=first.command)
+        return warning(
+            "the scheduler reports errors for gangs", _lines(errors), remedy=first.remedy, command=first.command
+        )
     if read.groups_heard:
         return ok("the scheduler schedules groups", f"it has written conditions of {read.groups_heard} PodGroups")
     if (nothing := read.unread("podgroups", "pods")) is not None:
@@ -231,7 +233,7 @@ async def priorities(cluster: Cluster) -> Outcome:
             remedy=causes[0].remedy,
             command=causes[0].command,
         )
-    return read.unread("podgroups", "pods") or ok("no gang of another priority than its pods", read.counted)
+    return read.unread("podgroups", "pods") or ok("all pods have the priority of their gang", read.counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +279,8 @@ async def terminating_groups(cluster: Cluster) -> Outcome:
             command=f"kubectl -n {long[0].name.partition('/')[0]} get pods",
         )
     if groups:
-        return ok("none for long", *(f"PodGroup {group.name} is being deleted" for group in groups))
-    return ok("no group waits to be deleted")
+        return ok("no PodGroup hangs in deletion", *(f"PodGroup {group.name} is being deleted" for group in groups))
+    return ok("no PodGroup is being deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +367,7 @@ async def object_quotas(cluster: Cluster) -> Outcome:
             command=f"kubectl -n {small[0].namespace} describe resourcequota {small[0].name}",
         )
     return (
-        ok("ResourceQuotas leave room for them", *(quota.title for quota in limits))
+        ok("ResourceQuotas have room for the objects of gangs", *(quota.title for quota in limits))
         if limits
         else ok("no ResourceQuota limits the objects of gangs")
     )

@@ -213,7 +213,7 @@ async def _answering(cluster: Cluster, evidence: list[str], services: set[tuple[
         return ok("they are registered, and their endpoints answer", *evidence)
     if tried is not None and not tried.refusal:
         return warning(
-            "JobSet's webhooks were passed by: a JobSet came back without their defaults",
+            "JobSet's webhooks were not called: a JobSet came back without their defaults",
             evidence,
             remedy="see the namespaceSelector and failurePolicy of its configurations",
             command="kubectl get mutatingwebhookconfigurations -o yaml",

@@ -37,7 +37,7 @@ async def api(cluster: Cluster) -> Outcome:
     evidence = [f"{GROUP} serves {', '.join(served)}"]
     if VERSION not in served:
         return failed(
-            f"{API_VERSION} is not served: gangctl knows nothing of its queues",
+            f"{API_VERSION} is not served: gangctl does not read its queues",
             evidence,
             remedy=f"upgrade Kueue to {installed.dotted(OLDEST)} or later, or run gangctl with --kueue off",
             command=f"kubectl get --raw /apis/{GROUP}",
@@ -108,7 +108,7 @@ async def kueue_checks(cluster: Cluster) -> tuple[AdmissionCheck, ...]:
 @check(
     "kueue-checks",
     Area.KUEUE,
-    "Are gangctl's AdmissionChecks looked after?",
+    "Are gangctl's AdmissionChecks active?",
     "AdmissionChecks of gangctl.dev/gang-ready",
 )
 async def looked_after(cluster: Cluster) -> Outcome:
@@ -136,7 +136,7 @@ async def looked_after(cluster: Cluster) -> Outcome:
             command=f"kubectl edit admissioncheck {odd[0].name}",
         )
     evidence = [f"AdmissionCheck {item.name} is active" for item in own]
-    return ok("nothing waits for a gangctl that does not look" if not own else "they are looked after", *evidence)
+    return ok("no AdmissionCheck waits for gangctl" if not own else "gangctl's AdmissionChecks are active", *evidence)
 
 
 @fact

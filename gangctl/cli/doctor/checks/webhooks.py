@@ -112,7 +112,7 @@ async def registered(cluster: Cluster) -> Outcome:
         if w.get("failurePolicy") == "Ignore" and w.get("name") != configurations.KEYS_WEBHOOK
     }:
         return warning(
-            "while gangctl is away, JobSets that ask for a gang are admitted without one (failurePolicy Ignore)",
+            "while gangctl does not answer, JobSets that ask for a gang are admitted without one (Ignore)",
             sorted(lenient),
             remedy=f"to have them rejected meanwhile, {installation.fail}; after break-glass, {installation.back}",
             command=installation.command,
@@ -222,7 +222,7 @@ async def job_groups(cluster: Cluster) -> Outcome:
         return unknown(f"no gang can be made: {state.reason}")
     policy = await job_policy(cluster)
     if policy.writes:
-        return ok("the API server names them, whether gangctl answers or not", policy.how)
+        return ok("the API server writes the group into Jobs, whether gangctl answers or not", policy.how)
     evidence = [policy.how or f"{_POLICY_API} is not served"]
     everything = await installed.configurations(cluster)
     if not any(installed.name_of(item) == JOBS_NAME and installed.webhooks(item) for item in everything):
@@ -240,7 +240,7 @@ async def job_groups(cluster: Cluster) -> Outcome:
             "repairs them within a minute. If both are there, the feature gate MutatingAdmissionPolicy is off",
             command="kubectl get mutatingadmissionpolicies,mutatingadmissionpolicybindings",
         )
-    return ok("gangctl's webhook names them", *evidence, _JOBS_WEBHOOK)
+    return ok("gangctl's webhook writes the group into Jobs", *evidence, _JOBS_WEBHOOK)
 
 
 @check(
