@@ -92,8 +92,8 @@ def _troubles() -> list[dashboard.Panel]:
         ),
         number(
             "Longest silence",
-            "How long the cache that has heard nothing of the API server for longest has not. A quiet watch is opened "
-            "anew after 90 seconds, so minutes mean that it acts on what it saw long ago.",
+            "The longest time for which a cache has received nothing from the API server. A quiet watch is opened "
+            "again after 90 seconds, so minutes mean that gangctl acts on outdated objects.",
             promql.age("", promql.some(promql.target("gangctl_informer_last_contact_timestamp_seconds"))),
             unit="s",
             steps=[(120, "orange"), (300, "red")],
@@ -274,8 +274,8 @@ def _sight() -> list[dashboard.Panel]:
     return [
         graph(
             "Since the last contact, by resource",
-            "How long each cache has not heard of the API server. It grows for all at once when the API server or the "
-            "network is away, for one alone when its rights are.",
+            "How long each cache has received nothing from the API server. It grows for all at once when the API "
+            "server or the network fails, for one alone when its rights are missing.",
             [Query(f"time() - min by (resource) ({contact} > 0)", "{{resource}}")],
             unit="s",
             width=8,
@@ -283,7 +283,7 @@ def _sight() -> list[dashboard.Panel]:
             links=[links.runbook("GangctlInformerStale")],
         ),
         graph(
-            "Watches opened anew, by reason",
+            "Watches opened again, by reason",
             "ended is what API servers do every few minutes. gone again and again is a cache that does not keep up; "
             "forbidden is a missing right.",
             [

@@ -67,7 +67,7 @@ def _numbers() -> list[dashboard.Panel]:
         ),
         number(
             "Degraded",
-            "Gangs that were ready and are not any more. Check their nodes and containers: gangctl why JOBSET -n "
+            "Gangs that were ready and are no longer. Check their nodes and containers: gangctl why JOBSET -n "
             "NAMESPACE.",
             promql.or_zero(promql.gangs("", "gangctl_gangs", 'phase="degraded"')),
             unit="short",

@@ -40,7 +40,7 @@ def gangs() -> list[dashboard.Panel]:
         ),
         graph(
             "What was repaired",
-            "Workloads and PodGroups that were not any more as they should be, by what was wrong. existence is another "
+            "Workloads and PodGroups that were no longer as they should be, by what was wrong. existence is another "
             "writer who deletes them; min_count is an edit, or a JobSet that was resized.",
             [
                 Query(
@@ -173,7 +173,7 @@ def readiness() -> list[dashboard.Panel]:
         ),
         graph(
             "Evaluations of readiness",
-            "How often the state of a gang is computed anew.",
+            "How often the state of a gang is computed again.",
             [
                 Query(
                     promql.total("", promql.rate(promql.target("gangctl_readiness_evaluation_duration_seconds_count"))),
