@@ -71,5 +71,7 @@ async def _simulated(_images: Sequence[Path], program: Sequence[str]) -> int:
     cancel_on_signals()
     async with ControlPlane.start(NEWEST) as plane, Kubelet(plane.api):
         await add_nodes(plane.api, 3, cpu="64", memory="512Gi", extended={"nvidia.com/gpu": "8"})
-        say(f"logs are in {plane.directory}; {program[0]} runs in the cluster, which ends with it")
+        say(f"Kubernetes {NEWEST} with JobSet, and 3 simulated nodes with 8 GPUs each. Their pods run no containers:")
+        say("start gangctl as in the quick start (gangctl controller --webhook-url ...), not with gangctl install.")
+        say(f"Logs are in {plane.directory}. The cluster, and all that is in it, ends with {program[0]}.")
         return await run_program(program, plane.kubeconfig)

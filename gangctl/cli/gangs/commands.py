@@ -74,8 +74,8 @@ def get(
     """List gangs: phase, pods that are ready, and why others are not.
 
     A gang is a JobSet that asks for one. READY counts the pods that are ready of those that
-    should exist now; REASON is the most likely cause where it is not ready. "gangctl why"
-    says more about one.
+    should exist now; REASON is the most likely cause where it is not ready, or why it is no gang.
+    "gangctl why" explains it.
 
     \b
     Examples:
@@ -258,11 +258,11 @@ def wait(
 ) -> None:
     """Wait until gangs are scheduled, ready, finished or suspended.
 
-    Each step is printed on stderr: the phase, how many pods are ready, and why they are not. The
-    cluster is watched, not asked again and again.
+    Each change is printed on stderr: the phase, how many pods are ready, and why they are not.
+    The cluster is watched, not polled.
 
-    Exit code 0 when all of them are there, 1 with the cause when the time is over, when one
-    has failed for good or is deleted, 2 for bad input, 3 when the cluster cannot be reached.
+    Exit code 0 when all have reached it, 1 with the cause at the timeout, or when one has failed
+    permanently or is deleted, 2 for bad input, 3 when the cluster cannot be reached.
 
     \b
     Examples:
