@@ -57,12 +57,17 @@ class Kubelet:
         *,
         start: Callable[[Object], Object] = pod_status.running,
         stop: Callable[[Object], bool] = lambda _: True,
+        observe: Callable[[Object, bool], None] = lambda _pod, _present: None,
     ) -> None:
-        """`start` gives the status of a pod that was bound; `stop` says whether one that is deleted ends at once."""
+        """`start` gives the status of a pod that was bound; `stop` says whether one that is deleted ends at once.
+
+        `observe` is called with each bound pod as it is seen, and whether it is still there.
+        """
         self._api = api
         self._policy = policy
         self._start = start
         self._stop = stop
+        self._observe = observe
         self._pods: dict[str, Object] = {}
         self._jobsets: dict[tuple[str, str], dict[str, Object]] = {}
         self._done: set[tuple[str, str]] = set()
@@ -138,6 +143,7 @@ class Kubelet:
     def _see(self, pod: Object, actions: asyncio.TaskGroup) -> None:
         uid = pod["metadata"]["uid"]
         self._pods[uid] = pod
+        self._observe(pod, True)
         jobset = self._jobsets.setdefault(_jobset_key(pod), {})
         jobset[uid] = pod
         self._act(pod, actions)
@@ -148,6 +154,7 @@ class Kubelet:
 
     def _forget(self, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
+        self._observe(pod, False)
         self._pods.pop(uid, None)
         jobset = self._jobsets.get(_jobset_key(pod), {})
         jobset.pop(uid, None)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.controlplane.api import Object
 from tests.controlplane.binaries import JOBSETS
@@ -19,6 +20,7 @@ class Options:
     The audit log has the request and response bodies of `audit_bodies`, which are resources by API group. `gates` and
     `runtime_config` are laid over what the minor needs for gangs: `gates={"GenericWorkload": False}` switches one off.
     `crds` are created before the controller-manager starts. `server_flags` are further arguments of the API server.
+    `kueue_configuration` and `scheduler_configuration` are fields of their configurations, laid over the plane's.
     `jobset` is one of the JOBSETS. `nodes` is how many real nodes there are, and `images` are archives that they have.
     """
 
@@ -35,6 +37,8 @@ class Options:
     kueue_gates: Mapping[str, bool] = field(default_factory=dict)
     kueue_metrics: bool = False
     kueue_fair_sharing: bool = False
+    kueue_configuration: Mapping[str, Any] = field(default_factory=dict)
+    scheduler_configuration: Mapping[str, Any] = field(default_factory=dict)
     kwok_stages: Sequence[Object] | None = None
     crds: Sequence[Object] = ()
     server_flags: Sequence[str] = ()

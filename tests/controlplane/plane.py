@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from tests.controlplane import audit_log
 from tests.controlplane.api import UNREACHABLE, ApiClient, ApiFailure, Object, Objects
@@ -74,6 +75,8 @@ class ControlPlane:
         kueue_gates: Mapping[str, bool] | None = None,
         kueue_metrics: bool = False,
         kueue_fair_sharing: bool = False,
+        kueue_configuration: Mapping[str, Any] | None = None,
+        scheduler_configuration: Mapping[str, Any] | None = None,
         kwok_stages: Sequence[Object] | None = None,
         crds: Sequence[Object] = (),
         server_flags: Sequence[str] = (),
@@ -96,6 +99,8 @@ class ControlPlane:
             kueue_gates=kueue_gates or {},
             kueue_metrics=kueue_metrics,
             kueue_fair_sharing=kueue_fair_sharing,
+            kueue_configuration=kueue_configuration or {},
+            scheduler_configuration=scheduler_configuration or {},
             kwok_stages=kwok_stages,
             crds=crds,
             server_flags=server_flags,
@@ -400,7 +405,7 @@ class ControlPlane:
         if self.options.controller_manager:
             wanted.append(kube.controller_manager(self.site, self._gates, nodes=self.options.nodes > 0))
         if self.options.scheduler:
-            wanted.append(kube.scheduler(self.site, self._gates))
+            wanted.append(kube.scheduler(self.site, self._gates, self.options.scheduler_configuration))
         return wanted
 
     def _make_addons(self) -> dict[str, addon.Addon]:
@@ -414,6 +419,7 @@ class ControlPlane:
                 {**kueue.DEFAULT_GATES, **self.options.kueue_gates},
                 metrics=self.options.kueue_metrics,
                 fair_sharing=self.options.kueue_fair_sharing,
+                configuration=self.options.kueue_configuration,
             ),
             "kwok": lambda: kwok.kwok(self.site, self.options.kwok_stages),
             "lws": lambda: lws.lws(self.site),

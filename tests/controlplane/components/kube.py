@@ -1,6 +1,8 @@
 """kube-controller-manager and kube-scheduler: two binaries with the same common flags."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from tests.controlplane.components.apiserver import gates_flag
 from tests.controlplane.probe import answers
@@ -9,6 +11,9 @@ from tests.controlplane.site import Site
 
 # Nodes have no networks of their own here, and without kubelets no Lease is renewed; the rest is as in a cluster.
 _CONTROLLERS = ("*", "-node-ipam-controller", "-bootstrap-signer-controller", "-token-cleaner-controller")
+
+_QPS: Final = 1000
+_BURST: Final = 2000
 
 
 def controller_manager(site: Site, gates: Mapping[str, bool], *, nodes: bool = False) -> Process:
@@ -24,8 +29,24 @@ def controller_manager(site: Site, gates: Mapping[str, bool], *, nodes: bool = F
     return _process(site, "kube-controller-manager", gates, flags)
 
 
-def scheduler(site: Site, gates: Mapping[str, bool]) -> Process:
-    return _process(site, "kube-scheduler", gates, [])
+def scheduler(
+    site: Site, gates: Mapping[str, bool], configuration: Mapping[str, Any] = MappingProxyType({})
+) -> Process:
+    """With fields of a KubeSchedulerConfiguration it has a file of them, and reads no flags for what the file says."""
+    if not configuration:
+        return _process(site, "kube-scheduler", gates, [])
+    client = {"kubeconfig": str(site.kubeconfig("system:kube-scheduler")), "qps": _QPS, "burst": _BURST}
+    file = site.write(
+        "kube-scheduler.yaml",
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": client,
+            "leaderElection": {"leaderElect": False},
+            **configuration,
+        },
+    )
+    return _process(site, "kube-scheduler", gates, [f"--config={file}"])
 
 
 def _process(site: Site, name: str, gates: Mapping[str, bool], flags: list[str]) -> Process:
@@ -43,8 +64,8 @@ def _process(site: Site, name: str, gates: Mapping[str, bool], flags: list[str])
         f"--tls-cert-file={serving.certificate}",
         f"--tls-private-key-file={serving.key}",
         f"--feature-gates={gates_flag(gates)}",
-        "--kube-api-qps=1000",
-        "--kube-api-burst=2000",
+        f"--kube-api-qps={_QPS}",
+        f"--kube-api-burst={_BURST}",
         *flags,
     ]
     healthy = f"https://127.0.0.1:{port}/healthz"

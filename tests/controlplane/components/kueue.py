@@ -5,6 +5,8 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import yaml
 
@@ -34,8 +36,18 @@ _WEBHOOK_RESOURCES = frozenset(
 _METRICS_CERTIFICATES = Path("/etc/kueue/metrics/certs")
 
 
-def kueue(site: Site, gates: Mapping[str, bool], *, metrics: bool = False, fair_sharing: bool = False) -> Addon:
-    """With `metrics` it serves them, quotas included, over TLS to whoever may get /metrics; :func:`metrics_address`."""
+def kueue(
+    site: Site,
+    gates: Mapping[str, bool],
+    *,
+    metrics: bool = False,
+    fair_sharing: bool = False,
+    configuration: Mapping[str, Any] = MappingProxyType({}),
+) -> Addon:
+    """With `metrics` it serves them, quotas included, over TLS to whoever may get /metrics; :func:`metrics_address`.
+
+    `configuration` has further fields of its Configuration.
+    """
     directory = ensure_manifests("kueue")
     webhook_port, health_port = site.ports.take(), site.ports.take()
     serving = site.pki.cluster.server("kueue")
@@ -55,6 +67,7 @@ def kueue(site: Site, gates: Mapping[str, bool], *, metrics: bool = False, fair_
             "clientConnection": {"qps": 500, "burst": 1000},
             "featureGates": dict(gates),
             **({"fairSharing": {"preemptionStrategies": list(STRATEGIES)}} if fair_sharing else {}),
+            **configuration,
         },
     )
     command = [
