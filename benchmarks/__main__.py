@@ -1,4 +1,7 @@
-"""``python -m benchmarks all``: measure everything and write ``RESULTS.md``; ``report`` writes it anew."""
+"""``python -m benchmarks all``: measure everything and write ``RESULTS.md``; ``report`` writes it anew.
+
+``day`` replays a trace (:mod:`benchmarks.day`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Final
 from benchmarks import report
 from benchmarks.budgets import APART, ROWS
 from benchmarks.catalogue import BENCHES, chosen
+from benchmarks.day import command as day
 from benchmarks.machine import look_around
 from benchmarks.result import UnreadableResultError
 from benchmarks.session import Session, refuse
@@ -47,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
         "--anyway", action="store_true", help="measure on a machine that is not quiet; RESULTS.md says so"
     )
     again = verbs.add_parser("report", help="write RESULTS.md from the raw results")
+    day.add(verbs)
     for each in (every, again):
         each.add_argument("--directory", type=Path, help="where results are (default: benchmarks)")
     return top
@@ -72,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
         if asked.verb == "report":
             print(f"written: {report.write(asked.directory or HERE)}")
             return 0
-        return _measure(asked)
+        return day.run(asked) if asked.verb == "day" else _measure(asked)
     except UnreadableResultError as error:
         print(f"error: {error}\ndelete the file, or measure it again", file=sys.stderr)
         return 2

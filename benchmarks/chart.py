@@ -11,12 +11,14 @@ from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 720, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 24, 48, 96
-_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's: told apart by everybody."""
 _FONT: Final = 'font-family="sans-serif" font-size="12"'
 _MARKED: Final = 30
 """Lines of more points have no marks on them."""
 _LEGEND_COLUMN: Final = 300
+_NARROW_COLUMN: Final = 210
+_LEGEND_ROWS: Final = 3
 _TICKS: Final = 5
 
 
@@ -67,7 +69,7 @@ class Chart:
         parts.append(_text(18, middle, self.y.label, "middle", f' transform="rotate(-90 18 {_n(middle)})"'))
         for index, line in enumerate(self.lines):
             parts += _drawn(line, _COLOURS[index % len(_COLOURS)], xs, ys)
-            parts += _legend(line.label, _COLOURS[index % len(_COLOURS)], index)
+            parts += _legend(line.label, _COLOURS[index % len(_COLOURS)], index, len(self.lines))
         return "\n".join([*parts, "</svg>", ""])
 
 
@@ -131,9 +133,11 @@ def _drawn(line: Line, colour: str, xs: _Scale, ys: _Scale) -> list[str]:
     return parts
 
 
-def _legend(label: str, colour: str, index: int) -> list[str]:
-    x = _LEFT + _LEGEND_COLUMN * (index % 2)
-    y = HEIGHT - 40 + 15 * (index // 2)
+def _legend(label: str, colour: str, index: int, lines: int) -> list[str]:
+    """Two columns, or three narrow ones for more lines than two have rows for."""
+    columns, width = (2, _LEGEND_COLUMN) if lines <= 2 * _LEGEND_ROWS else (3, _NARROW_COLUMN)
+    x = _LEFT + width * (index % columns)
+    y = HEIGHT - 40 + 15 * (index // columns)
     return [f'<rect x="{x}" y="{y - 9}" width="10" height="10" fill="{colour}"/>', _text(x + 16, y, label, "start")]
 
 

@@ -20,7 +20,7 @@ QUIET_SHARE: Final = 0.1
 CHANGED: Final = ", with changes"
 """What a commit ends with from which the work tree differs."""
 MEASURED: Final = (
-    *("gangctl", "benchmarks/*.py", "manifests", "policies", "locks"),
+    *("gangctl", "benchmarks/*.py", "benchmarks/data", "manifests", "policies", "locks"),
     # Most benchmarks are made of what tests use: control planes, replicas, JobSets. Tests themselves are no part.
     *("tests", ":(exclude,glob)tests/**/test_*.py", ":(exclude,glob)tests/**/conftest.py"),
 )

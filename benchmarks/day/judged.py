@@ -1,9 +1,9 @@
 """What a run was worth: a pure function of what was to be done and of what happened to pods and nodes.
 
 GPUs are *held* by a pod from its binding until it ends or is gone. They are *useful* while all pods of its JobSet run
-and its work is not done, and *stranded* while some pod of its JobSet holds none. The rest of the held time is start and
-end: pods that do not run yet, that are stopped, or whose work is done. GPUs are *idle beside a gang that fits* while the
-pods that a waiting JobSet lacks would all fit on what is free, node by node.
+and its work is not done, and *stranded* while some pod of its JobSet holds none. The rest of the held time is start
+and end: pods that do not run yet, that are stopped, or whose work is done. GPUs are *idle beside a gang that fits*
+while the pods that a waiting JobSet lacks would all fit on what is free, node by node.
 """
 
 from __future__ import annotations
