@@ -157,6 +157,17 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "gangs",
+        "Gangs a second until all their pods have nodes: from 3 gangs of 10 pods to 9 of 1,000 on 5,000 nodes.",
+        (
+            Limit(
+                *("gangs-rate", "gangs", "gangs a second, median of the shapes", _LEAST, 0.9, "/s"),
+                yardstick="bare PodGroups and pods by a client, same scheduler",
+                relative=True,
+            ),
+        ),
+    ),
+    Row(
         "sustained",
         "Sustained creates of JobSets for a minute.",
         (

@@ -14,6 +14,7 @@ from benchmarks.contention import older as contention_older
 from benchmarks.failover import main as failover
 from benchmarks.fit import main as fit
 from benchmarks.flood import main as flood
+from benchmarks.gangs import main as gangs
 from benchmarks.growth import main as growth
 from benchmarks.hostile import main as hostile
 from benchmarks.planning import main as planning
@@ -50,6 +51,7 @@ BENCHES: Final[dict[str, Bench]] = {
     "admission": Bench(admission, 3),
     "burst": Bench(burst, 6),
     "readiness": Bench(readiness, 7),
+    "gangs": Bench(gangs, 8),
     "growth": Bench(growth, 7.5),
     "scale": Bench(scale, 2.5),
     "sustained": Bench(sustained, 9),
