@@ -23,6 +23,8 @@ DEFAULT_PERIOD_SECONDS: Final = 1.0
 LEAST_PERIOD_SECONDS: Final = 0.1
 """A cycle of its scheduler takes tens of milliseconds on two busy cores."""
 _PROGRAMS: Final = {"scheduler": "vc-scheduler", "controller-manager": "vc-controller-manager"}
+_CONTROLLERS: Final = "--controllers=pg-controller,queue-controller"
+"""What makes PodGroups of pods, and keeps queues; others wait for kinds that are not here."""
 _CRDS: Final = "config/crd/volcano/bases"
 
 
@@ -65,7 +67,7 @@ class Volcano:
             scheduler.append(f"--scheduler-conf={configuration}")
         self._made = {
             "vc-scheduler": self._process("vc-scheduler", directory, scheduler),
-            "vc-controller-manager": self._process("vc-controller-manager", directory, []),
+            "vc-controller-manager": self._process("vc-controller-manager", directory, [_CONTROLLERS]),
         }
 
     @property
