@@ -27,7 +27,7 @@ MEASURED: Final = (
 """Patterns of git for all files that a number depends on."""
 LOOK_SECONDS: Final = 3.0
 _ROOT: Final = Path(__file__).parent.parent
-_COMPONENTS: Final = ("etcd", "kubernetes-1.37", "kubernetes-1.36", "kubernetes-1.35", "jobset")
+_COMPONENTS: Final = ("etcd", "kubernetes-1.37", "kubernetes-1.36", "kubernetes-1.35", "jobset", "kueue")
 _LIBRARIES: Final = ("cel-python",)
 
 

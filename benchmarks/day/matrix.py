@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ class Measured:
     load_end: float
     noise: list[str] = field(default_factory=list)
     """What else was at work."""
+    volcano: str = ""
+    """The commit of Volcano, where it schedules."""
     format: int = FORMAT
 
     @property
@@ -172,6 +175,7 @@ class Matrix:
             facts=facts,
             load_end=os.getloadavg()[0],
             noise=machine.noise(before, after, facts.cores),
+            volcano=_commit(self.volcano) if ARMS[cell.arm].volcano and self.volcano else "",
         )
 
     def minutes(self, rest: Iterable[Cell]) -> float:
@@ -193,6 +197,13 @@ class Matrix:
         now = machine.commit(Path(__file__).parents[2])
         same = measured.facts.commit == now and measured.trace == self.trace
         return same and measured.publishable and measured.cell == cell
+
+
+def _commit(checkout: Path) -> str:
+    """Of another project's work tree."""
+    command = ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    return ran.stdout.strip() or "unknown"
 
 
 def summary(measured: Measured) -> str:

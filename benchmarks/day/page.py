@@ -15,6 +15,7 @@ from benchmarks.day.matrix import Measured, read_all
 from benchmarks.day.windows import HOURS, NAMES, VARIATIONS
 from benchmarks.result import percentile
 from benchmarks.table import Table
+from tests.controlplane.minors import NEWEST
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "benchmarks" / "results" / "day"
@@ -45,10 +46,12 @@ def tables(results: Sequence[Measured]) -> str:
             if here:
                 parts += [_heading(here[0], variation.text), _table(here).markdown(), _cpu(here).markdown()]
     commits = ", ".join(sorted({each.facts.commit for each in results}))
+    beside = "".join(f", Volcano {each}" for each in sorted({each.volcano for each in results} - {""}))
     first = results[0].facts
+    kubernetes, kueue = (first.versions.get(name, "unknown") for name in (f"kubernetes-{NEWEST}", "kueue"))
     parts.append(
-        f"Commit {commits}; {first.cores} cores ({first.processor}), Python {first.python}, "
-        f"{min(each.began for each in results)[:10]}."
+        f"Commit {commits}; Kubernetes {kubernetes}, Kueue {kueue}{beside}; {first.cores} cores ({first.processor}), "
+        f"Python {first.python}, {min(each.began for each in results)[:10]}."
     )
     return "\n\n".join(parts)
 

@@ -18,6 +18,8 @@ from typing import Final
 from benchmarks.day.trace import Job
 
 HOURS: Final = 48
+LAST_HOURS: Final = 55
+"""When a run is ended, done or not."""
 LEAST_GPUS: Final = 2
 LONGEST_SECONDS: Final = 4 * 3600.0
 NODE_GPUS: Final = 8
@@ -175,7 +177,7 @@ class Replay:
     @property
     def last(self) -> float:
         """Trace seconds after which a run is ended, done or not."""
-        return 1.25 * self.seconds
+        return LAST_HOURS * 3600.0
 
     @property
     def free(self) -> int:
