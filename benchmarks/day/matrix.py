@@ -117,6 +117,11 @@ def cells(windows: Sequence[str], variations: Sequence[str], arms: Sequence[str]
     ]
 
 
+def _say(text: str) -> None:
+    """At once, also where it is no terminal."""
+    print(text, flush=True)
+
+
 @dataclass
 class Matrix:
     """Where runs take their windows from and put their results."""
@@ -127,7 +132,7 @@ class Matrix:
     speed: float = SPEED
     volcano: Path | None = None
     resume: bool = False
-    say: Callable[[str], None] = print
+    say: Callable[[str], None] = _say
     _took: dict[float, list[float]] = field(default_factory=dict)
     """Seconds of the runs so far, by how much slower they are."""
 
