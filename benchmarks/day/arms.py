@@ -27,7 +27,7 @@ _TOPOLOGY: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
 _MAX_RESTARTS: Final = 1000
 _READY_TIMEOUT_SECONDS: Final = 1800.0
 _LEAST_READY_TIMEOUT_SECONDS: Final = 10.0
-"""What controllers take to start a gang on this machine is not compressed."""
+"""What controllers take to start a gang is not compressed."""
 _BACKOFF_SECONDS: Final = (60.0, 3600.0)
 
 

@@ -21,7 +21,7 @@ SCHEDULER: Final = "volcano"
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 DEFAULT_PERIOD_SECONDS: Final = 1.0
 LEAST_PERIOD_SECONDS: Final = 0.1
-"""A cycle of its scheduler takes tens of milliseconds on two busy cores."""
+"""Cycles cost CPU, which all processes share."""
 _PROGRAMS: Final = {"scheduler": "vc-scheduler", "controller-manager": "vc-controller-manager"}
 _CONTROLLERS: Final = "--controllers=pg-controller,queue-controller"
 """What makes PodGroups of pods, and keeps queues; others wait for kinds that are not here."""
