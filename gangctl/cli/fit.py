@@ -19,6 +19,16 @@ from gangctl.errors import InputError
 from gangctl.fit.report import DispatchedFit
 
 
+def _address(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """HOST:PORT of a listener."""
+    from gangctl.manager.settings import split_address  # noqa: PLC0415 -- half a second that --help need not wait for
+
+    try:
+        return None if value is None else split_address(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @click.command()
 @click.argument("name", required=False, type=NameArgument(*GANGS))
 @options.paths(
@@ -50,6 +60,21 @@ from gangctl.fit.report import DispatchedFit
     is_flag=True,
     help="Say how many pods like those of each replicated job fit now: on a node, in a domain, in a flavor.",
 )
+@click.option(
+    "--serve",
+    metavar="HOST:PORT",
+    callback=_address,
+    help="With --largest and -f: go on until SIGTERM, and serve the numbers as metrics at /metrics.",
+)
+@click.option(
+    "--period",
+    "period_seconds",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --serve reads the cluster.",
+)
 @options.kueue_namespace
 @options.output("table", "yaml", "json")
 @options.cluster
@@ -60,6 +85,8 @@ def fit(
     name: ObjectName | None,
     now: bool,
     largest: bool,
+    serve: tuple[str, int] | None,
+    period_seconds: float,
     form: str,
     cluster: options.ClusterFlags,
     workers: tuple[options.Worker, ...],
@@ -80,7 +107,8 @@ def fit(
 
     With --largest the number of pods in the file does not count: it prints the largest gang of
     each replicated job's pods that fits now, and how many fit on one node, in one domain, in one
-    flavor and on all nodes. Its exit code is 0.
+    flavor and on all nodes. Its exit code is 0. With --serve it does so again and again, and
+    serves the numbers to Prometheus.
 
     Exit code 0, 1 when one can never fit or names no queue that exists (with --now: when one does
     not fit now), 2 for bad input, 3 when the cluster cannot be reached or does not have Kueue.
@@ -92,16 +120,22 @@ def fit(
       gangctl fit train -n research --now
       gangctl fit -f jobset.yaml --context production --fixed-nodes
       gangctl fit -f jobset.yaml --context production --largest
+      gangctl fit -f shapes/ --largest --serve :8080
       gangctl fit train --context manager --worker west --worker east=east-context
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    live = name is not None or cluster.given
+    live = name is not None or cluster.given or serve is not None
     question = Question(name.name if name is not None else None, **given)
     _check_usage(question, live=live)
     if largest:
         if now or question.fixed_nodes or workers:
             raise click.UsageError("--largest excludes --now, --fixed-nodes and --worker")
+        if serve is not None:
+            _serve(question, cluster, serve, period_seconds)
+            return
         _print_largest(question, form, cluster, live=live)
         return
+    if serve is not None:
+        raise click.UsageError("--serve needs --largest")
     if workers and not live:
         raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
     if live and workers:
@@ -125,6 +159,14 @@ def fit(
     )
     if any(answer.report["verdict"] != "fits" if now else _needs_a_change(answer.report) for answer in answers):
         answer_no()
+
+
+def _serve(question: Question, cluster: options.ClusterFlags, address: tuple[str, int], period_seconds: float) -> None:
+    from gangctl.cli.largestmetrics import serve  # noqa: PLC0415 -- only with --serve
+
+    if question.name is not None or "-" in question.filenames:
+        raise click.UsageError("--serve reads JobSets from files or directories: give them with -f")
+    serve(replace(question, fixed_nodes=True), cluster, address, period_seconds)
 
 
 def _print_largest(question: Question, form: str, cluster: options.ClusterFlags, *, live: bool) -> None:
