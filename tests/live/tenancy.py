@@ -100,13 +100,16 @@ class Tenancy:
 
         await asyncio.gather(*(one(gang) for gang in gangs))
 
+    async def mistaken_policy(self) -> None:
+        """One that gangctl's webhook would refuse: it is there before gangctl is."""
+        await self._policy("mistaken", {"team": "none"}, "objet.spec.replicatedJobs.size() > 0")
+
     async def policies(self) -> None:
-        """One that denies, one that warns, one with a mistake, and one that runs away."""
+        """One that denies, one that warns, and one that runs away."""
         team = "'team' in object.metadata.?labels.orValue({})"
         here = {"kubernetes.io/metadata.name": tenants.TEAM}
         await self._policy("no-risk", here, "!('risk' in object.metadata.?labels.orValue({}))")
         await self._policy("team", here, team, validationActions=["Warn", "Audit"])
-        await self._policy("mistaken", {"team": "none"}, "objet.spec.replicatedJobs.size() > 0")
         # Texts that are joined are charged, and end with their steps; those that format makes of lists are not.
         loops = [f"{_HEAVY}.all(a, {_HEAVY}.all(b, '%s'.format([{_HEAVY}]) != '{n}'))" for n in range(_RULES)]
         await self._policy("runaway", {"kubernetes.io/metadata.name": SLOW}, *loops)

@@ -171,6 +171,7 @@ class _Context:
     async def _gangs(self) -> None:
         tenancy, watcher = self.tenancy, self.watcher
         await tenancy.make([tenants.UNGANGED])
+        await tenancy.mistaken_policy()
         await self.gangctl.process.start()
         await tenancy.policies()
         await tenancy.risk()
