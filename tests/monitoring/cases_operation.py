@@ -9,6 +9,7 @@ from tests.monitoring.promtool import Case
 
 HOLDING: Final = 'kueue_admitted_active_workloads{cluster_queue="gpus",replica_role="leader"}'
 PENDING: Final = 'kueue_pending_workloads{cluster_queue="gpus",status="inadmissible",replica_role="leader"}'
+STOPPED: Final = 'kueue_cluster_queue_status{cluster_queue="gpus",status="pending",replica_role="leader"}'
 ADMITTED: Final = 'kueue_admitted_workloads_total{cluster_queue="gpus",priority_class="",replica_role="leader"}'
 CERTIFICATE: Final = 'gangctl_certificate_expiration_timestamp_seconds{instance="a",usage="serving"}'
 DAY: Final = 1440
@@ -102,6 +103,21 @@ QUEUES: Final = (
         labels={"cluster_queue": "gpus"},
         says="Workloads in ClusterQueue gpus, gangs among them, cannot be admitted. None has been admitted for two "
         "hours, and none holds quota. Workloads: 3.",
+    ),
+    Case(
+        "QueueStarved",
+        "nothing was ever admitted",
+        {phase("queued"): "2x200", PENDING: "3x200", STOPPED: "0x200"},
+        fires=60,
+        labels={"cluster_queue": "gpus"},
+        says="Workloads in ClusterQueue gpus, gangs among them, cannot be admitted. None has been admitted for two "
+        "hours, and none holds quota. Workloads: 3.",
+    ),
+    Case(
+        "QueueStarved",
+        "the queue is stopped",
+        {phase("queued"): "2x200", PENDING: "3x200", STOPPED: "1x200"},
+        silent=200,
     ),
     Case(
         "QueueStarved",

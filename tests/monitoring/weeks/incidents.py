@@ -135,7 +135,7 @@ def _stopped(cluster: Cluster) -> None:
     queue = cluster.queues[_TEAM]
     queue.stop(stopped=True)
     cluster.submit(Shape("waits", 2, 600))
-    cluster.later(3_600, lambda: queue.stop(stopped=False))
+    cluster.later(10_800, lambda: queue.stop(stopped=False))
 
 
 def _rejected(cluster: Cluster) -> None:
@@ -217,7 +217,7 @@ INCIDENTS: Final = (
     Incident("a JobSet restarts every 15 minutes", "GangRestartLoop", 34, 90, _restart_loop, clears=95),
     Incident("a JobSet that gangctl's webhook has missed", "GangGuaranteeLost", 7, 60, _not_stamped),
     Incident("gangs take 15 minutes from admission to ready", "GangReadySlow", 75, 60, _slow, clears=65),
-    Incident("a queue is stopped", "QueueBlocked", 34, 60, _stopped),
+    Incident("a queue is stopped", "QueueBlocked", 34, 180, _stopped),
     Incident("an admission check rejects a JobSet", "QueueWorkloadStuck", 19, 60, _rejected),
     Incident("waitForPodsReady evicts a JobSet again and again", "QueueWorkloadStuck", 120, 150, _evicted_again),
     Incident("a queue without quota", "QueueStarved", 125, 240, _starved),
