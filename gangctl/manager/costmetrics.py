@@ -136,6 +136,9 @@ class CostMetrics:
             return
         self._count_time(stated, now, monotonic)
         noticed = self._losses.stands(before, now)
+        if noticed.begun is not None:
+            self._disruptions.labels(*self._pair(self._known_losses, stated.cluster_queue, noticed.begun.value))
+            self._recovery.labels(*self._pair(self._known_recoveries, stated.cluster_queue, noticed.begun.value))
         if noticed.loss is not None:
             pair = self._pair(self._known_losses, stated.cluster_queue, noticed.loss.value, DISRUPTIONS)
             self._disruptions.labels(*pair).inc()

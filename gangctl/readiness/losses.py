@@ -28,8 +28,12 @@ class Recovery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """What one change of a gang shows: the reason of a loss to count now, and a recovery that has ended."""
+    """What one change of a gang shows: the reason of a loss to count now, and a recovery that has ended.
 
+    ``begun`` is the first symptom of a loss that is counted later: its series can begin at 0 until then.
+    """
+
+    begun: Reason | None = None
     loss: Reason | None = None
     recovery: Recovery | None = None
 
@@ -66,8 +70,8 @@ class Losses:
                 return NOTHING
             whole = now is not None and now.phase is GangPhase.READY
             return Noticed(
-                None if loss.counted else loss.reason,
-                Recovery(loss.reason, max(0, stated.since - loss.since)) if whole else None,
+                loss=None if loss.counted else loss.reason,
+                recovery=Recovery(loss.reason, max(0, stated.since - loss.since)) if whole else None,
             )
         if before is not None and before.phase is GangPhase.READY:
             self._open[now.key] = _Loss(max(now.since, before.since))
@@ -76,4 +80,4 @@ class Losses:
             return NOTHING
         loss.reason = now.reason or Reason.UNKNOWN
         loss.counted = loss.reason not in VAGUE
-        return Noticed(loss.reason) if loss.counted else NOTHING
+        return Noticed(loss=loss.reason) if loss.counted else Noticed(begun=loss.reason)

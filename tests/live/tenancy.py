@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -163,7 +163,7 @@ class Tenancy:
         """What happens to gangs once they run."""
         await asyncio.gather(
             self._conflict(),
-            *map(self._half, tenants.HALVES),
+            *map(self._half, (*tenants.HALVES, tenants.HALF_ALONE)),
             self._degrade(),
             self._lose(),
             self._deactivate(),
@@ -185,9 +185,16 @@ class Tenancy:
         pod, *_ = await self._pods(tenants.DEGRADED, 2, _ready)
         await self._unready(pod)
 
-    async def _unready(self, pod: Object) -> None:
-        conditions = [{"type": kind, "status": "False"} for kind in ("Ready", "ContainersReady")]
-        statuses = [{"name": "main", "ready": False}]
+    async def flicker(self) -> AsyncIterator[None]:
+        """Have a pod of the recovering gang cease to be ready, and, when asked again, be ready again."""
+        pod, *_ = await self._pods(tenants.RECOVERING, 4, _ready)
+        await self._unready(pod)
+        yield
+        await self._unready(pod, ready=True)
+
+    async def _unready(self, pod: Object, *, ready: bool = False) -> None:
+        conditions = [{"type": kind, "status": str(ready)} for kind in ("Ready", "ContainersReady")]
+        statuses = [{"name": "main", "ready": ready}]
         status = {"status": {"conditions": conditions, "containerStatuses": statuses}}
         await self.plane.api.patch(f"{_path(pod)}/status", status, kind="strategic")
 

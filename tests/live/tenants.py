@@ -31,6 +31,7 @@ NODES: Final[Mapping[str, tuple[int, str]]] = {
     ROOM: (4, "32"),
     "half-1": (1, "2"),
     "half-2": (1, "2"),
+    "half-3": (1, "2"),
     "lost": (1, "2"),
     "full": (1, "2"),
 }
@@ -102,7 +103,19 @@ HALVES: Final = tuple(
     )
     for name in ("half-1", "half-2")
 )
-"""Each loses a pod, and its node takes no other one."""
+"""Each loses a pod, and its node takes no other one: two that may hold what the other one needs."""
+
+HALF_ALONE: Final = queued(
+    "half-3",
+    "main",
+    GangPhase.PARTIALLY_PLACED,
+    Reason.UNSCHEDULABLE,
+    of=pods("w", 2, "none", pool="half-3", job={"backoffLimit": 6}),
+)
+"""The same, in a queue of its own: it waits for no other gang."""
+
+RECOVERING: Final = gang("ready-2", GangPhase.READY, None, pods("w", 4, "ready"))
+"""One of its pods ceases to be ready, and is ready again."""
 
 DEGRADED: Final = gang("degraded", GangPhase.DEGRADED, Reason.NOT_READY)
 """One of its pods ceases to be ready."""
@@ -113,6 +126,7 @@ LOST: Final = gang("lost", None, None, pods("w", 2, "ready", pool="lost"))
 GANGS: Final = (
     CONFLICT,
     *HALVES,
+    HALF_ALONE,
     DEGRADED,
     LOST,
     gang("suspended", GangPhase.SUSPENDED, Reason.SUSPENDED, suspend=True),
@@ -125,7 +139,7 @@ GANGS: Final = (
     gang("starting", GangPhase.STARTING, Reason.STARTING, pods("w", 2, "none")),
     gang("partly", GangPhase.PARTIALLY_READY, Reason.STARTING, pods("a", 1, "ready"), pods("b", 1, "none")),
     gang("ready-1", GangPhase.READY),
-    gang("ready-2", GangPhase.READY, None, pods("w", 4, "ready")),
+    RECOVERING,
     gang(
         "restarting",
         GangPhase.RESTARTING,
@@ -134,8 +148,9 @@ GANGS: Final = (
         failurePolicy={"maxRestarts": 3},
     ),
     gang("loops", GangPhase.READY, None, pods("w", 2, "loop"), failurePolicy={"maxRestarts": RESTARTS}),
-    gang("succeeded", GangPhase.SUCCEEDED, None, pods("w", 2, "finish")),
-    gang("failed", GangPhase.FAILED, None, pods("w", 2, "fail")),
+    # One that has finished has no series of its own.
+    gang("succeeded", None, None, pods("w", 2, "finish")),
+    gang("failed", None, None, pods("w", 2, "fail")),
     gang("near", GangPhase.READY, options=f'{{"topologyKey": "{POOL}"}}'),
     gang("image", GangPhase.STARTING, Reason.IMAGE_PULL, pods("w", 2, "image")),
     gang("crash", GangPhase.STARTING, Reason.CRASH_LOOP, pods("w", 2, "crash")),

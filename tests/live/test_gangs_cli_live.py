@@ -17,6 +17,7 @@ from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import HUNG_SECONDS, NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
+from tests.live.observe import running_pods
 from tests.live.tenantrights import grant_reading
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900)]
@@ -160,6 +161,37 @@ async def described(cluster: Cluster, name: str) -> tuple[Answer, list[Object]]:
         return after, items
 
     return await wait_for(unchanged, "a dump while nothing changes")
+
+
+async def test_a_gang_says_what_its_attempts_took_and_lost(cluster: Cluster) -> None:
+    """Two pods fail, one after the other: the third attempt runs."""
+    nodes = await add_nodes(cluster.api, 1, cpu="4", labels={"room": cluster.namespace})
+    raw = gang(cluster, "train", 2)
+    raw["spec"]["failurePolicy"] = {"maxRestarts": 2}
+    raw["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 0
+    async with Kubelet(cluster.api) as kubelet:
+        await cluster.create_jobset(raw)
+        for attempt in range(2):
+            await phase(cluster, "train", "Ready")
+            await kubelet.fail((await running_pods(cluster, 2))[0])
+
+            async def restarted(attempt: int = attempt) -> bool:
+                status = (await cluster.jobset("train")).get("status", {})
+                if status.get("restarts", 0) != attempt + 1:
+                    raise NotYet(str(status))
+                return True
+
+            await wait_for(restarted, f"restart {attempt + 1}")
+        await phase(cluster, "train", "Ready")
+        costs = (await ask(cluster, "describe", "train", "-o", "json")).json["details"]["costs"]
+        text = (await ask(cluster, "describe", "train")).out
+    await remove_nodes(cluster.api, nodes)
+    assert costs["attempts"] == 3
+    assert costs["lastLoss"]["time"]
+    assert {held["resource"] for held in costs["resources"]} == {"pods"}
+    assert all(0 <= held["readySeconds"] <= held["allocatedSeconds"] for held in costs["resources"])
+    assert "attempt 3, 2 restarts" in text
+    assert "last loss" in text
 
 
 @pytest.mark.full("pure tests prove that dumps and clusters are read alike")

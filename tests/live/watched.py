@@ -184,6 +184,9 @@ class _Context:
             async with _meanwhile(tenancy.overload()):
                 await watcher.until(OF_OVERLOAD)
             await self._end_workers()
+            degraded = f'gangctl_gang_status_phase{{jobset="{tenants.RECOVERING.name}",phase="degraded"}}'
+            async for _ in tenancy.flicker():
+                await until_series(self.prometheus, degraded)
             await self._phases()
             _, self.seen.exposition = await self.gangctl.fetch("/metrics")
             await watcher.until(OF_GANGS)
@@ -269,7 +272,9 @@ class _Context:
 
     async def _end(self) -> None:
         await self.tenancy.end()
-        names = re.compile("|".join(family.name for family in SCRAPED if family is not WITHOUT_SERIES))
+        # Counters stay: what was lost stays lost.
+        own = (family for family in SCRAPED if family is not WITHOUT_SERIES and family.type != "counter")
+        names = re.compile("|".join(family.name for family in own))
 
         async def gone() -> bool:
             # gangctl itself is asked: Prometheus would let go of what nobody tells any more by itself, some time later.
