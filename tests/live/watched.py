@@ -313,7 +313,8 @@ async def _context(plane: ControlPlane, tenancy: Tenancy, directory: Path, seen:
         sick = await stack.enter_async_context(sick_replicas(plane, directory))
         network = await stack.enter_async_context(FaultyProxy(plane, USER))
         gangctl = Gangctl(plane, *FLAGS, kubeconfig=network.kubeconfig(directory / "gangctl.json"))
-        slow = Gangctl(plane, *FLAGS, name="gangctl-slow", program=("-m", "tests.live.hampered"))
+        few = "--metrics-jobset-limit=20"
+        slow = Gangctl(plane, *FLAGS, few, name="gangctl-slow", program=("-m", "tests.live.hampered"))
         for replica in (gangctl, slow):
             stack.push_async_callback(replica.close)
         written = write_rules(directory / "rules")

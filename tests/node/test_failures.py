@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from tests.controlplane.api import Object
+from tests.controlplane.components.jobset import JOBSET_NAME
 from tests.controlplane.wait import NotYet, wait_for
-from tests.live.cluster import Cluster
+from tests.live.cluster import JOBSETS, Cluster
 from tests.node.base import base
 from tests.node.cluster import RealCluster, example, finished
 
@@ -17,6 +18,7 @@ pytestmark = [
     pytest.mark.full("real nodes take minutes"),
     pytest.mark.xdist_group("real-node"),
 ]
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 async def running(cluster: Cluster, count: int, attempt: int = 0) -> list[Object]:
@@ -88,6 +90,68 @@ async def test_a_gang_recovers_from_the_loss_of_a_node(real: RealCluster) -> Non
         assert where not in {pod["spec"]["nodeName"] for pod in again}
         await real.plane.start_component(where)
         await real.nodes_ready()
+        await real.ready(2)
+
+
+def patient(name: str, workers: int) -> Object:
+    """Workers that wait for each other and do not fail: three of them fill a node beside gangctl's own pods."""
+    raw = example()
+    raw["metadata"]["name"] = name
+    del raw["spec"]["coordinator"]
+    job = raw["spec"]["replicatedJobs"][0]["template"]["spec"]
+    ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    job |= {"parallelism": workers, "completions": workers, "podFailurePolicy": {"rules": [ignored]}}
+    (container,) = job["template"]["spec"]["containers"]
+    container |= {"env": [], "args": ["import time; time.sleep(3600)"], "resources": {"requests": {"cpu": "500m"}}}
+    return raw
+
+
+def _refused(pod: Object) -> bool:
+    # Unschedulable, or SchedulerError where the scheduler tried the group while some of its pods were on their way.
+    conditions = pod["status"].get("conditions") or []
+    return any((one["type"], one["status"]) == ("PodScheduled", "False") for one in conditions)
+
+
+async def spread(cluster: Cluster, name: str, running: int, refused: int) -> set[str]:
+    """Wait until so many pods of a gang run and the scheduler refused so many; the nodes of those that run."""
+
+    async def look() -> set[str]:
+        everyone = [pod for pod in await cluster.pods() if pod["metadata"]["labels"][JOBSET_NAME] == name]
+        pods = [pod for pod in everyone if "deletionTimestamp" not in pod["metadata"]]
+        on = [pod for pod in pods if pod["status"]["phase"] == "Running"]
+        off = [pod for pod in pods if _refused(pod)]
+        if (len(on), len(off), len(everyone)) != (running, refused, running + refused):
+            raise NotYet(f"{len(everyone)} pods: {len(on)} run, {len(off)} refused")
+        return {pod["spec"]["nodeName"] for pod in on}
+
+    return await wait_for(look, f"{name} to have {running} pods that run and {refused} refused")
+
+
+async def test_a_gang_that_lost_a_node_gives_the_other_one_back(real: RealCluster) -> None:
+    async with base(real, "stranded"), real.namespace() as cluster:
+        await cluster.asked()
+        await cluster.create_jobset(patient("train", 6))
+        assert await spread(cluster, "train", 6, 0) == {"node-1", "node-2"}
+        await real.plane.kill("node-2")
+        await real.is_lost("node-2")
+        # As docs of Kubernetes tell operators to do for a machine that is off: its pods go, and new ones wait.
+        await real.kubectl("taint", "node", "node-2", f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute")
+        assert await spread(cluster, "train", 3, 3) == {"node-1"}
+        await cluster.create_jobset(patient("next", 3))
+        await spread(cluster, "next", 0, 3)
+        await spread(cluster, "train", 3, 3)
+
+        annotation = "gangctl.dev/evict-stranded-after=1s"
+        await real.kubectl("--namespace", cluster.namespace, "annotate", "jobset", "train", annotation)
+        assert await spread(cluster, "next", 3, 0) == {"node-1"}
+        await spread(cluster, "train", 0, 6)
+
+        await real.plane.start_component("node-2")
+        await real.kubectl("taint", "node", "node-2", f"{OUT_OF_SERVICE}-")
+        await real.nodes_ready()
+        await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "next"), propagation="Background")
+        assert await spread(cluster, "train", 6, 0) == {"node-1", "node-2"}
+        assert "restarts" not in (await cluster.jobset("train"))["status"], "evictions are not failures"
         await real.ready(2)
 
 
