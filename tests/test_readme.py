@@ -32,6 +32,7 @@ def test_every_command_of_the_readme_is_tested() -> None:
         ["make", "demo"],
         ["make", "test"],
         ["kubectl", "apply"],
+        ["kubectl", "apply"],
         ["gangctl", "wait"],
         ["gangctl", "demo"],
         ["gangctl", "sandbox"],

@@ -20,7 +20,7 @@ from tests.controlplane.minors import NEWEST
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "benchmarks" / "results" / "day"
 PAGE: Final = ROOT / "docs" / "what-gangs-are-worth.md"
-BEGIN: Final = "<!-- Written by `python -m benchmarks.day.page` from benchmarks/results/day. -->"
+BEGIN: Final = "<!-- From benchmarks/results/day; `python -m benchmarks.day.page` writes it. -->"
 END: Final = "<!-- The end of what is written. -->"
 NOTHING: Final = "No run of the whole matrix on a quiet machine is recorded in `benchmarks/results/day` yet."
 NOT_QUIET: Final = (

@@ -163,7 +163,7 @@ async def described(cluster: Cluster, name: str) -> tuple[Answer, list[Object]]:
     return await wait_for(unchanged, "a dump while nothing changes")
 
 
-async def test_a_gang_says_what_its_attempts_took_and_lost(cluster: Cluster) -> None:
+async def test_describe_has_what_attempts_took_and_lost(cluster: Cluster) -> None:
     """Two pods fail, one after the other: the third attempt runs."""
     nodes = await add_nodes(cluster.api, 1, cpu="4", labels={"room": cluster.namespace})
     raw = gang(cluster, "train", 2)

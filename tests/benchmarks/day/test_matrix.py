@@ -204,3 +204,8 @@ def test_what_kueue_waits_is_compressed_as_far_as_it_can_be(speed: float, wanted
     configured = wait_for_pods_ready(speed)
     strategy: Mapping[str, int] = configured["requeuingStrategy"]
     assert (configured["timeout"], strategy["backoffBaseSeconds"], strategy["backoffMaxSeconds"]) == wanted
+
+
+def test_the_page_has_the_tables_of_the_recorded_results() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.filled(text, read_all(page.RESULTS)) == text
