@@ -188,6 +188,7 @@ async def test_describe_has_what_attempts_took_and_lost(cluster: Cluster) -> Non
     await remove_nodes(cluster.api, nodes)
     assert costs["attempts"] == 3
     assert costs["lastLoss"]["time"]
+    assert "first failed job: train-w-0" in costs["lastLoss"]["cause"]
     assert {held["resource"] for held in costs["resources"]} == {"pods"}
     assert all(0 <= held["readySeconds"] <= held["allocatedSeconds"] for held in costs["resources"])
     assert "attempt 3, 2 restarts" in text

@@ -6,6 +6,7 @@ and not guessed. The metrics of gangctl count the same by queue, from the moment
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, TypedDict
@@ -21,6 +22,8 @@ from gangctl.readiness.facts import PodFacts, Snapshot, unix
 from gangctl.readiness.membership import members
 from gangctl.readiness.result import PODS, GangPhase, Readiness
 
+_RESTARTED: Final = re.compile(r"Restart\w+FailurePolicyAction")
+"""JobSet's events for a restart of the JobSet, or of one Job (pkg/constants/constants.go of JobSet 0.12)."""
 GONE: Final = "the time of pods that are gone, in this attempt and in earlier ones"
 ELSEWHERE: Final = "the time of its pods: they are on a worker cluster"
 NO_LOSS: Final = "whether it lost a member before: API servers keep events for an hour"
@@ -36,7 +39,7 @@ class HeldResource(TypedDict):
 
 
 class LastLoss(TypedDict):
-    """The last time at which the gang was no longer ready."""
+    """The last time at which the gang was no longer ready, or JobSet restarted it."""
 
     time: Annotated[str, "RFC 3339; empty where none is known."]
     cause: Annotated[str, "Empty where it is not known."]
@@ -90,6 +93,7 @@ def _held(pods: Iterable[PodFacts], now: float) -> Iterator[HeldResource]:
 def _last_loss(gang: Readiness, events: Sequence[EventDetail], restarting_at: int) -> tuple[int, str]:
     """When it was no longer ready, Unix seconds, 0 if that is not known; and why, empty if that is not known."""
     losses = [(unix(event["lastTime"]), _cause(event)) for event in events if event["reason"] == Reason.GANG_DEGRADED]
+    losses += [(unix(event["lastTime"]), event["message"]) for event in events if _RESTARTED.fullmatch(event["reason"])]
     if gang.phase is GangPhase.DEGRADED:
         # The cause of now is newer than the one at the time of the event.
         losses = [(gang.since, gang.causes[0].message if gang.causes else _latest(losses)[1])]

@@ -54,20 +54,30 @@ def test_an_unknown_loss_is_listed_as_unknown(tmp_path: Path) -> None:
     assert costs["unknown"] == [GONE, NO_LOSS]
 
 
+def loss(minute: int, reason: str, note: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": "team-a", "name": f"lost-{minute}"},
+        "regarding": {"kind": "JobSet", "namespace": "team-a", "name": "train"},
+        "type": "Warning",
+        "reason": reason,
+        "note": note,
+        "eventTime": f"2026-03-01T10:0{minute}:00Z",
+    }
+
+
+def test_a_restart_is_a_loss(tmp_path: Path) -> None:
+    said = "applying RestartJobSet failure policy action (first failed job: train-w-0)"
+    events = loss(1, "GangDegraded", "not ready any more: a"), loss(2, "RestartJobSetFailurePolicyAction", said)
+    costs = costs_of(tmp_path, [*dump.objects(), *events])
+    assert costs["lastLoss"] == {"time": "2026-03-01T10:02:00Z", "cause": said}
+
+
 def test_the_last_loss_is_that_of_the_latest_event(tmp_path: Path) -> None:
     found = dump.objects()
     for minute, cause in ((1, ": node-1 is gone"), (2, ": node-2 is gone"), (3, "")):
-        event = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"namespace": "team-a", "name": f"lost-{minute}"},
-            "regarding": {"kind": "JobSet", "namespace": "team-a", "name": "train"},
-            "type": "Warning",
-            "reason": "GangDegraded",
-            "note": f"It was ready and is not any more{cause}",
-            "eventTime": f"2026-03-01T10:0{minute}:00Z",
-        }
-        found.append(event)
+        found.append(loss(minute, "GangDegraded", f"It was ready and is not any more{cause}"))
         costs = costs_of(tmp_path, found)
         assert costs["lastLoss"] == {"time": f"2026-03-01T10:0{minute}:00Z", "cause": cause[2:]}
     assert costs["unknown"] == [GONE, NO_CAUSE]
