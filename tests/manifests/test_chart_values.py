@@ -136,6 +136,7 @@ class TestHelm:
         assert {seconds for seconds, _ in webhooks.values()} == {7}
         assert {name.partition(".")[0] for name, (_, policy) in webhooks.items() if policy == "Ignore"} == {
             "jobsets",
+            "keys",
             "policies",
         }
         assert "--webhook-timeout=7" in deployed(objects)["spec"]["containers"][0]["args"]
