@@ -101,7 +101,7 @@ cluster: $(STAMP) ## a shell in real Kubernetes with JobSet: on nodes that run c
 image: $(STAMP) ## the container image, with podman, docker or buildah (PUSH=IMAGE: and push it by this name; BASE=IMAGE: on another base; ARCHIVE=FILE: as an OCI archive, too)
 	$(BIN)/python -m release.image $(addprefix --base ,$(BASE)) $(addprefix --archive ,$(ARCHIVE)) $(addprefix --push ,$(PUSH))
 
-bench: $(STAMP) ## every row of the budgets, an hour on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
+bench: $(STAMP) ## every row of the budgets, 50 minutes on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks all $(addprefix --with ,$(WITH))
 
 GENERATORS := grafana.generate tests.cli.reference tests.live.causes_found tests.manager.metricspage \

@@ -166,6 +166,7 @@ ROWS: Final = (
                 relative=True,
             ),
         ),
+        apart=True,
     ),
     Row(
         "sustained",

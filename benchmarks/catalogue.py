@@ -51,7 +51,7 @@ BENCHES: Final[dict[str, Bench]] = {
     "admission": Bench(admission, 3),
     "burst": Bench(burst, 6),
     "readiness": Bench(readiness, 7),
-    "gangs": Bench(gangs, 8),
+    "gangs": Bench(gangs, 30),
     "growth": Bench(growth, 7.5),
     "scale": Bench(scale, 2.5),
     "sustained": Bench(sustained, 9),

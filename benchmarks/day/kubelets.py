@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.day.judged import Event, Kind
+from benchmarks.day.figures import Event, Kind
 from benchmarks.day.windows import Demand, Replay
 from tests.controlplane import pod_status
 from tests.controlplane.api import ApiClient, Object

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from benchmarks import machine
 from benchmarks.day.arms import ARMS
-from benchmarks.day.judged import Judged, judge
+from benchmarks.day.figures import RunFigures, figures_of
 from benchmarks.day.run import play
 from benchmarks.day.windows import SPEED, VARIATIONS, Window, prepare
 from benchmarks.machine import CHANGED, Facts, Look
@@ -53,7 +53,7 @@ class Measured:
     gpus: int
     """Of the cluster, without those that others hold."""
     speed: float
-    judged: Judged
+    figures: RunFigures
     cpu: dict[str, float]
     """Seconds by process."""
     began: str
@@ -173,7 +173,7 @@ class Matrix:
             begin=window.begin.isoformat(),
             gpus=replay.free * len(replay.nodes),
             speed=replay.speed,
-            judged=judge(replay, played.events, played.end),
+            figures=figures_of(replay, played.events, played.end),
             cpu={name: round(seconds, 1) for name, seconds in played.cpu.items()},
             began=f"{began:%Y-%m-%dT%H:%M:%SZ}",
             seconds=round(after.at - before.at, 1),
@@ -213,9 +213,9 @@ def _commit(checkout: Path) -> str:
 
 def summary(measured: Measured) -> str:
     """One line of a run."""
-    judged = measured.judged
+    figures = measured.figures
     noise = "".join(f"; {each}" for each in measured.noise)
     return (
-        f"{judged.done} of {judged.jobs} done, useful {judged.useful:.1%}, stranded {judged.stranded:.1%}, "
+        f"{figures.done} of {figures.jobs} done, useful {figures.useful:.1%}, stranded {figures.stranded:.1%}, "
         f"{measured.seconds:.0f} s{noise}"
     )

@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks.chart import Axis, Chart, Line
 from benchmarks.day.arms import ARMS
-from benchmarks.day.judged import BUCKETS, Wait
+from benchmarks.day.figures import BUCKETS, Wait
 from benchmarks.day.matrix import Measured, read_all
 from benchmarks.day.windows import HOURS, NAMES, VARIATIONS
 from benchmarks.result import percentile
@@ -57,10 +57,10 @@ def tables(results: Sequence[Measured]) -> str:
 
 
 def _heading(measured: Measured, text: str) -> str:
-    judged = measured.judged
+    figures = measured.figures
     return (
         f"### Window {measured.cell.window}: {text}\n\n{HOURS} hours from {measured.begin[:16].replace('T', ' ')}, "
-        f"{judged.jobs} JobSets, {measured.gpus} GPUs, {measured.speed:g} seconds of the trace in a second."
+        f"{figures.jobs} JobSets, {measured.gpus} GPUs, {measured.speed:g} seconds of the trace in a second."
     )
 
 
@@ -70,14 +70,14 @@ def _table(results: Sequence[Measured]) -> Table:
         runs = [each for each in results if each.cell.arm == arm.name]
         if not runs:
             continue
-        jobs = runs[0].judged.jobs
-        waits = [wait for each in runs for wait in each.judged.waits]
+        jobs = runs[0].figures.jobs
+        waits = [wait for each in runs for wait in each.figures.waits]
         table.add(
             arm.title if all(each.publishable for each in runs) else f"{arm.title} *",
-            f"{_spread(runs, lambda each: each.judged.done, '{:.0f}')} of {jobs}",
-            _spread(runs, lambda each: 100 * each.judged.useful, "{:.1f}%"),
-            _spread(runs, lambda each: 100 * each.judged.stranded, "{:.1f}%"),
-            _spread(runs, lambda each: 100 * each.judged.idle, "{:.1f}%"),
+            f"{_spread(runs, lambda each: each.figures.done, '{:.0f}')} of {jobs}",
+            _spread(runs, lambda each: 100 * each.figures.useful, "{:.1f}%"),
+            _spread(runs, lambda each: 100 * each.figures.stranded, "{:.1f}%"),
+            _spread(runs, lambda each: 100 * each.figures.idle, "{:.1f}%"),
             *(_waits(waits, least, most) for least, most in SIZES),
             _makespan(runs),
         )
@@ -105,7 +105,7 @@ def _waits(waits: Iterable[Wait], least: int, most: int) -> str:
 
 
 def _makespan(runs: Sequence[Measured]) -> str:
-    spans = [each.judged.makespan for each in runs]
+    spans = [each.figures.makespan for each in runs]
     ended = [span / 3600 for span in spans if span is not None]
     return f"{statistics.median(ended):.1f} h" if len(ended) == len(spans) else "not all done"
 
@@ -128,7 +128,7 @@ def _cpu(results: Sequence[Measured]) -> Table:
 def charts(results: Sequence[Measured]) -> list[Chart]:
     """Useful and stranded GPU time of the busiest window over its two days, a line for each arm."""
     first = [each for each in results if (each.cell.window, each.cell.round) == (NAMES[0], 1)]
-    plain = {each.cell.arm: each.judged for each in first if each.cell.variation == next(iter(VARIATIONS))}
+    plain = {each.cell.arm: each.figures for each in first if each.cell.variation == next(iter(VARIATIONS))}
     hours = [(number + 0.5) * HOURS / BUCKETS for number in range(BUCKETS)]
     drawn = []
     for kind in ("useful", "stranded"):

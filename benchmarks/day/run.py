@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.day.arms import GPU, NAMESPACE, POOL, Arm, Ground, ground
-from benchmarks.day.judged import Event
+from benchmarks.day.figures import Event
 from benchmarks.day.kubelets import Kubelets
 from benchmarks.day.windows import NODE_GPUS, Outage, Replay
 from benchmarks.meters import Usage

@@ -28,9 +28,9 @@ def test_every_limit_is_measured_by_a_benchmark_and_every_benchmark_measures_one
 
 
 def test_benchmarks_that_run_on_demand_are_separate_and_the_others_take_less_than_an_hour() -> None:
-    assert {row.id for row in ROWS if row.apart} == {"contention-older", "soak"} == set(APART)
+    assert {row.id for row in ROWS if row.apart} == {"contention-older", "gangs", "soak"} == set(APART)
     assert {row.id for row in ROWS if not row.apart and set(row.benches) & APART} == set()
-    assert sum(BENCHES[name].minutes for name in chosen([])) < 60
+    assert sum(BENCHES[name].minutes for name in chosen([])) <= 50
 
 
 def test_the_page_has_the_duration_of_each_benchmark() -> None:
@@ -60,7 +60,7 @@ def test_a_limit_is_met_on_its_good_side(direction: Direction, below: bool, equa
 
 def test_rows_and_benchmarks_are_chosen_by_name() -> None:
     assert chosen([]) == [name for name in BENCHES if name not in APART]
-    assert chosen([], ["soak"]) == [name for name in BENCHES if name != "contention-older"]
+    assert chosen([], ["soak"]) == [name for name in BENCHES if name not in APART - {"soak"}]
     assert chosen(["start"], ["soak"]) == ["start", "soak"]
     assert chosen(["burst-jobs", "verdict"]) == ["fit", "burst"]
     assert chosen(["soak", "translate", "translate"]) == ["translate", "soak"]

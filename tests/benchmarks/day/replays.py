@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.day.judged import Event, Kind
+from benchmarks.day.figures import Event, Kind
 from benchmarks.day.windows import Demand, Outage, Replay
 
 HOUR = 3600.0

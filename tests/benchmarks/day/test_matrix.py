@@ -12,7 +12,7 @@ from benchmarks import machine
 from benchmarks.__main__ import main, parser
 from benchmarks.day import command, page
 from benchmarks.day.arms import ARMS, wait_for_pods_ready
-from benchmarks.day.judged import BUCKETS, Judged, Wait
+from benchmarks.day.figures import BUCKETS, RunFigures, Wait
 from benchmarks.day.matrix import Cell, Matrix, Measured, UnreadableCellError, cells, read_all
 from benchmarks.day.trace import PHILLY, read_trace
 from benchmarks.day.windows import VARIATIONS, windows
@@ -20,7 +20,7 @@ from benchmarks.machine import CHANGED
 from tests.benchmarks.canned import FACTS
 
 LINE = (0.5,) * BUCKETS
-JUDGED = Judged(
+FIGURES = RunFigures(
     jobs=2,
     done=1,
     useful=0.25,
@@ -34,14 +34,14 @@ JUDGED = Judged(
 )
 
 
-def measured(cell: Cell, judged: Judged = JUDGED, *, noise: tuple[str, ...] = ()) -> Measured:
+def measured(cell: Cell, figures: RunFigures = FIGURES, *, noise: tuple[str, ...] = ()) -> Measured:
     return Measured(
         cell=cell,
         trace="philly-2017-11.csv",
         begin="2017-11-08T12:00:00+00:00",
         gpus=88,
         speed=720.0,
-        judged=judged,
+        figures=figures,
         cpu={"kube-scheduler": 12.4, "gangctl": 3.6},
         began="2026-11-28T20:00:00Z",
         seconds=250.0,
@@ -159,7 +159,7 @@ def test_the_table_has_a_row_for_each_arm_and_names_those_that_are_missing() -> 
 
 def test_several_rounds_have_a_spread() -> None:
     rounds = [
-        measured(Cell("busiest", "plain", "kueue", number), replace(JUDGED, useful=useful))
+        measured(Cell("busiest", "plain", "kueue", number), replace(FIGURES, useful=useful))
         for number, useful in enumerate((0.2, 0.5, 0.4), 1)
     ]
     assert "| 40.0% (20.0% to 50.0%) |" in page.tables(rounds)

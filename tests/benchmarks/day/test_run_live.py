@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.day.arms import ARMS
-from benchmarks.day.judged import Kind, judge
+from benchmarks.day.figures import Kind, figures_of
 from benchmarks.day.run import play
 from benchmarks.day.windows import NODE_GPUS, Outage, Replay
 from tests.benchmarks.day.replays import demand
@@ -26,11 +26,11 @@ async def test_jobsets_that_lose_their_node_are_done_in_the_end(arm: str) -> Non
     outages = (Outage("node-0", 180.0, 240.0),)
     replay = Replay(tuple(demands), ("node-0",), 0, outages, 60.0)
     played = await play(ARMS[arm], replay)
-    judged = judge(replay, played.events, played.end)
-    assert judged.done == 2
-    assert judged.makespan is not None
+    figures = figures_of(replay, played.events, played.end)
+    assert figures.done == 2
+    assert figures.makespan is not None
     assert {Kind.LOST, Kind.BACK} <= {event.kind for event in played.events}
-    worked = judged.useful * NODE_GPUS * replay.seconds
+    worked = figures.useful * NODE_GPUS * replay.seconds
     assert worked > 0.99 * 2 * SECONDS * NODE_GPUS
-    assert all(wait.begun for wait in judged.waits)
+    assert all(wait.begun for wait in figures.waits)
     assert played.cpu["gangctl"] > 0

@@ -54,7 +54,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RunFigures:
     """Figures of a run. Shares are of the window, in which JobSets are submitted."""
 
     jobs: int
@@ -150,7 +150,7 @@ class _State:
         return sum(max(0, free) for free in self.free.values()) if fits else 0
 
 
-def judge(replay: Replay, events: Sequence[Event], end: float) -> Judged:
+def figures_of(replay: Replay, events: Sequence[Event], end: float) -> RunFigures:
     """Figures of a run that was ended at this second of the trace; events in any order, of known JobSets and nodes."""
     state = _State({each.name: each for each in replay.demands}, dict.fromkeys(replay.nodes, replay.free))
     capacity = replay.free * len(replay.nodes)
@@ -175,7 +175,7 @@ def judge(replay: Replay, events: Sequence[Event], end: float) -> Judged:
             stranded.add(at, until, state.stranded())
             idle.add(at, until, state.idle(submitted))
     whole = capacity * replay.seconds
-    return Judged(
+    return RunFigures(
         jobs=len(replay.demands),
         done=len(state.done),
         useful=useful.sum / whole,
