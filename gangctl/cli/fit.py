@@ -126,16 +126,14 @@ def fit(
     live = name is not None or cluster.given or serve is not None
     question = Question(name.name if name is not None else None, **given)
     _check_usage(question, live=live)
+    if largest and (now or question.fixed_nodes or workers):
+        raise click.UsageError("--largest excludes --now, --fixed-nodes and --worker")
+    if serve is not None:
+        _serve(question, cluster, serve, period_seconds, largest=largest)
+        return
     if largest:
-        if now or question.fixed_nodes or workers:
-            raise click.UsageError("--largest excludes --now, --fixed-nodes and --worker")
-        if serve is not None:
-            _serve(question, cluster, serve, period_seconds)
-            return
         _print_largest(question, form, cluster, live=live)
         return
-    if serve is not None:
-        raise click.UsageError("--serve needs --largest")
     if workers and not live:
         raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
     if live and workers:
@@ -161,9 +159,13 @@ def fit(
         answer_no()
 
 
-def _serve(question: Question, cluster: options.ClusterFlags, address: tuple[str, int], period_seconds: float) -> None:
+def _serve(
+    question: Question, cluster: options.ClusterFlags, address: tuple[str, int], period_seconds: float, *, largest: bool
+) -> None:
     from gangctl.cli.largestmetrics import serve  # noqa: PLC0415 -- only with --serve
 
+    if not largest:
+        raise click.UsageError("--serve needs --largest")
     if question.name is not None or "-" in question.filenames:
         raise click.UsageError("--serve reads JobSets from files or directories: give them with -f")
     serve(replace(question, fixed_nodes=True), cluster, address, period_seconds)

@@ -65,27 +65,26 @@ class Largest:
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        self._reports: Sequence[LargestReport] = ()
+        self._reports: Sequence[LargestReport] | None = None
         self._read: float | None = None
         self._errors = 0
-        self._known = False
 
     def know(self, reports: Sequence[LargestReport], at: float) -> None:
         """Keep what was read ``at`` a Unix time."""
-        self._reports, self._read, self._known = reports, at, True
+        self._reports, self._read = reports, at
 
     def fail(self) -> None:
         """A read failed: the numbers of before may be wrong by now."""
-        self._reports, self._known = (), False
+        self._reports = None
         self._errors += 1
 
     def problem(self) -> str | None:
         """Why the numbers are not known; None if they are."""
-        return None if self._known else "the cluster is not read"
+        return None if self._reports is not None else "the cluster is not read"
 
     def collect(self) -> Iterable[Metric]:
         """All families."""
-        rows = [row for report in self._reports for row in _rows(report)]
+        rows = [row for report in self._reports or () for row in _rows(report)]
         return [
             PODS.metric([(labels, room["pods"]) for labels, room in rows]),
             POSSIBLE.metric([(labels, room["possible"]) for labels, room in rows]),

@@ -217,9 +217,7 @@ VALIDATING: Final = (
         "Ignore",
     ),
     # Ignore: it only warns, and labels and annotations of running gangs must not wait for gangctl.
-    _Hook(
-        "keys.gangs.gangctl.dev", VALIDATE_KEYS, JOBSETS, (KEY_CONDITION, NOT_DELETED_CONDITION), "Ignore", ("UPDATE",)
-    ),
+    _Hook(KEYS_WEBHOOK, VALIDATE_KEYS, JOBSETS, (KEY_CONDITION, NOT_DELETED_CONDITION), "Ignore", ("UPDATE",)),
 )
 
 

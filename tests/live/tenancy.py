@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -185,8 +186,9 @@ class Tenancy:
         pod, *_ = await self._pods(tenants.DEGRADED, 2, _ready)
         await self._unready(pod)
 
-    async def flicker(self) -> AsyncIterator[None]:
-        """Have a pod of the recovering gang cease to be ready, and, when asked again, be ready again."""
+    @asynccontextmanager
+    async def degraded(self) -> AsyncIterator[None]:
+        """In the block a pod of the recovering gang is not ready; after it, it is again."""
         pod, *_ = await self._pods(tenants.RECOVERING, 4, _ready)
         await self._unready(pod)
         yield

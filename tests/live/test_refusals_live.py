@@ -63,6 +63,22 @@ async def test_invalid_jobsets_are_refused_with_one_error(
     assert (await cluster.gangs()).names == set()
 
 
+async def test_a_misspelt_key_is_stored_by_an_update_with_a_warning(cluster: Cluster) -> None:
+    await cluster.asked()
+    await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1), mode="Gang"))
+    for key, count in (("gangctl.dev/gang-mod", 1), ("example.com/gang-mod", 0)):
+        answer = await cluster.api.exchange(
+            "PATCH",
+            cluster.path(JOBSETS, "jobsets", "js"),
+            data=json.dumps({"metadata": {"annotations": {key: "Gang"}}}),
+            headers={"Content-Type": "application/merge-patch+json"},
+        )
+        assert answer.status == 200, answer.text
+        assert key in json.loads(answer.text)["metadata"]["annotations"]
+        warnings = [text for text in answer.headers.getall("Warning", []) if key in text]
+        assert len(warnings) == count, warnings
+
+
 @pytest.mark.differs("1.36")
 async def test_mixed_priorities_are_refused_on_1_37_and_a_warning_before(cluster: Cluster) -> None:
     for name in ("low", "high"):

@@ -185,7 +185,7 @@ class _Context:
                 await watcher.until(OF_OVERLOAD)
             await self._end_workers()
             degraded = f'gangctl_gang_status_phase{{jobset="{tenants.RECOVERING.name}",phase="degraded"}}'
-            async for _ in tenancy.flicker():
+            async with tenancy.degraded():
                 await until_series(self.prometheus, degraded)
             await self._phases()
             _, self.seen.exposition = await self.gangctl.fetch("/metrics")

@@ -127,6 +127,17 @@ def test_the_stages_of_starts_are_of_those_that_became_ready(world: World) -> No
     assert world.value("gangctl_gang_time_to_ready_seconds_sum", **START) == 30
 
 
+def test_series_of_an_unspecific_loss_begin_at_0(world: World) -> None:
+    """It is counted when it ends: without a sample before that, its increase would be lost."""
+    labels = {"cluster_queue": "cluster", "reason": "ContainersNotReady"}
+    families = "gangctl_gang_disruptions_total", "gangctl_gang_recovery_seconds_count"
+    world.tell(standing(**READY))
+    world.tell(standing("js", Reason.NOT_READY, phase=GangPhase.DEGRADED, since=1_100, been_ready=True))
+    assert [world.value(family, **labels) for family in families] == [0, 0]
+    world.tell(standing(**{**READY, "ready_at": 1_110, "since": 1_110, "been_ready": True}))
+    assert [world.value(family, **labels) for family in families] == [1, 1]
+
+
 def test_a_loss_is_measured_until_the_gang_is_ready_again(world: World) -> None:
     gpus = (Usage("nvidia.com/gpu", 32, 24), Usage(PODS, 4, 3))
     degraded = standing("js", Reason.NODE_LOST, phase=GangPhase.DEGRADED, since=1_100, been_ready=True, usage=gpus)

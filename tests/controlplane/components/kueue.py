@@ -44,7 +44,7 @@ def kueue(
     fair_sharing: bool = False,
     configuration: Mapping[str, Any] = MappingProxyType({}),
 ) -> Addon:
-    """With `metrics` it serves them, quotas included, over TLS to whoever may get /metrics; :func:`metrics_address`.
+    """With `metrics` it serves them, quotas included, over TLS to users who may get /metrics; :func:`metrics_address`.
 
     `configuration` has further fields of its Configuration.
     """
