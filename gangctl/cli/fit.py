@@ -73,7 +73,7 @@ def _address(_context: click.Context, _option: click.Parameter, value: str | Non
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often --serve reads the cluster.",
+    help="Pause between two reads of the cluster with --serve.",
 )
 @options.kueue_namespace
 @options.output("table", "yaml", "json")
