@@ -73,7 +73,7 @@ def test_an_alert_has_its_labels_and_counts_each_gang_once(
     reported = [each for each in seen.fired[alert] if labels.items() <= each["labels"].items()]
     assert reported, seen.fired[alert]
     if value is not None:
-        assert [seen.values[frozenset(each["labels"].items())] for each in reported] == [value]
+        assert [seen.values[frozenset(each["labels"].items())] for each in reported] == [value], reported
 
 
 def test_alerts_about_one_gang_have_its_duration(seen: Seen) -> None:
