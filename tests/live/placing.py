@@ -77,7 +77,7 @@ async def nothing_to_place(plane: ControlPlane, *, full: bool = False, held: boo
     probe = await plane.api.create(path_of("v1", "pods", namespace=_PROBES), _probe())
     path = path_of("v1", "pods", namespace=_PROBES, name=probe["metadata"]["name"])
     try:
-        await read_until(lambda: plane.api.get(path), _refused, "the scheduler to refuse a pod")
+        await read_until(lambda: plane.api.get(path), is_refused, "the scheduler to refuse a pod")
 
         async def placed() -> bool:
             before = await _without_node(plane)
@@ -101,7 +101,8 @@ def _probe() -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "probe-"}, "spec": spec}
 
 
-def _refused(pod: Object) -> bool:
+def is_refused(pod: Object) -> bool:
+    """Whether the scheduler has found no node: Unschedulable, or SchedulerError where it tried a group too early."""
     conditions = pod["status"].get("conditions") or []
     return any((each["type"], each["status"]) == ("PodScheduled", "False") for each in conditions)
 
@@ -110,7 +111,7 @@ async def _without_node(plane: ControlPlane) -> dict[str, bool]:
     """Pods that the scheduler is to find a node for: whether it has refused them, by UID."""
     pods = await plane.api.list(_PODS, fieldSelector="spec.nodeName=,status.phase=Pending")
     return {
-        pod["metadata"]["uid"]: _refused(pod)
+        pod["metadata"]["uid"]: is_refused(pod)
         for pod in pods
         if pod["spec"]["schedulerName"] == "default-scheduler" and not pod["metadata"].get("deletionTimestamp")
     }

@@ -20,6 +20,7 @@ from tests.live.admission import QUEUE, Queues, install
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare, shared, shared_gangctl
 from tests.live.observe import said
+from tests.live.placing import is_refused
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("stranded")]
 
@@ -82,7 +83,7 @@ class Place:
         async def look() -> list[Object]:
             pods = await self.pods_of(name)
             on = [pod for pod in pods if pod["spec"].get("nodeName")]
-            off = [pod for pod in pods if _refused(pod)]
+            off = [pod for pod in pods if is_refused(pod)]
             if not pods or (len(on), len(off), len(pods)) != (placed, refused, placed + refused):
                 raise NotYet(f"{len(on)} of {len(pods)} pods placed, {len(off)} refused")
             return pods
@@ -113,11 +114,6 @@ class Place:
             and entry["objectRef"].get("namespace") == self.cluster.namespace
             for entry in writes
         )
-
-
-def _refused(pod: Object) -> bool:
-    conditions = pod["status"].get("conditions") or []
-    return any((one["type"], one["status"]) == ("PodScheduled", "False") for one in conditions)
 
 
 @pytest.fixture

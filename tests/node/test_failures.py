@@ -10,6 +10,7 @@ from tests.controlplane.api import Object
 from tests.controlplane.components.jobset import JOBSET_NAME
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import JOBSETS, Cluster
+from tests.live.placing import is_refused
 from tests.node.base import base
 from tests.node.cluster import RealCluster, example, finished
 
@@ -106,12 +107,6 @@ def patient(name: str, workers: int) -> Object:
     return raw
 
 
-def _refused(pod: Object) -> bool:
-    # Unschedulable, or SchedulerError where the scheduler tried the group while some of its pods were on their way.
-    conditions = pod["status"].get("conditions") or []
-    return any((one["type"], one["status"]) == ("PodScheduled", "False") for one in conditions)
-
-
 async def spread(cluster: Cluster, name: str, running: int, refused: int) -> set[str]:
     """Wait until so many pods of a gang run and the scheduler refused so many; the nodes of those that run."""
 
@@ -119,7 +114,7 @@ async def spread(cluster: Cluster, name: str, running: int, refused: int) -> set
         everyone = [pod for pod in await cluster.pods() if pod["metadata"]["labels"][JOBSET_NAME] == name]
         pods = [pod for pod in everyone if "deletionTimestamp" not in pod["metadata"]]
         on = [pod for pod in pods if pod["status"]["phase"] == "Running"]
-        off = [pod for pod in pods if _refused(pod)]
+        off = [pod for pod in pods if is_refused(pod)]
         if (len(on), len(off), len(everyone)) != (running, refused, running + refused):
             raise NotYet(f"{len(everyone)} pods: {len(on)} run, {len(off)} refused")
         return [{pod["spec"]["nodeName"] for pod in on}]
