@@ -80,6 +80,7 @@ class Tenancy:
         await kueue.create(self.plane.api, "resourceflavors", "any", spec={})
         shared = {"cohortName": "shared"}
         await self._queue("main", 100)
+        await self._queue("alone", 2)
         await self._queue("held", 100, stopPolicy="Hold")
         await self._queue("contested", 2, preemption={"withinClusterQueue": "LowerPriority"})
         await self._queue("greedy", 0, **shared)

@@ -107,12 +107,12 @@ HALVES: Final = tuple(
 
 HALF_ALONE: Final = queued(
     "half-3",
-    "main",
+    "alone",
     GangPhase.PARTIALLY_PLACED,
     Reason.UNSCHEDULABLE,
     of=pods("w", 2, "none", pool="half-3", job={"backoffLimit": 6}),
 )
-"""The same, in a queue of its own: it waits for no other gang."""
+"""The same, in a queue of its own: no other gang there can be placed in part with it, however slow the machine is."""
 
 RECOVERING: Final = gang("ready-2", GangPhase.READY, None, pods("w", 4, "ready"))
 """One of its pods ceases to be ready, and is ready again."""
