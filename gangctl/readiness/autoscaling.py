@@ -11,9 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.api.objects import Object, object_at
-from gangctl.errors import one_line, plural
-from gangctl.readiness.facts import event_seen_at
+from gangctl.errors import plural
 
 STARTED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
 """A node is on its way: of cluster-autoscaler, and of Karpenter."""
@@ -22,7 +20,7 @@ REFUSED: Final = "NotTriggerScaleUp"
 NODE_SECONDS: Final = 900
 """How long a node may take to join: ``--max-node-provision-time`` of cluster-autoscaler, and the time after which
 Karpenter gives a NodeClaim up."""
-_MESSAGE_CHARACTERS: Final = 400
+REASONS: Final = (*sorted(STARTED), REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +35,6 @@ class ScaleUp:
     def running(self, now: float) -> bool:
         """Whether a node for it may still come."""
         return self.reason in STARTED and now < self.at + NODE_SECONDS
-
-
-def read_scale_up(raw: Object) -> ScaleUp | None:
-    """What an event of ``events.k8s.io/v1`` says of a pod; None for other events."""
-    about, reason = object_at(raw, "regarding"), raw.get("reason")
-    if about.get("kind") != "Pod" or (reason not in STARTED and reason != REFUSED):
-        return None
-    message = one_line(str(raw.get("note") or ""), _MESSAGE_CHARACTERS)
-    return ScaleUp(str(about.get("name") or ""), str(reason), message, event_seen_at(raw))
-
-
-REASONS: Final = (*sorted(STARTED), REFUSED)
 
 
 def sayings(found: Mapping[str, ScaleUp], pods: Collection[str], now: float) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import Assessment, JobProgress
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
+from gangctl.readiness.autoscaling import REASONS, ScaleUp
 
 H = TypeVar("H", bound=Hashable)
 
@@ -123,8 +124,8 @@ class OnNodes:
     """Node labels (``key=value``) that Kueue has added to what its pods select: those of its flavors."""
     newcomers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By resource that its pods ask for: other pods that have it and came after its own were placed, newest first."""
-    scaling: tuple[str, ...] = ()
-    """What autoscalers said last of its pods without a node, each in a line."""
+    scale_ups: Mapping[str, ScaleUp] = field(default_factory=dict)
+    """By pod without a node: the last that an autoscaler said of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +334,14 @@ def read_refusal(raw: Object) -> Refused | None:
         message=_message(raw.get("note")),
         at=event_seen_at(raw),
     )
+
+
+def read_scale_up(raw: Object) -> ScaleUp | None:
+    """What an autoscaler says of a pod in an event of ``events.k8s.io/v1``; None for other events."""
+    about, reason = object_at(raw, "regarding"), _text(raw.get("reason"))
+    if about.get("kind") != "Pod" or reason not in REASONS:
+        return None
+    return ScaleUp(_name(about.get("name")), reason, _message(raw.get("note")), event_seen_at(raw))
 
 
 def event_seen_at(raw: Object) -> int:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -238,6 +239,15 @@ class Place:
         entry = {"type": kind, "status": status, "lastTransitionTime": pod_status.now()}
         path = f"{self.cluster.path('v1', 'pods', name)}/status"
         await self.plane.api.patch(path, {"status": {"conditions": [entry]}}, kind="strategic")
+
+    async def event(self, pod: Object, reason: str, note: str) -> None:
+        """Write an event about a pod, as an autoscaler does."""
+        about = {"apiVersion": "v1", "kind": "Pod", "namespace": self.namespace}
+        about |= {key: pod["metadata"][key] for key in ("name", "uid")}
+        who = {"reportingController": "cluster-autoscaler", "reportingInstance": "test", "action": "ScaleUp"}
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        body = {"regarding": about, "reason": reason, "note": note, "type": "Normal", "eventTime": moment, **who}
+        await self.make("Event", f"{pod['metadata']['name']}.autoscaler", api_version="events.k8s.io/v1", **body)
 
 
 def running(pod: Object) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import Command
 from tests.cases import object_name
+from tests.controlplane import pod_status
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.container_logs import STEADY, serve_logs
 from tests.controlplane.nodes import NODES
@@ -113,6 +114,49 @@ async def no_gpus(place: Place) -> None:
     container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     await place.create(place.gang(2, pod={"containers": [container]}))
     await place.pods(2, refused)
+
+
+@SITUATIONS(
+    Reason.SCALE_UP_RUNNING,
+    "no room, and events TriggeredScaleUp on all pods, as cluster-autoscaler writes them",
+    Command.DESCRIBE_POD,
+    when=RUNS,
+    blocking=False,
+)
+async def scale_up(place: Place) -> None:
+    await place.create(place.gang(2))
+    for pod in await place.pods(2, refused):
+        await place.event(pod, "TriggeredScaleUp", "pod triggered scale-up: [{pool 0->2 (max: 4)}]")
+
+
+@SITUATIONS(
+    Reason.SCALE_UP_REFUSED,
+    "no room, and an event NotTriggerScaleUp on one of the pods, as cluster-autoscaler writes it",
+    Command.DESCRIBE_POD,
+    when=RUNS,
+    shows="max node group size reached",
+)
+async def no_scale_up(place: Place) -> None:
+    await place.create(place.gang(2))
+    came, left = sorted(await place.pods(2, refused), key=lambda pod: str(pod["metadata"]["name"]), reverse=True)
+    await place.event(came, "TriggeredScaleUp", "pod triggered scale-up: [{pool 0->1 (max: 1)}]")
+    await place.event(left, "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached")
+
+
+@SITUATIONS(
+    Reason.PODS_MISSING,
+    "pods of a refused gang are lost, and the Job controller waits before it makes them again",
+    Command.DESCRIBE_JOB,
+    when=RUNS,
+    blocking=None,
+    later=Reason.UNSCHEDULABLE,
+)
+async def job_waits(place: Place) -> None:
+    await place.create(place.gang(8, job={"backoffLimit": 100}))
+    # Six that fail are 320 s.
+    for pod in (await place.pods(8, refused))[:6]:
+        await place.plane.api.delete(place.cluster.path("v1", "pods", pod["metadata"]["name"]))
+    await place.pods(2)
 
 
 @SITUATIONS(Reason.UNSCHEDULABLE, "nodeSelector that no node matches", Command.DESCRIBE_POD, when=RUNS)
@@ -270,6 +314,22 @@ async def node_not_ready(place: Place) -> None:
     for pod in pods:
         if pod["spec"]["nodeName"] == nodes[0]:
             await place.condition(pod, "Ready", "False")
+
+
+@SITUATIONS(
+    Reason.NODE_UNHEALTHY,
+    "condition of node-problem-detector on a node where pods are not ready",
+    Command.DESCRIBE_NODE,
+    when=RUNS,
+    blocking=None,
+    shows="XidError",
+)
+async def node_unhealthy(place: Place) -> None:
+    (node,) = await place.nodes(1, "4")
+    entry = {"type": "GPUProblem", "status": "True", "reason": "XidError", "lastTransitionTime": pod_status.now()}
+    await place.plane.api.patch(f"{NODES}/{node}/status", {"status": {"conditions": [entry]}}, kind="strategic")
+    await place.create(place.gang(2, notes={AILS: "unready"}))
+    await place.pods(2, placed)
 
 
 @SITUATIONS(Reason.NODE_LOST, "node deleted under a running gang", Command.PODS, when=RUNS, shows="js-w-0-")

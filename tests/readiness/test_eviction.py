@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gangctl.readiness.autoscaling import NODE_SECONDS, ScaleUp, latest, read_scale_up
+from gangctl.readiness.autoscaling import NODE_SECONDS, ScaleUp, latest
 from gangctl.readiness.eviction import Stranded, delay_of, stranded
-from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
+from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot, read_scale_up
 from tests.jobsets import jobset, rj
 from tests.readiness.snapshots import (
     GATED,

@@ -52,8 +52,17 @@ from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.queues import current
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.kueue.topology import with_placements
-from gangctl.readiness.autoscaling import REASONS, read_scale_up
-from gangctl.readiness.facts import OnNodes, PodFacts, is_followed, read_node, read_pod, read_refusal, unix
+from gangctl.readiness.autoscaling import REASONS
+from gangctl.readiness.facts import (
+    OnNodes,
+    PodFacts,
+    is_followed,
+    read_node,
+    read_pod,
+    read_refusal,
+    read_scale_up,
+    unix,
+)
 
 T = TypeVar("T")
 _MOST_NAMED: Final = 50

@@ -20,8 +20,7 @@ from gangctl.cli.messages import errors_in
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.errors import InputError
-from gangctl.readiness.autoscaling import read_scale_up
-from gangctl.readiness.facts import PodFacts, read_node, read_pod, read_refusal
+from gangctl.readiness.facts import PodFacts, read_node, read_pod, read_refusal, read_scale_up
 
 DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})

@@ -23,7 +23,7 @@ from gangctl.errors import one_line
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.queues import Never, current
-from gangctl.readiness.autoscaling import ScaleUp, latest, sayings
+from gangctl.readiness.autoscaling import ScaleUp, latest
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
     REFUSING_KINDS,
@@ -135,15 +135,14 @@ class GangState:
             self.api,
             self._collections(),
             queue=queue,
-            on_nodes=self._on_nodes(key, own, now),
+            on_nodes=self._on_nodes(key, own),
         )
 
-    def _on_nodes(self, key: Key, pods: Sequence[PodFacts], now: float) -> OnNodes | None:
+    def _on_nodes(self, key: Key, pods: Sequence[PodFacts]) -> OnNodes | None:
         known = self.on_nodes.get(key)
-        refused = {pod.name for pod in pods if pod.refused and not pod.node}
-        found = latest(one for namespace, one in self.scale_ups if namespace == key[0])
-        scaling = sayings(found, refused, now) if refused and found else ()
-        return replace(known or OnNodes(), scaling=scaling) if scaling else known
+        waiting = {pod.name for pod in pods if not pod.node}
+        said = latest(one for namespace, one in self.scale_ups if namespace == key[0] and one.pod in waiting)
+        return replace(known or OnNodes(), scale_ups=said) if said else known
 
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
         """The readiness of one JobSet; None if it does not exist."""

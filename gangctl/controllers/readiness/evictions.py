@@ -27,9 +27,9 @@ from gangctl.controllers.readiness.controller import ReadinessObserver
 from gangctl.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, TooManyRequestsError, plural
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.amounts import span
-from gangctl.readiness.autoscaling import STARTED, ScaleUp, latest, read_scale_up
+from gangctl.readiness.autoscaling import STARTED, ScaleUp, latest
 from gangctl.readiness.eviction import Stranded, delay_of, stranded
-from gangctl.readiness.facts import PodFacts, Snapshot, read_pod
+from gangctl.readiness.facts import PodFacts, Snapshot, read_pod, read_scale_up
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.manager import Manager

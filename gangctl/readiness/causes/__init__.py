@@ -16,7 +16,7 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes import jobs, objects, pods, queue, scheduler
+from gangctl.readiness.causes import jobs, objects, pods, queue, refusals, scheduler
 from gangctl.readiness.causes.context import LATE, Command, Context, Finder
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
@@ -35,6 +35,7 @@ ALWAYS: Final[tuple[Finder, ...]] = (
     pods.preempted,
     pods.troubles,
     pods.crash_loops,
+    pods.node_unhealthy,
     pods.starting,
 )
 WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
@@ -49,7 +50,7 @@ WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
     jobs.pods_missing,
     pods.pods_gated,
     pods.restarting,
-    scheduler.refused,
+    refusals.refused,
     scheduler.scheduler_silent,
 )
 """Of a gang whose pods should exist now. In any order: the ranking decides."""
@@ -99,10 +100,11 @@ TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
     ("no domain is large enough", (Reason.TOPOLOGY_TOO_SMALL,)),
     (
         "the scheduler refuses",
-        (Reason.UNSCHEDULABLE, Reason.SCHEDULER_ERROR, Reason.SCHEDULER_SILENT),
+        (Reason.UNSCHEDULABLE, Reason.SCALE_UP_REFUSED, Reason.SCHEDULER_ERROR, Reason.SCHEDULER_SILENT),
     ),
     ("what was placed is lost", (Reason.NODE_LOST, Reason.PREEMPTED)),
     ("containers fail", (Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP)),
+    ("a node has a problem, and is ready", (Reason.NODE_UNHEALTHY,)),
     ("containers take long, perhaps because they wait for those that fail", (Reason.NOT_READY, Reason.STARTING)),
     (
         "something is late that usually comes by itself",
@@ -129,6 +131,7 @@ WAITING: Final[tuple[Reason, ...]] = (
     Reason.POD_GROUP_MISSING,
     Reason.PODS_GATED,
     Reason.SCHEDULER_BACKOFF,
+    Reason.SCALE_UP_RUNNING,
     Reason.SCHEDULER_SILENT,
     Reason.PODS_MISSING,
     Reason.STARTING,

@@ -228,6 +228,14 @@ def pods_missing(context: Context) -> Iterator[Cause]:
         yield from _missing_cause(context, held, jobs, short)
 
 
+_BACKOFF: Final = (
+    "wait if pods failed, were evicted or lost their node: the Job controller makes them again after 10 s, doubled for "
+    "each of them, 10 minutes at most. If not, "
+)
+"""``DefaultJobPodFailureBackOff`` and ``MaxJobPodFailureBackOff`` (kubernetes, ``pkg/controller/job``); failures that a
+podFailurePolicy ignores count there, and are not in ``status.failed``."""
+
+
 def _missing_cause(
     context: Context, held: list[Group], jobs: Sequence[str], short: Sequence[tuple[PlannedJob, JobProgress, int, int]]
 ) -> Iterator[Cause]:
@@ -237,7 +245,7 @@ def _missing_cause(
     failed = sum(job.failed for _, job, _, _ in short)
     evidence = [*([f"{plural(len(jobs), 'Job')} missing: {listed(jobs)}"] if jobs else []), *sorted(missing)[:5]]
     if failed:
-        evidence.append(f"{plural(failed, 'pod')} of these Jobs failed: the Job controller waits longer after each")
+        evidence.append(f"{plural(failed, 'pod')} of these Jobs failed")
     who = "JobSet's controller has not made all Jobs" if jobs else "the Job controller has not made all pods"
     pods = sum(max(0, group.wanted - len(group.pods)) for group in held)
     yield context.cause(
@@ -246,7 +254,8 @@ def _missing_cause(
         evidence=evidence,
         remedy="wait: controllers make them within seconds"
         if not late
-        else "see whether JobSet's controller (namespace jobset-system) and kube-controller-manager run, and what the "
+        else ("" if jobs else _BACKOFF)
+        + "see whether JobSet's controller (namespace jobset-system) and kube-controller-manager run, and what the "
         "events of the JobSet and of its Jobs say",
         command=context.suggest(Command.DESCRIBE_JOBSET)
         if jobs

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LONG, SOON, Command, Context, gated, oldest
-from gangctl.readiness.facts import PodFacts, unix
+from gangctl.readiness.facts import NodeFacts, PodFacts, unix
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, GangPhase
 
@@ -169,7 +169,7 @@ def node_lost(context: Context) -> Iterator[Cause]:
             ),
             *(f"node {name} does not exist" for name in names if name not in nodes),
         ][:6]
-        + _health(context, (pod for _, pod in found))
+        + [_health(node) for node in lost if node.troubles][:2]
         + ([f"terminating there, which only the node can confirm: {listed(leaving)}"] if leaving else []),
         remedy="bring the node back, or delete it (or taint it out-of-service) once it is surely off:"
         " its pods are replaced then",
@@ -223,11 +223,45 @@ _TROUBLES: Final = {
 """Message and remedy."""
 
 
-def _health(context: Context, pods: Iterable[PodFacts]) -> list[str]:
-    """What is wrong with the nodes of pods, by conditions other than Ready."""
-    names = sorted({pod.node for pod in pods if pod.node})
-    nodes = [node for name in names if (node := (context.snapshot.nodes or {}).get(name)) is not None and node.troubles]
-    return [f"node {node.name} has {listed(node.troubles)}" for node in nodes[:2]]
+def _health(node: NodeFacts) -> str:
+    """What is wrong with a node by conditions other than Ready."""
+    return f"node {node.name} has {listed(node.troubles)}"
+
+
+def node_unhealthy(context: Context) -> Iterator[Cause]:
+    """Pods that are not ready on nodes that are, and have a condition of the kubelet or of node-problem-detector.
+
+    It blocks where containers fail or are late: a condition may also be older than the gang, and harm nothing.
+    """
+    found: dict[str, list[tuple[Group, PodFacts]]] = {}
+    for group in context.groups:
+        for pod in group.pods:
+            node = (context.snapshot.nodes or {}).get(pod.node)
+            if node is not None and node.ready and node.troubles and not pod.ready:
+                found.setdefault(node.name, []).append((group, pod))
+    if not found:
+        return
+    held = [pair for pairs in found.values() for pair in pairs]
+    since = oldest(_begun(pod) for _, pod in held)
+    names = sorted(found)
+    yield context.cause(
+        Reason.NODE_UNHEALTHY,
+        f"{plural(len(held), 'pod is', 'pods are')} not ready, on "
+        f"{'a node that has' if len(names) == 1 else 'nodes that have'} a problem: {listed(names)}",
+        evidence=[_health((context.snapshot.nodes or {})[name]) for name in names[:4]],
+        remedy="see what the condition says; if the node is the reason, cordon it and delete the pods that are on it: "
+        "they are made again, and placed elsewhere",
+        command=context.suggest(Command.DESCRIBE_NODE, node=names[0]),
+        groups=[group for group, _ in held],
+        pods=len(held),
+        since=since,
+        blocking=any(pod.waiting not in _STARTS for _, pod in held) or context.late(since, LONG),
+    )
+
+
+def _begun(pod: PodFacts) -> int:
+    """When a pod that is not ready began to start, or was ready last."""
+    return max(pod.placed_at, pod.ready_at) or pod.created
 
 
 _MANY: Final = 3
@@ -289,7 +323,6 @@ def troubles(context: Context) -> Iterator[Cause]:
                 *(f"{waiting}: {text}" for text in messages[:3]),
                 f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}",
                 *([f"restarted {plural(restarts, 'time')}"] if restarts else []),
-                *_health(context, pods),
             ],
             remedy=remedy,
             command=context.suggest(Command.POD_LOGS if logs else Command.DESCRIBE_POD, pod=first.name),
@@ -309,7 +342,7 @@ def starting(context: Context) -> Iterator[Cause]:
                 by_reason.setdefault(reason, []).append((group, pod))
     for reason, found in by_reason.items():
         pods = [pod for _, pod in found]
-        since = oldest(max(pod.placed_at, pod.ready_at) or pod.created for pod in pods)
+        since = oldest(map(_begun, pods))
         slow = context.late(since, LONG)
         waiting = sorted({pod.waiting for pod in pods if pod.waiting})
         if reason is Reason.STARTING:
@@ -329,7 +362,6 @@ def starting(context: Context) -> Iterator[Cause]:
                 f"the first of them {context.lasting(since)}: {listed(pod.name for pod in pods)}",
                 f"on {listed(pod.node for pod in pods)}",
                 *([f"containers wait: {', '.join(waiting)}"] if waiting else []),
-                *_health(context, pods),
             ],
             remedy=late if slow else usual,
             command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),

@@ -124,21 +124,26 @@ def test_pods_on_lost_nodes_are_reported(known: dict[str, NodeFacts], words: str
     assert cause.since == (NOW - 90 if known else 0)
 
 
-@pytest.mark.parametrize(
-    ("pod", "reason", "ready"),
-    [
-        (RUNNING, Reason.NODE_LOST, False),
-        (RUNNING, Reason.NOT_READY, True),
-        ({**RUNNING, "waiting": "CrashLoopBackOff"}, Reason.CRASH_LOOP, True),
-    ],
-)
-def test_what_else_is_wrong_with_a_node_is_said(pod: dict[str, Any], reason: Reason, ready: bool) -> None:
+SICK = ("KernelDeadlock (DockerHung)", "XidError")
+
+
+@pytest.mark.parametrize(("ready", "reason"), [(False, Reason.NODE_LOST), (True, Reason.NODE_UNHEALTHY)])
+def test_what_else_is_wrong_with_a_node_is_said(ready: bool, reason: Reason) -> None:
     context = Context(JS)
-    sick = nodes("n0", ready=ready, troubles=("KernelDeadlock (DockerHung)", "XidError"))
-    line = "node n0 has KernelDeadlock (DockerHung), XidError"
-    assert line in the(reason, placed(context, context.pods(pod), nodes=sick)).evidence
-    well = nodes("n0", ready=ready)
-    assert line not in the(reason, placed(context, context.pods(pod), nodes=well)).evidence
+    snapshot = placed(context, context.pods(RUNNING), nodes=nodes("n0", ready=ready, troubles=SICK))
+    assert "node n0 has KernelDeadlock (DockerHung), XidError" in the(reason, snapshot).evidence
+    well = placed(context, context.pods(RUNNING), nodes=nodes("n0", ready=ready))
+    assert "XidError" not in str(causes(well))
+
+
+def test_a_problem_of_a_node_blocks_where_containers_fail_or_are_late_and_comes_after_these() -> None:
+    context = Context(JS)
+    sick = nodes("n0", troubles=SICK)
+    new = {**RUNNING, "placed_at": NOW - 5, "ready_at": NOW - 5}
+    assert not the(Reason.NODE_UNHEALTHY, placed(context, context.pods(new), nodes=sick)).blocking
+    failing = placed(context, context.pods({**new, "waiting": "CrashLoopBackOff"}), nodes=sick)
+    assert [cause.reason for cause in causes(failing) if cause.blocking] == [Reason.CRASH_LOOP, Reason.NODE_UNHEALTHY]
+    assert the(Reason.NODE_UNHEALTHY, placed(context, context.pods(RUNNING), nodes=sick)).blocking
 
 
 def test_terminating_pods_on_a_lost_node_are_reported_as_lost() -> None:

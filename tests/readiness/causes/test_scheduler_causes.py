@@ -10,6 +10,7 @@ import pytest
 
 from gangctl.api.scheduling import Generation, Observed, Scheduled
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.autoscaling import NODE_SECONDS, ScaleUp
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import OnNodes, PodFacts, Snapshot
 from tests.jobsets import jobset, rj
@@ -30,6 +31,9 @@ from tests.readiness.snapshots import (
 )
 from tests.rows import each
 
+STARTED = ScaleUp("", "TriggeredScaleUp", "pod triggered scale-up: [{pool 0->4 (max: 9)}]", NOW - 60)
+EXPIRED = replace(STARTED, at=NOW - NODE_SECONDS)
+DECLINED = ScaleUp("", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached", NOW - 60)
 GENERATIONS = {"1.36": Generation.V1ALPHA2, "1.37": Generation.V1BETA1}
 
 
@@ -192,6 +196,43 @@ def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
     late = the(Reason.UNSCHEDULABLE, context.snapshot(context.pods(REFUSED), on_nodes=OnNodes({group: True})))
     assert late.blocking
     assert "gangctl's count" in late.evidence[-1]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({0: STARTED, 1: STARTED, 2: STARTED}, Reason.SCALE_UP_RUNNING),
+        ({0: STARTED, 1: STARTED}, Reason.UNSCHEDULABLE),
+        ({0: STARTED, 1: STARTED, 2: DECLINED}, Reason.SCALE_UP_REFUSED),
+        ({2: DECLINED}, Reason.SCALE_UP_REFUSED),
+        ({0: STARTED, 1: STARTED, 2: EXPIRED}, Reason.SCALE_UP_REFUSED),
+        ({}, Reason.UNSCHEDULABLE),
+    ],
+)
+def test_what_autoscalers_say_of_refused_pods_is_a_cause_of_its_own(said: dict[int, ScaleUp], reason: Reason) -> None:
+    context = Context(jobset("js", rj("w", 1, 3, 3), mode="Gang"))
+    pods = context.pods(REFUSED)
+    ups = {pods[number].name: replace(up, pod=pods[number].name) for number, up in said.items()}
+    (cause,) = causes(context.snapshot(pods, on_nodes=OnNodes(scale_ups=ups)))
+    assert cause.reason is reason
+    assert cause.blocking is (reason is not Reason.SCALE_UP_RUNNING)
+    assert ("autoscaler" in str(cause.evidence)) is bool(said)
+    assert ("max node group size" in str(cause.evidence)) is (DECLINED in said.values())
+
+
+def test_a_scale_up_is_believed_for_as_long_as_a_node_may_take() -> None:
+    context = Context(jobset("js", rj("w", 1, 1, 1), mode="Gang"))
+    (pod,) = context.pods(REFUSED)
+    snapshot = context.snapshot([pod], on_nodes=OnNodes(scale_ups={pod.name: replace(STARTED, pod=pod.name)}))
+    assert evaluate(snapshot, NOW).look_again == STARTED.at + NODE_SECONDS
+
+
+@pytest.mark.parametrize(("there", "reason"), [(4, Reason.UNSCHEDULABLE), (3, Reason.PODS_MISSING)])
+def test_a_refusal_of_a_group_counts_while_its_minimum_exists(there: int, reason: Reason) -> None:
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    (cause,) = causes(context.snapshot(context.pods(REFUSED)[:there]))
+    assert cause.reason is reason
+    assert ("10 minutes at most" in cause.remedy) is (reason is Reason.PODS_MISSING)
 
 
 @pytest.mark.parametrize(
