@@ -16,7 +16,7 @@ from benchmarks.budgets import limit_of
 from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
 from benchmarks.yardsticks import json_round_trip
-from gangctl.fit.clusterstate import Held, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import (
     ClusterQueue,
@@ -139,7 +139,7 @@ def puzzling() -> list[Held]:
     ]
 
 
-def full(snapshot: Snapshot) -> int:
+def full(snapshot: ClusterSnapshot) -> int:
     """CPUs for each pod with which the gang needs all but nothing of what all flavors together can ever give."""
     ceilings = [snapshot.quotas.ceiling("queue-0", name, "cpu").amount or 0 for name in NAMES]
     return sum(ceilings) // (4 * PODSETS * 1000)
@@ -163,7 +163,7 @@ def tell(table: Table, what: str, verdict: str, times: list[float], budget: floa
     table.add(what, verdict, f"{statistics.median(times):.2f}", f"{p99:.2f}", share)
 
 
-def questions(snapshot: Snapshot) -> dict[str, FitRequest]:
+def questions(snapshot: ClusterSnapshot) -> dict[str, FitRequest]:
     """What is asked, from what fits to what cannot be found out."""
     most = full(snapshot)
     return {
@@ -190,7 +190,7 @@ def _measured(quick: bool) -> Findings:
     rounds, times_fresh = (QUICK_ROUNDS, QUICK_FRESH) if quick else (ROUNDS, FRESH)
     table = Table("fit", ["question", "verdict", "median ms", "p99 ms", "of the limit (p99)"])
     held = world()
-    snapshot = Snapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
+    snapshot = ClusterSnapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
     requests = questions(snapshot)
     took: list[list[float]] = []
     verdicts = {}
@@ -205,8 +205,8 @@ def _measured(quick: bool) -> Findings:
         took.append(measure(_changing(snapshot, changed, requests[NEVER]), rounds))
         tell(table, f"the same too large by far, after a change of {name}", "never", took[-1])
 
-    def anew() -> Snapshot:
-        return Snapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
+    def anew() -> ClusterSnapshot:
+        return ClusterSnapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
 
     fresh = []
     for _ in range(times_fresh):
@@ -243,7 +243,7 @@ def _topology(table: Table, rounds: int) -> list[list[float]]:
     return took
 
 
-def _changing(snapshot: Snapshot, changed: ClusterQueue, request: FitRequest) -> Callable[[], None]:
+def _changing(snapshot: ClusterSnapshot, changed: ClusterQueue, request: FitRequest) -> Callable[[], None]:
     """Change a queue, back and forth, and ask."""
     larger = itertools.cycle([replace(changed, groups=groups(40 + number % 2, 16)) for number in range(2)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.fit.clusterstate import FitRequest, KnownNodes, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest, KnownNodes
 from gangctl.fit.floor import NodeShape
 from gangctl.kueue.objects import (
     ClusterQueue,
@@ -59,10 +59,10 @@ def placed(number: int) -> QueuedWorkload:
     )
 
 
-def snapshot() -> Snapshot:
+def snapshot() -> ClusterSnapshot:
     """All but one rack are half full."""
     quotas = FlavorQuotas("racks", {"cpu": Quota(10**9), GPU: Quota(10**6)})
-    return Snapshot(
+    return ClusterSnapshot(
         [
             ResourceFlavor("racks", node_labels={"pool": "racks"}, topology="racks"),
             Topology("racks", (BLOCK, RACK, HOST)),

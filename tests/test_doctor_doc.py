@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Final
 
-from gangctl.cli.doctor.check import Verdict
+from gangctl.cli.doctor.check import CheckVerdict
 from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.command import command
 from tests.docpages import ROOT, Page
@@ -22,7 +22,9 @@ def test_every_check_has_its_row() -> None:
 
 
 def test_every_verdict_is_explained() -> None:
-    assert re.findall(r"^\| `(\w+)` \| [^|]+ \|$", PAGE.text, flags=re.MULTILINE) == [each.value for each in Verdict]
+    assert re.findall(r"^\| `(\w+)` \| [^|]+ \|$", PAGE.text, flags=re.MULTILINE) == [
+        each.value for each in CheckVerdict
+    ]
 
 
 @each("line", [line for line, _ in PAGE.commands])

@@ -17,7 +17,7 @@ from gangctl.cli.program import program
 from gangctl.cli.queue.commands import command as list_queues
 from gangctl.cli.queue.commands import describe
 from gangctl.fit.report import Verdict
-from gangctl.kueue.states import Phase
+from gangctl.kueue.states import QueuePhase
 from tests.cli.run import gangctl
 from tests.docpages import ROOT, Page
 from tests.kueue.workloads import STUCK
@@ -72,7 +72,7 @@ def test_the_page_describes_the_report_of_its_example(tmp_path: Path) -> None:
 
 def test_every_verdict_and_reason_is_named() -> None:
     assert {"Fits", "NeverExceedsQuota", "WaitsForQuota", "NeedsPreemption", "QueueBlocked", "WaitsForNodes"} <= REASONS
-    words = (*REASONS, *get_args(Verdict), *map(str, Phase), *map(str, STUCK))
+    words = (*REASONS, *get_args(Verdict), *map(str, QueuePhase), *map(str, STUCK))
     assert [word for word in words if f"`{word}`" not in PROSE] == []
 
 

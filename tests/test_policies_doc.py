@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from gangctl.cel.faults import CompileKind
 from gangctl.cli.policy.listing import command as list_command
 from gangctl.cli.policy.scan import command as scan_command
-from gangctl.cli.policy.suite import Expected, Row, Suite
+from gangctl.cli.policy.suite import Expected, Suite, SuiteRow
 from gangctl.cli.program import program
 from gangctl.controllers.scan import ScanMetrics, ScanOptions
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
@@ -27,7 +27,7 @@ OFFLINE = [(line, code) for line, code in COMMANDS if re.match(r"gangctl policy 
 ONLINE = [line for line, _ in COMMANDS if (line, 0) not in OFFLINE and (line, 1) not in OFFLINE]
 
 
-def names(model: type[GangPolicySpec | GangPolicyExceptionSpec | Row | Suite]) -> Iterator[str]:
+def names(model: type[GangPolicySpec | GangPolicyExceptionSpec | SuiteRow | Suite]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         yield field.alias or name
 
@@ -63,8 +63,8 @@ def test_commands_that_need_a_cluster_take_these_flags() -> None:
             assert (ROOT / line.split()[-1] / "kustomization.yaml").exists()
 
 
-@each("model", [GangPolicySpec, GangPolicyExceptionSpec, Row, Suite])
-def test_every_field_is_named(model: type[GangPolicySpec | GangPolicyExceptionSpec | Row | Suite]) -> None:
+@each("model", [GangPolicySpec, GangPolicyExceptionSpec, SuiteRow, Suite])
+def test_every_field_is_named(model: type[GangPolicySpec | GangPolicyExceptionSpec | SuiteRow | Suite]) -> None:
     known = {"apiVersion", "kind", "metadata", "policies", "results", "resources", "policy", "rule", "description"}
     assert [name for name in names(model) if f"`{name}`" not in PROSE and name not in known] == []
     assert [name for name in names(model) if name not in TEXT] == []

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 
 from gangctl.api.reportfields import SIGNED
-from gangctl.fit.report import Identity as OfFit
-from gangctl.gang.report import Identity as OfPlan
+from gangctl.fit.report import FitIdentity as Known
 from tests.cli.schema import violations
 from tests.reportschema import Definitions, object_schema
 from tests.rows import each
@@ -98,10 +97,13 @@ def test_descriptions_are_those_of_the_type_and_of_its_fields() -> None:
 
 
 def test_two_types_of_the_same_name_are_an_error() -> None:
+    class FitIdentity(TypedDict):
+        """Another one."""
+
     definitions = Definitions()
-    assert definitions.reference(OfFit) == definitions.reference(OfFit) == {"$ref": "#/$defs/Identity"}
-    with pytest.raises(TypeError, match=r"two types are called Identity: of gangctl.fit.report and of gangctl.gang"):
-        definitions.reference(OfPlan)
+    assert definitions.reference(Known) == definitions.reference(Known) == {"$ref": "#/$defs/FitIdentity"}
+    with pytest.raises(TypeError, match=r"two types are called FitIdentity: of gangctl.fit.report and of tests.test_"):
+        definitions.reference(FitIdentity)
 
 
 def test_an_unsupported_type_is_an_error() -> None:

@@ -175,5 +175,15 @@ def test_names_of_tests_are_plain() -> None:
     assert [(name, test) for name, test in tests if found(test.replace("_", " "), WORDS_OF_TESTS)] == []
 
 
+def test_a_word_is_one_class() -> None:
+    """A reader who has seen a class by its name need not ask which of several it is."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "gangctl").rglob("*.py")):
+        for name in re.findall(r"^ *class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert len(homes) > 800
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
 def test_code_does_not_count_as_prose() -> None:
     assert found(prose("a\n```sh\ntold\n```\n\n    told\n`test_told`\nis told\n"), WORDS_OF_PAGES) == ["told"]

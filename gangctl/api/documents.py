@@ -23,16 +23,16 @@ import yaml
 
 from gangctl.api.documents_reader import (
     MIB,
-    Limits,
+    EventReader,
     Place,
-    Reader,
     SourceError,
     SourceText,
+    TextLimits,
     TooManyValuesError,
     extent,
     places_in,
 )
-from gangctl.api.fieldpath import FieldPath, Key, Step
+from gangctl.api.fieldpath import FieldPath, MapKey, Step
 from gangctl.api.objects import object_at
 from gangctl.api.scalars import json_number, resolve_plain
 from gangctl.errors import shown
@@ -98,7 +98,7 @@ class _OddError(Exception):
     """JSON of which only the reader of events finds the error."""
 
 
-def json_data(source: SourceText, limits: Limits) -> list[Any] | None:
+def json_data(source: SourceText, limits: TextLimits) -> list[Any] | None:
     """The data of each document of a text of JSON, by the standard library; SourceError where it is not JSON.
 
     None when :func:`json_events` have the error: a duplicate key, a number or a text that cannot be held, a limit.
@@ -207,13 +207,13 @@ def json_events(source: SourceText) -> Iterator[Any]:
 
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK: Final = "\ufeff"
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = TextLimits()
 
 
 class _Text(SourceText):
     """A text that was read: the data of each document, and their places, for JSON computed on first use."""
 
-    def __init__(self, text: str, name: str, limits: Limits) -> None:
+    def __init__(self, text: str, name: str, limits: TextLimits) -> None:
         """Read it, as JSON if it looks like that, and as YAML if it is not JSON, as kubectl does."""
         super().__init__(text, name)
         self._limits = limits
@@ -255,7 +255,7 @@ class _Text(SourceText):
                 raise (not_json if not_json.offset >= not_yaml.offset else not_yaml) from None
 
     def _read_events(self, events: Iterator[Any]) -> list[Any]:
-        documents = list(Reader(self, self._limits, events).read())
+        documents = list(EventReader(self, self._limits, events).read())
         self._places = [place for _, place in documents]
         return [data for data, _ in documents]
 
@@ -321,7 +321,7 @@ class Document:
         for step in (*self._steps, *(FieldPath.parse(path) if isinstance(path, str) else path).steps):
             # The notation does not distinguish the key "0" from the index 0, so the data decides.
             if isinstance(parts := place[1], dict):
-                key = step.key if isinstance(step, Key) else str(step)
+                key = step.key if isinstance(step, MapKey) else str(step)
                 inner, value = parts.get(key), value.get(key)
             elif isinstance(parts, list) and isinstance(step, int) and step < len(parts):
                 inner, value = parts[step], value[step]
@@ -333,7 +333,7 @@ class Document:
         return place, value
 
 
-def parse_documents(text: str | bytes, source: str, *, limits: Limits = DEFAULT_LIMITS) -> list[Document]:
+def parse_documents(text: str | bytes, source: str, *, limits: TextLimits = DEFAULT_LIMITS) -> list[Document]:
     """All objects in a text of YAML or JSON documents, those of a List, or of a typed one such as PodList, one by one.
 
     ``source`` names the text in messages. Empty documents are skipped, and so is a byte order mark;
@@ -344,7 +344,7 @@ def parse_documents(text: str | bytes, source: str, *, limits: Limits = DEFAULT_
     return [item for document in documents for item in _objects(document, "document")]
 
 
-def parse_value(text: str, source: str, *, limits: Limits = DEFAULT_LIMITS) -> Any:
+def parse_value(text: str, source: str, *, limits: TextLimits = DEFAULT_LIMITS) -> Any:
     """The one value of a text of YAML or JSON, whatever its type; None without one. SourceError on the first error."""
     read = _Text(_decode(text, source, limits.max_bytes), source, limits)
     if len(read.data) > 1:

@@ -180,7 +180,7 @@ MIB: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TextLimits:
     """Limits of a text: UTF-8 bytes, nesting of values, number of values, and of those from aliases.
 
     A hundred characters that an alias repeats count as one value more.
@@ -234,14 +234,14 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-class Reader:
+class EventReader:
     """Reads the events of one text.
 
     SourceError on the first error: a limit, a duplicate key, a merge of what is not a mapping, a tag, an alias or a
     number without a meaning in JSON.
     """
 
-    def __init__(self, source: SourceText, limits: Limits, events: Iterator[Any]) -> None:
+    def __init__(self, source: SourceText, limits: TextLimits, events: Iterator[Any]) -> None:
         """Read nothing yet."""
         self._source = source
         self._limits = limits

@@ -17,18 +17,18 @@ from gangctl.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class MapKey:
     """The value of a map (labels, annotations, limits) under ``key``."""
 
     key: str
 
 
-Step = str | int | Key
+Step = str | int | MapKey
 """The field of an object, the entry of a list (counted from 0), or the value of a map."""
 
 
 def _written(step: Step) -> str:
-    return f".{step}" if isinstance(step, str) else f"[{step.key if isinstance(step, Key) else step}]"
+    return f".{step}" if isinstance(step, str) else f"[{step.key if isinstance(step, MapKey) else step}]"
 
 
 # Names that can follow a dot and be found again by parse(): everything but the three signs of the notation.
@@ -51,7 +51,7 @@ class FieldPath:
 
     def child(self, *names: str) -> FieldPath:
         """The field reached by ``names`` in turn; a name that cannot follow a dot becomes a key."""
-        steps = (name if _PLAIN.fullmatch(name) else Key(name) for name in names)
+        steps = (name if _PLAIN.fullmatch(name) else MapKey(name) for name in names)
         return FieldPath((*self.steps, *steps))
 
     def index(self, position: int) -> FieldPath:
@@ -62,7 +62,7 @@ class FieldPath:
 
     def key(self, key: str) -> FieldPath:
         """The value of a map under ``key``."""
-        return FieldPath((*self.steps, Key(key)))
+        return FieldPath((*self.steps, MapKey(key)))
 
     def __str__(self) -> str:
         return "".join(map(_written, self.steps)).removeprefix(".")
@@ -84,6 +84,6 @@ class FieldPath:
             elif match["index"] is not None:
                 steps.append(int(match["index"]))
             else:
-                steps.append(Key(match["key"]))
+                steps.append(MapKey(match["key"]))
             at = match.end()
         return cls(tuple(steps))

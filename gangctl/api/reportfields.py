@@ -23,11 +23,11 @@ class Minimum:
     least: int
 
 
-class Quantity:
+class AsQuantity:
     """Annotation of an amount, or of amounts by resource: integers to policies, quantities in output."""
 
 
-QUANTITY: Final = Quantity()
+QUANTITY: Final = AsQuantity()
 
 SIGNED: Final = Minimum(-(2**31))
 """Minimum of a signed 32-bit number, such as a priority."""
@@ -48,7 +48,7 @@ INTERNAL: Final = Internal()
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class OutputKey:
     """Annotation of a field of a dataclass: its key in output, where that is not its name in camel case."""
 
     name: str
@@ -64,7 +64,7 @@ def printed_fields(kind: Any) -> Mapping[str, tuple[str, Any]]:
         if INTERNAL not in notes:
             head, *rest = field.name.split("_")
             key = next(
-                (note.name for note in notes if isinstance(note, Key)), head + "".join(map(str.capitalize, rest))
+                (note.name for note in notes if isinstance(note, OutputKey)), head + "".join(map(str.capitalize, rest))
             )
             printed[key] = (field.name, hint)
     return printed

@@ -19,7 +19,7 @@ from gangctl.apiserver import jobs, jobsets, structural
 from gangctl.apiserver.childjobs import ChildJobs, replicas_of
 from gangctl.apiserver.fields import DecodeError, Decoder, fields_of
 from gangctl.apiserver.jobsetwebhook import validate_create
-from gangctl.apiserver.metadata import Cause, Causes, Object, validate_metadata
+from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_metadata
 from gangctl.apiserver.minors import NEWEST
 from gangctl.apiserver.podtemplates import validate_template
 from gangctl.errors import ErrorKind, FieldError
@@ -45,9 +45,9 @@ class Created:
     """As it is stored; as far as was got where it is refused."""
     unknown: tuple[str, ...] = ()
     """Paths of fields that no release of the CRD has, which are dropped."""
-    refused: tuple[Cause, ...] = ()
+    refused: tuple[FieldCause, ...] = ()
     """Why it is not stored."""
-    jobs: tuple[Cause, ...] = ()
+    jobs: tuple[FieldCause, ...] = ()
     """Why none of its Jobs can be created, at the fields of the JobSet."""
 
     @property
@@ -56,7 +56,7 @@ class Created:
         return tuple(map(_field_error, self.refused)) or tuple(map(_job_error, self.jobs))
 
 
-def _field_error(cause: Cause) -> FieldError:
+def _field_error(cause: FieldCause) -> FieldError:
     kind = ErrorKind(cause.reason) if cause.reason in set(ErrorKind) else ErrorKind.INVALID
     path = cause.place or ("spec" if cause.field == _NO_FIELD else cause.field)
     if cause.message.endswith(_NULL):  # what Go writes of a list that is missing
@@ -64,7 +64,7 @@ def _field_error(cause: Cause) -> FieldError:
     return FieldError(path, kind, _PREFIXES.sub("", cause.message))
 
 
-def _job_error(cause: Cause) -> FieldError:
+def _job_error(cause: FieldCause) -> FieldError:
     """An error of a Job, which says what follows from it, and for the most frequent one what to do."""
     error = _field_error(cause)
     cure = ": set it, or completionMode: NonIndexed" if error.path.endswith(".spec.completions") else ""
@@ -78,7 +78,7 @@ def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
     try:
         unknown = _decode(jobset, namespace)
     except DecodeError as error:
-        return Created(jobset, refused=(Cause("FieldValueTypeInvalid", error.path, str(error)),))
+        return Created(jobset, refused=(FieldCause("FieldValueTypeInvalid", error.path, str(error)),))
     unknown += structural.prune(jobset, schema)
     structural.default(jobset, schema)
     jobsets.default(jobset)
@@ -112,7 +112,7 @@ def errors_of_jobs(raw: Mapping[str, Any]) -> tuple[FieldError, ...]:
     return tuple(map(_job_error, refused_jobs(jobset)))
 
 
-def refused_jobs(jobset: Object) -> Iterator[Cause]:
+def refused_jobs(jobset: Object) -> Iterator[FieldCause]:
     """Why the API server refuses the Jobs of a stored JobSet, at the fields of the JobSet."""
     metadata = jobset["metadata"]
     named = {"uid": _UID, "namespace": "default", "name": f"{metadata.get('generateName', '')}{_ANY_NAME}"}
@@ -136,4 +136,4 @@ def refused_jobs(jobset: Object) -> Iterator[Cause]:
             place = f"{path}.name" if cause.field == "metadata.name" else f"{path}.template.{cause.field}"
             if (place, cause.message) not in seen:
                 seen.add((place, cause.message))
-                yield Cause(cause.reason, place, cause.message)
+                yield FieldCause(cause.reason, place, cause.message)

@@ -17,7 +17,7 @@ class ConditionError(Exception):
     """A condition has no result for this request: ``condition`` and the error."""
 
 
-class Conditions:
+class MatchConditions:
     """All conditions of one webhook, compiled when the first request has to be evaluated."""
 
     def __init__(self, raw: Iterable[Mapping[str, str]]) -> None:

@@ -52,12 +52,12 @@ SCALAR_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FieldType:
     """The type of a field; ``item`` is that of the elements of a list or map, ``name`` that of everything else."""
 
     form: Literal["scalar", "struct", "list", "map"]
     name: str = ""
-    item: Shape | None = None
+    item: FieldType | None = None
     keys: tuple[str, ...] = ()
     is_set: bool = False
     merge_key: str | None = None
@@ -83,15 +83,15 @@ class Shape:
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str) -> Shape:
+def parse(text: str) -> FieldType:
     """Read a type expression."""
     if text.startswith("!"):
         found = parse(text[1:])
-        return Shape(found.form, found.name, found.item, found.keys, found.is_set, found.merge_key, required=True)
+        return FieldType(found.form, found.name, found.item, found.keys, found.is_set, found.merge_key, required=True)
     if text.startswith("["):
         inner, _, keys = text[1:].rpartition("]")
         apply, tilde, merge = keys.partition("~")
-        return Shape(
+        return FieldType(
             "list",
             item=parse(inner),
             keys=tuple(apply.split(",")) if apply not in {"", "*"} else (),
@@ -99,8 +99,8 @@ def parse(text: str) -> Shape:
             merge_key=merge.rstrip("!") if tilde else None,
         )
     if text.startswith("{"):
-        return Shape("map", item=parse(text[1:-1]))
-    return Shape("scalar" if text in SCALARS else "struct", text)
+        return FieldType("map", item=parse(text[1:-1]))
+    return FieldType("scalar" if text in SCALARS else "struct", text)
 
 
 class Fields:
@@ -110,13 +110,13 @@ class Fields:
         """Store the table's entries; they are parsed on use."""
         self.kinds = kinds
         self._raw = definitions
-        self._read: dict[str, Mapping[str, Shape]] = {}
+        self._read: dict[str, Mapping[str, FieldType]] = {}
 
     def root(self, api_version: str, kind: str) -> str | None:
         """The definition of ``batch/v1``, ``Job``; None for a kind that is not in the table."""
         return self.kinds.get(f"{api_version}/{kind}")
 
-    def of(self, definition: str) -> Mapping[str, Shape]:
+    def of(self, definition: str) -> Mapping[str, FieldType]:
         """The fields of a definition."""
         found = self._read.get(definition)
         if found is None:
@@ -130,12 +130,12 @@ class Fields:
         return "" in self._raw[definition]
 
 
-def _shape(entry: Any) -> Shape:
+def _shape(entry: Any) -> FieldType:
     if isinstance(entry, str):
         return parse(entry)
     text, constraints = entry
     plain = parse(text)
-    return Shape(
+    return FieldType(
         plain.form, plain.name, plain.item, plain.keys, plain.is_set, plain.merge_key, plain.required, constraints
     )
 
@@ -192,7 +192,7 @@ _KILO: Final = 1000
 _BINARY: Final = 1024
 
 
-_METADATA: Final = Shape("struct", "meta.v1.ObjectMeta")
+_METADATA: Final = FieldType("struct", "meta.v1.ObjectMeta")
 
 
 class DecodeError(ValueError):
@@ -238,7 +238,7 @@ class Decoder:
             if _is_nothing(name, value[name], shape):
                 del value[name]
 
-    def _value(self, value: Any, shape: Shape, path: str, location: tuple[str, str], unknown: list[str]) -> Any:
+    def _value(self, value: Any, shape: FieldType, path: str, location: tuple[str, str], unknown: list[str]) -> Any:
         if shape.form == "scalar":
             try:
                 return self._scalar(value, shape, location)
@@ -259,7 +259,7 @@ class Decoder:
             value[key] = self._value(empty if item is None else item, shape.item, here, location, unknown)
         return value
 
-    def _scalar(self, value: Any, shape: Shape, location: tuple[str, str]) -> Any:
+    def _scalar(self, value: Any, shape: FieldType, location: tuple[str, str]) -> Any:
         match shape.name:
             case "microTime" if isinstance(value, str):
                 self._check_time(value)
@@ -302,7 +302,7 @@ class Decoder:
     def _subject(self) -> str:
         return f'{self._kind} in version "{self._version}" cannot be handled as a {self._kind}: '
 
-    def _wrong(self, value: Any, shape: Shape, location: tuple[str, str]) -> DecodeError:
+    def _wrong(self, value: Any, shape: FieldType, location: tuple[str, str]) -> DecodeError:
         names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
         found = names.get(type(value), "null")
         if found == "number" and shape.name in _INT_LIMITS:
@@ -314,7 +314,7 @@ class Decoder:
         )
 
 
-def _is_nothing(name: str, value: Any, shape: Shape) -> bool:
+def _is_nothing(name: str, value: Any, shape: FieldType) -> bool:
     if value in ("", [], {}) and shape.form != "struct" and shape.name != "any" and name not in _KEPT_EMPTY:
         return True
     if value is False:

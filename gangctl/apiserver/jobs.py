@@ -13,8 +13,8 @@ from gangctl.api.labelselector import selector_object_test
 from gangctl.api.names import dns_label, qualified_name
 from gangctl.api.objects import INT32_MAX, copy, keep
 from gangctl.apiserver.metadata import (
-    Cause,
     Causes,
+    FieldCause,
     Object,
     spelled,
     validate_labels,
@@ -315,7 +315,7 @@ def _failure_rule(spec: Object, rule: Object, path: str, causes: Causes) -> None
         detail = "one of OnExitCodes and OnPodConditions is required"
         if codes is not None:
             detail = "both OnExitCodes and OnPodConditions is not supported"
-        causes.append(Cause("FieldValueInvalid", path, f"Invalid value: specifying {detail}"))
+        causes.append(FieldCause("FieldValueInvalid", path, f"Invalid value: specifying {detail}"))
 
 
 def _exit_codes(spec: Object, codes: Object, path: str, causes: Causes) -> None:

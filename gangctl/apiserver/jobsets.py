@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gangctl.api.objects import copy
-from gangctl.apiserver.fields import SCALAR_SCHEMAS, Fields, Shape, canonical, fields_of
+from gangctl.apiserver.fields import SCALAR_SCHEMAS, Fields, FieldType, canonical, fields_of
 from gangctl.apiserver.metadata import Causes, Object
 from gangctl.apiserver.pods import containers
 from gangctl.apiserver.structural import check_value, part
@@ -49,7 +49,7 @@ def _definition(fields: Fields, name: str, made: dict[str, dict[str, Any]]) -> d
     return made[name]
 
 
-def schema_of(fields: Fields, shape: Shape, made: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def schema_of(fields: Fields, shape: FieldType, made: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The schema of one field."""
     if shape.form == "scalar":
         found = dict(_SCALARS[shape.name])
@@ -106,7 +106,7 @@ class _Writer:
         self._fields = fields
         self._sparse = sparse
 
-    def write(self, value: Any, shape: Shape) -> Any:
+    def write(self, value: Any, shape: FieldType) -> Any:
         """The value as it is written back; one of another type than ``shape`` says stays as it is."""
         match shape.form, value:
             case "struct", dict():
@@ -133,13 +133,13 @@ class _Writer:
             if self._sparse and field in value and _is_nothing(field, shape, value[field]):
                 del value[field]
 
-    def _zero(self, shape: Shape) -> Any:
+    def _zero(self, shape: FieldType) -> Any:
         if shape.form == "struct":
             return self.write({}, shape)
         return _ZEROES.get(shape.name) if shape.form == "scalar" else None
 
 
-def _is_nothing(field: str, shape: Shape, value: Any) -> bool:
+def _is_nothing(field: str, shape: FieldType, value: Any) -> bool:
     if shape.required:
         return False
     return (
@@ -150,7 +150,7 @@ def _is_nothing(field: str, shape: Shape, value: Any) -> bool:
     )
 
 
-def _item(shape: Shape) -> Shape:
+def _item(shape: FieldType) -> FieldType:
     assert shape.item is not None  # noqa: S101 - a list or a map
     return shape.item
 

@@ -20,7 +20,7 @@ Check = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldCause:
     """One entry of ``details.causes``: a reason such as ``FieldValueInvalid``, a field path, a message."""
 
     reason: str
@@ -49,16 +49,16 @@ def spelled(value: Any) -> str:
     return text
 
 
-class Causes(list[Cause]):
+class Causes(list[FieldCause]):
     """Errors of one object, in the order they were found."""
 
     def required(self, path: str, detail: str = "") -> None:
         """A value is missing."""
-        self.append(Cause("FieldValueRequired", path, f"Required value: {detail}" if detail else "Required value"))
+        self.append(FieldCause("FieldValueRequired", path, f"Required value: {detail}" if detail else "Required value"))
 
     def invalid(self, path: str, value: Any, detail: str) -> None:
         """A value is wrong."""
-        self.append(Cause("FieldValueInvalid", path, f"Invalid value: {spelled(value)}: {detail}"))
+        self.append(FieldCause("FieldValueInvalid", path, f"Invalid value: {spelled(value)}: {detail}"))
 
     def invalid_each(self, path: str, value: Any, details: Iterable[str]) -> None:
         """A value is wrong in several ways."""
@@ -69,29 +69,31 @@ class Causes(list[Cause]):
         """A value is none of an enumeration; ``supported`` in the server's order."""
         message = ", ".join(spelled(value) for value in supported)
         self.append(
-            Cause("FieldValueNotSupported", path, f"Unsupported value: {spelled(value)}: supported values: {message}")
+            FieldCause(
+                "FieldValueNotSupported", path, f"Unsupported value: {spelled(value)}: supported values: {message}"
+            )
         )
 
     def duplicate(self, path: str, value: Any) -> None:
         """A value was there before."""
-        self.append(Cause("FieldValueDuplicate", path, f"Duplicate value: {spelled(value)}"))
+        self.append(FieldCause("FieldValueDuplicate", path, f"Duplicate value: {spelled(value)}"))
 
     def forbidden(self, path: str, detail: str) -> None:
         """A field may not be set, or changed."""
-        self.append(Cause("FieldValueForbidden", path, f"Forbidden: {detail}"))
+        self.append(FieldCause("FieldValueForbidden", path, f"Forbidden: {detail}"))
 
     def too_long(self, path: str, limit: int) -> None:
         """A text has more than ``limit`` bytes."""
-        self.append(Cause("FieldValueTooLong", path, f"Too long: may not be more than {limit} bytes"))
+        self.append(FieldCause("FieldValueTooLong", path, f"Too long: may not be more than {limit} bytes"))
 
     def internal(self, place: str, detail: str) -> None:
         """An error that names no field, of which a webhook makes an internal error; ``place`` is what it is about."""
-        self.append(Cause("InternalError", "<nil>", f"Internal error: {detail}", place))
+        self.append(FieldCause("InternalError", "<nil>", f"Internal error: {detail}", place))
 
     def too_many(self, path: str, count: int, limit: int) -> None:
         """A list has more than ``limit`` items."""
         items = "item" if limit == 1 else "items"
-        self.append(Cause("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} {items}"))
+        self.append(FieldCause("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} {items}"))
 
 
 ANNOTATIONS_BYTES: Final = 256 * 1024

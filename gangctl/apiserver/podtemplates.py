@@ -14,7 +14,7 @@ from typing import Any, Final
 from gangctl.api.names import dns_label, dns_subdomain, label_value, qualified_name
 from gangctl.api.objects import INT32_MAX
 from gangctl.api.quantity import parse_quantity
-from gangctl.apiserver.metadata import Cause, Causes, Object, validate_annotations, validate_labels
+from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_annotations, validate_labels
 
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
@@ -204,7 +204,7 @@ def _mounts(mounts: Sequence[Object], volumes: set[str], path: str, causes: Caus
         if not name:
             causes.required(f"{place}.name")
         if name not in volumes:
-            causes.append(Cause("FieldValueNotFound", f"{place}.name", f'Not found: "{name}"'))
+            causes.append(FieldCause("FieldValueNotFound", f"{place}.name", f'Not found: "{name}"'))
         if not directory:
             causes.required(f"{place}.mountPath")
         if directory in places:
@@ -232,7 +232,7 @@ def _resources(resources: Object, claims: set[str], path: str, causes: Causes) -
     for index, claim in enumerate(resources.get("claims") or ()):
         if claim.get("name") not in claims:
             name = claim.get("name", "")
-            causes.append(Cause("FieldValueNotFound", f"{path}.claims[{index}]", f'Not found: "{name}"'))
+            causes.append(FieldCause("FieldValueNotFound", f"{path}.claims[{index}]", f'Not found: "{name}"'))
 
 
 def _amount(name: str, amount: object, path: str, causes: Causes) -> None:

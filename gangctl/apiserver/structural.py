@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gangctl.api.objects import copy
 from gangctl.apiserver.expressions import ConditionError, holds
-from gangctl.apiserver.metadata import Cause, Causes, spelled
+from gangctl.apiserver.metadata import Causes, FieldCause, spelled
 
 Schema = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def check_value(value: Any, schema: Schema, path: str, causes: Causes) -> None:
         wanted = "integer,string" if schema.get(_ANY_NUMBER) else schema.get("type", "")
         found = spelled(_JSON_NAMES.get(type(value), "null"))
         message = f"{path} in body must be of type {wanted}: {found}"
-        causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {message}"))
+        causes.append(FieldCause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {message}"))
         return
     enum = schema.get("enum")
     if enum is not None and value not in enum:
@@ -69,7 +69,7 @@ def _has_type(value: Any, schema: Schema) -> bool:
 def _text(value: str, schema: Schema, path: str, causes: Causes) -> None:
     if schema.get("format") == "date-time" and not _is_time(value):
         message = f"{path} in body must be of type date-time: {spelled(value)}"
-        causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {spelled(value)}: {message}"))
+        causes.append(FieldCause("FieldValueTypeInvalid", path, f"Invalid value: {spelled(value)}: {message}"))
     if len(value) > schema.get("maxLength", len(value)):
         causes.too_long(path, schema["maxLength"])
     if len(value) < schema.get("minLength", 0):
@@ -97,7 +97,7 @@ def _number(value: float, schema: Schema, path: str, causes: Causes) -> None:
     limit = _INT_LIMITS.get(schema.get("format", ""))
     if limit is not None and schema.get("type") == "integer" and not -limit <= value < limit:
         message = f"Checked value must be of type integer with format {schema['format']} in {path}"
-        causes.append(Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {message}'))
+        causes.append(FieldCause("FieldValueInvalid", "<nil>", f'Invalid value: "": {message}'))
     minimum, maximum = schema.get("minimum", value), schema.get("maximum", value)
     if value < minimum:
         causes.invalid(path, value, f"{path} in body should be greater than or equal to {minimum}")
@@ -203,7 +203,7 @@ def _check(rule: Mapping[str, Any], value: Any, old: Any, path: str, causes: Cau
     try:
         kept = IN_PYTHON[expression](value, old) if expression in IN_PYTHON else holds(expression, value, old)
     except ConditionError as error:
-        causes.append(Cause("FieldValueInvalid", path, f"Invalid value: rule evaluation error: {error}"))
+        causes.append(FieldCause("FieldValueInvalid", path, f"Invalid value: rule evaluation error: {error}"))
         return
     if not kept:
         reason = rule.get("reason") or "FieldValueInvalid"
@@ -212,11 +212,13 @@ def _check(rule: Mapping[str, Any], value: Any, old: Any, path: str, causes: Cau
         if reason == "FieldValueInvalid" and not isinstance(value, dict | list):
             message = f"{spelled(value)}: {message}"
         causes.append(
-            Cause(reason, f"{path}{rule.get('fieldPath', '')}", f"{_WORDS.get(reason, 'Invalid value')}: {message}")
+            FieldCause(
+                reason, f"{path}{rule.get('fieldPath', '')}", f"{_WORDS.get(reason, 'Invalid value')}: {message}"
+            )
         )
 
 
-NOT_CHECKED: Final = Cause(
+NOT_CHECKED: Final = FieldCause(
     "FieldValueInvalid",
     "<nil>",
     "Invalid value: null: some validation rules were not checked because the object was invalid; "

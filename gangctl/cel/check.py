@@ -18,7 +18,7 @@ from typing import Final
 from gangctl.cel import types
 from gangctl.cel.ast import Node
 from gangctl.cel.constants import check_literals
-from gangctl.cel.environments import Checked, Environment
+from gangctl.cel.environments import CheckedExpression, Environment
 from gangctl.cel.faults import CompileError, CompileKind
 from gangctl.cel.infer import Inference
 from gangctl.cel.parser import parse
@@ -26,7 +26,7 @@ from gangctl.cel.types import Type
 from gangctl.cel.unify import same
 
 
-def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) -> Checked:
+def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) -> CheckedExpression:
     """The expression with its type; CompileError with a place in ``text`` if it cannot be used.
 
     ``returns`` are the types that it may have (a validation is BOOL, a message STRING, an audit annotation STRING or
@@ -35,12 +35,12 @@ def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) 
     return _checked(text, parse(text, environment.minor), environment, returns)
 
 
-def _checked(text: str, node: Node, environment: Environment, returns: Sequence[Type] = ()) -> Checked:
+def _checked(text: str, node: Node, environment: Environment, returns: Sequence[Type] = ()) -> CheckedExpression:
     inference = Inference(environment)
     type_ = inference.infer(node)
     check_literals(node, inference.types)
     _check_result(node, type_, returns)
-    return Checked(
+    return CheckedExpression(
         text=text,
         node=node,
         type=type_,
@@ -86,7 +86,7 @@ def for_jobsets(environment: Environment) -> Environment:
     return replace(environment, roots=roots)
 
 
-def typed_check(accepted: Checked, environment: Environment) -> Checked | CompileError:
+def typed_check(accepted: CheckedExpression, environment: Environment) -> CheckedExpression | CompileError:
     """The result of type checking an expression that :func:`check` has accepted, or its first fault.
 
     ``environment`` comes from :func:`for_jobsets`; its variables may have the types that this found for them.

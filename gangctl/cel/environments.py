@@ -26,7 +26,7 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedExpression:
     """``text`` as it was written; ``reads`` and ``variables`` are the names it uses, ``functions`` those it calls."""
 
     text: str

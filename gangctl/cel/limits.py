@@ -12,7 +12,7 @@ from typing import Final
 
 from gangctl.cel.ast import Call, Comprehension, Literal, Node, children
 from gangctl.cel.declarations import FUNCTIONS
-from gangctl.cel.environments import Checked
+from gangctl.cel.environments import CheckedExpression
 from gangctl.cel.faults import CompileError, CompileKind
 from gangctl.cel.macros import LOOPS
 from gangctl.cel.tokens import Token
@@ -87,7 +87,7 @@ _PER_ELEMENT: Final = frozenset({"distinct", "sets.contains", "sets.equivalent",
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class CostProfile:
     """The greatest cost of an expression, for objects of any size.
 
     ``nodes`` is the size of the tree. Each entry of ``work`` is the number of nodes that are evaluated once per element
@@ -107,7 +107,7 @@ class Profile:
         return steps
 
 
-def profile_of(checked: Checked) -> Profile:
+def profile_of(checked: CheckedExpression) -> CostProfile:
     """The profile of an expression."""
     node, types = checked.node, checked.types
     work: dict[int, int] = {}
@@ -125,7 +125,7 @@ def profile_of(checked: Checked) -> Profile:
         else:
             waiting += [(child, depth) for child in children(each)]
     levels = range(max(*work, *scans, 0) + 1)
-    return Profile(
+    return CostProfile(
         nodes=sum(work.values()),
         work=tuple(work.get(level, 0) for level in levels),
         scans=tuple(scans.get(level, 0) for level in levels),

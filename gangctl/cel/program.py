@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.cel.environments import Checked
+from gangctl.cel.environments import CheckedExpression
 from gangctl.cel.evaluation.compile import compile_node
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.cel.meter import Code, Frame, StepMeter
@@ -48,7 +48,7 @@ class Program:
             raise EvalError(EvalKind.OTHER, "the evaluation failed") from None
 
 
-def compile_expression(checked: Checked) -> Program:
+def compile_expression(checked: CheckedExpression) -> Program:
     """A program; CompileError where a function is missing, or the expression is nested too deeply for Python."""
     try:
         return Program(compile_node(checked.node, checked.types))

@@ -17,7 +17,7 @@ from gangctl.cli.output import Section, Table, print_answer
 from gangctl.errors import InputError
 
 if TYPE_CHECKING:
-    from gangctl.cli.gangs.cluster import Reader
+    from gangctl.cli.gangs.cluster import ScopeReader
     from gangctl.cli.gangs.state import GangState
     from gangctl.cluster.stock import Stock
 
@@ -92,7 +92,7 @@ class _Cluster:
     def __init__(self, question: asking.Asking, names: Sequence[str]) -> None:
         self._question, self._names = question, names
 
-    async def __call__(self, reader: Reader, keys: Sequence[tuple[str, str]]) -> DrainPlan:
+    async def __call__(self, reader: ScopeReader, keys: Sequence[tuple[str, str]]) -> DrainPlan:
         """Read what ``gangctl fit`` reads of a cluster, beside the gangs."""
         from gangctl.cli.kueuecluster import read_nodes, read_pod_surroundings  # noqa: PLC0415 -- --help does without
 
@@ -117,7 +117,7 @@ def _plan(
     keys: Iterable[tuple[str, str]],
     names: Sequence[str],
 ) -> DrainPlan:
-    from gangctl.cli.fitting import Subject, answer_of  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.fitting import FitSubject, answer_of  # noqa: PLC0415 -- --help does without
     from gangctl.fit.report import API_VERSION  # noqa: PLC0415
     from gangctl.readiness.drain import stopped  # noqa: PLC0415
 
@@ -138,7 +138,7 @@ def _plan(
             continue
         in_gangs += loss.there
         jobset = stored.jobset
-        subject = Subject(stored.raw, jobset.name, jobset.namespace, jobset.queue, jobset.uid, new=False)
+        subject = FitSubject(stored.raw, jobset.name, jobset.namespace, jobset.queue, jobset.uid, new=False)
         fit = answer_of(subject, stock, fixed_nodes=True).report
         gangs.append(
             {

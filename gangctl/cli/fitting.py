@@ -144,7 +144,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class FitSubject:
     """A JobSet to check; ``new`` if it is not in the cluster yet."""
 
     raw: dict[str, Any]
@@ -170,7 +170,7 @@ class Subject:
         return (pod.namespace, pod.jobset) == (self.namespace, self.name)
 
 
-def subjects_of(question: Question, home: str) -> list[Subject]:
+def subjects_of(question: Question, home: str) -> list[FitSubject]:
     """The JobSets of the files, in ``home`` without a namespace; InvalidInputError with all errors."""
     problems = Problems()
     subjects = []
@@ -181,12 +181,12 @@ def subjects_of(question: Question, home: str) -> list[Subject]:
                 note(f"{manifest.title}: {notice.reason}: {notice.message}")
             jobset = manifest.jobset
             queue = question.queue or jobset.queue
-            subjects.append(Subject(manifest.raw, jobset.name, jobset.namespace or home, queue, jobset.uid))
+            subjects.append(FitSubject(manifest.raw, jobset.name, jobset.namespace or home, queue, jobset.uid))
     problems.raise_if_any()
     return subjects
 
 
-def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
+def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer:
     """The report on one JobSet; ``fixed_nodes`` also checks the nodes, as a fixed set.
 
     For a gang with a topologyKey the nodes are checked in any case.

@@ -12,7 +12,7 @@ from gangctl.api.jobset import read_jobset, volume_claims
 from gangctl.api.pods import UNFINISHED
 from gangctl.api.requests import pod_requests
 from gangctl.cli.cluster import ask_cluster, connected
-from gangctl.cli.fitting import Answer, Question, Subject, answer_of, needs_domain, subjects_of
+from gangctl.cli.fitting import Answer, FitSubject, Question, answer_of, needs_domain, subjects_of
 from gangctl.cli.messages import note
 from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags, Worker
@@ -210,7 +210,7 @@ async def _limit(client: Client, stock: Stock) -> None:
 T = TypeVar("T")
 
 
-def answers_in_cluster(question: Question, cluster: ClusterFlags, answer: Callable[[Subject, Stock], T]) -> list[T]:
+def answers_in_cluster(question: Question, cluster: ClusterFlags, answer: Callable[[FitSubject, Stock], T]) -> list[T]:
     """An answer about each JobSet from a cluster; ClusterUnavailableError without Kueue and nodes."""
 
     async def ask(client: Client, own_namespace: str) -> list[T]:
@@ -221,13 +221,13 @@ def answers_in_cluster(question: Question, cluster: ClusterFlags, answer: Callab
     return ask_cluster(cluster, ask)
 
 
-async def subjects_in(client: Client, question: Question, own_namespace: str) -> list[Subject]:
+async def subjects_in(client: Client, question: Question, own_namespace: str) -> list[FitSubject]:
     """The JobSets to check: of the cluster, or of files; ``own_namespace`` is the context's."""
     home = question.namespace or own_namespace
     return subjects_of(question, home) if question.name is None else [await _stored(client, question, home)]
 
 
-async def stock_for(client: Client, question: Question, subjects: Sequence[Subject]) -> Stock:
+async def stock_for(client: Client, question: Question, subjects: Sequence[FitSubject]) -> Stock:
     """The objects of a cluster; without Kueue only if its nodes are checked."""
     places = {subject.namespace for subject in subjects}
     if not question.fixed_nodes or await has_kueue(client):
@@ -252,7 +252,7 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[Subje
     return stock
 
 
-async def _devices(client: Client, stock: Stock, subjects: Sequence[Subject]) -> None:
+async def _devices(client: Client, stock: Stock, subjects: Sequence[FitSubject]) -> None:
     """Devices, if any pod claims some; their classes also if one asks for an extended resource."""
     specs = [(one.namespace, podset.pod_spec) for one in subjects for podset in podsets_of(one.raw)]
     homes = {namespace for namespace, spec in specs if spec.get("resourceClaims")}
@@ -278,7 +278,7 @@ async def _devices(client: Client, stock: Stock, subjects: Sequence[Subject]) ->
         return
 
 
-async def _stored(client: Client, question: Question, namespace: str) -> Subject:
+async def _stored(client: Client, question: Question, namespace: str) -> FitSubject:
     """The JobSet of the cluster; ObjectNotFoundError if it does not exist."""
     name = question.name or ""
     try:
@@ -287,7 +287,7 @@ async def _stored(client: Client, question: Question, namespace: str) -> Subject
         hint = "-n NAMESPACE looks elsewhere, -f FILE asks about one that is not created yet"
         raise ObjectNotFoundError("JobSet", name, namespace, hint=hint) from error
     jobset, _ = read_jobset(raw)
-    return Subject(raw, name, namespace, question.queue or jobset.queue, jobset.uid, new=False)
+    return FitSubject(raw, name, namespace, question.queue or jobset.queue, jobset.uid, new=False)
 
 
 CONFIGS: Final = Resource(GROUP, VERSION, "multikueueconfigs", "MultiKueueConfig", namespaced=False)
@@ -344,7 +344,7 @@ def _check_names(workers: Iterable[Worker], clusters: Mapping[str, tuple[str, ..
             raise InputError(f'--worker: there is no worker cluster "{worker.name}"', hint=has)
 
 
-async def _read(worker: Worker, question: Question, subjects: Sequence[Subject], cluster: ClusterFlags) -> _Read:
+async def _read(worker: Worker, question: Question, subjects: Sequence[FitSubject], cluster: ClusterFlags) -> _Read:
     try:
         async with connected(replace(cluster, context=worker.context)) as (client, _):
             stock = await stock_for(client, question, subjects)
@@ -353,7 +353,7 @@ async def _read(worker: Worker, question: Question, subjects: Sequence[Subject],
         return _Read(Stock(), {}, str(error))
 
 
-def _key(subject: Subject) -> tuple[str, str]:
+def _key(subject: FitSubject) -> tuple[str, str]:
     return subject.namespace, subject.name
 
 
@@ -367,7 +367,7 @@ async def _copy(client: Client, namespace: str, name: str) -> str:
 
 
 def _answer(
-    subject: Subject,
+    subject: FitSubject,
     question: Question,
     stock: Stock,
     clusters: Mapping[str, tuple[str, ...] | None],
@@ -389,7 +389,7 @@ def _answer(
     return replace(own, report={**dispatched(own.report, fits), "workers": fits})
 
 
-def _undispatched(subject: Subject) -> Subject:
+def _undispatched(subject: FitSubject) -> FitSubject:
     """The JobSet as its own cluster's quota counts it, and as its copy is on a worker cluster."""
     spec = {key: value for key, value in (subject.raw.get("spec") or {}).items() if key != "managedBy"}
     return replace(subject, raw={**subject.raw, "spec": spec})
@@ -408,7 +408,7 @@ def _without_dispatch(stock: Stock) -> Iterator[None]:
             stock.take(check)
 
 
-def _on(copy: Subject, name: str, read: _Read | None, question: Question) -> WorkerFit:
+def _on(copy: FitSubject, name: str, read: _Read | None, question: Question) -> WorkerFit:
     """The verdict of one worker cluster on MultiKueue's copy of a JobSet."""
     if read is None:
         return unknown_worker(name, f"it was not asked; --worker {name}=CONTEXT does")

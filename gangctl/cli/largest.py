@@ -9,7 +9,7 @@ from typing import Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import objects_at, within
-from gangctl.cli.fitting import Subject, amounts, answer_of, neighbours_of
+from gangctl.cli.fitting import FitSubject, amounts, answer_of, neighbours_of
 from gangctl.cli.messages import full_name
 from gangctl.cli.output import Section, Table
 from gangctl.cluster.stock import Stock
@@ -18,11 +18,11 @@ from gangctl.fit.domains import HOSTNAME
 from gangctl.fit.largest import (
     KIND,
     MOST,
+    CountRange,
     LargestReport,
     RoomReport,
-    Shape,
+    ShapeOnNodes,
     ShapeReport,
-    Span,
     alone,
     highest,
     room_report,
@@ -33,7 +33,7 @@ from gangctl.fit.report import API_VERSION, FitReport
 ZONE: Final = "topology.kubernetes.io/zone"
 
 
-def largest_of(subject: Subject, stock: Stock) -> LargestReport:
+def largest_of(subject: FitSubject, stock: Stock) -> LargestReport:
     """How many pods of each replicated job fit now, each without the others; the JobSet's own pods do not count."""
     jobset = read_jobset(subject.raw)[0]
     topologies = {index: gang.topology for gang in gangs_of(jobset) for index in gang.pods}
@@ -49,18 +49,18 @@ def largest_of(subject: Subject, stock: Stock) -> LargestReport:
     }
 
 
-def _entries(subject: Subject) -> list[dict[str, object]]:
+def _entries(subject: FitSubject) -> list[dict[str, object]]:
     return objects_at(within(subject.raw, "spec"), "replicatedJobs")
 
 
 class _Asked:
     """The pods of one replicated job."""
 
-    def __init__(self, subject: Subject, stock: Stock, index: int, topology: str) -> None:
+    def __init__(self, subject: FitSubject, stock: Stock, index: int, topology: str) -> None:
         self._subject, self._stock, self._index, self._topology = subject, stock, index, topology
         self.report = cache(self._report)
 
-    def _subject_of(self, pods: int) -> Subject:
+    def _subject_of(self, pods: int) -> FitSubject:
         return replace(self._subject, raw=alone(self._subject.raw, self._index, self._topology, pods))
 
     def _report(self, pods: int) -> FitReport:
@@ -91,12 +91,12 @@ class _Asked:
     def _name(self) -> str:
         return str(_entries(self._subject)[self._index].get("name") or "")
 
-    def _on_nodes(self) -> Shape:
+    def _on_nodes(self) -> ShapeOnNodes:
         subject = self._subject_of(1)
         key = subject.namespace, subject.name
         request = FitRequest(subject.raw, subject.namespace, None, "")
         surroundings = self._stock.snapshot.surroundings(subject.namespace)
-        return Shape(request, self._stock.nodes, surroundings, neighbours_of(self._stock, key, subject.has))
+        return ShapeOnNodes(request, self._stock.nodes, surroundings, neighbours_of(self._stock, key, subject.has))
 
     def _levels(self) -> list[str]:
         """Node labels whose values are domains: the gang's own, those of Topologies, and zones where there are any."""
@@ -106,7 +106,7 @@ class _Asked:
         levels += [ZONE] if any(ZONE in node.labels for node in self._stock.nodes) else []
         return [level for level in dict.fromkeys(levels) if level != HOSTNAME]
 
-    def _flavors(self, one: FitReport, shape: Shape | None) -> Iterator[RoomReport]:
+    def _flavors(self, one: FitReport, shape: ShapeOnNodes | None) -> Iterator[RoomReport]:
         """Each flavor that the queue has for these pods, or without a queue each flavor."""
         quotas: dict[str, int] = {}
         podset = one["podSets"][0] if one["podSets"] else None
@@ -118,7 +118,7 @@ class _Asked:
         refused = podset["refused"] if podset is not None and one["clusterQueue"] else {}
         for flavor in self._stock.snapshot.flavors():
             if flavor.name in refused:
-                yield room_report("flavor", Span(), refused[flavor.name], name=flavor.name)
+                yield room_report("flavor", CountRange(), refused[flavor.name], name=flavor.name)
                 continue
             quota = quotas.get(flavor.name)
             if one["clusterQueue"] and quota is None:
@@ -126,17 +126,17 @@ class _Asked:
             span = shape.on_flavor(flavor) if shape is not None else None
             if span is None or (quota is not None and quota < span.pods):
                 most = MOST if quota is None else quota
-                yield room_report("flavor", Span(most, most), "quota", name=flavor.name)
+                yield room_report("flavor", CountRange(most, most), "quota", name=flavor.name)
             else:
                 possible = span.possible if quota is None else min(span.possible, quota)
-                yield room_report("flavor", Span(span.pods, possible), "nodes", name=flavor.name)
+                yield room_report("flavor", CountRange(span.pods, possible), "nodes", name=flavor.name)
 
     def _gang(self) -> RoomReport:
         """The largest gang of these pods alone that ``gangctl fit`` lets start."""
         possible = highest(lambda pods: self.report(pods)["verdict"] in {"fits", "unknown"}, MOST)
         pods = highest(lambda pods: self.report(pods)["verdict"] == "fits", possible)
         why = self.report(pods + 1)["message"] if pods < MOST else ""
-        return room_report("gang", Span(pods, possible), why)
+        return room_report("gang", CountRange(pods, possible), why)
 
 
 _WHERE: Final = {

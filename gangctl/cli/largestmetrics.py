@@ -18,7 +18,7 @@ from prometheus_client import Metric
 
 from gangctl.api.objects import objects_at, within
 from gangctl.cli.cluster import connected
-from gangctl.cli.fitting import Question, Subject
+from gangctl.cli.fitting import FitSubject, Question
 from gangctl.cli.kueuecluster import stock_for, subjects_in
 from gangctl.cli.largest import largest_of
 from gangctl.cli.messages import full_name, log_to_stderr, note
@@ -102,7 +102,7 @@ def _rows(report: LargestReport) -> Iterable[tuple[tuple[str, ...], RoomReport]]
             yield (identity["namespace"], identity["name"], shape["name"], room["scope"], room["level"], flavor), room
 
 
-def check_shapes(subjects: Sequence[Subject]) -> None:
+def check_shapes(subjects: Sequence[FitSubject]) -> None:
     """InputError where series would have the same labels, or there are too many."""
     names = Counter((subject.namespace, subject.name) for subject in subjects)
     if double := [full_name(*key) for key, count in names.items() if count > 1]:

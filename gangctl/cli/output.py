@@ -144,7 +144,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListItem:
     """One object of a list: the document, its row, and what ``-o name`` prints of it where that differs."""
 
     document: Mapping[str, Any]
@@ -163,7 +163,7 @@ class Listing:
     def print(
         self,
         headers: Sequence[str],
-        entries: Sequence[Entry],
+        entries: Sequence[ListItem],
         *,
         wide: Sequence[str] = (),
         nothing: str = "No resources found",
@@ -247,7 +247,7 @@ def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
     return Table(tuple(header for header, _ in columns), rows)
 
 
-def in_order(entries: Sequence[Entry], sort_by: str) -> list[Entry]:
+def in_order(entries: Sequence[ListItem], sort_by: str) -> list[ListItem]:
     """The entries in the order of a field of their documents: those without it first, as kubectl has it."""
     from gangctl.cli.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
 

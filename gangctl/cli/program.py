@@ -113,7 +113,7 @@ class LazyGroup(click.Group):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-class Program(LazyGroup):
+class RootGroup(LazyGroup):
     """The group of all commands, whose errors become exit codes."""
 
     def main(  # type: ignore[override]  # click allows not to exit; this program always does
@@ -199,7 +199,7 @@ Exit codes:
 
 
 @click.group(
-    cls=Program,
+    cls=RootGroup,
     table=COMMANDS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

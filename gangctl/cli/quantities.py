@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from gangctl.api.quantity import exact_bytes, exact_milli
-from gangctl.api.reportfields import Quantity
+from gangctl.api.reportfields import AsQuantity
 from gangctl.fit.report import is_bytes
 
 
@@ -34,7 +34,7 @@ def _value(value: Any, hint: Any, owner: Mapping[str, Any]) -> Any:
         return None
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        if any(isinstance(part, Quantity) for part in parts):
+        if any(isinstance(part, AsQuantity) for part in parts):
             return _amounts(value, owner)
         return _value(value, parts[0], owner)
     if origin is UnionType:

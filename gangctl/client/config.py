@@ -40,17 +40,17 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedCredentials:
     """Credentials as read now, and after how many seconds to read them again (None: when refused)."""
 
     access: Access
     valid_seconds: float | None = None
 
 
-class Source(Protocol):
+class CredentialSource(Protocol):
     """Where credentials are read from, repeatedly."""
 
-    async def load(self) -> Loaded:
+    async def load(self) -> LoadedCredentials:
         """Read them; :class:`ConfigError` names the file and the error."""
 
 
@@ -62,7 +62,14 @@ class ClusterConfig:
     """
 
     def __init__(
-        self, source: Source, loaded: Loaded, *, namespace: str, origin: str, clock: Clock, in_cluster: bool = False
+        self,
+        source: CredentialSource,
+        loaded: LoadedCredentials,
+        *,
+        namespace: str,
+        origin: str,
+        clock: Clock,
+        in_cluster: bool = False,
     ) -> None:
         """Start with what was ``loaded`` from ``source``."""
         self.namespace = namespace
@@ -167,7 +174,7 @@ class ServiceAccountSource:
         self._environ = dict(environ)
         self._tls = TlsCache()
 
-    async def load(self) -> Loaded:
+    async def load(self) -> LoadedCredentials:
         """Read the token and the certificate authority again."""
         from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 -- 0.4 s
         from kubernetes_asyncio.config.config_exception import ConfigException  # noqa: PLC0415
@@ -188,7 +195,7 @@ class ServiceAccountSource:
         if not (bearer.isascii() and bearer.isprintable()):
             raise ConfigError(f"{self._directory}: token: has a character that HTTP headers cannot carry")
         headers = (("Authorization", bearer),) if bearer else ()
-        return Loaded(Access(str(configuration.host), headers, tls), _TOKEN_FILE_SECONDS)
+        return LoadedCredentials(Access(str(configuration.host), headers, tls), _TOKEN_FILE_SECONDS)
 
     def namespace(self) -> str:
         """Return the pod's namespace."""
@@ -206,11 +213,11 @@ class KubeconfigSource:
         self._clock = clock
         self._tls = TlsCache()
 
-    async def load(self) -> Loaded:
+    async def load(self) -> LoadedCredentials:
         """Read files and run plugins again."""
         return (await self.load_selected())[0]
 
-    async def load_selected(self) -> tuple[Loaded, SelectedContext]:
+    async def load_selected(self) -> tuple[LoadedCredentials, SelectedContext]:
         """Read files and run plugins; also say what was selected."""
         selected = select_context(self._files, self._context)
         proxy = _text(selected, selected.cluster, "proxy-url") or None
@@ -223,7 +230,7 @@ class KubeconfigSource:
                 raise selected.fail("user", "a token or name has a character that HTTP headers cannot carry")
         name = _text(selected, selected.cluster, "tls-server-name") or None
         access = Access(selected.server, headers, self._tls_of(selected, found), name, proxy)
-        return Loaded(access, self._valid_seconds(selected, found)), selected
+        return LoadedCredentials(access, self._valid_seconds(selected, found)), selected
 
     def _tls_of(self, selected: SelectedContext, found: Credential) -> ssl.SSLContext | None:
         if not selected.server.startswith("https:"):

@@ -65,7 +65,7 @@ class SelectedContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _NamedEntry:
     file: Path
     value: Mapping[str, Any] = field(repr=False)
 
@@ -106,7 +106,7 @@ def select_context(files: Sequence[Path], context: str | None = None) -> Selecte
         shown = one_line(name, 80)
         raise ConfigError(f"{where}: contexts: no context named {shown!r}", hint=f"contexts in these files: {known}")
     cluster = _refer(sections["clusters"], entry, name, "cluster")
-    user = _refer(sections["users"], entry, name, "user") if entry.value.get("user") else _Entry(entry.file, {})
+    user = _refer(sections["users"], entry, name, "user") if entry.value.get("user") else _NamedEntry(entry.file, {})
     namespace = entry.value.get("namespace") or "default"
     if not isinstance(namespace, str):
         raise ConfigError(f"{entry.file}: context {one_line(name, 80)!r}: namespace: expected text")
@@ -135,8 +135,8 @@ def _read(file: Path) -> Mapping[str, Any]:
     return documents[0].value if documents else {}
 
 
-def _merge(documents: Sequence[tuple[Path, Mapping[str, Any]]], section: str) -> dict[str, _Entry]:
-    key, merged = _SECTIONS[section], dict[str, _Entry]()
+def _merge(documents: Sequence[tuple[Path, Mapping[str, Any]]], section: str) -> dict[str, _NamedEntry]:
+    key, merged = _SECTIONS[section], dict[str, _NamedEntry]()
     for file, document in documents:
         entries = document.get(section) or []
         if not isinstance(entries, list):
@@ -148,11 +148,11 @@ def _merge(documents: Sequence[tuple[Path, Mapping[str, Any]]], section: str) ->
             value = entry.get(key) or {}
             if not isinstance(value, dict):
                 raise ConfigError(f"{place}.{key}: expected a mapping")
-            merged.setdefault(entry["name"], _Entry(file, value))
+            merged.setdefault(entry["name"], _NamedEntry(file, value))
     return merged
 
 
-def _refer(entries: Mapping[str, _Entry], context: _Entry, name: str, key: str) -> _Entry:
+def _refer(entries: Mapping[str, _NamedEntry], context: _NamedEntry, name: str, key: str) -> _NamedEntry:
     wanted = context.value.get(key)
     place = f"{context.file}: context {one_line(name, 80)!r}: {key}"
     if not wanted:
@@ -165,7 +165,7 @@ def _refer(entries: Mapping[str, _Entry], context: _Entry, name: str, key: str) 
     return entry
 
 
-def _server(cluster: _Entry, name: str) -> str:
+def _server(cluster: _NamedEntry, name: str) -> str:
     server = cluster.value.get("server")
     place = f"{cluster.file}: context {one_line(name, 80)!r}: cluster.server"
     if not isinstance(server, str) or not server:
@@ -187,7 +187,7 @@ def is_server_url(url: str) -> bool:
     return usable and url.isascii() and url.isprintable() and " " not in url
 
 
-def _absolute(entry: _Entry, keys: Sequence[str]) -> dict[str, Any]:
+def _absolute(entry: _NamedEntry, keys: Sequence[str]) -> dict[str, Any]:
     value = dict(entry.value)
     for key in keys:
         if value.get(key):

@@ -16,7 +16,7 @@ from gangctl.api.objects import Object
 from gangctl.api.store import Entry, Store
 from gangctl.client.resources import Resource
 from gangctl.cluster import kinds
-from gangctl.fit.clusterstate import FitRequest, Held, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest, Held
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import FitReport, never_of
 from gangctl.fit.verdict import fit
@@ -26,7 +26,7 @@ from gangctl.kueue.blocked import (
     NAME_A_QUEUE,
     UNQUEUED,
     Blocked,
-    Owner,
+    JobFacts,
     Stuck,
     blocked,
     stuck_workload,
@@ -59,7 +59,7 @@ class Queues:
         """With finished ones, which have no usage and do not wait."""
         self.namespaces: Store[Mapping[str, str]] = Store()
         """Labels of those that are known."""
-        self.snapshot = Snapshot(queued=False, unknown=self.unknown)
+        self.snapshot = ClusterSnapshot(queued=False, unknown=self.unknown)
         """For fits."""
         self._unused = Quotas()
         self.heads = Heads(self, now)
@@ -68,7 +68,7 @@ class Queues:
         self._podset_limit: int | None = None
 
     @property
-    def unused(self) -> Snapshot:
+    def unused(self) -> ClusterSnapshot:
         """The snapshot without Workloads: what never fits does not fit an unused quota either."""
         return self.snapshot.over(self._unused)
 
@@ -214,7 +214,7 @@ class Queues:
 
     def _fit(
         self,
-        snapshot: Snapshot,
+        snapshot: ClusterSnapshot,
         raw: Object,
         jobset: JobSet,
         namespace: str,
@@ -229,7 +229,7 @@ class Queues:
         request = FitRequest(raw, home, labels, queue, new, workload, reader=reader, head=head, parsed=jobset)
         return fit(request, self.completed(snapshot))
 
-    def completed(self, snapshot: Snapshot) -> Snapshot:
+    def completed(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with the facts that no change of an object carries."""
         snapshot.queued = self.present
         snapshot.queue_limit = self.podset_limit
@@ -260,7 +260,7 @@ class Queues:
         if workload is None:
             stuck = self.unqueued(jobset, now, kept=kept)
         else:
-            owner = Owner(jobset.finished, pods)
+            owner = JobFacts(jobset.finished, pods)
             stuck = self.stuck(workload, owner, now, blocked=closed, kept=kept)
             queue = self.cluster_queue(name) if stuck is None and waits and not reason else None
             head = self.heads.of(queue, now) if queue is not None else None
@@ -289,7 +289,7 @@ class Queues:
         return blocked(name, local_queue, queue, self.labels(namespace))
 
     def stuck(
-        self, workload: QueuedWorkload, owner: Owner, now: datetime, *, blocked: Blocked | None, kept: bool = False
+        self, workload: QueuedWorkload, owner: JobFacts, now: datetime, *, blocked: Blocked | None, kept: bool = False
     ) -> Stuck | None:
         """Why a Workload cannot go on by itself; ``blocked`` is what blocks its queue, for one that waits."""
         seconds = pods_ready_seconds(self.configuration, self.podset_limit)

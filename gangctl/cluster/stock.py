@@ -16,7 +16,7 @@ from gangctl.cluster import kinds
 from gangctl.cluster.queues import Queues
 from gangctl.errors import InputError
 from gangctl.fit.admitted import differ
-from gangctl.fit.clusterstate import KnownNodes, Outlook, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, KnownNodes, Outlook
 from gangctl.fit.devices import Device, Devices, allocated, reserved_for
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
@@ -212,7 +212,9 @@ class Stock(Queues):
         pending = [workload for workload in self.live_workloads() if not workload.holds("QuotaReserved")]
         return Outlook(now, pending, self.expected)
 
-    def completed(self, snapshot: Snapshot, without: Callable[[PlacedPod], bool] | None = None) -> Snapshot:
+    def completed(
+        self, snapshot: ClusterSnapshot, without: Callable[[PlacedPod], bool] | None = None
+    ) -> ClusterSnapshot:
         """The snapshot with the facts that no change of an object carries, and the nodes with all pods but some."""
         super().completed(snapshot)
         snapshot.topologies_known = self.topologies_known

@@ -16,7 +16,7 @@ from gangctl.api.objects import Object, object_at
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import RETRY_SECONDS, Source
+from gangctl.controllers.source import RETRY_SECONDS, InformerSource
 from gangctl.policy.export import EXPORTED_LABEL, difference, origin_of
 from gangctl.policy.loaded import LoadedException, LoadedPolicy
 from gangctl.policy.native import BINDING_KIND, GROUP, POLICY_KIND, Pair, pair
@@ -65,7 +65,7 @@ class ExportedPolicies:
         """``namespaces`` are the ``matchExpressions`` of the namespaces that gangctl evaluates."""
         self._namespaces = [*namespaces]
         self._sources = [
-            Source(
+            InformerSource(
                 client,
                 resource,
                 _typed(resource),

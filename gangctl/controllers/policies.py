@@ -20,16 +20,16 @@ from gangctl.controllers.policy_sources import (
     GANG_POLICIES,
     GANG_POLICY_EXCEPTIONS,
     UNKNOWN_IDENTITY,
-    Identity,
     Parameters,
     PolicySources,
+    PolicyVersion,
     identity,
     wanted_by,
 )
 from gangctl.controllers.status import difference, write_status
 from gangctl.errors import ConfigError, ValidationError, one_line
 from gangctl.policy.load import fails_closed, refusal
-from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError, PolicySet, Problem, load_exception
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError, PolicyProblem, PolicySet, load_exception
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
 from gangctl.runtime.controller import Action, await_change, requeue
 
@@ -82,8 +82,8 @@ class PolicyKeeper:
         """Called when another set is in force."""
         self._on_status_change = on_status_change
         self._dirty = asyncio.Event()
-        self._policies: dict[str, tuple[Identity, Held]] = {}
-        self._exceptions: dict[str, tuple[Identity, HeldException]] = {}
+        self._policies: dict[str, tuple[PolicyVersion, Held]] = {}
+        self._exceptions: dict[str, tuple[PolicyVersion, HeldException]] = {}
         self.current = PolicySet()
         self.standing = Standing()
         """Which of them API servers evaluate."""
@@ -174,7 +174,7 @@ class PolicyKeeper:
 
 
 async def _update(
-    kept: dict[str, tuple[Identity, T]],
+    kept: dict[str, tuple[PolicyVersion, T]],
     documents: Mapping[str, Object],
     load: Callable[[str, Object], Awaitable[T]],
 ) -> bool:
@@ -193,7 +193,9 @@ async def _update(
 
 def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
     """The placeholder for a policy that gangctl fails to load: for every JobSet that is created."""
-    problem = Problem("spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", UNREADABLE)
+    problem = PolicyProblem(
+        "spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", UNREADABLE
+    )
     return refusal(name, document, GangPolicySpec(), [problem], fails_closed=fails_closed(document))
 
 
@@ -244,7 +246,7 @@ def policy_status(
     return _status(_READY, _condition(_READY, True, reason, message, generation), held.warnings)
 
 
-def _reason(problem: Problem) -> str:
+def _reason(problem: PolicyProblem) -> str:
     if problem.kind == UNREADABLE:
         return UNREADABLE
     return "InvalidField" if problem.offset is None else "InvalidExpression"
@@ -256,7 +258,7 @@ def _consequence(requests: str = _REQUESTS, *, closed: bool) -> str:
     return f"Meanwhile {requests} pass without it, because its failurePolicy is not Fail."
 
 
-def _status(kind: str, condition: dict[str, Any], warnings: Iterable[Problem]) -> dict[str, Any]:
+def _status(kind: str, condition: dict[str, Any], warnings: Iterable[PolicyProblem]) -> dict[str, Any]:
     shown = [
         {"fieldRef": one_line(problem.path, _TEXT), "warning": one_line(problem.sentence, _TEXT)}
         for problem in [*warnings][:_MOST_WARNINGS]

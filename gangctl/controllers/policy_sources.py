@@ -22,7 +22,7 @@ from gangctl.api.store import Store
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, Source
+from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, InformerSource
 from gangctl.errors import ApiError
 from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND, GangPolicySpec, LabelSelector
 from gangctl.policy.reports import CATEGORY, SEVERITY
@@ -70,7 +70,7 @@ class PolicySources:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         settings = options or InformerOptions(cap_delay_seconds=RETRY_SECONDS)
         self._documents = {
-            resource.kind: Source(
+            resource.kind: InformerSource(
                 client,
                 resource,
                 typed(resource),
@@ -181,7 +181,7 @@ def _notifier(
     return notify
 
 
-class Identity(NamedTuple):
+class PolicyVersion(NamedTuple):
     """Changes when something has to be loaded again: not with the status."""
 
     uid: str
@@ -190,16 +190,16 @@ class Identity(NamedTuple):
     """Annotations that reports copy, which change without a new generation."""
 
 
-UNKNOWN_IDENTITY: Final = Identity("", 0)
+UNKNOWN_IDENTITY: Final = PolicyVersion("", 0)
 
 
-def identity(document: Object) -> Identity:
+def identity(document: Object) -> PolicyVersion:
     """The identity of a policy or an exception as it is now."""
     metadata = document["metadata"]
     annotations = metadata.get("annotations")
     notes = annotations if isinstance(annotations, dict) else {}
     copied = frozenset((key, str(notes[key])) for key in (CATEGORY, SEVERITY) if key in notes)
-    return Identity(str(metadata.get("uid", "")), int(metadata.get("generation") or 0), copied)
+    return PolicyVersion(str(metadata.get("uid", "")), int(metadata.get("generation") or 0), copied)
 
 
 SETTLE_SECONDS: Final = 5.0
@@ -209,7 +209,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedObjects:
     """The objects that a policy reads: a kind, optionally limited to a namespace, a name or labels."""
 
     api_version: str
@@ -223,12 +223,12 @@ class Wanted:
         return f"{self.kind} of {self.api_version}"
 
 
-def wanted_by(spec: GangPolicySpec) -> Wanted | None:
+def wanted_by(spec: GangPolicySpec) -> WantedObjects | None:
     """The objects that a policy reads; None without parameters."""
     kind, reference = spec.param_kind, spec.param_ref
     if kind is None or reference is None:
         return None
-    return Wanted(kind.api_version, kind.kind, reference.namespace, reference.name, written(reference.selector))
+    return WantedObjects(kind.api_version, kind.kind, reference.namespace, reference.name, written(reference.selector))
 
 
 def written(selector: LabelSelector | None) -> str:
@@ -265,9 +265,9 @@ class Parameters:
         self._on_change = on_change
         self._observer = observer
         self._retry_seconds = retry_seconds
-        self._sources: dict[Wanted, _Source] = {}
+        self._sources: dict[WantedObjects, _Source] = {}
 
-    async def follow(self, wanted: Iterable[Wanted]) -> None:
+    async def follow(self, wanted: Iterable[WantedObjects]) -> None:
         """Watch exactly these from now on; returns when each is synced or has failed, or after a timeout."""
         keep = set(wanted)
         gone = [self._sources.pop(source) for source in list(self._sources) if source not in keep]
@@ -286,7 +286,7 @@ class Parameters:
         """Watch nothing any more."""
         await self.follow(())
 
-    def trouble(self, wanted: Wanted) -> str:
+    def trouble(self, wanted: WantedObjects) -> str:
         """Why objects cannot be read, empty when they can."""
         source = self._sources.get(wanted)
         return "not looked for yet" if source is None else source.trouble()
@@ -304,7 +304,7 @@ class Parameters:
         """The object of that name, or all that the selector matches; ParamsError while they are not known."""
         labels = written(selector)
         # Where paramRef has no namespace, all are watched.
-        places = [Wanted(api_version, kind, place, name, labels) for place in (namespace, "")]
+        places = [WantedObjects(api_version, kind, place, name, labels) for place in (namespace, "")]
         source = next((self._sources[place] for place in places if place in self._sources), None)
         trouble = f"{kind} of {api_version} is not looked for yet" if source is None else source.trouble()
         if source is None or trouble:
@@ -318,7 +318,12 @@ class _Source(InformerObserver):
     """One kind's informer, once the kind is discovered."""
 
     def __init__(
-        self, client: Client, wanted: Wanted, on_change: Callable[[], None], observer: Observer, retry_seconds: float
+        self,
+        client: Client,
+        wanted: WantedObjects,
+        on_change: Callable[[], None],
+        observer: Observer,
+        retry_seconds: float,
     ) -> None:
         self._client = client
         self._wanted = wanted

@@ -29,14 +29,14 @@ from gangctl.policy.reports import (
     KIND,
     LABELS,
     NAME,
-    Report,
-    Totals,
+    NamespaceReport,
+    PolicyTotals,
     count,
     severity_of,
     totals_of,
     withdrawn,
 )
-from gangctl.policy.verdict import Action, Outcome, Result
+from gangctl.policy.verdict import Outcome, Result, ValidationAction
 from gangctl.runtime.families import new_registry
 
 _GROUP, _VERSION = API_VERSION.split("/")
@@ -96,7 +96,7 @@ class Scan:
         self._before = before
         self._now = now
         self._namespace = ""
-        self._report = Report()
+        self._report = NamespaceReport()
 
     async def add(self, outcomes: Iterable[Outcome], jobset: Object) -> None:
         """Add the outcomes of one JobSet."""
@@ -121,7 +121,7 @@ class Scan:
 
     async def _close(self) -> None:
         report, namespace = self._report, self._namespace
-        self._report = Report()
+        self._report = NamespaceReport()
         if self._before is None or not report.summary:
             return
         before = self._before.pop(namespace, None)
@@ -151,7 +151,7 @@ def _same(before: Object, wanted: Mapping[str, Any]) -> bool:
     return bool((metadata.get("annotations") or {}) == wanted["metadata"]["annotations"])
 
 
-_ACTIONS: Final = (Action.DENY, Action.WARN, Action.AUDIT)
+_ACTIONS: Final = (ValidationAction.DENY, ValidationAction.WARN, ValidationAction.AUDIT)
 
 MOST_POLICIES: Final = 200
 """Policies with labels of their own."""
@@ -319,7 +319,7 @@ class PolicyScan:
         except NotFoundError:
             return  # a cluster without JobSets has none that break a rule
 
-    async def _write(self, document: Object, totals: Totals | None) -> None:
+    async def _write(self, document: Object, totals: PolicyTotals | None) -> None:
         before = document.get("status") or {}
         now = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
         status = withdrawn(before) if totals is None else totals.status(before, now)

@@ -21,7 +21,7 @@ CONFIRM_SECONDS: Final = 15.0
 _NOT_READ: Final = "not read yet"
 
 
-class Source(InformerObserver, Generic[T]):
+class InformerSource(InformerObserver, Generic[T]):
     """One kind's informer, and why it has no data, if so."""
 
     def __init__(

@@ -21,7 +21,7 @@ Key = tuple[Kind, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _Written:
     observed: Observed
     expires: float
 
@@ -49,7 +49,7 @@ class Overlay:
     def __init__(self, clock: Callable[[], float]) -> None:
         """Use ``clock`` (monotonic seconds) for expiry."""
         self._clock = clock
-        self._entries: dict[Key, _Entry] = {}
+        self._entries: dict[Key, _Written] = {}
         self._gone: dict[str, float] = {}
         """UIDs of deleted objects, oldest first, and until when they are remembered."""
 
@@ -59,7 +59,7 @@ class Overlay:
         if observed.uid in self._gone:
             self._entries.pop(key, None)
         else:
-            self._entries[key] = _Entry(observed, self._clock() + TTL_SECONDS)
+            self._entries[key] = _Written(observed, self._clock() + TTL_SECONDS)
 
     def deleted(self, kind: Kind, observed: Observed) -> None:
         """Remember that a delete was accepted."""

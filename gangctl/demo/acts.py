@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS, JOBSETS, PODS
-from gangctl.demo.display import Display, Result, Sight, see
-from gangctl.demo.scenario import NAMES, Placement, jobset
+from gangctl.demo.display import ActResult, Display, Sight, see
+from gangctl.demo.scenario import NAMES, PodNeeds, jobset
 from gangctl.errors import ClusterUnavailableError, NotFoundError
 
 CONTROLLER: Final = "gangctl.dev/gangctl"
@@ -34,7 +34,7 @@ class Stage:
     client: Client
     namespace: str
     places: Mapping[str, int]
-    placement: Placement
+    placement: PodNeeds
     _ended: set[str] = field(default_factory=set)
 
     async def create_jobsets(self, *, gangs: bool) -> None:
@@ -122,13 +122,13 @@ class Act:
     attend: Attend
     _began: float = 0.0
 
-    async def play(self, *, gangs: bool) -> Result:
+    async def play(self, *, gangs: bool) -> ActResult:
         """Run it; the JobSets are not deleted."""
         self._began = _now()
         await self.stage.create_jobsets(gangs=gangs)
         full = await self._watch(self.patience.quiet, may_finish=False)
         last = await self._watch(self.patience.gangs if gangs else self.patience.quiet, may_finish=True)
-        return Result(
+        return ActResult(
             gangs=gangs,
             stranded=max(full.stranded, last.stranded),
             finished=last.finished,
@@ -138,7 +138,7 @@ class Act:
 
     async def play_both(
         self, without: str, with_gangs: str, gangctl: AbstractAsyncContextManager[object], *, if_full: str = ""
-    ) -> tuple[Result, Result]:
+    ) -> tuple[ActResult, ActResult]:
         """Run it under these two titles, the second time while ``gangctl`` runs; each time the JobSets are deleted.
 
         ``if_full`` is said when the first act ends with every place held.

@@ -89,7 +89,7 @@ def see(
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ActResult:
     """Result of an act: the maximum of stranded pods when nothing changed any more, and finished JobSets."""
 
     gangs: bool
@@ -123,13 +123,13 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DemoVerdict:
     """Both acts; ``places`` is the number of pods that fit on all nodes."""
 
     kubernetes: str
     simulated: bool
-    without: Result
-    with_gangs: Result
+    without: ActResult
+    with_gangs: ActResult
     places: int = CPUS
 
     @property

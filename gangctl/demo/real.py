@@ -26,7 +26,7 @@ from gangctl.controllers.discovery import discover
 from gangctl.demo import scenario
 from gangctl.demo.acts import DEMO, Act, Attend, Patience, Stage
 from gangctl.demo.child import controller
-from gangctl.demo.display import Display, Verdict
+from gangctl.demo.display import DemoVerdict, Display
 from gangctl.demo.scenario import IMAGE, Size, size
 from gangctl.demo.scenario import JOBSETS as COUNT
 from gangctl.demo.scenario import PODS as PODS_OF_A_JOBSET
@@ -40,10 +40,10 @@ _LEASES: Final = "kube-node-lease"
 _BEAT_SECONDS: Final = 10.0
 
 
-def placement(namespace: str) -> scenario.Placement:
+def placement(namespace: str) -> scenario.PodNeeds:
     """Only pods of the demo in ``namespace`` run on its own nodes."""
     toleration = {"key": DEMO, "operator": "Equal", "value": namespace, "effect": "NoSchedule"}
-    return scenario.Placement(node_selector={DEMO: namespace}, tolerations=(toleration,))
+    return scenario.PodNeeds(node_selector={DEMO: namespace}, tolerations=(toleration,))
 
 
 @asynccontextmanager
@@ -145,7 +145,7 @@ async def play_on_cluster(
     *,
     own_nodes: bool,
     start_controller: bool,
-) -> Verdict:
+) -> DemoVerdict:
     """Both acts; :class:`ClusterUnavailableError` if the cluster does not support them."""
     config = await load_cluster(kubeconfig=kubeconfig, context=context)
     async with Transport(config) as transport:
@@ -173,7 +173,7 @@ async def play_on_cluster(
                     "2. The same with one annotation: gangctl.dev/gang-mode: Gang",
                     controller(kubeconfig, context, log) if start_controller else nullcontext(),
                 )
-        verdict = Verdict(version, False, *results, total)
+        verdict = DemoVerdict(version, False, *results, total)
     for line in ("", *verdict.lines):
         display.say(line)
     return verdict

@@ -29,7 +29,7 @@ IMAGE: Final = "registry.k8s.io/pause:3.10"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PodNeeds:
     """Requests and node selection of each pod."""
 
     cpu: str = "1"
@@ -38,7 +38,7 @@ class Placement:
     hostnames: tuple[str, ...] = ()
 
 
-def jobset(name: str, placement: Placement, *, gangs: bool) -> dict[str, Any]:
+def jobset(name: str, placement: PodNeeds, *, gangs: bool) -> dict[str, Any]:
     """One JobSet; ``gangs`` is the one annotation that makes the difference."""
     metadata: dict[str, Any] = {"name": name}
     if gangs:
@@ -51,7 +51,7 @@ def jobset(name: str, placement: Placement, *, gangs: bool) -> dict[str, Any]:
     }
 
 
-def _job(name: str, pods: int, placement: Placement) -> dict[str, Any]:
+def _job(name: str, pods: int, placement: PodNeeds) -> dict[str, Any]:
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 0,
@@ -86,9 +86,9 @@ class Size:
     hostnames: tuple[str, ...]
 
     @property
-    def placement(self) -> Placement:
+    def placement(self) -> PodNeeds:
         """The same, as a quantity for requests."""
-        return Placement(f"{self.cpu}m", hostnames=self.hostnames)
+        return PodNeeds(f"{self.cpu}m", hostnames=self.hostnames)
 
 
 def size(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> Size:

@@ -15,8 +15,8 @@ from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.demo.acts import Act, Patience, Stage
 from gangctl.demo.child import controller
-from gangctl.demo.display import Display, Verdict
-from gangctl.demo.scenario import CPUS, JOBSETS, PODS, Placement
+from gangctl.demo.display import DemoVerdict, Display
+from gangctl.demo.scenario import CPUS, JOBSETS, PODS, PodNeeds
 from gangctl.errors import ConfigError
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import Outcome, SimulatedControllers, add_nodes
@@ -113,7 +113,7 @@ class _Training:
             self._simulated.kubelet.review()
 
 
-async def play_simulated(minor: str, display: Display) -> Verdict:
+async def play_simulated(minor: str, display: Display) -> DemoVerdict:
     """Both acts on a simulated Kubernetes of ``minor``; nothing outside of this process and its child is touched."""
     display.say(
         f"A simulated cluster: Kubernetes {minor} with JobSet and {_NODES} nodes, played in memory. "
@@ -139,18 +139,18 @@ async def play_simulated(minor: str, display: Display) -> Verdict:
 
 async def _play(
     sandbox: Sandbox, training: _Training, places: dict[str, int], directory: Path, display: Display
-) -> Verdict:
+) -> DemoVerdict:
     own, gangctls = directory / "demo.kubeconfig", directory / "gangctl.kubeconfig"
     write_private(own, sandbox.kubeconfig(user="demo"))
     write_private(gangctls, sandbox.kubeconfig(user="gangctl"))
     async with Transport(await load_cluster(kubeconfig=own)) as transport:
         client = Client(transport)
         await client.create(NAMESPACES, {"metadata": {"name": _NAMESPACE}})
-        stage = Stage(client, _NAMESPACE, places, Placement())
+        stage = Stage(client, _NAMESPACE, places, PodNeeds())
         results = await Act(stage, display, _PATIENCE, training.attend).play_both(
             f"1. {JOBSETS} JobSets of {PODS} pods on {CPUS} CPUs, without gangs",
             "2. The same with gangctl running, and one annotation: gangctl.dev/gang-mode: Gang",
             controller(str(gangctls), None, directory / "gangctl.log"),
             if_full="  Every CPU is held by a pod whose peers find none: no JobSet can start.",
         )
-    return Verdict(sandbox.options.minor, True, *results)
+    return DemoVerdict(sandbox.options.minor, True, *results)

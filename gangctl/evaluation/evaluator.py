@@ -24,7 +24,7 @@ from gangctl.evaluation.pool import TOO_LATE, UNLOADABLE, EvaluationRequest, Poo
 from gangctl.evaluation.worker import meter_of
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import Entry, LoadedException, LoadedPolicy, PolicySet, snapshot_of
+from gangctl.policy.loaded import KeyedPolicy, LoadedException, LoadedPolicy, PolicySet, snapshot_of
 from gangctl.policy.review import Review, matches
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.workers import WorkersBrokenError
@@ -245,7 +245,7 @@ class PolicyEvaluator:
                 self.pool.harmful.add(entry.key)
 
     def _within(
-        self, time_slice: TimeSlice, evaluation: Evaluation, entry: Entry, exceptions: tuple[LoadedException, ...]
+        self, time_slice: TimeSlice, evaluation: Evaluation, entry: KeyedPolicy, exceptions: tuple[LoadedException, ...]
     ) -> Outcome | None:
         """The outcome of one policy on the event loop; None where the pool has to evaluate it."""
         try:

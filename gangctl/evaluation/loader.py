@@ -12,7 +12,7 @@ from gangctl.errors import GangctlError
 from gangctl.evaluation.messages import Load, plain_request, read_text
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.evaluation.queue import Penalties
-from gangctl.policy.loaded import Entry, Snapshot
+from gangctl.policy.loaded import KeyedPolicy, KeyedSet
 from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec, no_answer
 
 _RETRY_SECONDS: Final = 5.0
@@ -45,7 +45,7 @@ class PolicyLoadError(GangctlError):
 
     code = "PolicyNotLoaded"
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: KeyedPolicy) -> None:
         """Name the policy."""
         super().__init__(f"a worker cannot load policy {entry.policy.name}")
         self.entry = entry
@@ -59,12 +59,12 @@ class WorkerLoader:
         self._options = options
         self._unloadable: Penalties[str] = Penalties(_RETRY_SECONDS, clock.now)
         self._loaded: dict[WorkerProcess, set[str]] = {}
-        self.current: Snapshot | None = None
+        self.current: KeyedSet | None = None
         """The set in force: workers keep nothing else for longer than one task."""
-        self.coming: Snapshot | None = None
+        self.coming: KeyedSet | None = None
         """The next set."""
 
-    def loadable(self, entry: Entry) -> bool:
+    def loadable(self, entry: KeyedPolicy) -> bool:
         """Whether workers could load the policy, or have not tried lately."""
         return entry.key not in self._unloadable
 
@@ -76,7 +76,7 @@ class WorkerLoader:
                 for entry in filter(self.loadable, snapshot.entries):
                     await self.load(worker, snapshot, [entry])
 
-    async def load(self, worker: WorkerProcess, snapshot: Snapshot, entries: Collection[Entry]) -> None:
+    async def load(self, worker: WorkerProcess, snapshot: KeyedSet, entries: Collection[KeyedPolicy]) -> None:
         """Make sure that the worker has these entries and the snapshot's exceptions.
 
         :class:`PolicyLoadError` when one cannot be loaded in time, :class:`WorkerDiedError` when the worker does not

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, get_args
 
 from gangctl.api.objects import Object
-from gangctl.policy.loaded import Source
+from gangctl.policy.loaded import PolicyData
 from gangctl.policy.review import Operation, Review
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from gangctl.runtime.workerchild import FrameError
 
 
@@ -26,7 +26,7 @@ class Load(NamedTuple):
     """
 
     minor: str
-    policies: Mapping[str, tuple[str, Source]] = {}
+    policies: Mapping[str, tuple[str, PolicyData]] = {}
     exceptions: Mapping[str, tuple[Object, ...]] = {}
     forget: frozenset[str] = frozenset()
 
@@ -63,7 +63,7 @@ class Evaluated(NamedTuple):
 _LOAD: Final = "load"
 _EVALUATE: Final = "evaluate"
 _OPERATIONS: Final[dict[str, Operation]] = {operation: operation for operation in get_args(Operation)}
-_ACTIONS: Final = {action.value: action for action in Action}
+_ACTIONS: Final = {action.value: action for action in ValidationAction}
 _RESULTS: Final = {result.value: result for result in Result}
 
 
@@ -216,10 +216,10 @@ def _read_finding(policy: str, value: Any) -> Finding:
     raise FrameError("no finding")
 
 
-def _read_policy(value: Any) -> tuple[str, Source]:
+def _read_policy(value: Any) -> tuple[str, PolicyData]:
     match value:
         case [str(name), dict(document), bool(native)]:
-            return name, Source(document, native)
+            return name, PolicyData(document, native)
     raise FrameError("no policy")
 
 

@@ -25,9 +25,9 @@ from gangctl.errors import GangctlError
 from gangctl.evaluation import messages
 from gangctl.evaluation.loader import PolicyLoadError, WorkerLoader, worker_spec
 from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue, Size
-from gangctl.evaluation.queue import FairQueue, Group, Penalties
+from gangctl.evaluation.queue import FairQueue, Penalties, TaskGroup
 from gangctl.policy.evaluate import unanswered
-from gangctl.policy.loaded import Entry, Snapshot
+from gangctl.policy.loaded import KeyedPolicy, KeyedSet
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.workerchild import FrameError
@@ -38,7 +38,7 @@ from gangctl.runtime.workers import Workers, WorkersBrokenError, WorkersClosedEr
 class EvaluationRequest:
     """``deadline`` is a time of the event loop's clock. The snapshot stays the same when another one is installed."""
 
-    def __init__(self, review: Review, snapshot: Snapshot, entries: Iterable[Entry], deadline: float) -> None:
+    def __init__(self, review: Review, snapshot: KeyedSet, entries: Iterable[KeyedPolicy], deadline: float) -> None:
         """Expect an outcome of each entry."""
         self.review = review
         self.snapshot = snapshot
@@ -47,7 +47,7 @@ class EvaluationRequest:
         self.outcomes: dict[str, Outcome] = {}
         self.queues: dict[str, Queue] = {}
         """The last queue of each policy."""
-        self.pending: dict[str, Entry] = {entry.key: entry for entry in entries}
+        self.pending: dict[str, KeyedPolicy] = {entry.key: entry for entry in entries}
         self._done = asyncio.Event()
         self._closed = False
 
@@ -61,14 +61,14 @@ class EvaluationRequest:
         """Whether no more outcomes are needed."""
         return self._closed or not self.pending
 
-    def settle(self, entry: Entry, outcome: Outcome) -> None:
+    def settle(self, entry: KeyedPolicy, outcome: Outcome) -> None:
         """Take the outcome of a policy; only the first one counts."""
         if not self._closed and self.pending.pop(entry.key, None) is not None:
             self.outcomes[entry.key] = outcome
         if self.over:
             self._done.set()
 
-    def fail(self, entry: Entry, kind: EvalKind, message: str) -> None:
+    def fail(self, entry: KeyedPolicy, kind: EvalKind, message: str) -> None:
         """Settle a policy without an outcome, by its failurePolicy."""
         exceptions = self.snapshot.policies.exceptions
         self.settle(entry, unanswered(entry.policy, self.review, kind, message, exceptions))
@@ -115,7 +115,7 @@ class Task:
     """Policies of a review that are evaluated together; ``unread`` counts workers that ended before they read it."""
 
     request: EvaluationRequest
-    entries: deque[Entry]
+    entries: deque[KeyedPolicy]
     unread: int = 0
 
     @property
@@ -127,7 +127,7 @@ class Task:
 class _Ended(Exception):  # noqa: N818 - it states what happened
     """A worker ended: at which policy (None: before any), how (None: it cannot load it), after how many CPU seconds."""
 
-    def __init__(self, entry: Entry | None, ended: Exit | None, seconds: float = 0.0) -> None:
+    def __init__(self, entry: KeyedPolicy | None, ended: Exit | None, seconds: float = 0.0) -> None:
         super().__init__("a worker ended")
         self.entry = entry
         self.exit = ended
@@ -178,18 +178,18 @@ class Pool:
         self.slow.retain(lambda key: key[0] in keys)
         self.harmful.retain(lambda key: key in keys)
 
-    def submit(self, request: EvaluationRequest, entries: Iterable[Entry]) -> None:
+    def submit(self, request: EvaluationRequest, entries: Iterable[KeyedPolicy]) -> None:
         """Queue policies: each with a penalty by itself, the others together."""
-        together: deque[Entry] = deque()
+        together: deque[KeyedPolicy] = deque()
         for entry in entries:
             if (entry.key, request.size) in self.slow:
-                self._put(Task(request, deque([entry])), Group("penalized", f"{entry.key}/{request.size}"))
+                self._put(Task(request, deque([entry])), TaskGroup("penalized", f"{entry.key}/{request.size}"))
             else:
                 together.append(entry)
         if together:
-            self._put(Task(request, together), Group(request.size))
+            self._put(Task(request, together), TaskGroup(request.size))
 
-    def _put(self, task: Task, group: Group) -> None:
+    def _put(self, task: Task, group: TaskGroup) -> None:
         request = task.request
         request.queues |= {entry.key: group.queue for entry in task.entries}
         if not self._queue.put(task, group, request.namespace):
@@ -279,7 +279,7 @@ class Pool:
         return True
 
     async def _receive(
-        self, worker: WorkerProcess, read: Callable[[Any], T], entry: Entry | None, limit: float, deadline: float
+        self, worker: WorkerProcess, read: Callable[[Any], T], entry: KeyedPolicy | None, limit: float, deadline: float
     ) -> T:
         """The next answer; the worker is killed when it has used ``limit`` CPU seconds, or at the deadline.
 
@@ -305,7 +305,7 @@ class Pool:
             receiving.cancel()
 
     def _settle(
-        self, queue: Queue, request: EvaluationRequest, entry: Entry, answer: messages.Evaluated, seconds: float
+        self, queue: Queue, request: EvaluationRequest, entry: KeyedPolicy, answer: messages.Evaluated, seconds: float
     ) -> None:
         if answer.outcome == messages.LATE:
             request.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
@@ -319,7 +319,7 @@ class Pool:
                 self._penalize(queue, request, entry, "slow")
             request.settle(entry, answer.outcome)
 
-    def _penalize(self, queue: Queue, request: EvaluationRequest, entry: Entry, why: str) -> None:
+    def _penalize(self, queue: Queue, request: EvaluationRequest, entry: KeyedPolicy, why: str) -> None:
         self.slow.add((entry.key, request.size))
         if why in {"memory", "crash"} or (queue, why) == ("penalized", "time"):
             self.harmful.add(entry.key)

@@ -33,14 +33,14 @@ class Penalties(Generic[K]):
         self._until = {key: until for key, until in self._until.items() if wanted(key)}
 
 
-class Group(NamedTuple):
+class TaskGroup(NamedTuple):
     """Tasks of one class; of penalized policies, those of one policy and size."""
 
     queue: Queue
     policy: str = ""
 
 
-class Waiting(Protocol):
+class Queueable(Protocol):
     """What can be queued."""
 
     @property
@@ -48,7 +48,7 @@ class Waiting(Protocol):
         """Whether its result is not needed any more."""
 
 
-T = TypeVar("T", bound=Waiting)
+T = TypeVar("T", bound=Queueable)
 
 
 class FairQueue(Generic[T]):
@@ -60,7 +60,7 @@ class FairQueue(Generic[T]):
     def __init__(self, limit: int) -> None:
         """At most ``limit`` items of one source wait in each group."""
         self._limit = limit
-        self._groups: OrderedDict[Group, OrderedDict[str, deque[T]]] = OrderedDict()
+        self._groups: OrderedDict[TaskGroup, OrderedDict[str, deque[T]]] = OrderedDict()
         self._changed = asyncio.Event()
 
     def count(self, queue: Queue) -> int:
@@ -69,7 +69,7 @@ class FairQueue(Generic[T]):
             len(items) for group, sources in self._groups.items() if group.queue == queue for items in sources.values()
         )
 
-    def put(self, item: T, group: Group, source: str) -> bool:
+    def put(self, item: T, group: TaskGroup, source: str) -> bool:
         """Add an item; False when too many of its source wait."""
         sources = self._groups.setdefault(group, OrderedDict())
         items = sources.setdefault(source, deque())
@@ -81,7 +81,7 @@ class FairQueue(Generic[T]):
         self._changed.set()
         return True
 
-    async def get(self, queues: Collection[Queue]) -> tuple[Group, T]:
+    async def get(self, queues: Collection[Queue]) -> tuple[TaskGroup, T]:
         """Wait for the next item of one of these classes."""
         while True:
             while (group := next((group for group in self._groups if group.queue in queues), None)) is not None:
@@ -91,7 +91,7 @@ class FairQueue(Generic[T]):
             self._changed.clear()
             await self._changed.wait()
 
-    def _pop(self, group: Group) -> T:
+    def _pop(self, group: TaskGroup) -> T:
         sources = self._groups.pop(group)
         source, items = sources.popitem(last=False)
         item = items.popleft()

@@ -10,12 +10,12 @@ from gangctl.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.evaluation.messages import LATE, MEMORY, READ, Evaluate, Evaluated, Load, plain_evaluated, read_request
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedException, LoadedPolicy, Source, load_exception
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyData, load_exception
 from gangctl.policy.native import load_native
 from gangctl.policy.verdict import Outcome
 
 
-def load_source(source: Source, name: str, minor: str) -> LoadedPolicy:
+def load_source(source: PolicyData, name: str, minor: str) -> LoadedPolicy:
     """Load one policy again, as it was loaded from the same document before."""
     if not source.native:
         return load_policy(source.document)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from gangctl.fit.tree import Node, Pair, plus
+from gangctl.fit.tree import Pair, TreeNode, plus
 from gangctl.kueue.amounts import moment
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.queues import queued_at
@@ -72,11 +72,11 @@ class Candidate:
 
     workload: QueuedWorkload
     held: Mapping[Pair, int]
-    node: Node
+    node: TreeNode
     why: Why = Why.IN_QUEUE
     borrowing: bool = True
     """Whether it can be preempted although the preemptor borrows."""
-    common: Node | None = None
+    common: TreeNode | None = None
     """The cohort that it has in common with the preemptor."""
 
 
@@ -89,7 +89,7 @@ _NONE: Final[Share] = (False, -1.0)
 class Waiting:
     """A ClusterQueue with candidates, the first of which is the next to be preempted."""
 
-    def __init__(self, node: Node, preemptor: Node, shares: Shares) -> None:
+    def __init__(self, node: TreeNode, preemptor: TreeNode, shares: Shares) -> None:
         """Start without candidates."""
         self.node = node
         self.waiting: deque[tuple[int, Candidate]] = deque()
@@ -109,7 +109,7 @@ class Waiting:
         return self._shares.of(own), self._shares.of(other)
 
 
-def _below(node: Node, common: Node | None) -> Node:
+def _below(node: TreeNode, common: TreeNode | None) -> TreeNode:
     """The last node on the way up to a common ancestor."""
     path = node.above()
     return path[path.index(common) - 1] if common is not None else node
@@ -118,19 +118,19 @@ def _below(node: Node, common: Node | None) -> Node:
 class Shares:
     """Shares at the present usage, seen from the preemptor's ClusterQueue."""
 
-    def __init__(self, preemptor: Node) -> None:
+    def __init__(self, preemptor: TreeNode) -> None:
         """``preemptor`` must not be below a cycle."""
         self._preemptor = preemptor
         self._path = preemptor.above()
-        self._lendable: dict[Node, dict[str, int]] = {}
+        self._lendable: dict[TreeNode, dict[str, int]] = {}
         self.measured = 0
         """How often a share was computed."""
 
-    def of(self, node: Node) -> Share:
+    def of(self, node: TreeNode) -> Share:
         """The share of a node; a root has none."""
         return self._measure(node)[1]
 
-    def _measure(self, node: Node) -> tuple[bool, Share]:
+    def _measure(self, node: TreeNode) -> tuple[bool, Share]:
         """Whether a node borrows, and its share."""
         self.measured += 1
         if node.parent is None:
@@ -148,7 +148,7 @@ class Shares:
             return True, (True, ratio)
         return bool(borrowed), (False, ratio / node.weight if ratio else 0.0)
 
-    def _lendable_of(self, cohort: Node) -> dict[str, int]:
+    def _lendable_of(self, cohort: TreeNode) -> dict[str, int]:
         """The most of each resource that a cohort could have, over all flavors."""
         if cohort not in self._lendable:
             sums: dict[str, int] = {}
@@ -163,12 +163,12 @@ class Shares:
 
         ``candidates`` are in order. Each round must take a candidate out of the queue, or drop the queue.
         """
-        queues: dict[Node, Waiting] = {}
+        queues: dict[TreeNode, Waiting] = {}
         for rank, each in enumerate(candidates):
             if each.node not in queues:
                 queues[each.node] = Waiting(each.node, self._preemptor, self)
             queues[each.node].waiting.append((rank, each))
-        root, over = self._path[-1], set[Node]()
+        root, over = self._path[-1], set[TreeNode]()
         if root is self._preemptor:
             own = queues.get(root)
             while own is not None and own.waiting and not own.dropped:
@@ -179,11 +179,11 @@ class Shares:
             if found is not None:
                 yield found
 
-    def _highest(self, cohort: Node, queues: dict[Node, Waiting], over: set[Node]) -> Waiting | None:
+    def _highest(self, cohort: TreeNode, queues: dict[TreeNode, Waiting], over: set[TreeNode]) -> Waiting | None:
         """The queue with the highest share below a cohort; None if only nodes without candidates were found."""
         best: Waiting | None = None
         best_share = _NONE
-        inner: Node | None = None
+        inner: TreeNode | None = None
         inner_share = _NONE
         for child in sorted(cohort.children, key=lambda node: node.name):
             if child in over:

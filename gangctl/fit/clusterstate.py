@@ -139,7 +139,7 @@ Held = (
 _Kind = TypeVar("_Kind", bound=Held)
 
 
-class Snapshot:
+class ClusterSnapshot:
     """Known objects of the cluster.
 
     ``unknown`` returns those that could not be read, each in a few words, and is called each time: they turn a
@@ -186,7 +186,7 @@ class Snapshot:
             self.take_limit_range(raw)
         self.take_runtime_classes(runtime_classes)
 
-    def over(self, quotas: Quotas) -> Snapshot:
+    def over(self, quotas: Quotas) -> ClusterSnapshot:
         """The same objects with other quotas and usage, for one question."""
         other = copy.copy(self)
         other.quotas = quotas

@@ -12,7 +12,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.objects import within
 from gangctl.errors import one_line
-from gangctl.fit.clusterstate import FitRequest, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
 from gangctl.kueue.names import DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
 from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass
@@ -24,7 +24,7 @@ Class = tuple[type[PriorityClass | PodPriorityClass], str, int | None]
 class Conditions:
     """Of one JobSet; ``doubts`` are facts that are not known and that no quota makes good, each in a few words."""
 
-    def __init__(self, request: FitRequest, jobset: JobSet, cluster: Snapshot) -> None:
+    def __init__(self, request: FitRequest, jobset: JobSet, cluster: ClusterSnapshot) -> None:
         """``jobset`` is that of the request, as it was read."""
         self._request = request
         self._jobset = jobset

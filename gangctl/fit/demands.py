@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gangctl.api.objects import object_at, objects_at
 from gangctl.errors import one_line, shown
-from gangctl.fit.clusterstate import Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.floor import affinity_allows, affinity_terms, untolerated
 from gangctl.fit.requests import Counted, PodSet
 from gangctl.fit.search import Demand
@@ -50,7 +50,7 @@ Refuses = Callable[[Member, str, ResourceGroup], str]
 """Why a podset may not use a flavor for a resource group, by flavor; empty if it may."""
 
 
-def refusals(queue: ClusterQueue, cluster: Snapshot) -> Refuses:
+def refusals(queue: ClusterQueue, cluster: ClusterSnapshot) -> Refuses:
     """Rejections of a queue's flavors by podset."""
     tas_only = all_with_topology(queue, cluster.flavor)
     topology_aware = cluster.configuration.gate("TopologyAwareScheduling", default=True)

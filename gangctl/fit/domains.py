@@ -17,7 +17,7 @@ from gangctl.errors import plural
 from gangctl.fit.demands import Member
 from gangctl.fit.floor import NodeShape, affinity_of, untolerated
 from gangctl.fit.report import DomainReport
-from gangctl.fit.topology import MOST, Ask, Found, Leaves, Room, Tree, room_of
+from gangctl.fit.topology import MOST, Ask, DomainAssignment, Leaves, Room, Tree, room_of
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts, Placement, ResourceFlavor
 
@@ -243,7 +243,7 @@ class DomainView:
         domains = range(len(self._values()))
         return sorted(domains, key=lambda each: (maxima[each] < wanted, -self.free(each), -maxima[each], each))
 
-    def rows(self, empty: DomainView, found: Found | None = None) -> list[DomainReport]:
+    def rows(self, empty: DomainView, found: DomainAssignment | None = None) -> list[DomainReport]:
         """The domains of the pods, or those with the most room."""
         maxima = self._maxima(empty)
         assigned: Mapping[int, int] = {}
@@ -273,7 +273,7 @@ class DomainView:
         beside = f' and its leader "{self.leader.podset.name}"' if self.leader is not None else ""
         return f'"{self.workers.podset.name}"{beside}'
 
-    def where(self, found: Found) -> str:
+    def where(self, found: DomainAssignment) -> str:
         """Where the pods are."""
         indexes = sorted(self.domains.tree.above(self.level, found.pods))
         rest = self.ask.count % self.ask.size

@@ -14,7 +14,7 @@ from gangctl.fit.preemption import when_empty
 from gangctl.fit.quotas import Capacity, by_resource
 from gangctl.fit.report import figure, joined, meant, quoted, show, show_all
 from gangctl.fit.search import Available, Demand, greedy, pairs_of, search, totals
-from gangctl.fit.tree import Node, Pair
+from gangctl.fit.tree import Pair, TreeNode
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 
 _TRIED: Final = 6
@@ -153,13 +153,13 @@ _Asked = tuple[Demand, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class GangDemands:
     """A JobSet's podsets, and their demands on a ClusterQueue."""
 
     members: Sequence[Member]
     needs: Needs
     queue: ClusterQueue
-    node: Node
+    node: TreeNode
     """The queue in the tree of quotas."""
     capacity: Capacity
 
@@ -173,7 +173,7 @@ class Gang:
         return list(zip(self.needs.demands, self.needs.owners, strict=True))
 
 
-def undeclared(gang: Gang) -> str:
+def undeclared(gang: GangDemands) -> str:
     """Resources that no resource group of the queue has."""
     parts = [
         f"{gang.names(indexes)} {_ask(indexes)} for {resource}" for resource, indexes in gang.needs.undeclared.items()
@@ -186,7 +186,7 @@ def undeclared(gang: Gang) -> str:
     )
 
 
-def no_flavor(gang: Gang) -> str:
+def no_flavor(gang: GangDemands) -> str:
     """Podsets that may use no flavor."""
     parts = []
     for demand, owners in gang.asked:
@@ -201,7 +201,7 @@ def no_flavor(gang: Gang) -> str:
     return "; ".join(parts)
 
 
-def exceeds(gang: Gang, parts: Sequence[int]) -> str:
+def exceeds(gang: GangDemands, parts: Sequence[int]) -> str:
     """Resource groups in which no choice of flavors is enough."""
     available, texts = gang.capacity.ceiling, []
     for part in parts:
@@ -211,7 +211,7 @@ def exceeds(gang: Gang, parts: Sequence[int]) -> str:
     return "; ".join(texts)
 
 
-def _one(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
+def _one(gang: GangDemands, demand: Demand, owners: Sequence[int]) -> str:
     """One demand that exceeds every flavor, with the nearest flavor."""
     available = gang.capacity.ceiling
     short = {flavor: _short(demand, flavor, available) for flavor in demand.flavors}
@@ -231,7 +231,7 @@ def _one(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
     )
 
 
-def _several(gang: Gang, asked: Sequence[_Asked]) -> str:
+def _several(gang: GangDemands, asked: Sequence[_Asked]) -> str:
     """Demands that fit separately but not together."""
     available, demands = gang.capacity.ceiling, [demand for demand, _ in asked]
     flavors = list(dict.fromkeys(flavor for demand in demands for flavor in demand.flavors))
@@ -255,7 +255,7 @@ def _several(gang: Gang, asked: Sequence[_Asked]) -> str:
     return f"{sizes} do not fit together in any choice of flavors: {joined(limits)} at most"
 
 
-def _advice(gang: Gang, asked: Sequence[_Asked]) -> str:
+def _advice(gang: GangDemands, asked: Sequence[_Asked]) -> str:
     """Changes that would help."""
     found = relief([demand for demand, _ in asked], gang.capacity.ceiling)
     more = f'{show_all(found.more)} more in flavor "{found.flavor}" would do' if found else ""
@@ -263,7 +263,7 @@ def _advice(gang: Gang, asked: Sequence[_Asked]) -> str:
     return ", and so would ".join(part for part in (more, fewer) if part) or "ask for less, or split the JobSet"
 
 
-def _fewer(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
+def _fewer(gang: GangDemands, demand: Demand, owners: Sequence[int]) -> str:
     """Number of pods of a single podset that would fit."""
     member = gang.members[owners[0]]
     most = 0
@@ -287,7 +287,7 @@ def _short(demand: Demand, flavor: str, available: Available) -> dict[str, int]:
     return short
 
 
-def late(gang: Gang, choice: Sequence[str], *, movable: bool) -> str:
+def late(gang: GangDemands, choice: Sequence[str], *, movable: bool) -> str:
     """It fits, but not at the first try; ``movable`` is whether the replicated jobs may be reordered."""
     return (
         f"it fits ({_where(gang, choice)}), but Kueue, which gives flavors in the order of the replicated jobs, finds "
@@ -296,7 +296,7 @@ def late(gang: Gang, choice: Sequence[str], *, movable: bool) -> str:
     )
 
 
-def missed(gang: Gang, choice: Sequence[str], *, movable: bool) -> str:
+def missed(gang: GangDemands, choice: Sequence[str], *, movable: bool) -> str:
     """It would fit, but Kueue does not find it at any try."""
     return (
         f"it would fit ({_where(gang, choice)}), but Kueue gives flavors in the order of the replicated jobs, and does "
@@ -304,12 +304,12 @@ def missed(gang: Gang, choice: Sequence[str], *, movable: bool) -> str:
     )
 
 
-def _where(gang: Gang, choice: Sequence[str]) -> str:
+def _where(gang: GangDemands, choice: Sequence[str]) -> str:
     pairs = zip(gang.needs.owners, choice, strict=True)
     return joined([f'{gang.names(owners)} in "{flavor}"' for owners, flavor in pairs if flavor])
 
 
-def _better(gang: Gang, *, movable: bool) -> str:
+def _better(gang: GangDemands, *, movable: bool) -> str:
     """An order with which Kueue would find it, the largest first, or another remedy."""
     available = gang.capacity.ceiling
     by_group: dict[tuple[int, ...], list[Demand]] = {}

@@ -77,21 +77,21 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Exploration:
     """Whether some way places all pods, and whether every way does; None if that is not found out."""
 
     possible: bool | None
     certain: bool | None
 
 
-def explore(packing: Packing, rules: Rules) -> Answer:
+def explore(packing: Packing, rules: Rules) -> Exploration:
     """Whether pods that have such rules are placed."""
     if not rules:
         possible = packing.possible()
         # Equal pods: whichever node one takes, all nodes together have room for one less.
-        return Answer(possible, packing.certain() if possible and len(packing.sizes) > 1 else possible)
+        return Exploration(possible, packing.certain() if possible and len(packing.sizes) > 1 else possible)
     if packing.possible() is False:
-        return Answer(possible=False, certain=False)
+        return Exploration(possible=False, certain=False)
     return _Exploration(_merged(packing, rules), rules).run()
 
 
@@ -136,7 +136,7 @@ class _Exploration:
                 state[place] = fill
         return tuple(state)
 
-    def run(self) -> Answer:
+    def run(self) -> Exploration:
         """Follow every way."""
         nothing = (0,) * len(self.kinds)
         first: State = (nothing,) * len(self.nodes)
@@ -158,8 +158,8 @@ class _Exploration:
                         seen.add(after)
                         waiting.append(after)
             if len(seen) > _MOST_STATES:
-                return Answer(done or None, False if stuck else None)
-        return Answer(done, not stuck)
+                return Exploration(done or None, False if stuck else None)
+        return Exploration(done, not stuck)
 
     def _places(self, state: State, kind: int) -> list[int]:
         """One of the equal nodes that the filters leave for a pod."""

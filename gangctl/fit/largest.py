@@ -17,11 +17,11 @@ from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.api.reportfields import QUANTITY
 from gangctl.fit import limits
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.exploring import Answer
+from gangctl.fit.exploring import Exploration
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.nodes import admitted
 from gangctl.fit.packing import Vector
-from gangctl.fit.report import Identity, bounded
+from gangctl.fit.report import FitIdentity, bounded
 from gangctl.fit.requests import PodSet, Surroundings, requests_of
 from gangctl.fit.scheduling import Floor, Neighbours
 from gangctl.kueue.configuration import KueueConfiguration
@@ -59,14 +59,14 @@ class LargestReport(TypedDict):
 
     apiVersion: Literal["gangctl.dev/v1alpha1"]
     kind: Literal["LargestGang"]
-    metadata: Identity
+    metadata: FitIdentity
     queue: Annotated[str, "LocalQueue, or empty."]
     clusterQueue: str
     podSets: list[ShapeReport]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CountRange:
     """Pods that fit for certain, and at most."""
 
     pods: int = 0
@@ -130,7 +130,7 @@ def _without(values: Object, *keys: str) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in keys}
 
 
-class Shape:
+class ShapeOnNodes:
     """Pods of one shape, and the nodes of a cluster with what else is on them."""
 
     def __init__(
@@ -172,7 +172,7 @@ class Shape:
             found.append(room_report("domain", span, "nodes", level=level, name=name))
         return [*found, room_report("cluster", _span(sides, range(len(floor.nodes))), "nodes")]
 
-    def on_flavor(self, flavor: ResourceFlavor) -> Span:
+    def on_flavor(self, flavor: ResourceFlavor) -> CountRange:
         """Pods on the nodes of a flavor, with the tolerations that it gives to them."""
         nodes = [node for node in self._sides[0][0].nodes if flavor.node_labels.items() <= node.labels.items()]
         spec = self._podset.pod_spec
@@ -181,7 +181,7 @@ class Shape:
         return _span(self._sides_of(replace(self._podset, template=template), nodes), range(len(nodes)))
 
 
-def room_report(scope: Scope, span: Span, limit: str, *, level: str = "", name: str = "") -> RoomReport:
+def room_report(scope: Scope, span: CountRange, limit: str, *, level: str = "", name: str = "") -> RoomReport:
     """One row."""
     pods, possible = bounded(span.pods), bounded(span.possible)
     return {"scope": scope, "level": level, "name": name, "pods": pods, "possible": possible, "limit": limit}
@@ -195,27 +195,27 @@ def _bound(sides: Sequence[Side], numbers: Iterable[int]) -> int:
     return min(MOST, sum(sides[0][0].room_on(number, 0) for number in numbers))
 
 
-def _span(sides: Sequence[Side], numbers: Collection[int]) -> Span:
+def _span(sides: Sequence[Side], numbers: Collection[int]) -> CountRange:
     """Pods that fit on some nodes."""
     bound = _bound(sides, numbers)
     spans = [
         _span_of(floor, {number: free[number] for number in numbers if number in free}, bound) for floor, free in sides
     ]
-    return Span(min(span.pods for span in spans), max(span.possible for span in spans))
+    return CountRange(min(span.pods for span in spans), max(span.possible for span in spans))
 
 
-def _span_of(floor: Floor, free: Mapping[int, Vector], bound: int) -> Span:
+def _span_of(floor: Floor, free: Mapping[int, Vector], bound: int) -> CountRange:
     @cache
-    def answer(pods: int) -> Answer:
+    def answer(pods: int) -> Exploration:
         return floor.room_of({0: pods}, free)
 
     possible = highest(lambda pods: answer(pods).possible is not False, bound)
-    return Span(highest(lambda pods: bool(answer(pods).certain), possible), possible)
+    return CountRange(highest(lambda pods: bool(answer(pods).certain), possible), possible)
 
 
-def _best(sides: Sequence[Side], domains: Mapping[str, Collection[int]]) -> tuple[str, Span]:
+def _best(sides: Sequence[Side], domains: Mapping[str, Collection[int]]) -> tuple[str, CountRange]:
     """The domain with the most room, the first by name of equal ones."""
-    best, name = Span(), ""
+    best, name = CountRange(), ""
     bounds = {value: _bound(sides, numbers) for value, numbers in domains.items()}
     for value in sorted(domains, key=lambda value: (-bounds[value], value)):
         if bounds[value] <= best.pods:

@@ -21,7 +21,7 @@ from gangctl.fit.devices import as_extended, claimed
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.packing import Excess
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
-from gangctl.fit.room import Outcome, room_now
+from gangctl.fit.room import RoomOutcome, room_now
 from gangctl.fit.scheduling import Floor, Neighbours, Together
 from gangctl.fit.started import Addition, Additions
 from gangctl.gang.naming import Scope
@@ -98,7 +98,7 @@ def node_fit(
     for podset in podsets:
         if podset.pods and podset.name in added and (level := added[podset.name].level):
             deciding += limits.of_kueue(podset, level, repelled=floor.repelled(podset.index))
-    case = _Case(floor, requests, gangs, list(unknown), deciding, request.fixed_nodes)
+    case = _NodesCase(floor, requests, gangs, list(unknown), deciding, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
     if verdict != "fits" and (flavors := _adding(added.values())):
@@ -159,7 +159,7 @@ def _of_class(podset: PodSet, surroundings: Surroundings) -> PodSet:
 
 
 @dataclass(slots=True)
-class _Case:
+class _NodesCase:
     """State of one verdict; ``floor`` assumes what admits more pods, where that is unknown."""
 
     floor: Floor
@@ -168,7 +168,7 @@ class _Case:
     unknown: list[str]
     deciding: Sequence[str]
     fixed_nodes: bool
-    now: Outcome | None = None
+    now: RoomOutcome | None = None
 
     def evaluate(self) -> tuple[report.Verdict, str, str]:
         """Verdict, reason and message; adds unknown facts."""
@@ -190,7 +190,7 @@ class _Case:
         self.now = room_now(self.floor, self.gangs)
         return self._at_present(self.now)
 
-    def _at_present(self, now: Outcome) -> tuple[report.Verdict, str, str]:
+    def _at_present(self, now: RoomOutcome) -> tuple[report.Verdict, str, str]:
         without_hope = self.floor.wary(self.requests) if self.floor.assumes else self.floor
         wary = room_now(without_hope, self.gangs) if self.floor.assumes else now
         certain = now.answer.certain and wary.answer.certain

@@ -17,7 +17,7 @@ Vector = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PodKind:
     """A number of equal pods, and the classes of nodes (indexes) that accept them, regardless of usage."""
 
     size: Vector
@@ -52,14 +52,14 @@ def most(size: Vector, capacity: Vector) -> int:
     return min(counts, default=-1)
 
 
-def excess(kinds: Sequence[Kind], classes: Sequence[Class]) -> Excess | None:
+def excess(kinds: Sequence[PodKind], classes: Sequence[Class]) -> Excess | None:
     """A proof that these pods do not all fit on these nodes at once, or None if there is no proof."""
     alone = (_alone(index, kind, classes) for index, kind in enumerate(kinds))
     together = (_together(subset, kinds, classes) for subset in _subsets(kinds))
     return next((proof for proof in chain(alone, together) if proof is not None), None)
 
 
-def _alone(index: int, kind: Kind, classes: Sequence[Class]) -> Excess | None:
+def _alone(index: int, kind: PodKind, classes: Sequence[Class]) -> Excess | None:
     there = 0
     for number in kind.classes:
         fits = most(kind.size, classes[number].capacity)
@@ -69,7 +69,7 @@ def _alone(index: int, kind: Kind, classes: Sequence[Class]) -> Excess | None:
     return Excess((index,), None, kind.count, there) if kind.count > there else None
 
 
-def _subsets(kinds: Sequence[Kind]) -> list[tuple[int, ...]]:
+def _subsets(kinds: Sequence[PodKind]) -> list[tuple[int, ...]]:
     """Sets of kinds that compete for nodes: for each kind, all that are limited to its nodes; and all kinds."""
     found = dict.fromkeys(
         tuple(other for other, each in enumerate(kinds) if each.classes <= kind.classes) for kind in kinds
@@ -78,7 +78,7 @@ def _subsets(kinds: Sequence[Kind]) -> list[tuple[int, ...]]:
     return [subset for subset in found if len(subset) > 1]
 
 
-def _together(subset: tuple[int, ...], kinds: Sequence[Kind], classes: Sequence[Class]) -> Excess | None:
+def _together(subset: tuple[int, ...], kinds: Sequence[PodKind], classes: Sequence[Class]) -> Excess | None:
     usable = sorted(frozenset().union(*(kinds[index].classes for index in subset)))
     for resource in range(len(kinds[subset[0]].size)):
         capacities = [(classes[number].capacity[resource], classes[number].count) for number in usable]
@@ -195,7 +195,7 @@ class Packing:
     def _excess(self) -> Excess | None:
         classes = self._classes(range(len(self.counts)))
         kinds = [
-            Kind(size, count, frozenset(number for number, (_, taken, _) in enumerate(classes) if kind in taken))
+            PodKind(size, count, frozenset(number for number, (_, taken, _) in enumerate(classes) if kind in taken))
             for kind, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True))
         ]
         return excess(kinds, [Class(capacity, count) for capacity, _, count in classes])

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from gangctl.fit.clusterstate import Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.demands import Member, Needs, all_with_topology, groups
 from gangctl.fit.domains import HOSTNAME, DomainView, FlavorDomains, Usage, use
 from gangctl.fit.report import DomainReport, joined, quoted
 from gangctl.fit.search import Demand, Step
-from gangctl.fit.topology import Ask, Found, find
+from gangctl.fit.topology import Ask, DomainAssignment, find
 from gangctl.kueue.names import PROVISIONING
 from gangctl.kueue.objects import Amounts, ClusterQueue, Placement, QueuedWorkload
 
@@ -51,7 +51,7 @@ class Placing:
         members: Sequence[Member],
         needs: Needs,
         queue: ClusterQueue,
-        cluster: Snapshot,
+        cluster: ClusterSnapshot,
     ) -> None:
         """Find the podsets that need domains."""
         self._needs = needs
@@ -143,7 +143,7 @@ class Placing:
 
     def _attempt(
         self, steps: Sequence[Step], without: Collection[str], *, ever: bool
-    ) -> Iterator[tuple[Unit, DomainView, Found | None]]:
+    ) -> Iterator[tuple[Unit, DomainView, DomainAssignment | None]]:
         """Each unit in Kueue's order, with the domains that are left for it and those that it gets of them."""
         by_flavor: dict[str, list[Unit]] = {}
         for unit in self.units:
@@ -300,7 +300,7 @@ def _units(members: Sequence[Member], *, implied: bool) -> Iterator[Unit]:
             yield Unit(workers, leader)
 
 
-def _provisioned(queue: ClusterQueue, cluster: Snapshot) -> Callable[[str], bool]:
+def _provisioned(queue: ClusterQueue, cluster: ClusterSnapshot) -> Callable[[str], bool]:
     """Whether nodes of a flavor are added after quota is reserved: only then pods are placed."""
     flavors: set[str] = set()
     for use_of in queue.checks:

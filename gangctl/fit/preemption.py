@@ -17,7 +17,7 @@ from gangctl.fit.candidates import Candidate, Preemptor, Share, Shares, Waiting,
 from gangctl.fit.placing import Placed, Placing
 from gangctl.fit.quotas import Capacity, Quotas
 from gangctl.fit.search import Assess, Demand, Mode, Step, Terms, taken, tries
-from gangctl.fit.tree import Node, Pair, minus
+from gangctl.fit.tree import Pair, TreeNode, minus
 from gangctl.kueue.objects import ClusterQueue
 
 BUDGET: Final = 3_000
@@ -37,7 +37,7 @@ class Preemption:
 
     quotas: Quotas
     preemptor: Preemptor
-    node: Node
+    node: TreeNode
     budget: int = BUDGET
     exhausted: bool = False
     _shares: Shares = field(init=False)
@@ -195,7 +195,7 @@ class Preemption:
         policy = self.preemptor.queue.within_queue
         return [] if policy == "Never" else list(self._candidates(self.node, policy, short))
 
-    def _candidates(self, node: Node, policy: str, short: set[Pair]) -> Iterator[Candidate]:
+    def _candidates(self, node: TreeNode, policy: str, short: set[Pair]) -> Iterator[Candidate]:
         for workload, held in self.quotas.held_in(node.name):
             if self.preemptor.outranks(policy, workload) and not short.isdisjoint(held):
                 yield Candidate(workload, held, node)
@@ -207,7 +207,7 @@ class Preemption:
         if self.preemptor.queue.reclaim == "Never":
             return above, beside
         nearer, left = _left_over(self.node, requests)
-        below: Node | None = None
+        below: TreeNode | None = None
         for cohort in self.node.above()[1:]:
             found = above if nearer else beside
             for node in self._borrowing_below(cohort, below, short):
@@ -220,7 +220,7 @@ class Preemption:
             below = cohort
         return above, beside
 
-    def _borrowing_below(self, cohort: Node, seen: Node | None, short: set[Pair]) -> Iterator[Node]:
+    def _borrowing_below(self, cohort: TreeNode, seen: TreeNode | None, short: set[Pair]) -> Iterator[TreeNode]:
         for child in cohort.children:
             if child is seen or child is self.node or child.within_quota(short):
                 continue
@@ -287,7 +287,7 @@ class Preemption:
         self.quotas.use(each.workload.cluster_queue, each.held, 1)
 
 
-def borrowed_at(node: Node, pair: Pair, amount: int, *, empty: bool = False) -> tuple[int, bool]:
+def borrowed_at(node: TreeNode, pair: Pair, amount: int, *, empty: bool = False) -> tuple[int, bool]:
     """How many levels up the lowest cohort is within whose quota an amount fits, and whether that has a parent.
 
     0 without borrowing; the root if it fits nowhere. Kueue compares heights of cohorts, which have the same order.
@@ -302,14 +302,14 @@ def borrowed_at(node: Node, pair: Pair, amount: int, *, empty: bool = False) -> 
     return len(path) - 1, False
 
 
-def _left_over(node: Node, requests: Mapping[Pair, int]) -> tuple[bool, dict[Pair, int]]:
+def _left_over(node: TreeNode, requests: Mapping[Pair, int]) -> tuple[bool, dict[Pair, int]]:
     """Whether requests fit into the quota of a node, and what exceeds the part that it keeps for itself."""
     fits = not any(node.borrows(pair, amount) for pair, amount in requests.items())
     left = {pair: max(0, minus(amount, node.locally_available(pair))) for pair, amount in requests.items()}
     return fits, left
 
 
-def when_empty(queue: ClusterQueue, node: Node, capacity: Capacity) -> Terms:
+def when_empty(queue: ClusterQueue, node: TreeNode, capacity: Capacity) -> Terms:
     """Kueue's choice with nothing in use."""
 
     def assess(pair: Pair, amount: int) -> tuple[Mode, int]:
@@ -331,7 +331,7 @@ def as_it_is(preemption: Preemption, capacity: Capacity) -> Terms:
     return _terms(preemption.preemptor.queue, assess)
 
 
-def without_preemption(queue: ClusterQueue, node: Node) -> Terms:
+def without_preemption(queue: ClusterQueue, node: TreeNode) -> Terms:
     """Kueue's choice among what is free."""
 
     def assess(pair: Pair, amount: int) -> tuple[Mode, int]:

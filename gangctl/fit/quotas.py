@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from gangctl.fit.report import joined
 from gangctl.fit.search import Available, Demand, pairs_of
-from gangctl.fit.tree import NO_QUOTA, Node, Pair, plus, quotas_of
+from gangctl.fit.tree import NO_QUOTA, Pair, TreeNode, plus, quotas_of
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import Amounts, ClusterQueue, Cohort, QueuedWorkload
 
@@ -49,8 +49,8 @@ class Quotas:
         """Start without objects."""
         self._queues: dict[str, ClusterQueue] = {}
         self._cohorts: dict[str, Cohort] = {}
-        self._queue_nodes: dict[str, Node] = {}
-        self._cohort_nodes: dict[str, Node] = {}
+        self._queue_nodes: dict[str, TreeNode] = {}
+        self._cohort_nodes: dict[str, TreeNode] = {}
         self._workloads: dict[str, QueuedWorkload] = {}
         self._holders: dict[str, dict[str, dict[Pair, int]]] = {}
         """Usage by ClusterQueue, existing or not, and by UID of the workload."""
@@ -85,7 +85,7 @@ class Quotas:
         if before is not None and before.groups == queue.groups and before.cohort == queue.cohort:
             return
         if node is None:
-            node = self._queue_nodes[queue.name] = Node(queue.name, is_queue=True, weight=queue.weight)
+            node = self._queue_nodes[queue.name] = TreeNode(queue.name, is_queue=True, weight=queue.weight)
             for held in self._holders.get(queue.name, {}).values():
                 for pair, amount in held.items():
                     node.used[pair] = node.used.get(pair, 0) + amount
@@ -237,7 +237,7 @@ class Quotas:
         ]
         return next((one.orchestrator for one in held if one is not None and one.orchestrator), "")
 
-    def node(self, queue: str) -> Node | None:
+    def node(self, queue: str) -> TreeNode | None:
         """A ClusterQueue in the tree of quotas; None if there is none of this name."""
         return self._queue_nodes.get(queue)
 
@@ -275,18 +275,18 @@ class Quotas:
         return found
 
     @staticmethod
-    def _lift(node: Node, pairs: Iterable[Pair]) -> None:
+    def _lift(node: TreeNode, pairs: Iterable[Pair]) -> None:
         if node.parent is not None and not node.in_cycle():
             node.lift(pairs)
 
-    def _cohort_node(self, name: str) -> Node:
-        return self._cohort_nodes.setdefault(name, Node(name, is_queue=False))
+    def _cohort_node(self, name: str) -> TreeNode:
+        return self._cohort_nodes.setdefault(name, TreeNode(name, is_queue=False))
 
-    def _join(self, node: Node, cohort: str) -> None:
+    def _join(self, node: TreeNode, cohort: str) -> None:
         node.parent = self._cohort_node(cohort)
         node.parent.children.add(node)
 
-    def _part(self, node: Node) -> None:
+    def _part(self, node: TreeNode) -> None:
         """Remove a node from its parent, and the parent too if nothing else names it."""
         parent = node.parent
         if parent is None:
@@ -296,11 +296,11 @@ class Quotas:
         node.parent = None
         self._drop_unnamed(parent)
 
-    def _drop_unnamed(self, node: Node) -> None:
+    def _drop_unnamed(self, node: TreeNode) -> None:
         if node.name not in self._cohorts and not node.children:
             self._cohort_nodes.pop(node.name, None)
 
-    def _move(self, node: Node, parent: str) -> None:
+    def _move(self, node: TreeNode, parent: str) -> None:
         """Change the parent of a cohort. If a cycle appears or disappears, its nodes are summed again."""
         before = node.above()[-1].below() if node.in_cycle() else []
         self._part(node)
@@ -354,7 +354,7 @@ def capacity_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) 
     )
 
 
-def with_lending_limits(capacity: Capacity, node: Node) -> Capacity:
+def with_lending_limits(capacity: Capacity, node: TreeNode) -> Capacity:
     """The same, with the lendingLimits of others named where they keep a ceiling low."""
 
     def named(pair: Pair, ceiling: Ceiling) -> Ceiling:

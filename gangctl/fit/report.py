@@ -81,7 +81,7 @@ KIND: Final = "GangFit"
 Verdict = Literal["never", "not-now", "fits", "unknown"]
 
 
-class Identity(TypedDict):
+class FitIdentity(TypedDict):
     """Which JobSet this is about."""
 
     name: str
@@ -191,7 +191,7 @@ class FitReport(TypedDict):
 
     apiVersion: Literal["gangctl.dev/v1alpha1"]
     kind: Literal["GangFit"]
-    metadata: Identity
+    metadata: FitIdentity
     verdict: Verdict
     reason: Annotated[str, "Stable and CamelCase; see docs/fit.md."]
     message: Annotated[str, "The obstacle in one sentence, with the smallest change that removes it."]

@@ -113,7 +113,7 @@ POD: Final = "Pod"
 
 
 @dataclass(slots=True)
-class Limits:
+class RangeLimits:
     """All LimitRanges of one type together."""
 
     max: Requests = field(default_factory=dict)
@@ -124,17 +124,17 @@ class Limits:
     """Resources for which several LimitRanges have different defaults: Kueue uses any, here it is the least."""
 
 
-def summed_up(limit_ranges: Iterable[Mapping[str, Any]]) -> dict[str, Limits]:
+def summed_up(limit_ranges: Iterable[Mapping[str, Any]]) -> dict[str, RangeLimits]:
     """The strictest of all LimitRanges, by type. Total: invalid entries are left out."""
-    summary: dict[str, Limits] = {}
+    summary: dict[str, RangeLimits] = {}
     for limit_range in limit_ranges:
         for entry in objects_at(object_at(limit_range, "spec"), "limits"):
             if isinstance(entry.get("type"), str):
-                _add(summary.setdefault(entry["type"], Limits()), entry)
+                _add(summary.setdefault(entry["type"], RangeLimits()), entry)
     return summary
 
 
-def _add(limits: Limits, entry: Mapping[str, Any]) -> None:
+def _add(limits: RangeLimits, entry: Mapping[str, Any]) -> None:
     most, least = _amounts(entry, "max"), _amounts(entry, "min")
     default, default_request = _amounts(entry, "default"), _amounts(entry, "defaultRequest")
     if entry["type"] == CONTAINER:
@@ -223,7 +223,7 @@ class _Counting:
     surroundings: Surroundings
     problems: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    limits: Mapping[str, Limits] = field(default_factory=dict)
+    limits: Mapping[str, RangeLimits] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -265,11 +265,11 @@ class _Counting:
             return container
         return {**container, "resources": self._resources(resources or {}, self.limits.get(CONTAINER))}
 
-    def _resources(self, resources: Mapping[str, Any], defaults: Limits | None) -> dict[str, Any]:
+    def _resources(self, resources: Mapping[str, Any], defaults: RangeLimits | None) -> dict[str, Any]:
         limits, requests = resources.get("limits"), resources.get("requests")
         if not isinstance(limits, dict | None) or not isinstance(requests, dict | None):
             return dict(resources)
-        defaults = defaults or Limits()
+        defaults = defaults or RangeLimits()
         for name in sorted(defaults.contested - ((limits or {}).keys() & (requests or {}).keys())):
             self.unknown.append(f"LimitRanges of the namespace have different defaults of {one_line(name, 80)}")
         limits = _written(defaults.default) | (limits or {})

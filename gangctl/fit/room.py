@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gangctl.fit.exploring import Answer
+from gangctl.fit.exploring import Exploration
 from gangctl.fit.packing import Vector
 from gangctl.fit.scheduling import Floor, Together
 
@@ -14,27 +14,27 @@ _MOST_COPIES: Final = 200
 
 
 @dataclass(slots=True)
-class Outcome:
+class RoomOutcome:
     """Whether all pods fit now: ``placed`` are the domains of gangs with a topology."""
 
-    answer: Answer
+    answer: Exploration
     placed: list[tuple[Together, str]] = field(default_factory=list)
 
 
-def room_now(floor: Floor, gangs: Sequence[Together]) -> Outcome:
+def room_now(floor: Floor, gangs: Sequence[Together]) -> RoomOutcome:
     """Whether all pods fit at once now."""
     free = floor.free()
     answer = floor.room_of({index: podset.pods for index, podset in enumerate(floor.podsets)}, free)
     placed_in = [gang for gang in gangs if gang.topology]
     if not placed_in or answer.possible is False:
-        return Outcome(answer)
+        return RoomOutcome(answer)
     return _InDomains(floor, placed_in, free, answer).outcome()
 
 
 class _InDomains:
     """Gangs with a topology: the scheduler tries every domain for each, and takes one in which all of it fits."""
 
-    def __init__(self, floor: Floor, gangs: Sequence[Together], free: dict[int, Vector], anywhere: Answer) -> None:
+    def __init__(self, floor: Floor, gangs: Sequence[Together], free: dict[int, Vector], anywhere: Exploration) -> None:
         self._floor = floor
         self._gangs = gangs
         self._free = free
@@ -48,13 +48,13 @@ class _InDomains:
             self._rest[index] -= copies * pods
         return copies
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RoomOutcome:
         """Whether all fit, and in which domains."""
         if sum(self._copies) > _MOST_COPIES:
-            return Outcome(Answer(None, None))
+            return RoomOutcome(Exploration(None, None))
         rooms = [self._rooms(gang, copies) for gang, copies in zip(self._gangs, self._copies, strict=True)]
         if any(sum(most for _, most in each) < copies for each, copies in zip(rooms, self._copies, strict=True)):
-            return Outcome(Answer(possible=False, certain=False))
+            return RoomOutcome(Exploration(possible=False, certain=False))
         placed = self._greedy()
         possible = True if placed is not None else None
         others = sum(self._copies) + sum(self._rest.values()) - 1
@@ -65,7 +65,7 @@ class _InDomains:
         else:
             # Each of the others is in one domain at most.
             certain = certain and all(sum(least > 0 for least, _ in room) > others for room in rooms)
-        return Outcome(Answer(possible or certain or None, certain or None), placed or [])
+        return RoomOutcome(Exploration(possible or certain or None, certain or None), placed or [])
 
     def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:
         """By domain, the copies that fit in any order, and at most; not more than there are."""

@@ -17,9 +17,9 @@ from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, JOBSET_PRIORITY, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.api.objects import Object, object_at
 from gangctl.fit.devices import Devices
-from gangctl.fit.exploring import Answer, Attraction, Domains, Evenness, Repulsion, Rules, explore
+from gangctl.fit.exploring import Attraction, Domains, Evenness, Exploration, Repulsion, Rules, explore
 from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes, tolerations_of, untolerated
-from gangctl.fit.packing import Class, Excess, Kind, Packing, Vector, excess, most, place
+from gangctl.fit.packing import Class, Excess, Packing, PodKind, Vector, excess, most, place
 from gangctl.fit.placedpods import (
     NamespaceLabels,
     PlacedPod,
@@ -342,7 +342,7 @@ class Floor:
         members = sorted(gang.pods)
         shapes = Counter((self._capacities[number], self.takers[number]) for number in domain)
         kinds = [
-            Kind(
+            PodKind(
                 self._sizes[index],
                 gang.pods[index],
                 frozenset(number for number, (_, takers) in enumerate(shapes) if index in takers),
@@ -450,7 +450,7 @@ class Floor:
         """The room that is left on each node."""
         return {number: self._free(number) for number, node in enumerate(self.nodes) if node.capacity}
 
-    def room_of(self, pods: Mapping[int, int], nodes: Mapping[int, Vector]) -> Answer:
+    def room_of(self, pods: Mapping[int, int], nodes: Mapping[int, Vector]) -> Exploration:
         """Whether pods fit on some nodes now."""
         return explore(*self._problem(pods, nodes, now=True))
 

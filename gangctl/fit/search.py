@@ -68,7 +68,7 @@ def taken(demands: Iterable[Demand], flavors: Iterable[str]) -> Counter[tuple[st
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Solution:
     """``choice`` has one flavor for each demand, in their order; None with ``exhausted`` proves nothing."""
 
     choice: tuple[str, ...] | None
@@ -76,7 +76,7 @@ class Found:
     steps: int = field(default=0, compare=False)
 
 
-def search(demands: Sequence[Demand], available: Available, budget: int = BUDGET) -> Found:
+def search(demands: Sequence[Demand], available: Available, budget: int = BUDGET) -> Solution:
     """A choice that keeps every sum within ``available``, if there is one; an empty demand gets no flavor."""
     choice = [""] * len(demands)
     exhausted, steps = False, 0
@@ -93,8 +93,8 @@ def search(demands: Sequence[Demand], available: Available, budget: int = BUDGET
         elif packing.exhausted:
             exhausted = True
         else:
-            return Found(None, steps=steps)
-    return Found(None if exhausted else tuple(choice), exhausted, steps)
+            return Solution(None, steps=steps)
+    return Solution(None if exhausted else tuple(choice), exhausted, steps)
 
 
 class _Packing:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gangctl.api.objects import object_at, objects_at
-from gangctl.fit.clusterstate import Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.report import FitReport, PodSetReport
 from gangctl.fit.requests import PodSet
 from gangctl.kueue.objects import QueuedWorkload, ResourceFlavor
@@ -41,7 +41,7 @@ Additions = Mapping[str, Addition]
 """By name of podset."""
 
 
-def chosen(report: FitReport, cluster: Snapshot) -> Additions:
+def chosen(report: FitReport, cluster: ClusterSnapshot) -> Additions:
     """By the flavors that a report expects."""
     return {
         podset["name"]: _of(dict.fromkeys(podset["flavors"].values()), cluster)
@@ -50,20 +50,20 @@ def chosen(report: FitReport, cluster: Snapshot) -> Additions:
     }
 
 
-def possible(report: FitReport, podsets: Iterable[str], cluster: Snapshot) -> Additions:
+def possible(report: FitReport, podsets: Iterable[str], cluster: ClusterSnapshot) -> Additions:
     """By any flavors that the podsets may ever have: what all have in common, and all that lets pods onto a node."""
     known = {podset["name"]: podset for podset in report["podSets"]}
     return {name: _common(known.get(name), report["clusterQueue"], cluster) for name in podsets}
 
 
-def labels_of(workload: QueuedWorkload | None, cluster: Snapshot) -> tuple[str, ...]:
+def labels_of(workload: QueuedWorkload | None, cluster: ClusterSnapshot) -> tuple[str, ...]:
     """Node labels (``key=value``) of the flavors that a Workload has: Kueue adds them to what its pods select."""
     assignments = workload.assignments if workload is not None else ()
     names = {flavor for assignment in assignments for flavor in assignment.flavors.values()}
     return tuple(f"{key}={value}" for key, value in sorted(_of(sorted(names), cluster).labels.items()))
 
 
-def _of(names: Iterable[str], cluster: Snapshot) -> Addition:
+def _of(names: Iterable[str], cluster: ClusterSnapshot) -> Addition:
     flavors = [flavor for name in names if (flavor := cluster.flavor(name)) is not None]
     labels = {key: value for flavor in flavors for key, value in flavor.node_labels.items()}
     placing = cluster.configuration.gate("TopologyAwareScheduling", default=True)
@@ -76,7 +76,7 @@ def _tolerations(flavors: Iterable[ResourceFlavor]) -> tuple[Mapping[str, Any], 
     return tuple(toleration for flavor in flavors for toleration in flavor.tolerations)
 
 
-def _common(podset: PodSetReport | None, queue_name: str, cluster: Snapshot) -> Addition:
+def _common(podset: PodSetReport | None, queue_name: str, cluster: ClusterSnapshot) -> Addition:
     queue = cluster.quotas.queue(queue_name)
     if queue is None or podset is None:
         names = None if queue is None else {quota.name for group in queue.groups for quota in group.flavors}

@@ -94,7 +94,7 @@ class Leaves:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DomainAssignment:
     """Pods by lowest domain, and that of the leader, if there is one."""
 
     pods: Mapping[int, int]
@@ -164,7 +164,7 @@ def _summed(children: Sequence[range], below: Room, ask: Ask, level: int) -> Roo
     return room
 
 
-def find(tree: Tree, leaves: Leaves, ask: Ask) -> Found | None:
+def find(tree: Tree, leaves: Leaves, ask: Ask) -> DomainAssignment | None:
     """Kueue's assignment, None if it finds none."""
     rooms = room_of(tree, leaves, ask)
     if not rooms or not rooms[0].pods:
@@ -235,7 +235,7 @@ def _leading_first(
     return order
 
 
-def _distribute(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, chosen: list[int]) -> Found:
+def _distribute(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, chosen: list[int]) -> DomainAssignment:
     """Pods of the chosen domains in the lowest ones."""
     leader = 1 if ask.leader else 0
     chosen = _take(rooms[level], chosen, ask.count, leader, ask.size, least=ask.least, whole=True)
@@ -249,7 +249,7 @@ def _distribute(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, chosen:
         chosen = _into_children(tree, rooms, ask, level, chosen)
     room = rooms[level]
     leading = next((domain for domain in chosen if room.leaders[domain]), None) if leader else None
-    return Found({domain: room.pods[domain] for domain in chosen if room.pods[domain]}, leading)
+    return DomainAssignment({domain: room.pods[domain] for domain in chosen if room.pods[domain]}, leading)
 
 
 def _into_children(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, parents: Sequence[int]) -> list[int]:

@@ -64,7 +64,7 @@ def quotas_of(groups: Iterable[ResourceGroup]) -> dict[Pair, Quota]:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class TreeNode:
     """A ClusterQueue or a Cohort, explicit or only named by others.
 
     ``lent`` and ``drawn`` are from the children: quota that they do not reserve for themselves, and usage beyond
@@ -74,8 +74,8 @@ class Node:
     name: str
     is_queue: bool
     quotas: dict[Pair, Quota] = field(default_factory=dict)
-    parent: Node | None = None
-    children: set[Node] = field(default_factory=set)
+    parent: TreeNode | None = None
+    children: set[TreeNode] = field(default_factory=set)
     used: dict[Pair, int] = field(default_factory=dict)
     """Usage by the workloads of a ClusterQueue itself."""
     lent: dict[Pair, Total] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Node:
         own = self.used.get(pair, 0)
         return plus(own, total.value) if total else own
 
-    def potential(self, pair: Pair) -> tuple[int, Node | None]:
+    def potential(self, pair: Pair) -> tuple[int, TreeNode | None]:
         """The most it could ever use, and the node whose borrowingLimit sets that; None if the root's quota does."""
         if self.parent is None:
             return self.subtree(pair), None
@@ -144,7 +144,7 @@ class Node:
         """Whether it borrows none of these."""
         return not any(self.borrows(pair) for pair in pairs)
 
-    def lenders_with_limits(self, pair: Pair) -> list[Node]:
+    def lenders_with_limits(self, pair: Pair) -> list[TreeNode]:
         """Other nodes of its tree whose lendingLimit keeps quota from it, by name."""
         path = self.above()
         return sorted(
@@ -156,11 +156,11 @@ class Node:
         """Pairs of it and of its descendants."""
         return {*self.quotas, *self.used, *self.lent, *self.drawn}
 
-    def above(self) -> list[Node]:
+    def above(self) -> list[TreeNode]:
         """This node and its ancestors, up to the root, or up to the first repeated one, excluded."""
-        path: list[Node] = []
-        seen: set[Node] = set()
-        node: Node | None = self
+        path: list[TreeNode] = []
+        seen: set[TreeNode] = set()
+        node: TreeNode | None = self
         while node is not None and node not in seen:
             path.append(node)
             seen.add(node)
@@ -171,7 +171,7 @@ class Node:
         """Whether its ancestors are a cycle."""
         return self.above()[-1].parent is not None
 
-    def below(self) -> list[Node]:
+    def below(self) -> list[TreeNode]:
         """This node and its descendants, each once."""
         found = {self: None}
         waiting = [self]

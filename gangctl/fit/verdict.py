@@ -15,7 +15,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.errors import one_line
 from gangctl.fit import explain, preemption, report
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.clusterstate import FitRequest, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.fit.conditions import Conditions
 from gangctl.fit.demands import Member, Needs, contradictions, needs_of, refusals, with_pods
 from gangctl.fit.placing import Placing
@@ -44,7 +44,7 @@ class _Case:
     """State of one verdict, with facts for the report."""
 
     request: FitRequest
-    cluster: Snapshot
+    cluster: ClusterSnapshot
     jobset: JobSet
     conditions: Conditions
     queue: str
@@ -159,7 +159,7 @@ class _Case:
 
 
 def fit(
-    request: FitRequest, cluster: Snapshot, budget: int = BUDGET, preemptions: int = preemption.BUDGET
+    request: FitRequest, cluster: ClusterSnapshot, budget: int = BUDGET, preemptions: int = preemption.BUDGET
 ) -> report.FitReport:
     """The report on one JobSet; total for any object.
 
@@ -236,7 +236,7 @@ def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> report.FitReport
     node = case.cluster.quotas.node(queue.name)
     if node is None:
         raise AssertionError(f"ClusterQueue {queue.name} is known without its quotas")
-    gang = explain.Gang(case.members, case.needs, queue, node, case.capacity)
+    gang = explain.GangDemands(case.members, case.needs, queue, node, case.capacity)
     if case.needs.undeclared:
         return case.never("NeverUndeclaredResource", explain.undeclared(gang))
     if not all(demand.flavors for demand in case.needs.demands):
@@ -260,7 +260,7 @@ def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[
     return problems
 
 
-def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) -> report.FitReport:
+def _by_quota(case: _Case, gang: explain.GangDemands, placing: Placing, budget: int) -> report.FitReport:
     """The verdict on a gang without errors that Kueue rejects with any quota."""
     demands = gang.needs.demands
     empty = list(tries(demands, when_empty(gang.queue, gang.node, gang.capacity)))
@@ -283,7 +283,7 @@ def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) ->
     return _when(case, gang, placing, empty, budget=budget)
 
 
-def _open_queues(request: FitRequest, cluster: Snapshot) -> list[str]:
+def _open_queues(request: FitRequest, cluster: ClusterSnapshot) -> list[str]:
     """The LocalQueues of its namespace that admit JobSets from it, by name; the first few of many."""
     names = []
     for name in cluster.local_queues(request.namespace):
@@ -295,7 +295,7 @@ def _open_queues(request: FitRequest, cluster: Snapshot) -> list[str]:
 
 
 def _when(
-    case: _Case, gang: explain.Gang, placing: Placing, empty: Sequence[tuple[Step, ...] | None], *, budget: int
+    case: _Case, gang: explain.GangDemands, placing: Placing, empty: Sequence[tuple[Step, ...] | None], *, budget: int
 ) -> report.FitReport:
     """The verdict on a gang that can fit; ``empty`` are Kueue's tries with nothing in use."""
     if case.missing:
@@ -342,7 +342,7 @@ def _when(
     return case.answer("not-now", reason, message, reorder=late)
 
 
-def _behind(case: _Case, gang: explain.Gang, preemptor: Preemptor, *, fits: bool) -> report.FitReport | None:
+def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fits: bool) -> report.FitReport | None:
     """The verdict on a gang that has room, or would get it by preemption, if the head of its queue did not block it."""
     first = case.request.head(preemptor.queue)
     # Kueue creates the Workload of a new JobSet after all that are there.
@@ -358,7 +358,9 @@ def _behind(case: _Case, gang: explain.Gang, preemptor: Preemptor, *, fits: bool
     return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")
 
 
-def _starts(case: _Case, gang: explain.Gang, preemptor: Preemptor, short: dict[Pair, int]) -> report.StartReport | None:
+def _starts(
+    case: _Case, gang: explain.GangDemands, preemptor: Preemptor, short: dict[Pair, int]
+) -> report.StartReport | None:
     """When it starts, if it is asked and all is known."""
     if case.request.outlook is None or case.unknown:
         return None

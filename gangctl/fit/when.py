@@ -23,7 +23,7 @@ from typing import Final, Literal
 
 from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.clusterstate import Outlook, Range, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, Outlook, Range
 from gangctl.fit.demands import with_pods
 from gangctl.fit.preemption import borrowed_at, without_preemption
 from gangctl.fit.quotas import Quotas
@@ -33,7 +33,7 @@ from gangctl.fit.tree import Pair
 from gangctl.kueue.amounts import span
 from gangctl.kueue.objects import PODS, ClusterQueue, QueuedWorkload
 from gangctl.kueue.queues import in_order, queued_at
-from gangctl.kueue.states import Phase, phase_of
+from gangctl.kueue.states import QueuePhase, phase_of
 
 BUDGET: Final = 12_000
 """Workloads put in, taken out and tried in all replays, 100 to 200 ms."""
@@ -264,7 +264,7 @@ def _heap(holders: Sequence[_Holding]) -> list[_End]:
 class Estimate:
     """One estimate for a gang that can fit, and waits, with facts for its reasons."""
 
-    cluster: Snapshot
+    cluster: ClusterSnapshot
     outlook: Outlook
     preemptor: Preemptor
     demands: Sequence[Demand]
@@ -297,7 +297,7 @@ class Estimate:
         for workload in self.outlook.pending:
             local = self.cluster.local_queue(workload.namespace, workload.queue)
             if local is None:
-                self.unclear += phase_of(workload) is not Phase.BLOCKED
+                self.unclear += phase_of(workload) is not QueuePhase.BLOCKED
             elif local.stop_policy == "None" and local.cluster_queue in by_queue:
                 by_queue[local.cluster_queue].append(workload)
         for name, pending in by_queue.items():

@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from gangctl.api.documents import parse_value
-from gangctl.api.documents_reader import Limits, SourceError
+from gangctl.api.documents_reader import SourceError, TextLimits
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.modelerrors import field_errors, message_of
@@ -58,7 +58,7 @@ LabelKey = Annotated[
 PATH: Final = f"metadata.annotations[{GANGS}]"
 MAX_CLAIMS: Final = 4
 """``MaxPodGroupResourceClaims`` of Kubernetes 1.36 and 1.37."""
-_LIMITS: Final = Limits(max_bytes=64 * 1024, max_depth=8, max_values=20_000, max_expanded=1_000)
+_LIMITS: Final = TextLimits(max_bytes=64 * 1024, max_depth=8, max_values=20_000, max_expanded=1_000)
 _Name = Annotated[str, StringConstraints(pattern=f"^{_DNS_LABEL}$", max_length=MAX_LENGTH)]
 _ObjectName = Annotated[str, StringConstraints(pattern=rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$", max_length=253)]
 _STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)

@@ -31,7 +31,7 @@ API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangPlan"
 
 
-class Identity(TypedDict):
+class PlanIdentity(TypedDict):
     """Which JobSet this is the plan of."""
 
     name: str
@@ -94,7 +94,7 @@ class PlanReport(TypedDict):
 
     apiVersion: Literal["gangctl.dev/v1alpha1"]
     kind: Literal["GangPlan"]
-    metadata: Identity
+    metadata: PlanIdentity
     kubernetes: Annotated[str, "Kubernetes minor that serves the API generation."]
     apiGeneration: Annotated[str, "apiVersion of the objects."]
     level: Annotated[Level, "What the gangs consist of: all of the JobSet, ReplicatedJobs, single replicas."]

@@ -18,7 +18,7 @@ from gangctl.api.meta import QUEUE_NAME
 from gangctl.gang.reasons import Reason
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import TimeFormat, age, moment, span
-from gangctl.kueue.states import DEACTIVATED, FAILED_TO_START, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
+from gangctl.kueue.states import DEACTIVATED, FAILED_TO_START, PODS_READY_TIMEOUT, QueuePhase, eviction_of, phase_of
 
 
 class Blockage(StrEnum):
@@ -195,7 +195,7 @@ class Stuck:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class JobFacts:
     """Facts of the job of a Workload; ``pods`` exist and have not finished, None if unknown."""
 
     finished: bool = False
@@ -204,7 +204,7 @@ class Owner:
 
 def stuck_workload(
     workload: objects.QueuedWorkload,
-    owner: Owner,
+    owner: JobFacts,
     now: datetime,
     *,
     blocked: Blocked | None = None,
@@ -221,13 +221,13 @@ def stuck_workload(
     if phase.waits:
         return _waiting(workload, phase, when, blocked)
     match phase:
-        case Phase.EVICTING:
+        case QueuePhase.EVICTING:
             return _evicting(workload, owner, when) or _finished(workload, owner, now)
-        case Phase.QUOTA_RESERVED:
+        case QueuePhase.QUOTA_RESERVED:
             return _finished(workload, owner, now)
-        case Phase.ADMITTED:
+        case QueuePhase.ADMITTED:
             return _finished(workload, owner, now) or _not_ready(workload, when, ready_timeout)
-        case Phase.DEACTIVATED:
+        case QueuePhase.DEACTIVATED:
             eviction = eviction_of(workload)
             # A user who deactivates a Workload knows it.
             if eviction is None or eviction.reason != DEACTIVATED or not eviction.cause:
@@ -237,7 +237,7 @@ def stuck_workload(
                 f"evicted {eviction.words}: {eviction.message or eviction.cause}",
                 "repair the cause, then set spec.active of its Workload to true",
             )
-        case Phase.FAILED if workload.conditions["Finished"].reason == FAILED_TO_START:
+        case QueuePhase.FAILED if workload.conditions["Finished"].reason == FAILED_TO_START:
             why = workload.conditions["Finished"].message or "it does not say why"
             return Stuck(
                 Reason.FAILED_TO_START,
@@ -248,12 +248,14 @@ def stuck_workload(
     return None
 
 
-def _waiting(workload: objects.QueuedWorkload, phase: Phase, when: TimeFormat, blocked: Blocked | None) -> Stuck | None:
+def _waiting(
+    workload: objects.QueuedWorkload, phase: QueuePhase, when: TimeFormat, blocked: Blocked | None
+) -> Stuck | None:
     eviction = eviction_of(workload)
     if blocked is not None:
         return Stuck(Reason.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
     failed = [check for check in workload.checks if check.state in {"Retry", "Rejected"}]
-    if failed and phase is Phase.PENDING:
+    if failed and phase is QueuePhase.PENDING:
         names = ", ".join(f"{check.name} ({check.state})" for check in failed)
         return Stuck(
             Reason.FAILED_CHECK_WITHOUT_QUOTA,
@@ -274,7 +276,7 @@ def _waiting(workload: objects.QueuedWorkload, phase: Phase, when: TimeFormat, b
     )
 
 
-def _evicting(workload: objects.QueuedWorkload, owner: Owner, when: TimeFormat) -> Stuck | None:
+def _evicting(workload: objects.QueuedWorkload, owner: JobFacts, when: TimeFormat) -> Stuck | None:
     since = moment(workload.condition("Evicted").since) if workload.holds("Evicted") else None
     if owner.pods != 0 or since is None or when.now - since < TIMEOUT:
         return None
@@ -285,7 +287,7 @@ def _evicting(workload: objects.QueuedWorkload, owner: Owner, when: TimeFormat) 
     )
 
 
-def _finished(workload: objects.QueuedWorkload, owner: Owner, now: datetime) -> Stuck | None:
+def _finished(workload: objects.QueuedWorkload, owner: JobFacts, now: datetime) -> Stuck | None:
     since = age(workload.conditions["QuotaReserved"].since, now)
     if not owner.finished or owner.pods or since is None or since < TIMEOUT:
         return None

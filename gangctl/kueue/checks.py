@@ -37,11 +37,11 @@ PLURAL: Final = "gangadmissionparameters"
 _DAY: Final = 86_400
 
 
-class _Part(BaseModel):
+class _CheckPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
-class GangAdmissionParametersSpec(_Part):
+class GangAdmissionParametersSpec(_CheckPart):
     """How long quota is held for a gang, and what happens after that; durations in seconds."""
 
     timeout_seconds: Annotated[StrictInt, Field(ge=1, le=3600)] = Field(
@@ -65,7 +65,7 @@ class GangAdmissionParametersSpec(_Part):
     )
 
 
-class GangAdmissionParameters(_Part):
+class GangAdmissionParameters(_CheckPart):
     """Parameters of AdmissionChecks whose controllerName is gangctl.dev/gang-ready."""
 
     # Other metadata, and fields that the API server adds, are ignored.
@@ -107,7 +107,7 @@ class Progress(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class CheckProgress:
     """Progress of a JobSet, with a message for users."""
 
     progress: Progress
@@ -185,7 +185,7 @@ def waiting_since(workload: QueuedWorkload, entry: CheckState, started: datetime
 def decide(
     workload: QueuedWorkload,
     entry: CheckState,
-    status: Status,
+    status: CheckProgress,
     parameters: GangAdmissionParametersSpec,
     *,
     since: datetime,

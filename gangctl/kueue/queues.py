@@ -20,13 +20,15 @@ from gangctl.kueue.amounts import TimeFormat, moment
 from gangctl.kueue.blocked import Blocked, Stuck
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.states import ADMISSION_CHECK, PODS_READY_TIMEOUT, Phase, eviction_of, is_backed_off, phase_of
+from gangctl.kueue.states import ADMISSION_CHECK, PODS_READY_TIMEOUT, QueuePhase, eviction_of, is_backed_off, phase_of
 
 MOST_PODSETS: Final = 18
 """Podsets of a Workload since Kueue 0.19."""
 
 _UNDATED: Final = datetime.max.replace(tzinfo=UTC)
-_QUEUED: Final = frozenset({Phase.PENDING, Phase.BACKOFF, Phase.WAITING_FOR_PODS_READY, Phase.BLOCKED})
+_QUEUED: Final = frozenset(
+    {QueuePhase.PENDING, QueuePhase.BACKOFF, QueuePhase.WAITING_FOR_PODS_READY, QueuePhase.BLOCKED}
+)
 _NOT_TRIED: Final = ("", "PendingEvaluation", "Waiting", "WaitingForPodsReady")
 """Reasons of QuotaReserved of a Workload that Kueue has not tried, or not since it could."""
 

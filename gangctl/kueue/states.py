@@ -90,7 +90,7 @@ def eviction_of(workload: QueuedWorkload) -> Eviction | None:
     return Eviction(reason, cause, evicted.message, evicted.since)
 
 
-class Phase(StrEnum):
+class QueuePhase(StrEnum):
     """Stable, CamelCase; lower case in metrics."""
 
     PENDING = "Pending"
@@ -117,22 +117,29 @@ class Phase(StrEnum):
         return self in _WAITS
 
 
-_SENTENCES: Final[Mapping[Phase, str]] = {
-    Phase.PENDING: "It waits in its queue for its turn, or for quota.",
-    Phase.BLOCKED: "Kueue does not consider it: its queue is closed to it, or its pods are refused as they are.",
-    Phase.GATED: "It is not queued until the gates on its JobSet are removed.",
-    Phase.ON_HOLD: "It gave its quota back and stays out of its queue until its owner wants it again.",
-    Phase.BACKOFF: "It was evicted, and is not tried again before some time has passed.",
-    Phase.WAITING_FOR_PODS_READY: "It waits until the pods of everything admitted before it are ready.",
-    Phase.QUOTA_RESERVED: "It has quota, and waits for its admission checks before it may start.",
-    Phase.ADMITTED: "It is admitted: its pods may run.",
-    Phase.EVICTING: "It is evicted, and holds its quota until its pods are gone.",
-    Phase.DEACTIVATED: "It is deactivated, and not queued until spec.active is true again.",
-    Phase.SUCCEEDED: "It has finished, with success.",
-    Phase.FAILED: "It has finished, without success.",
+_SENTENCES: Final[Mapping[QueuePhase, str]] = {
+    QueuePhase.PENDING: "It waits in its queue for its turn, or for quota.",
+    QueuePhase.BLOCKED: "Kueue does not consider it: its queue is closed to it, or its pods are refused as they are.",
+    QueuePhase.GATED: "It is not queued until the gates on its JobSet are removed.",
+    QueuePhase.ON_HOLD: "It gave its quota back and stays out of its queue until its owner wants it again.",
+    QueuePhase.BACKOFF: "It was evicted, and is not tried again before some time has passed.",
+    QueuePhase.WAITING_FOR_PODS_READY: "It waits until the pods of everything admitted before it are ready.",
+    QueuePhase.QUOTA_RESERVED: "It has quota, and waits for its admission checks before it may start.",
+    QueuePhase.ADMITTED: "It is admitted: its pods may run.",
+    QueuePhase.EVICTING: "It is evicted, and holds its quota until its pods are gone.",
+    QueuePhase.DEACTIVATED: "It is deactivated, and not queued until spec.active is true again.",
+    QueuePhase.SUCCEEDED: "It has finished, with success.",
+    QueuePhase.FAILED: "It has finished, without success.",
 }
 _WAITS: Final = frozenset(
-    {Phase.PENDING, Phase.BLOCKED, Phase.GATED, Phase.ON_HOLD, Phase.BACKOFF, Phase.WAITING_FOR_PODS_READY}
+    {
+        QueuePhase.PENDING,
+        QueuePhase.BLOCKED,
+        QueuePhase.GATED,
+        QueuePhase.ON_HOLD,
+        QueuePhase.BACKOFF,
+        QueuePhase.WAITING_FOR_PODS_READY,
+    }
 )
 
 _PENDING_REASONS: Final = frozenset(
@@ -164,10 +171,10 @@ both, distinguishes these."""
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class QueueStatus:
     """``reason`` and ``message`` are Kueue's own, ``since`` is RFC 3339, ``detail`` is derived from the rest."""
 
-    phase: Phase
+    phase: QueuePhase
     reason: str = ""
     message: str = ""
     since: str = ""
@@ -176,11 +183,11 @@ class Status:
     @property
     def label(self) -> str:
         """The phase, with the reason if gangctl does not know it."""
-        known = self.phase is not Phase.PENDING or self.reason in _PENDING_REASONS
+        known = self.phase is not QueuePhase.PENDING or self.reason in _PENDING_REASONS
         return str(self.phase) if known else f"{self.phase} ({self.reason})"
 
 
-def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Phase:
+def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> QueuePhase:
     """The phase of a Workload.
 
     ``queue_open`` is whether the queue admits anything (:func:`gangctl.kueue.blocked.blocked`), if the caller
@@ -189,34 +196,34 @@ def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Pha
     """
     finished = workload.condition("Finished")
     if finished.status:
-        return Phase.SUCCEEDED if finished.reason == "Succeeded" else Phase.FAILED
+        return QueuePhase.SUCCEEDED if finished.reason == "Succeeded" else QueuePhase.FAILED
     if workload.holds("QuotaReserved") and (workload.holds("Evicted") or not workload.active):
-        return Phase.EVICTING
+        return QueuePhase.EVICTING
     if not workload.active:
-        return Phase.DEACTIVATED
+        return QueuePhase.DEACTIVATED
     if workload.holds("Admitted"):
-        return Phase.ADMITTED
+        return QueuePhase.ADMITTED
     if workload.holds("QuotaReserved"):
-        return Phase.QUOTA_RESERVED
+        return QueuePhase.QUOTA_RESERVED
     return _unreserved(workload, queue_open)
 
 
-def _unreserved(workload: QueuedWorkload, queue_open: bool | None) -> Phase:
+def _unreserved(workload: QueuedWorkload, queue_open: bool | None) -> QueuePhase:
     quota = workload.condition("QuotaReserved")
     if quota.reason == "OnHold":
-        return Phase.ON_HOLD
+        return QueuePhase.ON_HOLD
     # Kueue alternates between "gated" and "queue stopped": the constant fact decides.
     if queue_open is False:
-        return Phase.BLOCKED
+        return QueuePhase.BLOCKED
     if workload.gates or quota.reason == "AdmissionGated":
-        return Phase.GATED
+        return QueuePhase.GATED
     if _is_blocked(workload, quota, known_open=queue_open is True):
-        return Phase.BLOCKED
+        return QueuePhase.BLOCKED
     if is_backed_off(workload):
-        return Phase.BACKOFF
+        return QueuePhase.BACKOFF
     if quota.reason in {"Waiting", "WaitingForPodsReady"}:
-        return Phase.WAITING_FOR_PODS_READY
-    return Phase.PENDING
+        return QueuePhase.WAITING_FOR_PODS_READY
+    return QueuePhase.PENDING
 
 
 def _is_blocked(workload: QueuedWorkload, quota: Condition, *, known_open: bool) -> bool:
@@ -238,14 +245,16 @@ def is_backed_off(workload: QueuedWorkload) -> bool:
     return not requeued.status and requeued.reason in BACKED_OFF
 
 
-def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | None = None, kept: bool = False) -> Status:
+def status_of(
+    workload: QueuedWorkload, now: datetime, *, queue_open: bool | None = None, kept: bool = False
+) -> QueueStatus:
     """The phase with its details; a backoff's end is compared with ``now``.
 
     ``kept`` texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
     """
     phase = phase_of(workload, queue_open=queue_open)
     condition = _deciding(workload, phase)
-    return Status(
+    return QueueStatus(
         phase,
         reason=condition.reason,
         message=condition.message,
@@ -254,38 +263,38 @@ def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | Non
     )
 
 
-_DECIDING: Final[Mapping[Phase, str]] = {
-    Phase.QUOTA_RESERVED: "Admitted",
-    Phase.ADMITTED: "Admitted",
-    Phase.EVICTING: "Evicted",
-    Phase.DEACTIVATED: "Evicted",
-    Phase.SUCCEEDED: "Finished",
-    Phase.FAILED: "Finished",
+_DECIDING: Final[Mapping[QueuePhase, str]] = {
+    QueuePhase.QUOTA_RESERVED: "Admitted",
+    QueuePhase.ADMITTED: "Admitted",
+    QueuePhase.EVICTING: "Evicted",
+    QueuePhase.DEACTIVATED: "Evicted",
+    QueuePhase.SUCCEEDED: "Finished",
+    QueuePhase.FAILED: "Finished",
 }
 
 
-def _deciding(workload: QueuedWorkload, phase: Phase) -> Condition:
+def _deciding(workload: QueuedWorkload, phase: QueuePhase) -> Condition:
     """The condition with the reason, or an empty one."""
     name = _DECIDING.get(phase, "QuotaReserved")
-    if phase is not Phase.QUOTA_RESERVED:
+    if phase is not QueuePhase.QUOTA_RESERVED:
         return workload.condition(name)
     # It waits for checks since it has reserved quota; before there are checks, no other condition has the time.
     reserved = workload.condition("QuotaReserved")
     return replace(workload.conditions.get(name, reserved), since=reserved.since)
 
 
-def _detail(workload: QueuedWorkload, phase: Phase, when: TimeFormat) -> str:
+def _detail(workload: QueuedWorkload, phase: QueuePhase, when: TimeFormat) -> str:
     match phase:
-        case Phase.QUOTA_RESERVED:
+        case QueuePhase.QUOTA_RESERVED:
             return _checks(workload, when)
-        case Phase.BACKOFF:
+        case QueuePhase.BACKOFF:
             return _backoff(workload, when)
-        case Phase.ADMITTED:
+        case QueuePhase.ADMITTED:
             ready = workload.conditions.get("PodsReady")
             return "" if ready is None or ready.status else f"not all of its pods are ready ({ready.reason})"
-        case Phase.GATED:
+        case QueuePhase.GATED:
             return f"gated by {', '.join(workload.gates)}" if workload.gates else ""
-        case Phase.SUCCEEDED | Phase.FAILED:
+        case QueuePhase.SUCCEEDED | QueuePhase.FAILED:
             return ""
         case _:
             eviction = eviction_of(workload)

@@ -25,7 +25,7 @@ from gangctl.policy.review import Review, review_of_existing
 from gangctl.policy.variables import COMPUTED, Fit, gang_of, unknown_fit, with_params
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.manager import Manager
-from gangctl.runtime.server import Refusal
+from gangctl.runtime.server import HttpRefusal
 from gangctl.webhooks.configurations import WebhookSettings, namespace_selector
 from gangctl.webhooks.policies import PolicyView, read_by
 
@@ -63,7 +63,7 @@ class _LazyEvaluator:
     async def evaluate(self, review: Review, policies: Collection[str] | None) -> tuple[Outcome, ...]:
         if self._closed:
             # Without policies a request would be allowed.
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "gangctl is ending")
+            raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "gangctl is ending")
         return () if self._evaluator is None else await self._evaluator.evaluate(review, policies)
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from gangctl.controllers.scan import MOST_POLICIES
 from gangctl.evaluation.options import EvaluatorObserver, Queue
 from gangctl.policy.loaded import PolicySet
-from gangctl.policy.verdict import Action, Outcome, Result
+from gangctl.policy.verdict import Outcome, Result, ValidationAction
 from gangctl.runtime.families import OTHERS
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1, 2.5)
@@ -151,5 +151,5 @@ def _action(outcome: Outcome) -> str:
     if not outcome.violations:
         return "none"
     if any(finding.always for finding in outcome.violations):
-        return Action.DENY.value.lower()
-    return next((action.value.lower() for action in Action if action in outcome.actions), "none")
+        return ValidationAction.DENY.value.lower()
+    return next((action.value.lower() for action in ValidationAction if action in outcome.actions), "none")

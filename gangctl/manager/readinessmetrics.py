@@ -20,10 +20,10 @@ from gangctl.gang.reasons import Reason
 from gangctl.manager import costmetrics
 from gangctl.manager.costmetrics import QUEUE, CostMetrics
 from gangctl.readiness import starts
-from gangctl.readiness.metrics import OTHERS, Aggregates, Limits, Queue, transition
-from gangctl.readiness.restarts import MANY, WITHIN, Restarts
+from gangctl.readiness.metrics import OTHERS, Aggregates, Queue, RowLimits, transition
+from gangctl.readiness.restarts import MANY, WITHIN, RestartLog
 from gangctl.readiness.result import GangPhase, Readiness
-from gangctl.readiness.starts import Span, Starts
+from gangctl.readiness.starts import Starts, StartSpan
 from gangctl.runtime.families import Family, FirstCome, Scraped
 
 JOBSET: Final = ("namespace", "jobset")
@@ -201,10 +201,10 @@ MOST_STARTS: Final = 40
 MOST_EXEMPLAR_CHARACTERS: Final = 128 - len("jobset")
 
 HISTOGRAMS: Final = {
-    Span.TO_SCHEDULED: TO_SCHEDULED,
-    Span.TO_READY: TO_READY,
-    Span.ADMITTED_TO_READY: ADMITTED_TO_READY,
-    Span.SPREAD: SPREAD,
+    StartSpan.TO_SCHEDULED: TO_SCHEDULED,
+    StartSpan.TO_READY: TO_READY,
+    StartSpan.ADMITTED_TO_READY: ADMITTED_TO_READY,
+    StartSpan.SPREAD: SPREAD,
 }
 _CUT_OFF: Final = {
     "gangs": (INFO, STATUS_PHASE, STATUS_REASON, READY_PODS, WANTED_PODS, PHASE_SINCE),
@@ -225,12 +225,12 @@ class ReadinessMetrics(ReadinessObserver):
         self,
         registry: CollectorRegistry,
         *,
-        limits: Limits | None = None,
+        limits: RowLimits | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """Register every family at once; ``wall`` is Unix time."""
-        self._limits = limits or Limits()
+        self._limits = limits or RowLimits()
         self._monotonic = monotonic
         self._wall = wall
         self._spans = {span: family.histogram(registry) for span, family in HISTOGRAMS.items()}
@@ -251,7 +251,7 @@ class ReadinessMetrics(ReadinessObserver):
         """End the series of existing gangs: this replica no longer follows them."""
         self.aggregates = Aggregates(self._limits)
         self._starts: Starts | None = None
-        self._restarts = Restarts()
+        self._restarts = RestartLog()
         self._costs.forget()
 
     def leads(self) -> None:

@@ -32,16 +32,16 @@ from gangctl.runtime.certsource import (
 )
 from gangctl.runtime.manager import Manager
 from gangctl.runtime.probes import self_check
-from gangctl.runtime.server import Listener, Refusal, WebhookServer
+from gangctl.runtime.server import HttpRefusal, Listener, WebhookServer
 from gangctl.runtime.tls import ServerTls, expires
 from gangctl.webhooks.configurations import (
     MUTATE_DEFAULTS,
-    Demand,
+    NeededWebhooks,
     build_configurations,
     build_policy_configurations,
 )
 from gangctl.webhooks.gangpolicies import GangPolicyAdmission
-from gangctl.webhooks.gangs import GangAdmission, QueueView
+from gangctl.webhooks.gangs import GangAdmission, KnownQueues
 from gangctl.webhooks.jobpolicy import build_job_policy
 from gangctl.webhooks.policies import PolicyAdmission, demand_of, unready
 from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
@@ -96,7 +96,7 @@ class Webhooks:
         settings: ControllerSettings,
         gangs: ReplicaGangs,
         policies: ReplicaPolicies | None,
-        queues: QueueView | None,
+        queues: KnownQueues | None,
     ) -> None:
         """Make everything, start nothing."""
         self._client = manager.reader
@@ -256,7 +256,7 @@ class Webhooks:
         return [*(self._job_policy if managed else ()), *self._for_gangs(authorities)]
 
     def _wanted_for_policies(self, authorities: bytes) -> list[dict[str, Any]]:
-        demand = Demand() if self._policies is None else demand_of(self._policies.in_force)
+        demand = NeededWebhooks() if self._policies is None else demand_of(self._policies.in_force)
         return build_policy_configurations(self._configuration, demand, authorities)
 
     def _deliver(self, serving: Serving) -> None:
@@ -294,7 +294,7 @@ def _unready(path: str) -> AdmissionResponse:
     if path == MUTATE_DEFAULTS:
         # Fail the call: the registered failurePolicy decides, and only the API server knows it now.
         text = "gangctl has just started and does not know the policies yet: try again in a few seconds"
-        raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
     return unready(path)
 
 

@@ -27,7 +27,7 @@ from gangctl.manager.webhooks import Webhooks
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot, is_followed
-from gangctl.readiness.metrics import Limits
+from gangctl.readiness.metrics import RowLimits
 from gangctl.runtime.manager import Manager
 
 VERDICTS: Final = "verdicts"
@@ -149,7 +149,7 @@ def _readiness(
     # Only one informer of events is exported, under their common name: that of refused pods, which come first.
     manager.metrics.track_informers(*(source.informer for source in reversed(sources.all)))
     observers: list[ReadinessObserver] = [
-        ReadinessMetrics(manager.metrics.registry, limits=Limits(gangs=settings.metrics_jobset_limit)),
+        ReadinessMetrics(manager.metrics.registry, limits=RowLimits(gangs=settings.metrics_jobset_limit)),
         ReadinessEvents(gangs.record_event, gangs.caches.jobset),
     ]
     if settings.gang_objects:

@@ -237,7 +237,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class NotConverted:
     """Why there is no conversion: the object of the input, and the error."""
 
     position: int
@@ -245,7 +245,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DraftGang:
     """Pods that start together: of these ReplicatedJobs, or of each Job of one of them."""
 
     members: tuple[ReplicatedJob, ...]
@@ -264,7 +264,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Draft:
+class ConversionDraft:
     """``position`` is the JobSet's in the input; ``groups`` are its groups in the system."""
 
     position: int
@@ -272,7 +272,7 @@ class Draft:
     jobset: JobSet
     system: System
     marks: tuple[Mark, ...]
-    groups: list[Group] = dataclasses.field(default_factory=list)
+    groups: list[DraftGang] = dataclasses.field(default_factory=list)
     queues: list[str] = dataclasses.field(default_factory=list)
     topology_key: str | None = None
     composite: bool = False
@@ -281,7 +281,7 @@ class Draft:
     """Objects of the input that this JobSet no longer needs."""
     leaving: set[int] = dataclasses.field(default_factory=set)
     """Indexes of the ReplicatedJobs whose ``schedulerName`` is removed."""
-    problems: list[Problem] = dataclasses.field(default_factory=list)
+    problems: list[NotConverted] = dataclasses.field(default_factory=list)
     notes: list[Note] = dataclasses.field(default_factory=list)
 
     @property
@@ -295,7 +295,7 @@ class Draft:
 
     def refuse_at(self, position: int, path: str, detail: str, kind: ErrorKind = ErrorKind.FORBIDDEN) -> None:
         """The same, of a field of another object of the input."""
-        self.problems.append(Problem(position, FieldError(path, kind, detail)))
+        self.problems.append(NotConverted(position, FieldError(path, kind, detail)))
 
     def note(self, path: str, text: str) -> None:
         """Add a note about an omission or assumption of the conversion."""
@@ -337,7 +337,7 @@ def listed(rjs: Iterable[ReplicatedJob]) -> str:
     return ", ".join(f'"{rj.name}"' for rj in rjs)
 
 
-def least(draft: Draft, position: int, path: str, minimum: int, pods: int) -> int | None:
+def least(draft: ConversionDraft, position: int, path: str, minimum: int, pods: int) -> int | None:
     """The minimum of a group, None where it is all of its pods; adds a problem if it is more."""
     if minimum > pods:
         detail = f"is {minimum}, and only {pods} pods exist at once: this gang could never start"

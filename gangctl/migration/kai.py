@@ -13,7 +13,7 @@ from typing import Final
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import is_label_key
 from gangctl.gang.plan import job_pods, pods_per_job
-from gangctl.migration.draft import Draft, Group, Level, least, listed, scheduler_path
+from gangctl.migration.draft import ConversionDraft, DraftGang, Level, least, listed, scheduler_path
 
 MIN_MEMBER: Final = "kai.scheduler/batch-min-member"
 QUEUE: Final = "kai.scheduler/queue"
@@ -26,7 +26,7 @@ PRIORITY_LABEL: Final = "priorityClassName"
 _SHARED_GPU: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 
 
-def _check_one_scheduler(draft: Draft) -> None:
+def _check_one_scheduler(draft: ConversionDraft) -> None:
     scheduled = draft.scheduled()
     if not scheduled:
         detail = "no pod template has schedulerName kai-scheduler, so that KAI makes no gang: remove what is for it"
@@ -41,7 +41,7 @@ def _check_one_scheduler(draft: Draft) -> None:
             draft.refuse(scheduler_path(rj), detail, ErrorKind.INVALID)
 
 
-def _check_words(draft: Draft) -> None:
+def _check_words(draft: ConversionDraft) -> None:
     """Reject features that only KAI has, and those that KAI ignores."""
     for mark in draft.marks:
         if mark.key == draft.names.group_key and (mark.level, mark.field) == (Level.POD, draft.names.group_field):
@@ -63,7 +63,7 @@ def _check_words(draft: Draft) -> None:
             draft.note(mark.path, text)
 
 
-def _read_topology(draft: Draft) -> dict[int, str]:
+def _read_topology(draft: ConversionDraft) -> dict[int, str]:
     """The topology of the whole gang, which goes to the draft, and those of each replica, by ReplicatedJob."""
     rjs = draft.jobset.replicated_jobs
     inner: dict[int, str] = {}
@@ -79,7 +79,7 @@ def _read_topology(draft: Draft) -> dict[int, str]:
     return inner
 
 
-def _read_minimums(draft: Draft) -> dict[int, int]:
+def _read_minimums(draft: ConversionDraft) -> dict[int, int]:
     """Pods that each replica needs, where these are not all; KAI's own default counts without completions."""
     minimums: dict[int, int] = {}
     for rj in draft.jobset.replicated_jobs:
@@ -92,7 +92,7 @@ def _read_minimums(draft: Draft) -> dict[int, int]:
     return minimums
 
 
-def _add_groups(draft: Draft, topologies: Mapping[int, str], minimums: Mapping[int, int]) -> None:
+def _add_groups(draft: ConversionDraft, topologies: Mapping[int, str], minimums: Mapping[int, int]) -> None:
     rjs = draft.jobset.replicated_jobs
     mark = next(draft.found(MIN_MEMBER, Level.JOBSET), None)
     needed = draft.number(mark) if mark else len(rjs)
@@ -106,11 +106,11 @@ def _add_groups(draft: Draft, topologies: Mapping[int, str], minimums: Mapping[i
     own = topologies.keys() | minimums.keys()
     together = needed >= len(rjs)
     if together and not own:
-        draft.groups.append(Group(rjs, path))
+        draft.groups.append(DraftGang(rjs, path))
         return
     for rj in rjs:
         per_job = rj.index in own and rj.replicas > 1
-        draft.groups.append(Group((rj,), path, per_job, minimums.get(rj.index), topologies.get(rj.index)))
+        draft.groups.append(DraftGang((rj,), path, per_job, minimums.get(rj.index), topologies.get(rj.index)))
         if per_job and not together:
             detail = "its replicas start together, each with its own minimum or domain, and other replicated jobs apart"
             draft.refuse(rj.path, f"{detail}: gangctl's option composite is for all gangs of a JobSet")
@@ -124,7 +124,7 @@ def _add_groups(draft: Draft, topologies: Mapping[int, str], minimums: Mapping[i
         draft.note(path, "one replicated job is enough to start: each becomes a gang of its own")
 
 
-def read_kai(draft: Draft) -> None:
+def read_kai(draft: ConversionDraft) -> None:
     """Add KAI's gangs of this JobSet."""
     _check_one_scheduler(draft)
     _check_words(draft)

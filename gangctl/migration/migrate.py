@@ -22,10 +22,10 @@ from gangctl.migration.draft import (
     FIELDS,
     MIN_AVAILABLE,
     NAMES,
-    Draft,
+    ConversionDraft,
     Level,
+    NotConverted,
     Note,
-    Problem,
     System,
     check_kind,
     check_texts,
@@ -36,10 +36,10 @@ from gangctl.migration.draft import (
     scheduler_path,
     systems_seen,
 )
-from gangctl.migration.podgroups import PodGroup, drop, gang_config, read_coscheduling, read_pod_groups
+from gangctl.migration.podgroups import ForeignPodGroup, drop, gang_config, read_coscheduling, read_pod_groups
 
 
-def check_words_of(draft: Draft) -> None:
+def check_words_of(draft: ConversionDraft) -> None:
     """Reject names that no component reads, and names of a second system, gangctl included."""
     for error in (*check_texts(draft.raw, draft.system), *check_words(draft.raw)):
         draft.refuse(error.path, error.detail, error.kind)
@@ -55,7 +55,7 @@ def check_words_of(draft: Draft) -> None:
         draft.refuse(path, detail, ErrorKind.INVALID)
 
 
-def check_queue(draft: Draft, queue: str) -> None:
+def check_queue(draft: ConversionDraft, queue: str) -> None:
     """Reject a second queue of Kueue; note which queue is left out if none is requested."""
     if queue and draft.jobset.queue not in {"", queue}:
         detail = f'is "{draft.jobset.queue}", not "{queue}": leave --queue out, or this label'
@@ -66,7 +66,7 @@ def check_queue(draft: Draft, queue: str) -> None:
         draft.note("metadata", text)
 
 
-def check_uses(draft: Draft) -> None:
+def check_uses(draft: ConversionDraft) -> None:
     """Reject pods that use a label or an annotation that is removed."""
     going = sorted({m.key for m in draft.marks if m.level is Level.POD and draft.names.reads(m.key)})
     for rj, entry in zip(draft.jobset.replicated_jobs, replicated_jobs(draft.raw), strict=True):
@@ -77,7 +77,7 @@ def check_uses(draft: Draft) -> None:
                 draft.refuse(f"{rj.path}.template.spec.template.spec", detail)
 
 
-def check_result(draft: Draft, value: Object) -> None:
+def check_result(draft: ConversionDraft, value: Object) -> None:
     """Reject errors of gangctl's admission, on the newest Kubernetes; add its other notices."""
     resolution = resolve(read_jobset(value)[0], ClusterRules())
     for error in resolution.errors:
@@ -86,7 +86,7 @@ def check_result(draft: Draft, value: Object) -> None:
         draft.note("metadata", notice.message)
 
 
-def _without_marks(draft: Draft, holder: Mapping[str, Any], level: Level, index: int = -1) -> Object:
+def _without_marks(draft: ConversionDraft, holder: Mapping[str, Any], level: Level, index: int = -1) -> Object:
     mine = [mark for mark in draft.marks if (mark.level, mark.index) == (level, index) and draft.names.reads(mark.key)]
     changed = dict(holder)
     for field in FIELDS:
@@ -96,7 +96,7 @@ def _without_marks(draft: Draft, holder: Mapping[str, Any], level: Level, index:
     return changed
 
 
-def _replicated_job(draft: Draft, entry: Mapping[str, Any], index: int, mode: GangMode | None) -> Object:
+def _replicated_job(draft: ConversionDraft, entry: Mapping[str, Any], index: int, mode: GangMode | None) -> Object:
     if "template" not in entry:
         return dict(entry)
     template = _without_marks(draft, entry["template"] or {}, Level.JOB, index)
@@ -112,7 +112,7 @@ def _replicated_job(draft: Draft, entry: Mapping[str, Any], index: int, mode: Ga
     return with_key(entry, "template", template)
 
 
-def rewrite(draft: Draft, config: GangConfig, queue: str) -> Object:
+def rewrite(draft: ConversionDraft, config: GangConfig, queue: str) -> Object:
     """The JobSet with gangctl's annotations; ``queue`` is a LocalQueue of Kueue, or empty."""
     pairs = zip(draft.raw["spec"].get("replicatedJobs") or (), config.replicated_jobs, strict=True)
     entries = [_replicated_job(draft, entry, index, mode) for index, (entry, mode) in enumerate(pairs)]
@@ -136,7 +136,7 @@ _UNDERSTOOD: Final[dict[System, frozenset[str]]] = {
 """Labels and annotations whose meaning is in the result, or in another note."""
 
 
-def _read(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
+def _read(draft: ConversionDraft, objects: Sequence[Object], pod_groups: Sequence[ForeignPodGroup]) -> None:
     match draft.system:
         case System.VOLCANO:
             podgroups.read_volcano(draft, objects, pod_groups)
@@ -149,7 +149,7 @@ def _read(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup
             drop(draft, pod_group)
 
 
-def _leave_scheduler(draft: Draft) -> None:
+def _leave_scheduler(draft: ConversionDraft) -> None:
     """Choose the ``schedulerName`` fields to remove: the system's own, and those of all members of a gang."""
     members = {rj.index for group in draft.groups for rj in group.members}
     for rj in draft.jobset.replicated_jobs:
@@ -162,7 +162,7 @@ def _leave_scheduler(draft: Draft) -> None:
                 )
 
 
-def _note_leftovers(draft: Draft) -> None:
+def _note_leftovers(draft: ConversionDraft) -> None:
     """Note names of the system that have no equivalent in the result."""
     noted: set[str] = set()
     names = draft.names
@@ -176,7 +176,9 @@ def _note_leftovers(draft: Draft) -> None:
             draft.note(mark.path, f"removed {mark.key}, which only {names.title} reads")
 
 
-def convert_draft(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup], queue: str) -> Object:
+def convert_draft(
+    draft: ConversionDraft, objects: Sequence[Object], pod_groups: Sequence[ForeignPodGroup], queue: str
+) -> Object:
     """The JobSet with gangctl's annotations; unchanged if the draft has problems afterwards."""
     check_words_of(draft)
     if draft.problems:
@@ -200,7 +202,7 @@ class Migration:
 
     values: tuple[Object | None, ...]
     notes: tuple[Note, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[NotConverted, ...]
     converted: int
     """JobSets with marks of the system."""
 
@@ -213,20 +215,20 @@ def migrate(objects: Sequence[Object], system: System, *, queue: str = "") -> Mi
     """
     pod_groups = read_pod_groups(objects, NAMES[system])
     values: list[Object | None] = list(objects)
-    problems: list[Problem] = []
-    drafts: list[Draft] = []
+    problems: list[NotConverted] = []
+    drafts: list[ConversionDraft] = []
     for position, raw in enumerate(objects):
         if not (str(raw.get("apiVersion", "")).partition("/")[0] == JOBSET_GROUP and raw.get("kind") == "JobSet"):
             if error := check_kind(raw, system):
-                problems.append(Problem(position, error))
+                problems.append(NotConverted(position, error))
             continue
         jobset, malformed = read_jobset(raw)
         if malformed or system not in systems_seen(raw):
             conversion = convert(raw, Notation.ANNOTATIONS)
             values[position] = conversion.value
-            problems += [Problem(position, error) for error in conversion.errors]
+            problems += [NotConverted(position, error) for error in conversion.errors]
             continue
-        draft = Draft(position, raw, jobset, system, tuple(read_marks(raw)))
+        draft = ConversionDraft(position, raw, jobset, system, tuple(read_marks(raw)))
         values[position] = convert_draft(draft, objects, pod_groups, queue)
         drafts.append(draft)
         problems += draft.problems

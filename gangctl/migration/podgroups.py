@@ -25,8 +25,8 @@ from gangctl.gang.naming import template_names
 from gangctl.gang.plan import job_pods
 from gangctl.migration.draft import (
     MIN_AVAILABLE,
-    Draft,
-    Group,
+    ConversionDraft,
+    DraftGang,
     Level,
     Mark,
     Names,
@@ -38,19 +38,19 @@ from gangctl.migration.draft import (
 )
 
 
-def _single(draft: Draft, group: Group) -> GangConfig:
+def _single(draft: ConversionDraft, group: DraftGang) -> GangConfig:
     """One gang of several ReplicatedJobs: the JobSet's, without those that are not in it."""
     members = {rj.index for rj in group.members}
     rjs = draft.jobset.replicated_jobs
     return GangConfig(GangMode.GANG, tuple(None if rj.index in members else GangMode.OFF for rj in rjs))
 
 
-def _mode(group: Group) -> GangMode:
+def _mode(group: DraftGang) -> GangMode:
     (rj,) = group.members
     return GangMode.REPLICATED_GANG if group.per_job and rj.replicas > 1 else GangMode.GANG
 
 
-def _named(draft: Draft) -> GangConfig:
+def _named(draft: ConversionDraft) -> GangConfig:
     """A list of gangs, for what the modes have no word for; each has the name of its first ReplicatedJob."""
     rjs = draft.jobset.replicated_jobs
     known = tuple(rj.name for rj in rjs)
@@ -70,7 +70,7 @@ def _named(draft: Draft) -> GangConfig:
     return GangConfig(None, (None,) * len(rjs), GangOptions(composite=draft.composite), gangs)
 
 
-def gang_config(draft: Draft) -> GangConfig:
+def gang_config(draft: ConversionDraft) -> GangConfig:
     """The configuration equivalent to a draft's groups."""
     rjs = draft.jobset.replicated_jobs
     shared = [group for group in draft.groups if len(group.members) > 1]
@@ -94,7 +94,7 @@ _DERIVED: Final = frozenset({"minMember", "minResources", "queue"})
 
 
 @dataclass(frozen=True, slots=True)
-class PodGroup:
+class ForeignPodGroup:
     """One PodGroup of the input."""
 
     position: int
@@ -109,7 +109,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def read_pod_groups(objects: Sequence[Object], names: Names) -> list[PodGroup]:
+def read_pod_groups(objects: Sequence[Object], names: Names) -> list[ForeignPodGroup]:
     """The system's PodGroups of an input, in its order."""
     found = []
     for position, raw in enumerate(objects):
@@ -119,11 +119,11 @@ def read_pod_groups(objects: Sequence[Object], names: Names) -> list[PodGroup]:
         owners = objects_at(meta, "ownerReferences")
         jobsets = frozenset(_text(owner.get("name")) for owner in owners if owner.get("kind") == "JobSet")
         namespace, name = _text(meta.get("namespace")), _text(meta.get("name"))
-        found.append(PodGroup(position, namespace, name, object_at(raw, "spec"), jobsets))
+        found.append(ForeignPodGroup(position, namespace, name, object_at(raw, "spec"), jobsets))
     return found
 
 
-def _others(draft: Draft, objects: Sequence[Object], group: str) -> Iterator[str]:
+def _others(draft: ConversionDraft, objects: Sequence[Object], group: str) -> Iterator[str]:
     """Other objects of the input whose pods join the same PodGroup."""
     for position, raw in enumerate(objects):
         meta = object_at(raw, "metadata")
@@ -134,7 +134,7 @@ def _others(draft: Draft, objects: Sequence[Object], group: str) -> Iterator[str
             yield f'{raw.get("kind")} "{_text(meta.get("name"))}"'
 
 
-def named_members(draft: Draft, rjs: Sequence[ReplicatedJob]) -> dict[str, list[tuple[ReplicatedJob, Mark]]]:
+def named_members(draft: ConversionDraft, rjs: Sequence[ReplicatedJob]) -> dict[str, list[tuple[ReplicatedJob, Mark]]]:
     """Which of these ReplicatedJobs' pods join which PodGroup."""
     members: dict[str, list[tuple[ReplicatedJob, Mark]]] = {}
     for rj in rjs:
@@ -143,7 +143,7 @@ def named_members(draft: Draft, rjs: Sequence[ReplicatedJob]) -> dict[str, list[
     return members
 
 
-def _check_schedulers(draft: Draft, members: Sequence[ReplicatedJob]) -> bool:
+def _check_schedulers(draft: ConversionDraft, members: Sequence[ReplicatedJob]) -> bool:
     first = members[0]
     for rj in members[1:]:
         if rj.scheduler != first.scheduler:
@@ -157,12 +157,12 @@ def _check_schedulers(draft: Draft, members: Sequence[ReplicatedJob]) -> bool:
 
 
 def add_named_group(
-    draft: Draft,
+    draft: ConversionDraft,
     objects: Sequence[Object],
-    pod_groups: Sequence[PodGroup],
+    pod_groups: Sequence[ForeignPodGroup],
     name: str,
     joined: Sequence[tuple[ReplicatedJob, Mark]],
-) -> PodGroup | None:
+) -> ForeignPodGroup | None:
     """Add the gang of the pods that name one PodGroup, or a problem; returns the PodGroup, if it is in the input."""
     path = joined[0][1].path
     members = tuple(rj for rj, _ in joined)
@@ -176,7 +176,7 @@ def add_named_group(
     if not found and labels:
         available = labels[0]
         if (minimum := draft.number(available)) is not None and _check_schedulers(draft, members):
-            group = Group(members, path)
+            group = DraftGang(members, path)
             needed = least(draft, draft.position, available.path, minimum, group.pods)
             draft.groups.append(replace(group, minimum=needed))
         return None
@@ -188,7 +188,7 @@ def add_named_group(
         )
         draft.refuse(path, detail, ErrorKind.REQUIRED)
         return None
-    group, pod_group = Group(members, path), found[0]
+    group, pod_group = DraftGang(members, path), found[0]
     minimum = pod_group.spec.get("minMember")
     if not isinstance(minimum, int) or isinstance(minimum, bool) or minimum < 1:
         detail = f"is absent or 0, which {draft.names.title} takes for no gang: write {group.pods} to make it one"
@@ -202,7 +202,7 @@ def add_named_group(
     return pod_group
 
 
-def drop(draft: Draft, pod_group: PodGroup) -> None:
+def drop(draft: ConversionDraft, pod_group: ForeignPodGroup) -> None:
     """Omit a PodGroup from the output, with a note."""
     lost = sorted(set(pod_group.spec) - _DERIVED)
     more = f"; its {', '.join(lost)} have no counterpart" if lost else ""
@@ -211,7 +211,7 @@ def drop(draft: Draft, pod_group: PodGroup) -> None:
     draft.dropped.add(pod_group.position)
 
 
-def read_coscheduling(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
+def read_coscheduling(draft: ConversionDraft, objects: Sequence[Object], pod_groups: Sequence[ForeignPodGroup]) -> None:
     """Add coscheduling's gangs of this JobSet."""
     members = named_members(draft, draft.jobset.replicated_jobs)
     for name, joined in members.items():
@@ -240,7 +240,7 @@ _TOPOLOGY: Final = (
 )
 
 
-def _unseen(draft: Draft) -> None:
+def _unseen(draft: ConversionDraft) -> None:
     """Reject marks of Volcano on pods that another scheduler places."""
     for rj in draft.jobset.replicated_jobs:
         mark = draft.group_of(rj) or draft.on(rj, MIN_MEMBER, Level.JOB)
@@ -252,7 +252,7 @@ def _unseen(draft: Draft) -> None:
             draft.refuse(scheduler_path(rj), detail)
 
 
-def _add_jobs(draft: Draft, rj: ReplicatedJob) -> bool:
+def _add_jobs(draft: ConversionDraft, rj: ReplicatedJob) -> bool:
     """Add one gang per Job of a ReplicatedJob whose pods name no PodGroup; False when that is none."""
     mark = draft.on(rj, MIN_MEMBER, Level.JOB)
     if mark is None:
@@ -260,17 +260,17 @@ def _add_jobs(draft: Draft, rj: ReplicatedJob) -> bool:
     minimum = draft.number(mark)
     if minimum is not None:
         needed = least(draft, draft.position, mark.path, minimum, job_pods(rj))
-        draft.groups.append(Group((rj,), mark.path, per_job=True, minimum=needed))
+        draft.groups.append(DraftGang((rj,), mark.path, per_job=True, minimum=needed))
     return True
 
 
-def _add_as_meant(draft: Draft, rest: Sequence[ReplicatedJob]) -> bool:
+def _add_as_meant(draft: ConversionDraft, rest: Sequence[ReplicatedJob]) -> bool:
     """Add the gang of a minimum on the JobSet, although Volcano does not read it there; False without one."""
     mark = next(draft.found(MIN_MEMBER, Level.JOBSET), None)
     if mark is None or not rest:
         return False
     minimum = draft.number(mark)
-    group = Group(tuple(rest), mark.path)
+    group = DraftGang(tuple(rest), mark.path)
     if minimum is not None:
         needed = least(draft, draft.position, mark.path, minimum, group.pods)
         draft.groups.append(replace(group, minimum=needed))
@@ -282,14 +282,14 @@ def _add_as_meant(draft: Draft, rest: Sequence[ReplicatedJob]) -> bool:
     return True
 
 
-def _read_topology(draft: Draft) -> None:
+def _read_topology(draft: ConversionDraft) -> None:
     for mark in (*draft.found(TOPOLOGY_MODE), *draft.found(TOPOLOGY_TIER)):
         mode = next((m for m in draft.found(TOPOLOGY_MODE, mark.level) if m.index == mark.index), None)
         if mode is None or mode.value.lower() != _SOFT:
             draft.refuse(mark.path, _TOPOLOGY)
 
 
-def _read_pod_group(draft: Draft, pod_group: PodGroup) -> None:
+def _read_pod_group(draft: ConversionDraft, pod_group: ForeignPodGroup) -> None:
     topology = pod_group.spec.get("networkTopology")
     if topology and not (isinstance(topology, dict) and topology.get("mode") == _SOFT):
         draft.refuse_at(pod_group.position, "spec.networkTopology", _TOPOLOGY)
@@ -302,7 +302,7 @@ def _read_pod_group(draft: Draft, pod_group: PodGroup) -> None:
             draft.refuse_at(pod_group.position, f"spec.{field}", detail)
 
 
-def read_volcano(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
+def read_volcano(draft: ConversionDraft, objects: Sequence[Object], pod_groups: Sequence[ForeignPodGroup]) -> None:
     """Add Volcano's gangs of this JobSet."""
     _unseen(draft)
     _read_topology(draft)

@@ -21,7 +21,7 @@ from gangctl.pathways.problems import SHOWN, InvalidReason, RefusedValueError
 
 
 @dataclass(frozen=True, slots=True)
-class Accelerator:
+class MachineType:
     """One machine type of GKE with TPUs; the rows are in :mod:`gangctl.pathways.accelerators`."""
 
     generation: str
@@ -42,7 +42,7 @@ class Accelerator:
 class Slice:
     """A slice; the topology is normalized and fits the accelerator."""
 
-    accelerator: Accelerator
+    accelerator: MachineType
     topology: str
     """``2x2x1``"""
 
@@ -169,7 +169,7 @@ def chips(topology: str) -> int:
     return prod(int(side) for side in topology.split("x"))
 
 
-def rule_of(accelerator: Accelerator) -> str:
+def rule_of(accelerator: MachineType) -> str:
     """XPK's rule for a machine type as text; empty if its list is short enough to be printed."""
     joins = accelerator.chips_per_vm == _CHIPS_OF_VMS_THAT_JOIN
     return str(_CUBE_RULES[accelerator.generation]) if joins and accelerator.generation in _CUBE_RULES else ""
@@ -215,22 +215,22 @@ _NEAR: Final = 3
 """Maximum of names that are suggested for an unknown one."""
 
 
-ACCELERATORS: Final[tuple[Accelerator, ...]] = (
+ACCELERATORS: Final[tuple[MachineType, ...]] = (
     # generation, machine type, label, key, chips of a VM, cores of a chip, dimensions
-    Accelerator("v4", "ct4p-hightpu-4t", "tpu-v4-podslice", "tpuv4", 4, 2, 3),
-    Accelerator("v5e", "ct5lp-hightpu-4t", "tpu-v5-lite-podslice", "tpuv5e", 4, 1, 2),
-    Accelerator("v5e", "ct5lp-hightpu-1t", "tpu-v5-lite-podslice", "tpuv5e", 1, 1, 2),
-    Accelerator("v5e", "ct5lp-hightpu-8t", "tpu-v5-lite-podslice", "tpuv5e1t", 8, 1, 2),
-    Accelerator("v5p", "ct5p-hightpu-4t", "tpu-v5p-slice", "tpuv5", 4, 2, 3),
-    Accelerator("v5p", "ct5p-hightpu-1t", "tpu-v5p-slice", "tpuv5", 1, 2, 3),
-    Accelerator("v5p", "ct5p-hightpu-2t", "tpu-v5p-slice", "tpuv5", 2, 2, 3),
-    Accelerator("v6e", "ct6e-standard-4t", "tpu-v6e-slice", "tpuv6e", 4, 1, 2),
-    Accelerator("v6e", "ct6e-standard-1t", "tpu-v6e-slice", "tpuv6e", 1, 1, 2),
-    Accelerator("v6e", "ct6e-standard-8t", "tpu-v6e-slice", "tpuv6e1t", 8, 1, 2),
-    Accelerator("tpu7x", "tpu7x-standard-4t", "tpu7x", "tpu7x", 4, 2, 3),
-    Accelerator("tpu7x", "tpu7x-standard-1t", "tpu7x", "tpu7x", 1, 2, 3),
-    Accelerator("tpu7", "tpu7-standard-4t", "tpu7", "tpu7", 4, 2, 3),
-    Accelerator("tpu7", "tpu7-standard-1t", "tpu7", "tpu7", 1, 2, 3),
+    MachineType("v4", "ct4p-hightpu-4t", "tpu-v4-podslice", "tpuv4", 4, 2, 3),
+    MachineType("v5e", "ct5lp-hightpu-4t", "tpu-v5-lite-podslice", "tpuv5e", 4, 1, 2),
+    MachineType("v5e", "ct5lp-hightpu-1t", "tpu-v5-lite-podslice", "tpuv5e", 1, 1, 2),
+    MachineType("v5e", "ct5lp-hightpu-8t", "tpu-v5-lite-podslice", "tpuv5e1t", 8, 1, 2),
+    MachineType("v5p", "ct5p-hightpu-4t", "tpu-v5p-slice", "tpuv5", 4, 2, 3),
+    MachineType("v5p", "ct5p-hightpu-1t", "tpu-v5p-slice", "tpuv5", 1, 2, 3),
+    MachineType("v5p", "ct5p-hightpu-2t", "tpu-v5p-slice", "tpuv5", 2, 2, 3),
+    MachineType("v6e", "ct6e-standard-4t", "tpu-v6e-slice", "tpuv6e", 4, 1, 2),
+    MachineType("v6e", "ct6e-standard-1t", "tpu-v6e-slice", "tpuv6e", 1, 1, 2),
+    MachineType("v6e", "ct6e-standard-8t", "tpu-v6e-slice", "tpuv6e1t", 8, 1, 2),
+    MachineType("tpu7x", "tpu7x-standard-4t", "tpu7x", "tpu7x", 4, 2, 3),
+    MachineType("tpu7x", "tpu7x-standard-1t", "tpu7x", "tpu7x", 1, 2, 3),
+    MachineType("tpu7", "tpu7-standard-4t", "tpu7", "tpu7", 4, 2, 3),
+    MachineType("tpu7", "tpu7-standard-1t", "tpu7", "tpu7", 1, 2, 3),
 )
 """Every machine type; the first of a generation is the one that a name without a machine type means."""
 
@@ -260,15 +260,15 @@ _DEVICE_TYPE: Final = re.compile(
     rf"(?P<family>{'|'.join(FAMILIES)})-(?:(?P<size>[1-9][0-9]{{0,6}})|(?P<topology>[0-9]{{1,6}}(?:x[0-9]{{1,6}}){{1,2}}))"
 )
 
-_BY_MACHINE_TYPE: Final[Mapping[str, Accelerator]] = {other.machine_type: other for other in ACCELERATORS}
+_BY_MACHINE_TYPE: Final[Mapping[str, MachineType]] = {other.machine_type: other for other in ACCELERATORS}
 
 
-def default_of(generation: str) -> Accelerator:
+def default_of(generation: str) -> MachineType:
     """The machine type that a generation's name alone means."""
     return next(other for other in ACCELERATORS if other.generation == generation)
 
 
-def single_chip(accelerator: Accelerator) -> Accelerator:
+def single_chip(accelerator: MachineType) -> MachineType:
     """The machine type of the same generation with one chip; itself where there is none."""
     return next(
         (other for other in ACCELERATORS if other.generation == accelerator.generation and other.chips_per_vm == 1),
@@ -277,7 +277,7 @@ def single_chip(accelerator: Accelerator) -> Accelerator:
 
 
 @cache
-def names() -> Mapping[str, Accelerator]:
+def names() -> Mapping[str, MachineType]:
     """Every name of a row without a topology: machine types, labels, families, keys."""
     rows = {other.machine_type: other for other in ACCELERATORS}
     firsts = [default_of(generation) for generation in FAMILIES.values()]
@@ -298,7 +298,7 @@ def device_types(family: str) -> Mapping[str, str]:
     }
 
 
-def by_machine_type(text: str) -> Accelerator:
+def by_machine_type(text: str) -> MachineType:
     """The machine type, spelled as GKE spells it; RefusedValueError for any other."""
     found = _BY_MACHINE_TYPE.get(text)
     if found is None:
@@ -306,7 +306,7 @@ def by_machine_type(text: str) -> Accelerator:
     return found
 
 
-def find(text: str) -> tuple[Accelerator, str]:
+def find(text: str) -> tuple[MachineType, str]:
     """The accelerator of a name, and its topology, empty if the name has none.
 
     A name is a device type of XPK (``v5p-8``, ``v5p-2x2x1``), a machine type, a node label of GKE, a family or a key of
@@ -351,7 +351,7 @@ def _is_device(name: str) -> bool:
     return (topology or name) in known
 
 
-def _device(text: str, family: str, size: str | None, topology: str | None) -> tuple[Accelerator, str]:
+def _device(text: str, family: str, size: str | None, topology: str | None) -> tuple[MachineType, str]:
     """The row and topology of a family and either a size or a topology."""
     accelerator = default_of(FAMILIES[family])
     sizes = device_types(family)
@@ -378,7 +378,7 @@ _SHOWN: Final = 13
 """Maximum of topologies in a message; of more, only near ones are listed."""
 
 
-def topologies(accelerator: Accelerator, *, strict: bool) -> tuple[str, ...]:
+def topologies(accelerator: MachineType, *, strict: bool) -> tuple[str, ...]:
     """The topologies that a machine type may be given, ascending by chips.
 
     ``strict`` is the list of PathwaysJobs, which have seven machine types and nothing for others; else XPK's rule.
@@ -390,7 +390,7 @@ def topologies(accelerator: Accelerator, *, strict: bool) -> tuple[str, ...]:
     return of_generation(accelerator.generation) if accelerator.chips_per_vm == _CHIPS_OF_VMS_THAT_JOIN else ()
 
 
-def normalized(topology: str, accelerator: Accelerator) -> str:
+def normalized(topology: str, accelerator: MachineType) -> str:
     """A topology in lower case without surrounding blanks; RefusedValueError for another form."""
     text = topology.strip().lower()
     if _TOPOLOGY.fullmatch(text) and text.count("x") + 1 == accelerator.dimensions:
@@ -400,7 +400,7 @@ def normalized(topology: str, accelerator: Accelerator) -> str:
     return _refuse_topology(f"a topology of {accelerator.generation} is {form}; {wrong}")
 
 
-def slice_of(accelerator: Accelerator, topology: str, *, strict: bool) -> Slice:
+def slice_of(accelerator: MachineType, topology: str, *, strict: bool) -> Slice:
     """The slice of a topology; RefusedValueError if the machine type does not have it.
 
     One chip is on the machine type with one chip, whichever was named: ``1x1`` of ``ct6e-standard-4t``, which a
@@ -418,7 +418,7 @@ def slice_of(accelerator: Accelerator, topology: str, *, strict: bool) -> Slice:
     return Slice(single_chip(accelerator) if chips(text) == 1 else accelerator, text)
 
 
-def _unknown(topology: str, accelerator: Accelerator, allowed: tuple[str, ...], *, strict: bool) -> str:
+def _unknown(topology: str, accelerator: MachineType, allowed: tuple[str, ...], *, strict: bool) -> str:
     """The message for a valid topology that the machine type does not have."""
     where = " in a PathwaysJob" if strict else ""
     refused = f"{accelerator.machine_type} has no topology {topology}{where}"

@@ -16,7 +16,7 @@ from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Rendering, Setting
+from gangctl.pathways.result import Rendering, RenderingInputs
 from gangctl.pathways.status import Obstacle
 from gangctl.pathways.words import DIGEST, HEAD
 
@@ -72,7 +72,7 @@ class Draft:
         return {**jobset, "metadata": metadata}
 
 
-def draft(raw: Mapping[str, Any], options: PathwaysOptions, setting: Setting) -> Draft | Obstacle:
+def draft(raw: Mapping[str, Any], options: PathwaysOptions, setting: RenderingInputs) -> Draft | Obstacle:
     """Read, check and render an object that an API server stored; ``options`` are those of the controller."""
     reading = read_pathways_job(raw, options, cluster_checked=True)
     if reading.job is None:
@@ -80,7 +80,7 @@ def draft(raw: Mapping[str, Any], options: PathwaysOptions, setting: Setting) ->
         return Obstacle(first.reason.value, "; ".join(str(problem.error) for problem in reading.problems))
     rendering = render(reading.job, setting)
     # Whether the cluster has gangs may change later, while the user's spec stays.
-    standard = rendering if setting == Setting() else render(reading.job)
+    standard = rendering if setting == RenderingInputs() else render(reading.job)
     notices = dict.fromkeys((*reading.notices, *rendering.notices))
     return Draft(reading.job, rendering, tuple(notices), _digest(standard.jobset["spec"]))
 

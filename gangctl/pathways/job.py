@@ -48,7 +48,7 @@ class ComponentType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class ComponentChanges:
     """The user's changes to one component; ``path`` is the field path of the entry."""
 
     path: str
@@ -83,7 +83,7 @@ class PathwaysJob:
     worker_grace_seconds: int | None = None
     worker_priority_class: str = ""
     worker_node_selector: Mapping[str, str] = field(default_factory=dict)
-    components: Mapping[ComponentType, Component] = field(default_factory=dict)
+    components: Mapping[ComponentType, ComponentChanges] = field(default_factory=dict)
     options: PathwaysOptions = _NO_OPTIONS
     gang_mode: GangMode | None = None
     """Requested on the PathwaysJob: ``Off``, or ``Gang`` for head and workers together."""
@@ -120,7 +120,7 @@ TOPOLOGY_REQUESTS: Final = "kueue.x-k8s.io/podset-"
 
 
 @dataclass(frozen=True, slots=True)
-class Gangs:
+class GangLevels:
     """At most one of the two levels is a gang."""
 
     jobset: GangMode
@@ -133,21 +133,21 @@ class Gangs:
         return self.jobset is GangMode.GANG or self.worker is not GangMode.OFF
 
 
-NO_GANGS: Final = Gangs(GangMode.OFF, GangMode.OFF)
+NO_GANGS: Final = GangLevels(GangMode.OFF, GangMode.OFF)
 
 
-def gangs(job: PathwaysJob) -> Gangs:
+def gangs(job: PathwaysJob) -> GangLevels:
     """The gangs of a job: requested on either level, or gangctl's choice."""
     if job.gang_mode is GangMode.GANG:
-        return Gangs(GangMode.GANG, GangMode.OFF)
+        return GangLevels(GangMode.GANG, GangMode.OFF)
     if job.worker_mode is not None:
-        return Gangs(GangMode.OFF, job.worker_mode)
+        return GangLevels(GangMode.OFF, job.worker_mode)
     if job.gang_mode is GangMode.OFF or placed_by_kueue(job):
         return NO_GANGS
     if job.colocated:
-        return NO_GANGS if job.elastic_slices else Gangs(GangMode.GANG, GangMode.OFF)
+        return NO_GANGS if job.elastic_slices else GangLevels(GangMode.GANG, GangMode.OFF)
     at_once = job.slices > 1 and not (job.elastic_slices or queued(job) or _has_topology(job))
-    return Gangs(GangMode.OFF, GangMode.GANG if at_once else GangMode.REPLICATED_GANG)
+    return GangLevels(GangMode.OFF, GangMode.GANG if at_once else GangMode.REPLICATED_GANG)
 
 
 def queued(job: PathwaysJob) -> bool:

@@ -16,7 +16,7 @@ from gangctl.fit.report import show
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.signals import unheard
 from gangctl.pathways import words
-from gangctl.pathways.job import Component, ComponentType, PathwaysJob
+from gangctl.pathways.job import ComponentChanges, ComponentType, PathwaysJob
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, problem
 from gangctl.pathways.rendering.containers import proxy_resources, resource_manager_resources
 from gangctl.pathways.result import plain
@@ -97,7 +97,7 @@ def check_components(found: Findings) -> None:
             found.notice(Reason.NO_EFFECT, f"{found.place(component.path)} changes nothing about the {kind}")
 
 
-def _check_environment(found: Findings, component: Component) -> None:
+def _check_environment(found: Findings, component: ComponentChanges) -> None:
     seen: set[str] = set()
     for index, variable in enumerate(component.env):
         path = f"{component.path}.customEnv[{index}]"

@@ -26,7 +26,7 @@ from gangctl.pathways.checks import check, check_without_slice
 from gangctl.pathways.job import (
     DEFAULT_MAIN_CONTAINER,
     DEFAULT_SLICE_RESTARTS,
-    Component,
+    ComponentChanges,
     ComponentType,
     DeploymentMode,
     PathwaysJob,
@@ -158,11 +158,11 @@ def _read_slice(group: Reader, problems: list[Problem]) -> Slice | None:
         return None
 
 
-def read_components(spec: Reader, problems: list[Problem]) -> dict[ComponentType, Component]:
+def read_components(spec: Reader, problems: list[Problem]) -> dict[ComponentType, ComponentChanges]:
     """The entries of ``spec.customComponents`` by their container."""
-    components: dict[ComponentType, Component] = {}
+    components: dict[ComponentType, ComponentChanges] = {}
     for entry in spec.children("customComponents", podtemplate.MOST_ENTRIES):
-        component = Component(
+        component = ComponentChanges(
             entry.path,
             entry.string("image"),
             podtemplate.texts(entry, "customFlags"),

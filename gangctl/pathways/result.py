@@ -115,7 +115,7 @@ class Profile(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RenderingInputs:
     """Inputs of a rendering besides the PathwaysJob."""
 
     profile: Profile = Profile.GANG
@@ -127,10 +127,10 @@ class Setting:
     """Whether several gangs can start together, each placed as a whole (CompositePodGroups)."""
 
 
-def setting_for(rules: ClusterRules, profile: Profile = Profile.GANG, *, gangs: bool = True) -> Setting:
+def setting_for(rules: ClusterRules, profile: Profile = Profile.GANG, *, gangs: bool = True) -> RenderingInputs:
     """The setting for a cluster, or for a Kubernetes minor."""
     topology = rules.generation.capabilities.constraints and Feature.TOPOLOGY not in rules.lacks
-    return Setting(profile, gangs, topology, composite=rules.known and rules.composite)
+    return RenderingInputs(profile, gangs, topology, composite=rules.known and rules.composite)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.words import DIGEST, GROUP, HEAD, KIND, WORKER
 
 
-class Phase(StrEnum):
+class PathwaysPhase(StrEnum):
     """The conditions of which exactly one is True, in the order in which they are written."""
 
     PENDING = "Pending"
@@ -33,7 +33,7 @@ DEGRADED: Final = "Degraded"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class JobCondition:
     """One entry of ``status.conditions``, of a JobSet or a PathwaysJob."""
 
     type: str
@@ -80,7 +80,7 @@ class JobSetFacts:
     uid: str
     owner: str
     """UID of the PathwaysJob."""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[JobCondition, ...] = ()
     head: Replicas = Replicas(1)
     workers: Replicas = Replicas()
     elastic: int = 0
@@ -97,54 +97,54 @@ class JobSetFacts:
         """Namespace and name, which are the PathwaysJob's, too."""
         return self.namespace, self.name
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> JobCondition | None:
         """The condition of that type."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
     @property
-    def end(self) -> Condition | None:
+    def end(self) -> JobCondition | None:
         """The condition of its end; synthesized if there is only ``terminalState``."""
-        for kind in (Phase.FAILED, Phase.COMPLETED):
+        for kind in (PathwaysPhase.FAILED, PathwaysPhase.COMPLETED):
             if (found := self.condition(kind)) is not None and found.holds:
                 return found
-        return Condition(self.terminal_state, "True") if self.terminal_state else None
+        return JobCondition(self.terminal_state, "True") if self.terminal_state else None
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class PathwaysJobStatus:
     """``status`` of a PathwaysJob, as it is stored or should be."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[JobCondition, ...] = ()
     """As stored by the upstream controller there may be several of one type."""
     restarts: int | None = None
     """None if it was never written."""
     terminal_state: str = ""
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> JobCondition | None:
         """The condition of that type; of several the last one."""
         return next((condition for condition in reversed(self.conditions) if condition.type == kind), None)
 
     @property
-    def phase(self) -> Phase | None:
+    def phase(self) -> PathwaysPhase | None:
         """The condition that is True; None without a status."""
-        known = {phase.value for phase in Phase}
+        known = {phase.value for phase in PathwaysPhase}
         found = (
             condition.type for condition in reversed(self.conditions) if condition.holds and condition.type in known
         )
         phase = next(found, None)
-        return None if phase is None else Phase(phase)
+        return None if phase is None else PathwaysPhase(phase)
 
     @property
-    def end(self) -> Phase | None:
+    def end(self) -> PathwaysPhase | None:
         """How it ended, permanently.
 
         Upstream writes ``terminalState: Failed``, and no condition, where a JobSet could not be created, and tries
         again: that is no end.
         """
-        if Phase.COMPLETED in {self.terminal_state, self.phase}:
-            return Phase.COMPLETED
-        failed = self.condition(Phase.FAILED)
-        return Phase.FAILED if self.terminal_state and failed is not None and failed.holds else None
+        if PathwaysPhase.COMPLETED in {self.terminal_state, self.phase}:
+            return PathwaysPhase.COMPLETED
+        failed = self.condition(PathwaysPhase.FAILED)
+        return PathwaysPhase.FAILED if self.terminal_state and failed is not None and failed.holds else None
 
     def as_json(self) -> dict[str, Any]:
         """The status as a merge patch: null for fields to remove."""
@@ -161,7 +161,7 @@ class PathwaysFacts:
     name: str
     uid: str
     generation: int
-    status: Status
+    status: PathwaysJobStatus
     deleting: bool = False
 
     @property
@@ -176,7 +176,7 @@ class Obstacle:
 
     reason: str
     message: str
-    phase: Phase = Phase.FAILED
+    phase: PathwaysPhase = PathwaysPhase.FAILED
     final: bool = False
 
 
@@ -192,7 +192,7 @@ def read_pathways_facts(raw: Object) -> PathwaysFacts:
         name=text_at(metadata, "name"),
         uid=text_at(metadata, "uid"),
         generation=_number(metadata.get("generation")),
-        status=Status(
+        status=PathwaysJobStatus(
             conditions=tuple(_conditions(status)),
             restarts=None if restarts is None else _number(restarts),
             terminal_state=text_at(status, "terminalState"),
@@ -247,9 +247,9 @@ def _elastic(head: Object) -> int:
     return 0
 
 
-def _conditions(status: Object) -> Iterator[Condition]:
+def _conditions(status: Object) -> Iterator[JobCondition]:
     for condition in objects_at(status, "conditions"):
-        yield Condition(
+        yield JobCondition(
             type=text_at(condition, "type"),
             status=text_at(condition, "status"),
             reason=text_at(condition, "reason"),
@@ -274,21 +274,21 @@ SLICES_MISSING: Final = "SlicesMissing"
 NO_SLICE_MISSING: Final = "NoSliceMissing"
 NOT_RUNNING: Final = "NotRunning"
 
-_OURS: Final = frozenset({*(phase.value for phase in Phase), DEGRADED})
+_OURS: Final = frozenset({*(phase.value for phase in PathwaysPhase), DEGRADED})
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     """The True condition and its reason; ``since`` if the JobSet has the time."""
 
-    phase: Phase
+    phase: PathwaysPhase
     reason: str
     message: str
     since: str = ""
     final: bool = False
 
 
-def next_status(before: PathwaysFacts, found: JobSetFacts | Obstacle, now: str) -> Status:
+def next_status(before: PathwaysFacts, found: JobSetFacts | Obstacle, now: str) -> PathwaysJobStatus:
     """The desired status; the same object if nothing changed.
 
     ``found`` is the JobSet that this PathwaysJob controls, or why there is none. ``now`` is RFC 3339. An end is
@@ -302,31 +302,33 @@ def next_status(before: PathwaysFacts, found: JobSetFacts | Obstacle, now: str) 
     restarts = found.restarts if isinstance(found, JobSetFacts) else stored.restarts
     if stored.end is not None and stored.restarts is not None:
         restarts = stored.restarts
-    conditions = [_condition(stored, kind, verdict, generation, now) for kind in Phase]
+    conditions = [_condition(stored, kind, verdict, generation, now) for kind in PathwaysPhase]
     if (degraded := _degraded(stored, verdict, found, generation, now)) is not None:
         conditions.append(degraded)
     others = {condition.type: condition for condition in stored.conditions if condition.type not in _OURS}
-    return Status(
+    return PathwaysJobStatus(
         conditions=(*conditions, *others.values()),
         restarts=restarts,
         terminal_state=verdict.phase.value if verdict.final else "",
     )
 
 
-def missing_slices(status: Status) -> int:
+def missing_slices(status: PathwaysJobStatus) -> int:
     """Slices that an elastic PathwaysJob runs without, from its status."""
     degraded = status.condition(DEGRADED)
     count = degraded.message.partition(" ")[0] if degraded is not None and degraded.holds else ""
     return int(count) if count.isascii() and count.isdigit() else 0
 
 
-def _kept_end(stored: Status, found: JobSetFacts | Obstacle) -> _Verdict | None:
+def _kept_end(stored: PathwaysJobStatus, found: JobSetFacts | Obstacle) -> _Verdict | None:
     """The recorded end, with its message; else the JobSet's message."""
     if stored.end is None:
         return None
     ended = stored.condition(stored.end)
     if ended is None or not ended.holds:
-        ended = found.end if isinstance(found, JobSetFacts) and found.end is not None else Condition(stored.end, "True")
+        ended = (
+            found.end if isinstance(found, JobSetFacts) and found.end is not None else JobCondition(stored.end, "True")
+        )
     return _Verdict(stored.end, _reason(ended.reason, stored.end), ended.message, ended.since, final=True)
 
 
@@ -335,21 +337,23 @@ def _verdict(found: JobSetFacts | Obstacle) -> _Verdict:
     if isinstance(found, Obstacle):
         return _Verdict(found.phase, _reason(found.reason, found.phase), one_line(found.message), final=found.final)
     if (end := found.end) is not None:
-        phase = Phase.COMPLETED if end.type == Phase.COMPLETED else Phase.FAILED
+        phase = PathwaysPhase.COMPLETED if end.type == PathwaysPhase.COMPLETED else PathwaysPhase.FAILED
         return _Verdict(phase, _reason(end.reason, phase), one_line(end.message), end.since, final=True)
     suspended = found.condition("Suspended")
     if suspended is not None and suspended.holds:
         message = one_line(suspended.message)
-        return _Verdict(Phase.SUSPENDED, _reason(suspended.reason, Phase.SUSPENDED), message, suspended.since)
+        return _Verdict(
+            PathwaysPhase.SUSPENDED, _reason(suspended.reason, PathwaysPhase.SUSPENDED), message, suspended.since
+        )
     restarting = found.condition("RestartingJobSet")
     if restarting is not None and restarting.holds:
-        return _Verdict(Phase.PENDING, RESTARTING, one_line(f"{progress(found)}: {restarting.message}"))
+        return _Verdict(PathwaysPhase.PENDING, RESTARTING, one_line(f"{progress(found)}: {restarting.message}"))
     if found.head.missing:
-        return _Verdict(Phase.PENDING, WAITING_FOR_HEAD, "the head is not ready")
+        return _Verdict(PathwaysPhase.PENDING, WAITING_FOR_HEAD, "the head is not ready")
     startup = found.condition("StartupPolicyCompleted")
     if (startup is not None and startup.holds) or found.workers.missing <= found.elastic:
-        return _Verdict(Phase.RUNNING, ALL_UP, "the head is ready, and the workers have started")
-    return _Verdict(Phase.PENDING, WAITING_FOR_WORKERS, "the head is ready, and not enough slices are")
+        return _Verdict(PathwaysPhase.RUNNING, ALL_UP, "the head is ready, and the workers have started")
+    return _Verdict(PathwaysPhase.PENDING, WAITING_FOR_WORKERS, "the head is ready, and not enough slices are")
 
 
 def progress(found: JobSetFacts) -> str:
@@ -357,24 +361,26 @@ def progress(found: JobSetFacts) -> str:
     return f"restart {found.restarts} of {found.max_restarts}"
 
 
-def _condition(stored: Status, kind: Phase, verdict: _Verdict, generation: int, now: str) -> Condition:
+def _condition(
+    stored: PathwaysJobStatus, kind: PathwaysPhase, verdict: _Verdict, generation: int, now: str
+) -> JobCondition:
     """One of the five; the reason of those that are False is the present one."""
     holds = kind is verdict.phase
-    wanted = Condition(
+    wanted = JobCondition(
         kind, "True" if holds else "False", verdict.reason, verdict.message if holds else "", generation=generation
     )
     return _since(stored, wanted, verdict.since or now if holds else now)
 
 
 def _degraded(
-    stored: Status, verdict: _Verdict, found: JobSetFacts | Obstacle, generation: int, now: str
-) -> Condition | None:
+    stored: PathwaysJobStatus, verdict: _Verdict, found: JobSetFacts | Obstacle, generation: int, now: str
+) -> JobCondition | None:
     """Whether an elastic one runs with fewer slices; None for others."""
     elastic = found.elastic if isinstance(found, JobSetFacts) else 0
     if not elastic and stored.condition(DEGRADED) is None:
         return None
-    wanted = Condition(DEGRADED, "False", NOT_RUNNING, generation=generation)
-    if verdict.phase is Phase.RUNNING and isinstance(found, JobSetFacts):
+    wanted = JobCondition(DEGRADED, "False", NOT_RUNNING, generation=generation)
+    if verdict.phase is PathwaysPhase.RUNNING and isinstance(found, JobSetFacts):
         wanted = replace(wanted, reason=NO_SLICE_MISSING)
         if missing := found.workers.missing:
             message = f"{missing} of {found.workers.wanted} slices are missing, {elastic} may be"
@@ -382,18 +388,18 @@ def _degraded(
     return _since(stored, wanted, now)
 
 
-def _since(stored: Status, wanted: Condition, moment: str) -> Condition:
+def _since(stored: PathwaysJobStatus, wanted: JobCondition, moment: str) -> JobCondition:
     """With the existing time, if its status is unchanged."""
     old = stored.condition(wanted.type)
     kept = old is not None and old.status == wanted.status and old.since
     return replace(wanted, type=str(wanted.type), since=kept or moment)
 
 
-def _reason(reason: str, phase: Phase) -> str:
+def _reason(reason: str, phase: PathwaysPhase) -> str:
     return reason if _REASON.fullmatch(reason) else phase.value
 
 
-_ENDS: Final = {Phase.COMPLETED: Reason.COMPLETED, Phase.FAILED: Reason.FAILED}
+_ENDS: Final = {PathwaysPhase.COMPLETED: Reason.COMPLETED, PathwaysPhase.FAILED: Reason.FAILED}
 _OBSTACLES: Final = {
     reason.value: reason
     for reason in (Reason.NAME_CONFLICT, Reason.ADMISSION_DENIED, Reason.JOBSET_CREATE_FAILED, Reason.JOBSET_GONE)
@@ -401,7 +407,7 @@ _OBSTACLES: Final = {
 """Those that are reasons of events themselves; all others are about the spec."""
 
 
-def notices(before: Status, after: Status, found: JobSetFacts | Obstacle) -> tuple[Notice, ...]:
+def notices(before: PathwaysJobStatus, after: PathwaysJobStatus, found: JobSetFacts | Obstacle) -> tuple[Notice, ...]:
     """Events for the changes in ``after``, which is derived from ``found``.
 
     A repeated event has a different message each time, with a number or a time: equal ones are recorded once.
@@ -414,25 +420,29 @@ def notices(before: Status, after: Status, found: JobSetFacts | Obstacle) -> tup
             return ()
         return (Notice(_OBSTACLES.get(now.reason, Reason.INVALID_SPEC), now.message),)
     events = []
-    if before.phase is Phase.SUSPENDED and after.phase is not Phase.SUSPENDED:
-        events.append(Notice(Reason.RESUMED, f"Not suspended any more since {_time_of(after, Phase.SUSPENDED)}"))
+    if before.phase is PathwaysPhase.SUSPENDED and after.phase is not PathwaysPhase.SUSPENDED:
+        events.append(
+            Notice(Reason.RESUMED, f"Not suspended any more since {_time_of(after, PathwaysPhase.SUSPENDED)}")
+        )
     # Without a previous count, the restarts happened before this controller.
     if before.restarts is not None and (after.restarts or 0) > before.restarts:
         events.append(Notice(Reason.RESTARTING, progress(found).capitalize()))
     if after.phase is not before.phase:
         now = after.condition(after.phase)
         message = now.message or now.reason if now is not None else ""
-        if after.phase is Phase.SUSPENDED:
-            events.append(Notice(Reason.SUSPENDED, f"Suspended since {_time_of(after, Phase.SUSPENDED)}: {message}"))
+        if after.phase is PathwaysPhase.SUSPENDED:
+            events.append(
+                Notice(Reason.SUSPENDED, f"Suspended since {_time_of(after, PathwaysPhase.SUSPENDED)}: {message}")
+            )
         elif after.phase in _ENDS:
             events.append(Notice(_ENDS[after.phase], f"{after.phase}: {message}"))
     return (*events, *_slices(before, after))
 
 
-def _slices(before: Status, after: Status) -> tuple[Notice, ...]:
+def _slices(before: PathwaysJobStatus, after: PathwaysJobStatus) -> tuple[Notice, ...]:
     """Changes of the slices of an elastic one, which are counted only while it runs."""
     degraded = after.condition(DEGRADED)
-    if degraded is None or after.phase is not Phase.RUNNING:
+    if degraded is None or after.phase is not PathwaysPhase.RUNNING:
         return ()
     lost, left = missing_slices(before), missing_slices(after)
     if left == lost:
@@ -441,6 +451,6 @@ def _slices(before: Status, after: Status) -> tuple[Notice, ...]:
     return (Notice(reason, f"Since {degraded.since}: {degraded.message or 'no slice is missing'}"),)
 
 
-def _time_of(status: Status, kind: str) -> str:
+def _time_of(status: PathwaysJobStatus, kind: str) -> str:
     found = status.condition(kind)
     return found.since if found is not None else ""

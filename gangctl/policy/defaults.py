@@ -31,7 +31,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DefaultSource:
     """Where a value comes from.
 
     ``places`` has for each of the policies the entry of its queue map, or nothing where the field itself sets it.
@@ -59,7 +59,7 @@ class Applied:
 
     patch: tuple[Operation, ...] = ()
     conflicts: tuple[FieldError, ...] = ()
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    sources: Mapping[str, DefaultSource] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iter
     if malformed or not isinstance(_metadata(review.object, "labels"), dict):
         return Applied()  # the JobSet will be refused for that
     written = [(policy.name, policy.spec.defaults) for policy in chosen if policy.spec.defaults]
-    return _Draft(jobset, review.object, review, written).apply()
+    return _DefaultsDraft(jobset, review.object, review, written).apply()
 
 
 @dataclass(slots=True)
-class _Draft:
+class _DefaultsDraft:
     """The defaults under construction, of policies by name, for a JobSet that is being created."""
 
     jobset: JobSet
@@ -131,7 +131,7 @@ class _Draft:
     review: Review
     policies: Sequence[tuple[str, Defaults]]
     conflicts: list[FieldError] = field(default_factory=list)
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, DefaultSource] = field(default_factory=dict)
     _requested: dict[str, frozenset[int]] = field(default_factory=dict)
     """Indexes of the pod templates that request a resource, by its name."""
 
@@ -227,7 +227,7 @@ class _Draft:
         if not proposals:
             return None
         policies = tuple(proposal.policy for proposal in proposals)
-        source = Source(proposals[0].value, policies, tuple(proposal.place for proposal in proposals))
+        source = DefaultSource(proposals[0].value, policies, tuple(proposal.place for proposal in proposals))
         self.sources[path] = source
         return source.value
 

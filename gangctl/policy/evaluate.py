@@ -92,7 +92,7 @@ class Evaluation:
             finding = Finding(policy.name, PARAMS, Result.ERROR, message, error=NO_PARAMS, always=True)
             return _erroneous(policy, finding, exceptions, review)
         own = meter.policy()
-        runs = [_Run(self, policy, one, own) for one in params]
+        runs = [_PolicyRun(self, policy, one, own) for one in params]
         for run in runs:
             run.evaluate()
         findings = tuple(finding for run in runs for finding in run.findings)
@@ -184,10 +184,10 @@ def namespace_object(review: Review) -> Object | None:
     }
 
 
-class _Variables(Mapping[str, Any]):
+class _PolicyVariables(Mapping[str, Any]):
     """``variables``: each computed when it is first read, and only once, even if it failed."""
 
-    def __init__(self, run: _Run) -> None:
+    def __init__(self, run: _PolicyRun) -> None:
         self._run = run
         self._known: dict[str, Any] = {}
 
@@ -211,7 +211,7 @@ class _Variables(Mapping[str, Any]):
 
 
 @dataclass(slots=True)
-class _Run:
+class _PolicyRun:
     """One evaluation of a policy: with one parameter object, or with none."""
 
     evaluation: Evaluation
@@ -238,7 +238,7 @@ class _Run:
             if not self._conditions_hold():
                 return
             self.bindings = seen
-        self.variables = _Variables(self)
+        self.variables = _PolicyVariables(self)
         self.findings += [self._finding(rule) for rule in self.policy.programs.rules]
         for key, expression in self.policy.programs.audit_annotations:
             self._annotate(key, expression)

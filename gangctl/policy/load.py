@@ -25,7 +25,7 @@ from gangctl.policy.loaded import (
     Expression,
     LoadedPolicy,
     PolicyError,
-    Problem,
+    PolicyProblem,
     Programs,
     Rule,
     problem_of_expression,
@@ -35,7 +35,7 @@ from gangctl.policy.model import GangPolicy, GangPolicySpec, MatchResources, Val
 from gangctl.policy.reading import check_policy, read_model
 from gangctl.policy.review import JOBSETS
 from gangctl.policy.variables import COMPUTED, TYPE_PREFIX
-from gangctl.policy.verdict import Action
+from gangctl.policy.verdict import ValidationAction
 
 _OBJECTS: Final = frozenset({"object", "oldObject"})
 _STORED: Final = frozenset(
@@ -60,7 +60,7 @@ def is_about_jobsets(constraints: MatchResources) -> bool:
     )
 
 
-def type_warnings(programs: Programs, environment: Environment) -> Iterator[Problem]:
+def type_warnings(programs: Programs, environment: Environment) -> Iterator[PolicyProblem]:
     """The type errors in the expressions of a policy that matches only JobSets."""
     typed = for_jobsets(environment)
     names = {expression.path: name for name, expression in programs.variables.items()}
@@ -109,7 +109,7 @@ def load_policy(document: Mapping[str, Any]) -> LoadedPolicy:
     )
 
 
-def _refusal(document: Object, model: GangPolicy | None, problems: list[Problem]) -> PolicyError:
+def _refusal(document: Object, model: GangPolicy | None, problems: list[PolicyProblem]) -> PolicyError:
     """The error, with the parts of the policy that could be read."""
     name = object_at(document, "metadata").get("name")
     name = name if isinstance(name, str) and name else "(without a name)"
@@ -129,20 +129,20 @@ def refusal(
     name: str,
     source: Object,
     spec: GangPolicySpec,
-    problems: Sequence[Problem],
+    problems: Sequence[PolicyProblem],
     *,
     fails_closed: bool,
     narrowing: MatchResources | None = None,
 ) -> PolicyError:
     """The error of a policy with these problems."""
     reason = f"the policy cannot be used: {problems[0]}"
-    actions = frozenset(map(Action, spec.validation_actions))
+    actions = frozenset(map(ValidationAction, spec.validation_actions))
     return PolicyError(name, problems, BrokenPolicy(name, source, reason, spec, fails_closed, actions, narrowing))
 
 
 def compile_spec(
-    spec: GangPolicySpec, minor: str, problems: list[Problem], computed: Mapping[str, Type] = _NOTHING
-) -> tuple[Programs, tuple[Problem, ...]]:
+    spec: GangPolicySpec, minor: str, problems: list[PolicyProblem], computed: Mapping[str, Type] = _NOTHING
+) -> tuple[Programs, tuple[PolicyProblem, ...]]:
     """Compile every expression; problems are appended to ``problems``, and the programs are then incomplete.
 
     The second value are probable mistakes in the expressions of a policy that matches only JobSets; none for other
@@ -160,7 +160,7 @@ class _Compiler:
     """Compiles the expressions of one policy, in the order in which the API server does."""
 
     environment: Environment
-    problems: list[Problem]
+    problems: list[PolicyProblem]
     variables: dict[str, Type] = field(default_factory=dict)
 
     def programs(self, spec: GangPolicySpec) -> Programs:

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from gangctl.api.objects import Object
-from gangctl.cel.environments import Checked
+from gangctl.cel.environments import CheckedExpression
 from gangctl.cel.faults import CompileError
 from gangctl.cel.program import Program
 from gangctl.errors import FieldError, GangctlError
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec, MatchResources
 from gangctl.policy.reading import read_exception
-from gangctl.policy.verdict import Action, is_native_name
+from gangctl.policy.verdict import ValidationAction, is_native_name
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PolicyProblem:
     """One problem of a policy: its field, and for an expression the place in its text.
 
     ``path`` is a field path such as ``spec.validations[0].expression``; ``kind`` is an
@@ -62,14 +62,14 @@ class Problem:
         return f"{', '.join(filter(None, (self.path, self.position)))}: {self.advice}"
 
 
-def problem_of_field(error: FieldError, binding: str = "") -> Problem:
+def problem_of_field(error: FieldError, binding: str = "") -> PolicyProblem:
     """A problem outside of expressions."""
-    return Problem(error.path, error.detail, str(error.kind), binding=binding)
+    return PolicyProblem(error.path, error.detail, str(error.kind), binding=binding)
 
 
-def problem_of_expression(path: str, text: str, error: CompileError) -> Problem:
+def problem_of_expression(path: str, text: str, error: CompileError) -> PolicyProblem:
     """A problem in the expression ``text`` at ``path``."""
-    return Problem(path, error.message, str(error.kind), error.offset, error.length, error.hint, text)
+    return PolicyProblem(path, error.message, str(error.kind), error.offset, error.length, error.hint, text)
 
 
 class PolicyError(GangctlError):
@@ -82,7 +82,7 @@ class PolicyError(GangctlError):
     code = "InvalidPolicy"
     exit_code = 2
 
-    def __init__(self, policy: str, problems: Iterable[Problem], broken: BrokenPolicy) -> None:
+    def __init__(self, policy: str, problems: Iterable[PolicyProblem], broken: BrokenPolicy) -> None:
         """Keep the parts; the message joins the problems."""
         self.policy = policy
         self.problems = tuple(problems)
@@ -105,7 +105,7 @@ class BrokenPolicy:
     spec: GangPolicySpec
     """The fields that were read, or those of a policy that has none."""
     fail_closed: bool
-    actions: frozenset[Action]
+    actions: frozenset[ValidationAction]
     narrowing: MatchResources | None = None
     """``matchResources`` of a native binding, which have to match as well."""
 
@@ -120,7 +120,7 @@ class Expression:
     """A compiled expression and its field."""
 
     path: str
-    checked: Checked
+    checked: CheckedExpression
     program: Program
 
     @property
@@ -175,7 +175,7 @@ class LoadedPolicy:
     source: Object
     native: bool
     programs: Programs
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[PolicyProblem, ...] = ()
     narrowing: MatchResources | None = None
     generation: int = 0
 
@@ -185,9 +185,9 @@ class LoadedPolicy:
         return self.spec.failure_policy == "Fail"
 
     @property
-    def actions(self) -> frozenset[Action]:
+    def actions(self) -> frozenset[ValidationAction]:
         """The consequences of a broken rule."""
-        return frozenset(map(Action, self.spec.validation_actions))
+        return frozenset(map(ValidationAction, self.spec.validation_actions))
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -250,30 +250,30 @@ class PolicySet:
         return tuple(policy for policy in self.policies if policy.name not in self.exported)
 
 
-class Source(NamedTuple):
+class PolicyData(NamedTuple):
     """The data from which another process loads a policy."""
 
     document: Object
     native: bool
 
 
-class Entry(NamedTuple):
+class KeyedPolicy(NamedTuple):
     """A policy, and a key that is the same for the same content."""
 
     key: str
     policy: LoadedPolicy
 
     @property
-    def source(self) -> Source:
+    def source(self) -> PolicyData:
         """What it is loaded from."""
-        return Source(self.policy.source, self.policy.native)
+        return PolicyData(self.policy.source, self.policy.native)
 
 
-class Snapshot(NamedTuple):
+class KeyedSet(NamedTuple):
     """A set with its keys."""
 
     policies: PolicySet
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyedPolicy, ...]
     exceptions_key: str
 
     @property
@@ -282,12 +282,12 @@ class Snapshot(NamedTuple):
         return frozenset([*(entry.key for entry in self.entries), self.exceptions_key])
 
 
-def snapshot_of(policies: PolicySet) -> Snapshot:
+def snapshot_of(policies: PolicySet) -> KeyedSet:
     """Compute the keys; done once for each set."""
-    entries = tuple(Entry(_policy_key(policy), policy) for policy in policies.policies)
+    entries = tuple(KeyedPolicy(_policy_key(policy), policy) for policy in policies.policies)
     # JSON has no line breaks, so that they separate.
     digest = hashlib.sha256(b"\n".join(_text(exception.source) for exception in policies.exceptions))
-    return Snapshot(policies, entries, f"exceptions:{digest.hexdigest()}")
+    return KeyedSet(policies, entries, f"exceptions:{digest.hexdigest()}")
 
 
 def _policy_key(policy: LoadedPolicy) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field
 from gangctl.api.objects import Object, object_at
 from gangctl.errors import ErrorKind, FieldError, ValidationError
 from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal
-from gangctl.policy.loaded import LoadedPolicy, Problem, problem_of_field
+from gangctl.policy.loaded import LoadedPolicy, PolicyProblem, problem_of_field
 from gangctl.policy.model import (
     AuditAnnotation,
     GangPolicySpec,
@@ -147,7 +147,7 @@ def load_native(documents: Iterable[Mapping[str, Any]], minor: str = DEFAULT_MIN
 
 def load_pair(pair: Pair, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
     """One policy with one binding; :class:`~gangctl.policy.loaded.PolicyError` with all problems."""
-    problems: list[Problem] = []
+    problems: list[PolicyProblem] = []
     policy = _read(pair.policy, NativePolicy, problems)
     binding = None if pair.binding is None else _read(pair.binding, NativeBinding, problems, _name(pair.binding))
     if policy is None or (binding is None and pair.binding is not None):
@@ -191,7 +191,7 @@ def source_of(pair: Pair) -> Object:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _read(document: Object, model: type[Model], problems: list[Problem], binding: str = "") -> Model | None:
+def _read(document: Object, model: type[Model], problems: list[PolicyProblem], binding: str = "") -> Model | None:
     try:
         return read_model(_without_nulls(document), model)
     except ValidationError as error:

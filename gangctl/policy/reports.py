@@ -15,7 +15,7 @@ from typing import Any, Final
 from gangctl.api.meta import JOBSET_API_VERSION, MANAGER
 from gangctl.api.objects import Object, object_at
 from gangctl.errors import one_line
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 
 MOST_NAMESPACES: Final = 100
 """So many are in the status of a policy."""
@@ -24,7 +24,7 @@ _WRITTEN: Final = ("results", "violations", "lastScanTime")
 
 
 @dataclass(slots=True)
-class Totals:
+class PolicyTotals:
     """Totals of one policy: results by kind, and violations and errors by namespace.
 
     Tenants may read policies: names and contents of JobSets are in the reports of their namespaces, not in the status.
@@ -59,7 +59,7 @@ def withdrawn(before: Mapping[str, Any]) -> dict[str, None] | None:
     return dict.fromkeys(key for key in _WRITTEN if before.get(key) is not None) or None
 
 
-def count(outcomes: Iterable[Outcome], jobset: Object, totals: Mapping[str, Totals]) -> None:
+def count(outcomes: Iterable[Outcome], jobset: Object, totals: Mapping[str, PolicyTotals]) -> None:
     """Add the outcomes of every policy for one JobSet to the policies' totals."""
     for outcome in outcomes:
         own = totals.get(outcome.policy)
@@ -67,9 +67,9 @@ def count(outcomes: Iterable[Outcome], jobset: Object, totals: Mapping[str, Tota
             own.add(outcome, jobset)
 
 
-def totals_of(policies: Sequence[str]) -> dict[str, Totals]:
+def totals_of(policies: Sequence[str]) -> dict[str, PolicyTotals]:
     """Empty totals by policy."""
-    return {policy: Totals() for policy in policies}
+    return {policy: PolicyTotals() for policy in policies}
 
 
 API_VERSION: Final = "wgpolicyk8s.io/v1alpha2"
@@ -86,7 +86,7 @@ SEVERITIES: Final = ("high", "medium", "low")
 
 
 @dataclass(slots=True)
-class Report:
+class NamespaceReport:
     """The report of one namespace during a scan."""
 
     summary: Counter[str] = field(default_factory=Counter)
@@ -129,7 +129,7 @@ class Report:
 def _result(finding: Finding, outcome: Outcome) -> str:
     """A violation is ``fail`` where admission would refuse it, else ``warn``; exempt is ``skip``."""
     if finding.result is Result.FAIL:
-        return "fail" if Action.DENY in outcome.actions else "warn"
+        return "fail" if ValidationAction.DENY in outcome.actions else "warn"
     return {Result.PASS: "pass", Result.ERROR: "error"}.get(finding.result, "skip")
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 
-class Action(StrEnum):
+class ValidationAction(StrEnum):
     """``validationActions``."""
 
     DENY = "Deny"
@@ -68,7 +68,7 @@ class Outcome:
     policy: str
     matched: bool
     skipped: str = ""
-    actions: frozenset[Action] = frozenset()
+    actions: frozenset[ValidationAction] = frozenset()
     findings: tuple[Finding, ...] = ()
     violations: tuple[Finding, ...] = ()
     audit_annotations: tuple[tuple[str, str], ...] = ()
@@ -119,13 +119,15 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
     warnings: list[str] = []
     annotations: dict[str, str] = {}
     for outcome in ordered:
-        denials += [finding for finding in outcome.violations if finding.always or Action.DENY in outcome.actions]
+        denials += [
+            finding for finding in outcome.violations if finding.always or ValidationAction.DENY in outcome.actions
+        ]
         chosen = [finding.message for finding in outcome.violations if not finding.always]
-        if Action.WARN in outcome.actions:
+        if ValidationAction.WARN in outcome.actions:
             title = _titled(outcome.policy)
             warnings += [f"Validation failed for {title}: {message}" for message in chosen]
         warnings += left_out(outcome)
-        if Action.AUDIT in outcome.actions and chosen:
+        if ValidationAction.AUDIT in outcome.actions and chosen:
             annotations[f"{outcome.policy}/validation_failure"] = "; ".join(chosen)[:10240]
         annotations.update({f"{outcome.policy}/{key}": value for key, value in outcome.audit_annotations})
     return Verdict(tuple(ordered), tuple(denials), tuple(warnings), annotations)

@@ -124,7 +124,7 @@ def members(snapshot: Snapshot) -> tuple[Group, ...]:
     unlinked: frozenset[JobKey] = frozenset()
     if plan is None:
         # One group of all Jobs, limited to the maximum for gangs: replicas may be two billion.
-        drafts = [_Draft(jobset.name, "", None, 0, planned=list(islice(ungrouped_jobs(jobset), MAX_JOBS)))]
+        drafts = [_GroupDraft(jobset.name, "", None, 0, planned=list(islice(ungrouped_jobs(jobset), MAX_JOBS)))]
     else:
         drafts = _planned_drafts(plan)
         if generation is None:
@@ -142,7 +142,7 @@ def members(snapshot: Snapshot) -> tuple[Group, ...]:
 
 
 @dataclass(slots=True)
-class _Draft:
+class _GroupDraft:
     """A group while its members are collected."""
 
     name: str
@@ -156,8 +156,8 @@ class _Draft:
     """The latest attempt of a Job among its pods."""
 
 
-def _planned_drafts(plan: GangPlan) -> list[_Draft]:
-    drafts = {group.name: _Draft(group.name, group.template.name, None, group.min_count) for group in plan.groups}
+def _planned_drafts(plan: GangPlan) -> list[_GroupDraft]:
+    drafts = {group.name: _GroupDraft(group.name, group.template.name, None, group.min_count) for group in plan.groups}
     stamps = {rj.name: stamp for rj, stamp in zip(plan.jobset.replicated_jobs, plan.stamps, strict=True)}
     for job in plan.jobs():
         stamp = stamps[job.replicated_job]
@@ -170,11 +170,11 @@ def _planned_drafts(plan: GangPlan) -> list[_Draft]:
 class _Roll:
     """Finds the group of each Job and pod."""
 
-    def __init__(self, jobset: JobSet, drafts: Iterable[_Draft]) -> None:
+    def __init__(self, jobset: JobSet, drafts: Iterable[_GroupDraft]) -> None:
         self._jobset = jobset
         self._created = unix(jobset.created)
-        self._by_name: dict[str, _Draft] = {}
-        self._by_job: dict[JobKey, _Draft] = {}
+        self._by_name: dict[str, _GroupDraft] = {}
+        self._by_job: dict[JobKey, _GroupDraft] = {}
         for draft in drafts:
             for job in draft.planned:
                 self._by_job[job.replicated_job, job.index] = draft
@@ -203,7 +203,7 @@ class _Roll:
         if pod.attempt > draft.attempts.get(key, self._jobset.restarts):
             draft.attempts[key] = pod.attempt
 
-    def _is_strange(self, pod: PodFacts, draft: _Draft, job: JobProgress | None) -> bool:
+    def _is_strange(self, pod: PodFacts, draft: _GroupDraft, job: JobProgress | None) -> bool:
         """Whether it is of an earlier JobSet of the name: it names that one's group, or is older than this one.
 
         A webhook may have given its Job another group than the planned one. Without a plan the name of a group is
@@ -216,7 +216,7 @@ class _Roll:
 
 def _group(
     snapshot: Snapshot,
-    draft: _Draft,
+    draft: _GroupDraft,
     replicated_jobs: Mapping[str, ReplicatedJob],
     unlinked: frozenset[JobKey],
     to_come: Collection[str],
@@ -268,7 +268,9 @@ def _group(
     )
 
 
-def _sorted_pods(draft: _Draft, restarts: int) -> tuple[list[PodFacts], list[PodFacts], list[PodFacts], list[PodFacts]]:
+def _sorted_pods(
+    draft: _GroupDraft, restarts: int
+) -> tuple[list[PodFacts], list[PodFacts], list[PodFacts], list[PodFacts]]:
     """Active, terminating, earlier and finished pods; see :class:`Group`."""
     pods: list[PodFacts] = []
     leaving: list[PodFacts] = []
@@ -289,7 +291,7 @@ def _sorted_pods(draft: _Draft, restarts: int) -> tuple[list[PodFacts], list[Pod
     return pods, leaving, earlier, over
 
 
-def _progress(draft: _Draft, over: Iterable[PodFacts]) -> dict[JobKey, JobProgress]:
+def _progress(draft: _GroupDraft, over: Iterable[PodFacts]) -> dict[JobKey, JobProgress]:
     """The Jobs, with succeeded pods that their Job has not counted yet."""
     succeeded: dict[JobKey, int] = {}
     for pod in over:
@@ -305,7 +307,7 @@ def _progress(draft: _Draft, over: Iterable[PodFacts]) -> dict[JobKey, JobProgre
 
 
 def _minimum(
-    snapshot: Snapshot, draft: _Draft, pod_group: Observed | None, unlinked: frozenset[JobKey], wanted: int
+    snapshot: Snapshot, draft: _GroupDraft, pod_group: Observed | None, unlinked: frozenset[JobKey], wanted: int
 ) -> int:
     if draft.scope is None or len(unlinked) == len(draft.planned):
         return wanted

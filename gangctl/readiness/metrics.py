@@ -89,7 +89,7 @@ DEFAULT_JOBSETS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RowLimits:
     """How many have own rows: unfinished JobSets, queues, causes, namespaces, and phases :data:`DATED`, by queue."""
 
     gangs: int = DEFAULT_JOBSETS
@@ -126,7 +126,7 @@ def pod_states(pods: Counts) -> Mapping[PodState, int]:
 
 
 @dataclass(slots=True)
-class Row:
+class QueueRow:
     """The gangs of one queue: by phase, their pods, and how many they are."""
 
     phases: Counter[GangPhase] = field(default_factory=Counter)
@@ -149,7 +149,7 @@ class Row:
         self.stranded += sign * pods.stranded
         self.gangs += sign
 
-    def merge(self, other: Row) -> None:
+    def merge(self, other: QueueRow) -> None:
         """Add the counts of ``other``."""
         self.phases.update(other.phases)
         self.states.update(other.states)
@@ -163,7 +163,7 @@ DATED: Final = frozenset({GangPhase.PARTIALLY_PLACED, GangPhase.DEGRADED})
 """Phases of which it is known since when the JobSet that has been in them for longest is."""
 
 
-class Blocked(NamedTuple):
+class BlockedGangs(NamedTuple):
     """The gangs of one queue and phase with one cause: their number, and the earliest start."""
 
     gangs: int
@@ -183,15 +183,15 @@ class Hold(NamedTuple):
 class Aggregates:
     """All observed gangs, and the sums over them."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: RowLimits | None = None) -> None:
         """Start without gangs."""
-        self.limits = limits or Limits()
+        self.limits = limits or RowLimits()
         self.dropped: Counter[str] = Counter()
-        """How often a new key got no row of its own, by the fields of :class:`Limits`."""
+        """How often a new key got no row of its own, by the fields of :class:`RowLimits`."""
         self._gangs: dict[Key, Readiness] = {}
         self._unfinished: dict[Key, Readiness] = {}
         """In the order in which they came."""
-        self._rows: dict[Queue, Row] = {}
+        self._rows: dict[Queue, QueueRow] = {}
         self._blocked: dict[Hold, Oldest[Key]] = {}
         self._dated: dict[Hold, Oldest[Key]] = {}
         self._lost: Counter[Key] = Counter()
@@ -233,30 +233,30 @@ class Aggregates:
         """The number of unfinished JobSets without a row."""
         return max(0, len(self._unfinished) - self.limits.gangs)
 
-    def rows(self) -> Iterator[tuple[Queue, Row]]:
+    def rows(self) -> Iterator[tuple[Queue, QueueRow]]:
         """The gangs of each queue, and those of all other queues together."""
         rows = iter(self._rows.items())
         yield from islice(rows, self.limits.queues)
-        others = Row()
+        others = QueueRow()
         for _, row in rows:
             others.merge(row)
         if others.gangs:
             yield THE_OTHERS, others
 
-    def blocked(self) -> Mapping[Hold, Blocked]:
+    def blocked(self) -> Mapping[Hold, BlockedGangs]:
         """The gangs with a cause, by queue, reason and phase; the earliest start is that of the cause."""
         return self._limited(self._blocked, self.limits.reasons)
 
-    def dated(self) -> Mapping[Hold, Blocked]:
+    def dated(self) -> Mapping[Hold, BlockedGangs]:
         """The gangs in the phases :data:`DATED`; the earliest start is that of the phase, whatever the causes were."""
         return self._limited(self._dated, self.limits.dated)
 
-    def _limited(self, table: Mapping[Hold, Oldest[Key]], most: int) -> dict[Hold, Blocked]:
+    def _limited(self, table: Mapping[Hold, Oldest[Key]], most: int) -> dict[Hold, BlockedGangs]:
         own = set(islice(self._rows, self.limits.queues))
-        limited: dict[Hold, Blocked] = {}
+        limited: dict[Hold, BlockedGangs] = {}
         shown = 0
         for hold, oldest in table.items():
-            blocked = Blocked(len(oldest), oldest.first())
+            blocked = BlockedGangs(len(oldest), oldest.first())
             others = Hold(THE_OTHERS, hold.reason, hold.phase if hold.phase in DATED else None)
             if hold.queue in own and shown < most:
                 shown += 1
@@ -264,7 +264,7 @@ class Aggregates:
             elif (so_far := limited.get(others)) is None:
                 limited[others] = blocked
             else:
-                limited[others] = Blocked(so_far.gangs + blocked.gangs, min(so_far.since, blocked.since))
+                limited[others] = BlockedGangs(so_far.gangs + blocked.gangs, min(so_far.since, blocked.since))
         return limited
 
     def shown(self) -> Callable[[Queue], Queue]:
@@ -285,7 +285,7 @@ class Aggregates:
         self._give_row(now)
         queue = queue_of(now)
         if (row := self._rows.get(queue)) is None:
-            row = self._rows[queue] = Row()
+            row = self._rows[queue] = QueueRow()
             self._came("queues", len(self._rows))
         row.add(now)
         if (blocked := next((cause for cause in now.causes if cause.blocking), None)) is not None:

@@ -65,7 +65,7 @@ class GangMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gang:
+class GangStanding:
     """Where a JobSet that asks for a gang stands."""
 
     api_version: Literal["gangctl.dev/v1alpha1"] = API_VERSION
@@ -113,4 +113,6 @@ def gang_status(readiness: Readiness) -> dict[str, Any]:
 
 def gang_object(readiness: Readiness) -> dict[str, Any]:
     """The whole object, as ``gangctl get -o json`` prints it."""
-    return as_json(Gang(metadata=GangMetadata(readiness.name, readiness.namespace), status=status_of(readiness)))
+    return as_json(
+        GangStanding(metadata=GangMetadata(readiness.name, readiness.namespace), status=status_of(readiness))
+    )

@@ -18,7 +18,7 @@ MANY: Final = 3
 WITHIN: Final = 7200.0
 
 
-class Restarts:
+class RestartLog:
     """The last :data:`MANY` restarts of each JobSet that is not over."""
 
     def __init__(self) -> None:

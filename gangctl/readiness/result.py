@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final, NamedTuple, Self
 
-from gangctl.api.reportfields import INTERNAL, TIME, Key
+from gangctl.api.reportfields import INTERNAL, TIME, OutputKey
 from gangctl.gang.reasons import Reason
 
 
@@ -69,9 +69,9 @@ class Counts:
     minimum: Annotated[int, "Pods that have to be placed together, as it is now (minCount)."] = 0
     wanted: Annotated[int, "Pods that should exist now: desired without those that have finished."] = 0
     created: Annotated[int, "Pods that exist and have not finished; those that terminate are not counted."] = 0
-    placed: Annotated[int, "Of those created, on a node.", Key("scheduled")] = 0
+    placed: Annotated[int, "Of those created, on a node.", OutputKey("scheduled")] = 0
     ready: Annotated[int, "Of those created, ready."] = 0
-    finished: Annotated[int, "Pods that have finished with success.", Key("succeeded")] = 0
+    finished: Annotated[int, "Pods that have finished with success.", OutputKey("succeeded")] = 0
     stranded: Annotated[int, "Pods that hold nodes while their group is short of its minimum."] = 0
 
     def __add__(self, other: Counts) -> Counts:
@@ -112,7 +112,7 @@ class GroupReadiness:
     replicated_jobs: Annotated[tuple[str, ...], "Whose pods are in it."]
     phase: Annotated[GangPhase, "As that of the JobSet."]
     since: Annotated[int, "When it came into that phase.", TIME]
-    counts: Annotated[Counts, Key("pods")]
+    counts: Annotated[Counts, OutputKey("pods")]
     placed_at: Annotated[int, INTERNAL] = 0
     """When the last needed pod got its node, 0 before that."""
     first_ready_at: Annotated[int, INTERNAL] = 0

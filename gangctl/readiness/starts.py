@@ -13,7 +13,7 @@ from gangctl.api.objects import Key
 from gangctl.readiness.result import Readiness
 
 
-class Span(Enum):
+class StartSpan(Enum):
     """Measured durations of a start."""
 
     TO_SCHEDULED = "from creation to the last node"
@@ -25,15 +25,15 @@ class Span(Enum):
     CONTAINERS = "the part of TO_READY from there to the last ready pod"
 
 
-STAGES: Final = (Span.ADMISSION, Span.SCHEDULING, Span.CONTAINERS)
-"""The parts of one gang's :attr:`Span.TO_READY`: they are measured with it, and add up to it."""
+STAGES: Final = (StartSpan.ADMISSION, StartSpan.SCHEDULING, StartSpan.CONTAINERS)
+"""The parts of one gang's :attr:`StartSpan.TO_READY`: they are measured with it, and add up to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One duration of one gang, in seconds."""
 
-    span: Span
+    span: StartSpan
     seconds: int
 
 
@@ -75,20 +75,20 @@ class Starts:
                 # The result of earlier attempts is unknown.
                 known.scheduled = known.ready = True
                 known.admitted_at = now.admitted_at
-        spans: list[tuple[Span, int, int]] = []
+        spans: list[tuple[StartSpan, int, int]] = []
         start = now.attempt, now.admitted_at
         if now.placed_at and not known.scheduled:
             known.scheduled = True
-            spans.append((Span.TO_SCHEDULED, now.created_at, now.placed_at))
+            spans.append((StartSpan.TO_SCHEDULED, now.created_at, now.placed_at))
         if now.ready_at:
             if not known.ready:
-                spans.append((Span.TO_READY, now.created_at, now.ready_at))
+                spans.append((StartSpan.TO_READY, now.created_at, now.ready_at))
                 spans += _stages(now)
             if known.admitted_at != now.admitted_at <= now.ready_at:
                 known.admitted_at = now.admitted_at
-                spans.append((Span.ADMITTED_TO_READY, now.admitted_at, now.ready_at))
+                spans.append((StartSpan.ADMITTED_TO_READY, now.admitted_at, now.ready_at))
             if known.start != start:
-                spans.append((Span.SPREAD, now.first_ready_at, now.ready_at))
+                spans.append((StartSpan.SPREAD, now.first_ready_at, now.ready_at))
             known.ready, known.start = True, start
         elif now.been_ready:
             known.ready, known.admitted_at, known.start = True, now.admitted_at, start
@@ -96,7 +96,7 @@ class Starts:
         return [Measured(span, max(0, end - begin)) for span, begin, end in spans if begin and end >= self._since]
 
 
-def _stages(now: Readiness) -> list[tuple[Span, int, int]]:
+def _stages(now: Readiness) -> list[tuple[StartSpan, int, int]]:
     """The stages of a ready gang, one after the other; each begins where the one before ends."""
     times = [now.created_at]
     for time in (now.admitted_at, now.placed_at, now.ready_at):

@@ -58,7 +58,7 @@ class Rotation:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class CertificateBundle:
     """The content of the Secret: current authority, served certificate, next and previous authority."""
 
     authority: Authority
@@ -93,7 +93,7 @@ class Bundle:
         }
 
     @classmethod
-    def from_secret(cls, secret: Mapping[str, Any]) -> Bundle:
+    def from_secret(cls, secret: Mapping[str, Any]) -> CertificateBundle:
         """Read what :meth:`to_secret` wrote; ConfigError when it is incomplete, or its parts do not match."""
         data = _decoded(secret.get("data") or {})
         missing = [key for key in (CA_CERTIFICATE, CA_KEY, CERTIFICATE, KEY) if not data.get(key)]
@@ -129,7 +129,7 @@ class Due(StrEnum):
     EVERYTHING = "begin anew"
 
 
-def due(bundle: Bundle, now: datetime, rotation: Rotation, hosts: Collection[str]) -> Due:
+def due(bundle: CertificateBundle, now: datetime, rotation: Rotation, hosts: Collection[str]) -> Due:
     """The step that is due at ``now``, for a certificate that must cover ``hosts`` (DNS names and addresses)."""
     authority, leaf = load(bundle.authority.certificate), load(bundle.pair.chain)
     if bundle.following is not None:
@@ -152,7 +152,9 @@ def due(bundle: Bundle, now: datetime, rotation: Rotation, hosts: Collection[str
     return Due.NOTHING
 
 
-def advance(bundle: Bundle, step: Due, now: datetime, rotation: Rotation, hosts: Collection[str]) -> Bundle:
+def advance(
+    bundle: CertificateBundle, step: Due, now: datetime, rotation: Rotation, hosts: Collection[str]
+) -> CertificateBundle:
     """The bundle after one step.
 
     Hosts that the certificate covered stay covered: those of other replicas may differ.
@@ -165,7 +167,7 @@ def advance(bundle: Bundle, step: Due, now: datetime, rotation: Rotation, hosts:
             return replace(bundle, following=found(now, rotation.authority))
         case Due.SWITCH if bundle.following is not None:
             pair = issue(bundle.following, every_host, now, rotation.certificate)
-            return Bundle(bundle.following, pair, None, (bundle.authority.certificate, *bundle.previous))
+            return CertificateBundle(bundle.following, pair, None, (bundle.authority.certificate, *bundle.previous))
         case Due.DROP:
             return replace(bundle, previous=())
         case Due.EVERYTHING:
@@ -173,10 +175,10 @@ def advance(bundle: Bundle, step: Due, now: datetime, rotation: Rotation, hosts:
     return bundle
 
 
-def create(now: datetime, rotation: Rotation, hosts: Collection[str]) -> Bundle:
+def create(now: datetime, rotation: Rotation, hosts: Collection[str]) -> CertificateBundle:
     """Make a new authority and a certificate for ``hosts``, which are DNS names or IP addresses, at least one."""
     authority = found(now, rotation.authority)
-    return Bundle(authority, issue(authority, hosts, now, rotation.certificate))
+    return CertificateBundle(authority, issue(authority, hosts, now, rotation.certificate))
 
 
 def _decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
@@ -186,7 +188,7 @@ def _decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
         raise ConfigError("the Secret's data is not base64") from error
 
 
-def _check(bundle: Bundle) -> None:
+def _check(bundle: CertificateBundle) -> None:
     """Raise ConfigError unless every key fits its certificate and the authority signed the served one."""
     pairs = [bundle.authority, Authority(bundle.pair.chain, bundle.pair.key)]
     pairs += [bundle.following] if bundle.following is not None else []

@@ -18,7 +18,17 @@ import structlog
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import SECRETS, Resource
 from gangctl.errors import AlreadyExistsError, ApiError, ConfigError, ConflictError, NotFoundError, UnavailableError
-from gangctl.runtime.certs import CA_CERTIFICATE, CERTIFICATE, KEY, Bundle, Due, Rotation, advance, create, due
+from gangctl.runtime.certs import (
+    CA_CERTIFICATE,
+    CERTIFICATE,
+    KEY,
+    CertificateBundle,
+    Due,
+    Rotation,
+    advance,
+    create,
+    due,
+)
 from gangctl.runtime.tls import KeyPair, check_pair, client_context, expires
 
 _log = structlog.get_logger(__name__)
@@ -135,7 +145,7 @@ class SecretCertificates(CertificateSource):
         self._hosts = frozenset(hosts)
         self._rotation = rotation or Rotation()
         self._labels = dict(labels or {})
-        self._last: Bundle | None = None
+        self._last: CertificateBundle | None = None
 
     async def load(self) -> Serving:
         """Read the Secret, and perform the steps that are due."""
@@ -150,7 +160,7 @@ class SecretCertificates(CertificateSource):
         where = f"Secret {self._namespace}/{self._name}"
         raise UnavailableError(0, "Conflict", f"{where} kept changing while its certificates were renewed")
 
-    async def _step(self) -> Bundle | None:
+    async def _step(self) -> CertificateBundle | None:
         """Perform one due step, or return the bundle when none is."""
         now = self._clock.wall()
         try:
@@ -161,7 +171,7 @@ class SecretCertificates(CertificateSource):
             _log.info("certificates created", secret=self._name, namespace=self._namespace)
             return None
         try:
-            bundle = Bundle.from_secret(secret)
+            bundle = CertificateBundle.from_secret(secret)
         except ConfigError as error:
             self._ensure_ours(secret, error)
             _log.warning("replacing a broken Secret", secret=self._name, error=str(error))
@@ -183,13 +193,13 @@ class SecretCertificates(CertificateSource):
                 f"{where} is not gangctl's, and cannot be used: {error}", hint="delete it, or give gangctl another name"
             ) from error
 
-    def _create(self, now: datetime) -> Bundle:
+    def _create(self, now: datetime) -> CertificateBundle:
         return create(now, self._rotation, self._hosts)
 
-    def _secret(self, bundle: Bundle) -> dict[str, Any]:
+    def _secret(self, bundle: CertificateBundle) -> dict[str, Any]:
         return bundle.to_secret(self._name, self._namespace, self._labels)
 
-    async def _replace(self, secret: Mapping[str, Any], bundle: Bundle) -> None:
+    async def _replace(self, secret: Mapping[str, Any], bundle: CertificateBundle) -> None:
         """Write ``bundle`` over the Secret as it was read; foreign metadata stays."""
         metadata = {**(secret.get("metadata") or {}), "name": self._name, "namespace": self._namespace}
         body = {**secret, "metadata": metadata, "data": self._secret(bundle)["data"]}

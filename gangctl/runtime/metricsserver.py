@@ -26,7 +26,7 @@ from gangctl.client.client import Client
 from gangctl.client.pacing import Clock, TokenBucket
 from gangctl.client.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from gangctl.errors import ApiError, ForbiddenError, one_line
-from gangctl.runtime.server import Listener, ListenerOptions, Refusal, allow
+from gangctl.runtime.server import HttpRefusal, Listener, ListenerOptions, allow
 
 _log = structlog.get_logger(__name__)
 
@@ -83,17 +83,17 @@ class AccessReviewer:
     async def admit(self, authorization: str) -> None:
         """Return if the sender of this ``Authorization`` header may get the path.
 
-        Raises a :class:`~gangctl.runtime.server.Refusal`: 401 without a valid token, 403 for a user without
+        Raises a :class:`~gangctl.runtime.server.HttpRefusal`: 401 without a valid token, 403 for a user without
         permission, 429 when too many ask, 503 when the API server does not answer.
         """
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or not token.isascii():
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "a bearer token of this cluster is required", **_CHALLENGE)
+            raise HttpRefusal(HTTPStatus.UNAUTHORIZED, "a bearer token of this cluster is required", **_CHALLENGE)
         answer = await self._answer(token)
         if answer.refusal is not None:
             status, text = answer.refusal
-            raise Refusal(status, text, **(_CHALLENGE if status is HTTPStatus.UNAUTHORIZED else {}))
+            raise HttpRefusal(status, text, **(_CHALLENGE if status is HTTPStatus.UNAUTHORIZED else {}))
 
     async def _answer(self, token: str) -> _Answer:
         """The cached answer for a token, or else the API server's; callers with the same token share one request."""
@@ -105,7 +105,7 @@ class AccessReviewer:
         if asking is None:
             # A caller whose answer has just expired need not wait behind unknown ones.
             if known is None and len(self._asking) >= self._options.most_waiting:
-                raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many callers are not known yet", **_LATER)
+                raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, "too many callers are not known yet", **_LATER)
             asking = self._asking[digest] = asyncio.create_task(self._ask(token))
             asking.add_done_callback(lambda done: self._keep(digest, done))
         # A caller that disconnects must not cancel the request of the others.
@@ -137,7 +137,7 @@ class AccessReviewer:
         except ApiError as error:
             self._log_error(error)
             text = "the API server does not say who you are: try again later, and see the log of gangctl"
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
+            raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
         self._trouble = ""
         return _Answer(None, self._clock.now() + self._options.allowed_seconds)
 
@@ -204,7 +204,7 @@ class MetricsServer(Listener):
 
     async def _serve(self, request: web.BaseRequest) -> web.Response:
         if request.path != PATH:
-            raise Refusal(HTTPStatus.NOT_FOUND, f"nothing here: {PATH}")
+            raise HttpRefusal(HTTPStatus.NOT_FOUND, f"nothing here: {PATH}")
         allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
         given = request.headers.getall(hdrs.AUTHORIZATION, [])
         # With two tokens the user of the request is ambiguous.

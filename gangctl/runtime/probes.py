@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from gangctl.errors import ConfigError
 from gangctl.runtime.certsource import Serving
 from gangctl.runtime.metricsserver import exposition
-from gangctl.runtime.server import HEALTH_PATH, Listener, ListenerOptions, Refusal, allow, text_response
+from gangctl.runtime.server import HEALTH_PATH, HttpRefusal, Listener, ListenerOptions, allow, text_response
 from gangctl.runtime.tls import client_context, covered
 
 
@@ -111,13 +111,13 @@ class ProbeServer(Listener):
         if request.path == "/metrics" and self._registry is not None:
             return await exposition(self._registry, request)
         pages = "/healthz, /readyz" if self._registry is None else "/healthz, /readyz, /metrics"
-        raise Refusal(HTTPStatus.NOT_FOUND, f"nothing here: {pages}")
+        raise HttpRefusal(HTTPStatus.NOT_FOUND, f"nothing here: {pages}")
 
     async def _probe(self, probe: str, name: str, *, verbose: bool) -> web.Response:
         checks = self._checks[probe]
         if name:
             if name not in checks:
-                raise Refusal(HTTPStatus.NOT_FOUND, f"{probe} has no such check")
+                raise HttpRefusal(HTTPStatus.NOT_FOUND, f"{probe} has no such check")
             checks = {name: checks[name]}
         results = await asyncio.gather(*(self._run(probe, each, check) for each, check in checks.items()))
         failed = any(problem is not None for problem in results)

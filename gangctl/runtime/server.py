@@ -33,7 +33,7 @@ _SHOWN_PATH: Final = 100
 _CUT_OFF_SECONDS: Final = 0.1
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer
+class HttpRefusal(Exception):  # noqa: N818 - it is an answer
     """An HTTP answer other than success: status, a text for the caller, further headers.
 
     ``logged`` is the text for the log; it differs where the caller's text quotes the request.
@@ -68,7 +68,7 @@ class ListenerOptions:
 class Listener:
     """Serves one handler on one address; ``async with`` starts and stops it.
 
-    A :class:`Refusal` from the handler is the answer; any other exception is logged with its traceback and answered
+    A :class:`HttpRefusal` from the handler is the answer; any other exception is logged with its traceback and answered
     with a generic text.
     """
 
@@ -172,7 +172,7 @@ class Listener:
     async def _respond(self, request: web.BaseRequest) -> web.Response:
         try:
             return await self._handler(request)
-        except Refusal as refusal:
+        except HttpRefusal as refusal:
             self._log.warning("request refused", status=int(refusal.status), reason=refusal.logged, **_shown(request))
             return text_response(refusal.status, refusal.text, refusal.headers)
         except Exception:  # noqa: BLE001 - one request must not end the others
@@ -287,10 +287,10 @@ class WebhookServer(Listener):
             allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
             return text_response(HTTPStatus.OK, "ok")
         if self._known_clients and not _showed_certificate(request):
-            raise Refusal(HTTPStatus.FORBIDDEN, "a client certificate is required here", Connection="close")
+            raise HttpRefusal(HTTPStatus.FORBIDDEN, "a client certificate is required here", Connection="close")
         handler = self._routes.get(request.path)
         if handler is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "no webhook at this path")
+            raise HttpRefusal(HTTPStatus.NOT_FOUND, "no webhook at this path")
         allow(request, hdrs.METH_POST)
         self._check_head(request)
         seconds, began = self._deadline(request), self._clock()
@@ -300,9 +300,9 @@ class WebhookServer(Listener):
             async with asyncio.timeout(seconds - (self._clock() - began)), self._slots:
                 answer = await handler(bytes(body))
         except TimeoutError as error:
-            raise Refusal(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {seconds:g} s") from error
+            raise HttpRefusal(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {seconds:g} s") from error
         except InputError as error:
-            refusal = Refusal(HTTPStatus.BAD_REQUEST, error.message)
+            refusal = HttpRefusal(HTTPStatus.BAD_REQUEST, error.message)
             refusal.logged = "the body is not what this webhook takes"
             raise refusal from error
         finally:
@@ -311,9 +311,9 @@ class WebhookServer(Listener):
 
     def _check_head(self, request: web.BaseRequest) -> None:
         if request.content_type != JSON:
-            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body must be {JSON}")
+            raise HttpRefusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body must be {JSON}")
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity") != "identity":
-            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must not be compressed")
+            raise HttpRefusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must not be compressed")
         if (request.content_length or 0) > self._limits.max_bytes:
             raise self._too_large()
 
@@ -336,15 +336,15 @@ class WebhookServer(Listener):
                         raise self._too_large()
         except TimeoutError as error:
             text = f"the body did not arrive within {seconds:g} s"
-            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, text, Connection="close") from error
+            raise HttpRefusal(HTTPStatus.REQUEST_TIMEOUT, text, Connection="close") from error
         except (web.RequestPayloadError, ConnectionError) as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not complete", Connection="close") from error
+            raise HttpRefusal(HTTPStatus.BAD_REQUEST, "the body is not complete", Connection="close") from error
         finally:
             self._bodies.arrived(deadline)
 
-    def _too_large(self) -> Refusal:
+    def _too_large(self) -> HttpRefusal:
         limit = f"{self._limits.max_bytes / _MIB:g} MiB"
-        return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limit}", Connection="close")
+        return HttpRefusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limit}", Connection="close")
 
 
 def _showed_certificate(request: web.BaseRequest) -> bool:
@@ -356,4 +356,4 @@ def allow(request: web.BaseRequest, *methods: str) -> None:
     """Refuse any other method: 405, with the allowed ones."""
     if request.method not in methods:
         allowed = ", ".join(methods)
-        raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"only {allowed} is answered here", Allow=allowed)
+        raise HttpRefusal(HTTPStatus.METHOD_NOT_ALLOWED, f"only {allowed} is answered here", Allow=allowed)

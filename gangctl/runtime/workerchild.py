@@ -31,7 +31,7 @@ HEADER: Final = struct.Struct(">cI")
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
-class Kind(Enum):
+class FrameKind(Enum):
     """Kind of a frame."""
 
     HELLO = b"h"
@@ -49,7 +49,7 @@ class FrameError(GangctlError):
     code = "BadFrame"
 
 
-def pack(kind: Kind, value: Any, limit: int) -> bytes:
+def pack(kind: FrameKind, value: Any, limit: int) -> bytes:
     """Write one frame of JSON values.
 
     :class:`FrameError` when its payload would be larger than ``limit`` bytes, when it is nested more than 254 levels
@@ -65,11 +65,11 @@ def pack(kind: Kind, value: Any, limit: int) -> bytes:
     return HEADER.pack(kind.value, len(payload)) + payload
 
 
-def unpack_header(header: bytes, limit: int) -> tuple[Kind, int]:
+def unpack_header(header: bytes, limit: int) -> tuple[FrameKind, int]:
     """Read a header: the kind of frame, and how many bytes follow."""
     code, size = HEADER.unpack(header)
     try:
-        kind = Kind(code)
+        kind = FrameKind(code)
     except ValueError:
         raise FrameError("what came is not a message") from None
     if size > limit:
@@ -153,12 +153,12 @@ def _limit_cpu(seconds: float) -> None:
 
 
 def _serve(channel: socket.socket, service: Service, limit: int, cpu_seconds: float) -> None:
-    channel.sendall(pack(Kind.HELLO, None, limit))
+    channel.sendall(pack(FrameKind.HELLO, None, limit))
     while (request := _receive(channel, limit)) is not None:
         _limit_cpu(cpu_seconds)
         for answer in service(unpack(request)):
-            channel.sendall(pack(Kind.ANSWER, answer, limit))
-        channel.sendall(pack(Kind.END, None, limit))
+            channel.sendall(pack(FrameKind.ANSWER, answer, limit))
+        channel.sendall(pack(FrameKind.END, None, limit))
 
 
 def _receive(channel: socket.socket, limit: int) -> bytearray | None:

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import structlog
 
 from gangctl.errors import GangctlError, one_line
-from gangctl.runtime.workerchild import EXIT_MEMORY, HEADER, FrameError, Kind, pack, unpack, unpack_header
+from gangctl.runtime.workerchild import EXIT_MEMORY, HEADER, FrameError, FrameKind, pack, unpack, unpack_header
 
 _log = structlog.get_logger(__name__)
 
@@ -103,9 +103,9 @@ class WorkerDiedError(GangctlError):
 T = TypeVar("T")
 
 
-def _answer(kind: Kind, payload: bytes) -> Any:
-    value = None if kind is Kind.END else unpack(payload)
-    if kind not in {Kind.END, Kind.ANSWER} or (value is None and kind is Kind.ANSWER):
+def _answer(kind: FrameKind, payload: bytes) -> Any:
+    value = None if kind is FrameKind.END else unpack(payload)
+    if kind not in {FrameKind.END, FrameKind.ANSWER} or (value is None and kind is FrameKind.ANSWER):
         raise FrameError("a frame that is no answer")
     return value
 
@@ -210,7 +210,7 @@ class WorkerProcess:
     async def greeted(self) -> None:
         """Wait until it reports that it accepts requests: part of :meth:`start`."""
         kind, _ = await self._frame()
-        if kind is not Kind.HELLO:
+        if kind is not FrameKind.HELLO:
             raise await self._nonsense("no greeting")
         self._greeted = True
         while self._output:
@@ -221,7 +221,7 @@ class WorkerProcess:
 
         :class:`FrameError` when it is too large, :class:`WorkerDiedError` when the process is gone.
         """
-        self._writer.write(pack(Kind.REQUEST, request, self.spec.frame_bytes))
+        self._writer.write(pack(FrameKind.REQUEST, request, self.spec.frame_bytes))
         try:
             await self._writer.drain()
         except ConnectionError:
@@ -265,7 +265,7 @@ class WorkerProcess:
             self.kill()
         await asyncio.shield(self.exited)
 
-    async def _frame(self) -> tuple[Kind, bytes]:
+    async def _frame(self) -> tuple[FrameKind, bytes]:
         try:
             kind, size = unpack_header(await self._reader.readexactly(HEADER.size), self.spec.frame_bytes)
             return kind, await self._reader.readexactly(size)

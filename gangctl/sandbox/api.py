@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gangctl.api.objects import copy
-from gangctl.apiserver.metadata import Cause
+from gangctl.apiserver.metadata import FieldCause
 from gangctl.apiserver.minors import NEWEST
 from gangctl.sandbox import deletion, errors, patches, payloads, reads, writes
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
@@ -29,7 +29,7 @@ from gangctl.sandbox.requests import (
     Propagation,
     WriteOptions,
 )
-from gangctl.sandbox.store import Store, Stored
+from gangctl.sandbox.store import ObjectStore, Stored
 from gangctl.sandbox.writes import Write
 
 __all__ = ["SYSTEM", "Api", "Caller", "DeleteOptions", "ObjectList", "Propagation", "WriteOptions"]
@@ -53,7 +53,7 @@ class Api:
     ) -> None:
         """Start with the namespaces that every cluster has; ValueError for an unknown minor."""
         registry = Registry(minor, gates, runtime_config)
-        store = Store()
+        store = ObjectStore()
         self.backend = Backend(store, registry, admission or WebhookAdmission(store))
         kind = self.kind("namespaces")
         for name in FIRST_NAMESPACES:
@@ -66,7 +66,7 @@ class Api:
         self.store.compact()
 
     @property
-    def store(self) -> Store:
+    def store(self) -> ObjectStore:
         """The store; simulated controllers use the verbs instead."""
         return self.backend.store
 
@@ -159,7 +159,7 @@ class Api:
     async def _apply(self, write: Write, patch: Any) -> tuple[Stored, bool]:
         kind, manager = write.kind, write.options.field_manager
         if not manager:
-            cause = Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
+            cause = FieldCause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
             raise errors.invalid(_PATCH_OPTIONS, "", [cause])
         if not isinstance(patch, dict):
             raise errors.bad_request("an apply patch is an object")

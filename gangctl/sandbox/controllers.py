@@ -27,7 +27,7 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.rules.gangs import PROTECTION
 from gangctl.sandbox.rules.quotas import QUOTAS, status_of
-from gangctl.sandbox.store import Change
+from gangctl.sandbox.store import StoredChange
 
 K = TypeVar("K", bound=Hashable)
 
@@ -37,7 +37,7 @@ _NOT_FOUND: Final = 404
 _log = structlog.get_logger("gangctl.sandbox")
 
 
-class Controller(ABC, Generic[K]):
+class SandboxController(ABC, Generic[K]):
     """One controller, known to webhooks as ``system:sandbox:NAME``."""
 
     name: ClassVar[str]
@@ -81,7 +81,7 @@ class Controller(ABC, Generic[K]):
                 self.queue.done(key)
 
 
-class StoreController(Controller[K]):
+class StoreController(SandboxController[K]):
     """A controller of the server itself, called for every change in the store."""
 
     def __init__(self, api: Api) -> None:
@@ -91,7 +91,7 @@ class StoreController(Controller[K]):
         self.store.listen(self.changed)
 
     @abstractmethod
-    def changed(self, storage: str, change: Change) -> None:
+    def changed(self, storage: str, change: StoredChange) -> None:
         """Queue the keys that a change affects."""
 
     def kind_of(self, storage: str) -> ResourceKind | None:
@@ -124,27 +124,27 @@ class StoreController(Controller[K]):
         return bool(found)
 
 
-class Node(NamedTuple):
+class GraphNode(NamedTuple):
     """An object: its storage key, and its namespace and name."""
 
     storage: str
     key: Key
 
 
-class GarbageCollector(StoreController[Node]):
+class GarbageCollector(StoreController[GraphNode]):
     """Deletes objects whose owners are gone."""
 
     name: ClassVar[str] = "generic-garbage-collector"
 
     def __init__(self, api: Api) -> None:
         """Start with an empty graph."""
-        self._there: dict[str, Node] = {}
-        self._dependents: dict[str, dict[Node, None]] = {}
+        self._there: dict[str, GraphNode] = {}
+        self._dependents: dict[str, dict[GraphNode, None]] = {}
         super().__init__(api)
 
-    def changed(self, storage: str, change: Change) -> None:
+    def changed(self, storage: str, change: StoredChange) -> None:
         """Update the graph, and queue the objects that a change affects."""
-        node, obj = Node(storage, change.key), change.new.obj
+        node, obj = GraphNode(storage, change.key), change.new.obj
         uid = obj["metadata"]["uid"]
         for owner in _owners(change.old.obj) if change.old is not None else ():
             self._dependents.get(owner["uid"], {}).pop(node, None)
@@ -162,7 +162,7 @@ class GarbageCollector(StoreController[Node]):
         elif change.old is not None and _owners(change.old.obj) != _owners(obj):
             self._wake(self._owners_of(change.old.obj))
 
-    async def reconcile(self, key: Node) -> None:
+    async def reconcile(self, key: GraphNode) -> None:
         """Finish an owner that waits for its dependents, or delete a dependent without owners."""
         stored = self.store.get(*key)
         kind = self.kind_of(key.storage)
@@ -239,10 +239,10 @@ class GarbageCollector(StoreController[Node]):
             return None
         return stored.obj if node.key[0] in {"", obj["metadata"].get("namespace", "")} else None
 
-    def _owners_of(self, obj: Object) -> list[Node]:
+    def _owners_of(self, obj: Object) -> list[GraphNode]:
         return [self._there[owner["uid"]] for owner in _owners(obj) if owner["uid"] in self._there]
 
-    def _wake(self, nodes: list[Node]) -> None:
+    def _wake(self, nodes: list[GraphNode]) -> None:
         for node in nodes:
             self.queue.add(node)
 
@@ -263,7 +263,7 @@ class NamespaceController(StoreController[str]):
 
     name: ClassVar[str] = "namespace-controller"
 
-    def changed(self, storage: str, change: Change) -> None:
+    def changed(self, storage: str, change: StoredChange) -> None:
         """A namespace was deleted, or an object in a terminating one is gone."""
         namespace = change.key[1] if storage == NAMESPACES else change.key[0]
         if (storage == NAMESPACES and not change.gone) or (change.gone and namespace):
@@ -292,7 +292,7 @@ class PodGroupProtection(StoreController[Key]):
 
     name: ClassVar[str] = "podgroup-protection-controller"
 
-    def changed(self, storage: str, change: Change) -> None:
+    def changed(self, storage: str, change: StoredChange) -> None:
         """A PodGroup is being deleted, or a pod that named one has finished or is gone."""
         if storage == _PODGROUPS and not change.gone:
             self.queue.add(change.key)
@@ -322,7 +322,7 @@ class QuotaController(StoreController[Key]):
 
     name: ClassVar[str] = "resourcequota-controller"
 
-    def changed(self, storage: str, change: Change) -> None:
+    def changed(self, storage: str, change: StoredChange) -> None:
         """Something in the namespace of a quota has changed, or a quota."""
         del storage
         if change.key[0]:

@@ -18,7 +18,7 @@ from gangctl.sandbox.kinds import ALL_VERBS, ResourceKind
 from gangctl.sandbox.objects import Object, now
 from gangctl.sandbox.rules import KindRules
 from gangctl.sandbox.rules.custom import custom_rules
-from gangctl.sandbox.store import Change, Store
+from gangctl.sandbox.store import ObjectStore, StoredChange
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -90,7 +90,7 @@ def schema_of(version: Object) -> Mapping[str, Any] | None:
     return found
 
 
-def version_of(store: Store, kind: ResourceKind) -> Object | None:
+def version_of(store: ObjectStore, kind: ResourceKind) -> Object | None:
     """The version of a stored definition by which ``kind`` is served; None for what is built in."""
     definition = store.find(DEFINITIONS, "", kind.qualified_name)
     versions = definition["spec"].get("versions", ()) if definition is not None else ()
@@ -125,7 +125,7 @@ class DefinitionController(StoreController[str]):
         api.registry.add(kind, rules)
         super().__init__(api)
 
-    def changed(self, storage: str, change: Change) -> None:
+    def changed(self, storage: str, change: StoredChange) -> None:
         """A definition has changed, or something that it defines has gone."""
         if storage == DEFINITIONS:
             self.queue.add(change.key[1])

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gangctl.apiserver.fields import SCALAR_SCHEMAS, Fields, Shape, fields_of
+from gangctl.apiserver.fields import SCALAR_SCHEMAS, Fields, FieldType, fields_of
 from gangctl.apiserver.jobsets import jobset_schema
 from gangctl.apiserver.minors import MINORS
 from gangctl.sandbox.definitions import schema_of as schema_of_version
@@ -20,7 +20,7 @@ from gangctl.sandbox.definitions import version_of
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 _GROUP_SUFFIX: Final = ".k8s.io"
 _SUBRESOURCE_VERBS: Final = {"status": ["get", "patch", "update"], "finalize": ["update"]}
@@ -159,7 +159,7 @@ def document(registry: Registry, group: str, version: str, schema_of: SchemaOf) 
     }
 
 
-def schemas_in(store: Store) -> SchemaOf:
+def schemas_in(store: ObjectStore) -> SchemaOf:
     """The schemas of the CustomResourceDefinitions that are stored."""
 
     def schema_of(kind: ResourceKind) -> Mapping[str, Any] | None:
@@ -235,7 +235,7 @@ class _Components:
                 schema["x-kubernetes-map-type"] = "atomic"
         return name
 
-    def _schema(self, shape: Shape) -> Object:
+    def _schema(self, shape: FieldType) -> Object:
         if shape.form == "scalar":
             return {**_SCALARS[shape.name], **shape.constraints}
         if shape.item is None:
@@ -247,7 +247,7 @@ class _Components:
         return {"type": "array", "items": inner, **_list_type(shape), **shape.constraints}
 
 
-def _list_type(shape: Shape) -> Object:
+def _list_type(shape: FieldType) -> Object:
     found = shape.list_type
     if shape.merge_key is not None:
         found["x-kubernetes-patch-strategy"] = "merge"

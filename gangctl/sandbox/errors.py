@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gangctl.apiserver.metadata import Cause
+from gangctl.apiserver.metadata import FieldCause
 from gangctl.sandbox.kinds import ResourceKind
 
 EXPIRED_MESSAGE: Final = "The resourceVersion for the provided watch is too old."
@@ -81,12 +81,12 @@ def conflict(kind: ResourceKind, name: str, why: str = OBJECT_MODIFIED) -> Statu
     return StatusError(409, "Conflict", message, _details(kind, name))
 
 
-def apply_conflict(causes: Sequence[Cause], message: str) -> StatusError:
+def apply_conflict(causes: Sequence[FieldCause], message: str) -> StatusError:
     """409 of server-side apply, one cause for each field that another manager owns."""
     return StatusError(409, "Conflict", message, {"causes": [cause.as_json() for cause in causes]})
 
 
-def invalid(kind: ResourceKind, name: str, causes: Sequence[Cause]) -> StatusError:
+def invalid(kind: ResourceKind, name: str, causes: Sequence[FieldCause]) -> StatusError:
     """422 with one cause for each field that is wrong."""
     # Events of both groups are validated as one type, that of the core group.
     group = "" if kind.storage == "events" else kind.group
@@ -107,7 +107,7 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def forbidden(kind: ResourceKind, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+def forbidden(kind: ResourceKind, name: str, why: str, causes: Sequence[FieldCause] = ()) -> StatusError:
     """403 from built-in admission."""
     subject = f'{kind.qualified_name} "{name}"' if name else kind.qualified_name
     details = _details(kind, name)
@@ -119,7 +119,7 @@ def forbidden(kind: ResourceKind, name: str, why: str, causes: Sequence[Cause] =
 def namespace_terminating(kind: ResourceKind, name: str, namespace: str) -> StatusError:
     """403 for a CREATE in a namespace that is being deleted."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
-    cause = Cause("NamespaceTerminating", "metadata.namespace", f"namespace {namespace} is being terminated")
+    cause = FieldCause("NamespaceTerminating", "metadata.namespace", f"namespace {namespace} is being terminated")
     return forbidden(kind, name, why, [cause])
 
 

@@ -1,4 +1,4 @@
-"""The HTTP layer: authentication, routing, and the verbs, from an :class:`Exchange` to an :class:`Answer`.
+"""The HTTP layer: authentication, routing, and the verbs, from an :class:`Exchange` to an :class:`HttpAnswer`.
 
 Access and token reviews are not stored; every user may do everything here.
 """
@@ -18,12 +18,12 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import CREATE_ONLY, ResourceKind
 from gangctl.sandbox.objects import Object, metadata, now
 from gangctl.sandbox.patches import MEDIA_TYPES
-from gangctl.sandbox.payloads import Answer, Target, find
+from gangctl.sandbox.payloads import HttpAnswer, Target, find
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.requests import Caller, DeleteOptions, WriteOptions
 from gangctl.sandbox.store import Stored
 from gangctl.sandbox.tables import Tables, tables_for
-from gangctl.sandbox.watches import Stream, StreamOptions, Watch
+from gangctl.sandbox.watches import StreamOptions, Watch, WatchStream
 from gangctl.sandbox.writes import Write
 
 AUTHENTICATED = "system:authenticated"
@@ -114,7 +114,7 @@ class Verbs:
         """``find_user`` returns the user of a token."""
         self._api = api
         self._find_user = find_user
-        self._verbs: Mapping[str, Callable[[Exchange], Awaitable[Answer]]] = {
+        self._verbs: Mapping[str, Callable[[Exchange], Awaitable[HttpAnswer]]] = {
             "get": self._get,
             "list": self._list,
             "create": self._create,
@@ -123,24 +123,24 @@ class Verbs:
             "delete": self._delete,
         }
 
-    async def perform(self, exchange: Exchange) -> Answer:
+    async def perform(self, exchange: Exchange) -> HttpAnswer:
         """Execute the request; StatusError if that fails."""
         return await self._verbs[exchange.target.verb](exchange)
 
     def _tables(self, exchange: Exchange) -> Tables | None:
         return tables_for(self._api.store, self._api.registry.minor, exchange.target.kind, exchange.request)
 
-    def _object(self, exchange: Exchange, stored: Stored, status: int = _OK) -> Answer:
+    def _object(self, exchange: Exchange, stored: Stored, status: int = _OK) -> HttpAnswer:
         tables = self._tables(exchange)
         if tables is not None:
             return payloads.of_json(tables.of_one(stored), status, warnings=exchange.warnings)
-        return Answer(status, stored.json, warnings=exchange.warnings)
+        return HttpAnswer(status, stored.json, warnings=exchange.warnings)
 
-    async def _get(self, exchange: Exchange) -> Answer:
+    async def _get(self, exchange: Exchange) -> HttpAnswer:
         target, store = exchange.target, self._api.store
         return self._object(exchange, reads.get(store, target.kind, exchange.namespace, target.name))
 
-    async def _list(self, exchange: Exchange) -> Answer:
+    async def _list(self, exchange: Exchange) -> HttpAnswer:
         target, store = exchange.target, self._api.store
         query = payloads.list_query(exchange.query)
         found = reads.page(store, target.kind, target.namespace, query)
@@ -149,7 +149,7 @@ class Verbs:
             return payloads.of_json(tables.of(found.items, payloads.list_metadata(found)))
         return payloads.of_page(target.kind, found)
 
-    async def _create(self, exchange: Exchange) -> Answer:
+    async def _create(self, exchange: Exchange) -> HttpAnswer:
         target, query = exchange.target, exchange.query
         options = payloads.write_options(query)
         body = exchange.decode(_EVICTION if target.subresource else target.kind)
@@ -165,14 +165,14 @@ class Verbs:
         stored = await writes.create(exchange.write(options), body)
         return self._object(exchange, stored, _CREATED)
 
-    async def _update(self, exchange: Exchange) -> Answer:
+    async def _update(self, exchange: Exchange) -> HttpAnswer:
         options = payloads.write_options(exchange.query)
         body = exchange.decode(exchange.target.kind)
         payloads.check_typed(exchange.target.kind, body)
         stored, created = await writes.update(exchange.write(options), body)
         return self._object(exchange, stored, _CREATED if created else _OK)
 
-    async def _patch(self, exchange: Exchange) -> Answer:
+    async def _patch(self, exchange: Exchange) -> HttpAnswer:
         patch_type = MEDIA_TYPES.get(payloads.media_type(exchange.request))
         if patch_type is None:
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -181,7 +181,7 @@ class Verbs:
         stored, created = await self._api.patch_stored(exchange.write(options), patch, patch_type)
         return self._object(exchange, stored, _CREATED if created else _OK)
 
-    async def _delete(self, exchange: Exchange) -> Answer:
+    async def _delete(self, exchange: Exchange) -> HttpAnswer:
         deleted = await deletion.delete(exchange.deletion(_delete_options(exchange)))
         return payloads.of_json(deletion.answer(exchange.target.kind, deleted), warnings=exchange.warnings)
 
@@ -196,7 +196,7 @@ def _delete_options(exchange: Exchange) -> DeleteOptions:
 BOOKMARK_SECONDS: Final = 60.0
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _GONE: Final = 410
-StartStream = Callable[[web.BaseRequest, Watch, StreamOptions], Stream]
+StartStream = Callable[[web.BaseRequest, Watch, StreamOptions], WatchStream]
 
 
 class Front:
@@ -249,7 +249,9 @@ class Front:
         except StatusError as error:
             return payloads.of_error(error, warnings=exchange.warnings).response()
 
-    async def watch(self, request: web.BaseRequest, target: Target, start: StartStream = Stream) -> web.StreamResponse:
+    async def watch(
+        self, request: web.BaseRequest, target: Target, start: StartStream = WatchStream
+    ) -> web.StreamResponse:
         """Answer a watch to its end; ``start`` makes its stream."""
         query = payloads.watch_query(request.query)
         seconds = payloads.number(request.query, "timeoutSeconds")
@@ -270,7 +272,7 @@ class Front:
         finally:
             self._watches.discard(watch)
 
-    def _discover(self, request: web.BaseRequest) -> Answer:
+    def _discover(self, request: web.BaseRequest) -> HttpAnswer:
         if request.method != "GET":
             raise errors.method_not_allowed()
         registry, path = self._api.registry, request.path.rstrip("/")
@@ -291,13 +293,13 @@ class Front:
                 return self._openapi(rest, request.headers.get("Accept", ""))
         return payloads.of_text("404 page not found\n", 404)
 
-    def _openapi(self, path: list[str], accept: str) -> Answer:
+    def _openapi(self, path: list[str], accept: str) -> HttpAnswer:
         registry, schema_of = self._api.registry, discovery.schemas_in(self._api.store)
         found: Object | None = None
         match path:
             case ["v2"] if discovery.V2_PROTOBUF in accept:
                 # The empty document: kubectl asks for it if v3 does not have a kind.
-                return Answer(_OK, b"", discovery.V2_PROTOBUF_TYPE)
+                return HttpAnswer(_OK, b"", discovery.V2_PROTOBUF_TYPE)
             case ["v3"]:
                 found = discovery.index(registry, schema_of)
             case ["v3", "api", version]:
@@ -306,7 +308,7 @@ class Front:
                 found = discovery.document(registry, group, version, schema_of)
         return payloads.of_text("404 page not found\n", 404) if found is None else payloads.of_json(found)
 
-    def _resources(self, group: str, version: str) -> Answer:
+    def _resources(self, group: str, version: str) -> HttpAnswer:
         found = discovery.resources(self._api.registry, group, version)
         if found is not None:
             return payloads.of_json(found)

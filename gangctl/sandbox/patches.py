@@ -14,7 +14,7 @@ import orjson
 
 from gangctl.api import jsonpatch
 from gangctl.api.objects import copy
-from gangctl.apiserver.metadata import Cause
+from gangctl.apiserver.metadata import FieldCause
 from gangctl.sandbox import errors, managed
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
@@ -81,7 +81,9 @@ def _settle_conflicts(
 
 
 def _conflict(found: list[tuple[Object, managed.Path]]) -> StatusError:
-    causes = [Cause("FieldManagerConflict", _spelled(path), f"conflict with {_named(entry)}") for entry, path in found]
+    causes = [
+        FieldCause("FieldManagerConflict", _spelled(path), f"conflict with {_named(entry)}") for entry, path in found
+    ]
     if len(found) == 1:
         message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
         return errors.apply_conflict(causes, message)

@@ -16,7 +16,7 @@ from gangctl.sandbox import errors, protobuf
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.reads import ListQuery, Page, WatchQuery
+from gangctl.sandbox.reads import ListQuery, ListResult, WatchQuery
 from gangctl.sandbox.registry import Registry
 from gangctl.sandbox.requests import DeleteOptions, WriteOptions
 
@@ -217,7 +217,7 @@ def decode_patch(body: bytes) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An HTTP response before it is sent."""
 
     status: int
@@ -234,29 +234,29 @@ class Answer:
         return web.Response(status=self.status, body=self.body, headers=headers)
 
 
-def of_json(value: Any, status: int = 200, *, warnings: Sequence[str] = ()) -> Answer:
+def of_json(value: Any, status: int = 200, *, warnings: Sequence[str] = ()) -> HttpAnswer:
     """Any JSON."""
-    return Answer(status, orjson.dumps(value), warnings=warnings)
+    return HttpAnswer(status, orjson.dumps(value), warnings=warnings)
 
 
-def of_error(error: StatusError, *, warnings: Sequence[str] = ()) -> Answer:
+def of_error(error: StatusError, *, warnings: Sequence[str] = ()) -> HttpAnswer:
     """A failure."""
-    return Answer(error.code, orjson.dumps(error.body()), warnings=warnings)
+    return HttpAnswer(error.code, orjson.dumps(error.body()), warnings=warnings)
 
 
-def of_text(text: str, status: int = 200) -> Answer:
+def of_text(text: str, status: int = 200) -> HttpAnswer:
     """Plain text."""
-    return Answer(status, text.encode(), "text/plain; charset=utf-8")
+    return HttpAnswer(status, text.encode(), "text/plain; charset=utf-8")
 
 
-def of_page(kind: ResourceKind, page: Page) -> Answer:
+def of_page(kind: ResourceKind, page: ListResult) -> HttpAnswer:
     """A list; items of built-in kinds have no apiVersion and kind."""
     head = orjson.dumps({"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": list_metadata(page)})
     items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
-    return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}")
+    return HttpAnswer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}")
 
 
-def list_metadata(page: Page) -> Object:
+def list_metadata(page: ListResult) -> Object:
     """``metav1.ListMeta``."""
     metadata: Object = {"resourceVersion": str(page.revision)}
     if page.token:

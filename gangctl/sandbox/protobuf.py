@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import orjson
 
-from gangctl.apiserver.fields import Fields, Shape, fields_of
+from gangctl.apiserver.fields import Fields, FieldType, fields_of
 from gangctl.sandbox.objects import Object
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -81,7 +81,7 @@ class _Decoder:
                 self._put(found, name, shape, value, keeps_empty=entry.startswith("*"))
         return found
 
-    def _put(self, found: Object, name: str, shape: Shape, value: Value, *, keeps_empty: bool) -> None:
+    def _put(self, found: Object, name: str, shape: FieldType, value: Value, *, keeps_empty: bool) -> None:
         if shape.form == "list" and shape.item is not None:
             found.setdefault(name, []).append(self._value(shape.item, value))
         elif shape.form == "map" and shape.item is not None:
@@ -94,7 +94,7 @@ class _Decoder:
             if keeps_empty or (decoded not in ("", 0, None)):
                 found[name] = decoded
 
-    def _value(self, shape: Shape, value: Value) -> Any:
+    def _value(self, shape: FieldType, value: Value) -> Any:
         if shape.form == "struct":
             return self.message(_bytes(value), shape.name, shape.name)
         if shape.form == "list" and shape.item is not None:

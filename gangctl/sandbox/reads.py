@@ -21,7 +21,7 @@ from gangctl.sandbox import errors
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.store import Store, Stored, in_version
+from gangctl.sandbox.store import ObjectStore, Stored, in_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ _MISSING: Final = {"spec.hostNetwork": "false", "spec.unschedulable": "false"}
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Narrowing:
     """What a list or watch is narrowed to; ``everything`` skips the tests."""
 
     labels: LabelTest | None = None
@@ -93,10 +93,10 @@ class Selection:
         return all((field_value(obj, term.path) == term.value) == term.equal for term in self.fields)
 
 
-EVERYTHING: Final = Selection()
+EVERYTHING: Final = Narrowing()
 
 
-def selection(kind: ResourceKind, labels: str = "", fields: str = "") -> Selection:
+def selection(kind: ResourceKind, labels: str = "", fields: str = "") -> Narrowing:
     """The selection of ``labelSelector`` and ``fieldSelector``; 400 when one cannot be read or is not supported."""
     if not labels and not fields:
         return EVERYTHING
@@ -104,7 +104,7 @@ def selection(kind: ResourceKind, labels: str = "", fields: str = "") -> Selecti
     for term in terms:
         _check_label(kind, term.path)
     try:
-        return Selection(label_test(labels), terms)
+        return Narrowing(label_test(labels), terms)
     except SelectorError as error:
         raise errors.bad_request(str(error)) from error
 
@@ -135,7 +135,7 @@ class WatchQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListResult:
     """Result of a list: frozen objects, its revision, and the continue token."""
 
     items: list[Stored]
@@ -161,7 +161,7 @@ def parse_revision(text: str) -> int:
     return int(text)
 
 
-def get(store: Store, kind: ResourceKind, namespace: str, name: str) -> Stored:
+def get(store: ObjectStore, kind: ResourceKind, namespace: str, name: str) -> Stored:
     """One object; 404 without it."""
     stored = store.get(kind.storage, (namespace, name))
     if stored is None:
@@ -169,7 +169,7 @@ def get(store: Store, kind: ResourceKind, namespace: str, name: str) -> Stored:
     return in_version(kind, stored)
 
 
-def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery) -> Page:
+def page(store: ObjectStore, kind: ResourceKind, namespace: str | None, query: ListQuery) -> ListResult:
     """A page of a list, at the present revision unless the token has another.
 
     400 for invalid selectors and tokens, 410 if the revision of the token has expired.
@@ -188,19 +188,19 @@ def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQue
     return _cut(store.items(kind.storage, namespace), store.revision, kind, limit, chosen)
 
 
-def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, chosen: Selection) -> Page:
+def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, chosen: Narrowing) -> ListResult:
     items = [in_version(kind, stored) for stored in items]
     if not chosen.everything:
         items = [stored for stored in items if chosen.matches(stored.obj)]
     if limit <= 0 or len(items) <= limit:
-        return Page(items, revision)
+        return ListResult(items, revision)
     last = _key(items[limit - 1])
     # Nothing sorts between a name and the same name with a zero byte.
     value = {"v": _TOKEN_VERSION, "rv": revision, "start": "/".join(filter(None, last)) + "\x00"}
     token = base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
     # The number of remaining items is known only if the store need not read them.
     remaining = len(items) - limit if chosen.everything else None
-    return Page(items[:limit], revision, token, remaining)
+    return ListResult(items[:limit], revision, token, remaining)
 
 
 def _key(stored: Stored) -> Key:

@@ -17,7 +17,7 @@ from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.kinds import GATES, ResourceKind, kinds_of
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import KindRules, cluster, gangs, jobs, jobsets, pods, quotas
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 Gates = Mapping[str, bool]
 Drop = Callable[[Object], list[str]]
@@ -184,6 +184,6 @@ class Registry:
 class Backend:
     """What every verb works with."""
 
-    store: Store
+    store: ObjectStore
     registry: Registry
     admission: WebhookAdmission

@@ -52,7 +52,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoredChange:
     """One write: ``old`` is None for a creation; ``gone`` for a removal, whose ``new`` is the last state."""
 
     revision: int
@@ -62,13 +62,13 @@ class Change:
     gone: bool = False
 
 
-Listener = Callable[[str, Change], None]
+Listener = Callable[[str, StoredChange], None]
 
 
 class Subscription:
     """Changes that came after it was made, in order; close it when done."""
 
-    def __init__(self, bucket: Bucket, changes: Iterable[Change]) -> None:
+    def __init__(self, bucket: Bucket, changes: Iterable[StoredChange]) -> None:
         """Begin with ``changes``; the bucket appends the later ones."""
         self._bucket = bucket
         self._changes = deque(changes)
@@ -77,12 +77,12 @@ class Subscription:
         if self._changes:
             self._arrived.set()
 
-    def push(self, change: Change) -> None:
+    def push(self, change: StoredChange) -> None:
         """Deliver a change."""
         self._changes.append(change)
         self._arrived.set()
 
-    def take(self) -> list[Change]:
+    def take(self) -> list[StoredChange]:
         """The available changes, without waiting."""
         taken = list(self._changes)
         self._changes.clear()
@@ -112,11 +112,11 @@ class Bucket:
         """Make an empty one without changes up to ``floor``, which keeps ``remembered`` changes."""
         self.objects: dict[Key, Stored] = {}
         self.subscriptions: dict[Subscription, None] = {}
-        self._history: deque[Change] = deque()
+        self._history: deque[StoredChange] = deque()
         self._floor = floor
         self._remembered = remembered
 
-    def record(self, change: Change) -> None:
+    def record(self, change: StoredChange) -> None:
         """Apply a change and deliver it."""
         if change.gone:
             del self.objects[change.key]
@@ -134,7 +134,7 @@ class Bucket:
             self._history.popleft()
         self._floor = max(self._floor, revision)
 
-    def since(self, revision: int) -> list[Change]:
+    def since(self, revision: int) -> list[StoredChange]:
         """The changes after ``revision``; 410 if it has expired."""
         if revision < self._floor:
             raise errors.expired(f"too old resource version: {revision} ({self._floor})")
@@ -153,7 +153,7 @@ class Bucket:
         return objects
 
 
-class Store:
+class ObjectStore:
     """Every object of a server."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
@@ -194,7 +194,7 @@ class Store:
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         stored = Stored(obj, self.revision)
-        self._record(storage, Change(self.revision, key, bucket.objects.get(key), stored))
+        self._record(storage, StoredChange(self.revision, key, bucket.objects.get(key), stored))
         return stored
 
     def remove(self, storage: str, key: Key) -> Stored:
@@ -204,14 +204,14 @@ class Store:
         self.revision += 1
         obj = {**old.obj, "metadata": {**old.obj["metadata"], "resourceVersion": str(self.revision)}}
         stored = Stored(obj, self.revision)
-        self._record(storage, Change(self.revision, key, old, stored, gone=True))
+        self._record(storage, StoredChange(self.revision, key, old, stored, gone=True))
         return stored
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` at once with the storage key and every change of every resource; it must not write."""
         self._listeners.append(listener)
 
-    def _record(self, storage: str, change: Change) -> None:
+    def _record(self, storage: str, change: StoredChange) -> None:
         self.bucket(storage).record(change)
         for listener in self._listeners:
             listener(storage, change)

@@ -32,7 +32,7 @@ from gangctl.sandbox.columns import (
 from gangctl.sandbox.definitions import DEFINITIONS, version_of
 from gangctl.sandbox.kinds import JOBSET_GROUP, ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.store import EVENTS, Store, Stored, to_storage
+from gangctl.sandbox.store import EVENTS, ObjectStore, Stored, to_storage
 
 
 def _pod(obj: Object) -> list[Any]:
@@ -375,7 +375,7 @@ _DEFINITIONS_HAVE_NO_COLUMNS: Final = frozenset({"1.35", "1.36"})
 class Tables:
     """Makes the tables of one request."""
 
-    def __init__(self, store: Store, minor: str, kind: ResourceKind, *, whole: bool) -> None:
+    def __init__(self, store: ObjectStore, minor: str, kind: ResourceKind, *, whole: bool) -> None:
         """``store`` has the definitions of custom resources, which name their columns; ``whole`` rows have objects."""
         self._kind = kind
         self._whole = whole
@@ -410,7 +410,7 @@ class Tables:
         return row
 
 
-def tables_for(store: Store, minor: str, kind: ResourceKind, request: web.BaseRequest) -> Tables | None:
+def tables_for(store: ObjectStore, minor: str, kind: ResourceKind, request: web.BaseRequest) -> Tables | None:
     """What makes the tables of ``request``; None where its client prefers objects."""
     for clause in request.headers.get("Accept", "").split(","):
         media_type, *rest = (part.strip() for part in clause.split(";"))
@@ -424,7 +424,7 @@ def tables_for(store: Store, minor: str, kind: ResourceKind, request: web.BaseRe
     return None
 
 
-def _printer(store: Store, minor: str, kind: ResourceKind) -> Printer:
+def _printer(store: ObjectStore, minor: str, kind: ResourceKind) -> Printer:
     if kind.custom:
         return printer_of(_columns(store, kind))
     if kind.storage == EVENTS:
@@ -436,7 +436,7 @@ def _printer(store: Store, minor: str, kind: ResourceKind) -> Printer:
     return PRINTERS.get(kind.storage) or _RUNNING.get(kind.storage) or DEFAULT_COLUMNS
 
 
-def _columns(store: Store, kind: ResourceKind) -> Sequence[Object] | None:
+def _columns(store: ObjectStore, kind: ResourceKind) -> Sequence[Object] | None:
     version = version_of(store, kind)
     if version is None:
         return JOBSET_COLUMNS if kind.group == JOBSET_GROUP else None

@@ -20,7 +20,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import WatchQuery, parse_revision, selection
-from gangctl.sandbox.store import Change, Store, Stored, in_version
+from gangctl.sandbox.store import ObjectStore, Stored, StoredChange, in_version
 from gangctl.sandbox.tables import Tables
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
@@ -33,7 +33,7 @@ class Watch:
     410 as StatusError if the revision has expired, 400 for selectors.
     """
 
-    def __init__(self, store: Store, kind: ResourceKind, namespace: str | None, query: WatchQuery) -> None:
+    def __init__(self, store: ObjectStore, kind: ResourceKind, namespace: str | None, query: WatchQuery) -> None:
         """Start after ``query.resource_version``; with "" or "0" with the present objects."""
         self.kind = kind
         self._namespace = namespace
@@ -83,7 +83,7 @@ class Watch:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         return Stored({"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}, revision)
 
-    def _events(self, change: Change) -> Iterator[tuple[EventType, Stored]]:
+    def _events(self, change: StoredChange) -> Iterator[tuple[EventType, Stored]]:
         # A watch from a future revision has no events until then.
         if change.revision <= self._after or self._namespace not in {None, change.key[0]}:
             return
@@ -152,7 +152,7 @@ async def refuse(request: web.BaseRequest, error: StatusError) -> web.StreamResp
     return response
 
 
-class Stream:
+class WatchStream:
     """Sends one watch; :meth:`run` returns when it is over, having closed it."""
 
     def __init__(self, request: web.BaseRequest, watch: Watch, options: StreamOptions) -> None:

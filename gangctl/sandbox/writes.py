@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from gangctl.api.objects import Key, copy
-from gangctl.apiserver.metadata import Cause
+from gangctl.apiserver.metadata import FieldCause
 from gangctl.sandbox import errors, managed, payloads
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
@@ -198,7 +198,7 @@ def _check_preconditions(write: Write, new: Object, old: Object, *, required: bo
     given = metadata.get("resourceVersion", "")
     if not given and required:
         why = "Invalid value: 0: must be specified for an update"
-        raise errors.invalid(write.kind, write.name, [Cause("FieldValueInvalid", "metadata.resourceVersion", why)])
+        raise errors.invalid(write.kind, write.name, [FieldCause("FieldValueInvalid", "metadata.resourceVersion", why)])
     if metadata.get("uid", "") not in {"", current["uid"]}:
         raise _other_uid(write, metadata["uid"], current["uid"])
     if given and given != current["resourceVersion"]:
@@ -209,7 +209,7 @@ def _check_preconditions(write: Write, new: Object, old: Object, *, required: bo
 
 def _other_uid(write: Write, given: str, current: str) -> StatusError:
     if write.patching:
-        cause = Cause("FieldValueInvalid", "metadata.uid", f'Invalid value: "{given}": field is immutable')
+        cause = FieldCause("FieldValueInvalid", "metadata.uid", f'Invalid value: "{given}": field is immutable')
         return errors.invalid(write.kind, write.name, [cause])
     why = f"Precondition failed: UID in precondition: {given}, UID in object meta: {current}"
     return errors.conflict(write.kind, write.name, why)
@@ -340,7 +340,7 @@ def _refuse_invalid(write: Write, new: Object, old: Object | None) -> None:
     causes = list(rules.validate(new, old, write.subresource))
     if not causes and not new["metadata"].get("name"):
         why = "Required value: name or generateName is required"
-        causes.append(Cause("FieldValueRequired", "metadata.name", why))
+        causes.append(FieldCause("FieldValueRequired", "metadata.name", why))
     if causes:
         raise errors.invalid(write.kind, write.name, causes)
 

@@ -314,7 +314,7 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class NeededWebhooks:
     """The webhooks that policies need: operations by failurePolicy, and whether any sets defaults.
 
     ``defaults`` is None without such a policy, ``Fail`` if one of them has that: a gang mode or queue cannot be added
@@ -326,7 +326,9 @@ class Demand:
     defaults: FailurePolicy | None = None
 
 
-def build_policy_configurations(settings: WebhookSettings, demand: Demand, ca_bundle: bytes) -> list[dict[str, Any]]:
+def build_policy_configurations(
+    settings: WebhookSettings, demand: NeededWebhooks, ca_bundle: bytes
+) -> list[dict[str, Any]]:
     """The mutating and the validating configuration; one that is not needed has no webhooks."""
     defaults, policies = [], []
     if demand.defaults is not None:

@@ -13,10 +13,10 @@ from typing import Final
 
 from gangctl.api.objects import Object
 from gangctl.errors import ValidationError, one_line
-from gangctl.policy.loaded import LoadedPolicy, PolicyError, Problem, load_exception, problem_of_field
+from gangctl.policy.loaded import LoadedPolicy, PolicyError, PolicyProblem, load_exception, problem_of_field
 from gangctl.policy.model import EXCEPTION_KIND
 from gangctl.webhooks.configurations import VALIDATE_GANGPOLICIES
-from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Cause, Handler
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Handler, StatusCause
 
 _MOST_CAUSES: Final = 20
 
@@ -54,11 +54,11 @@ def _load(document: Object) -> LoadedPolicy:
     return load_policy(document)
 
 
-def _refusal(problems: Iterable[Problem]) -> AdmissionResponse:
+def _refusal(problems: Iterable[PolicyProblem]) -> AdmissionResponse:
     first, *others = problems
     # kubectl prints the causes, other clients the message.
     causes = [
-        Cause(problem.kind, one_line(": ".join(filter(None, (problem.position, problem.advice)))), problem.path)
+        StatusCause(problem.kind, one_line(": ".join(filter(None, (problem.position, problem.advice)))), problem.path)
         for problem in (first, *others[: _MOST_CAUSES - 1])
     ]
     more = f"; {len(others)} more problems" if others else ""

@@ -61,7 +61,7 @@ class GangView(Protocol):
         ...
 
 
-class QueueView(Protocol):
+class KnownQueues(Protocol):
     """The state of Kueue in this process; answered from memory."""
 
     @property
@@ -90,7 +90,7 @@ class GangAdmission:
     ``fail_open`` admits an opted-in JobSet, without a gang, where no gang can be made.
     """
 
-    def __init__(self, view: GangView, *, queues: QueueView | None = None, fail_open: bool = False) -> None:
+    def __init__(self, view: GangView, *, queues: KnownQueues | None = None, fail_open: bool = False) -> None:
         """Answer from ``view`` and, if given, from ``queues``."""
         self._view = view
         self._queues = queues

@@ -29,8 +29,8 @@ from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import JOBSET_RULES, Review, matches
 from gangctl.policy.variables import COMPUTED, ParamCatalogue, gang_of, with_params
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
-from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
-from gangctl.webhooks.review import MAX_VALUES, AdmissionRequest, AdmissionResponse, Cause, Handler
+from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, NeededWebhooks
+from gangctl.webhooks.review import MAX_VALUES, AdmissionRequest, AdmissionResponse, Handler, StatusCause
 
 _MOST_CAUSES: Final = 256
 _MESSAGE_CHARACTERS: Final = 4096
@@ -206,9 +206,9 @@ def answer(verdict: Verdict) -> AdmissionResponse:
     )
 
 
-def cause_of(entry: Mapping[str, Any]) -> Cause:
+def cause_of(entry: Mapping[str, Any]) -> StatusCause:
     """An entry of ``details.causes``, of bounded length."""
-    return Cause(str(entry["reason"]), one_line(str(entry["message"])), one_line(str(entry["field"])))
+    return StatusCause(str(entry["reason"]), one_line(str(entry["message"])), one_line(str(entry["field"])))
 
 
 def annotation_key(key: str) -> str:
@@ -223,14 +223,14 @@ def annotation_key(key: str) -> str:
     return f"{name[: _NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]}-{digest}"
 
 
-def demand_of(in_force: PolicySet) -> Demand:
+def demand_of(in_force: PolicySet) -> NeededWebhooks:
     """The webhooks that these policies need; a policy that cannot be used also needs them."""
     validating: list[LoadedPolicy | BrokenPolicy] = [
         *(policy for policy in in_force.at_admission if policy.validates),
         *in_force.broken,
     ]
     closed = {policy.fail_closed for policy in in_force.policies if policy.spec.defaults is not None}
-    return Demand(
+    return NeededWebhooks(
         fail=frozenset[str]().union(*(_operations(policy) for policy in validating if policy.fail_closed)),
         ignore=frozenset[str]().union(*(_operations(policy) for policy in validating if not policy.fail_closed)),
         defaults=None if not closed else "Fail" if True in closed else "Ignore",

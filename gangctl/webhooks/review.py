@@ -207,7 +207,7 @@ _NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "true
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """An entry of a Status' ``details.causes`` that is not about a field of the object."""
 
     reason: str
@@ -228,7 +228,7 @@ class AdmissionResponse:
     code: int = 0
     reason: str = ""
     message: str = ""
-    causes: tuple[FieldError | Cause, ...] = ()
+    causes: tuple[FieldError | StatusCause, ...] = ()
     audit_annotations: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -252,7 +252,7 @@ class AdmissionResponse:
         code: int,
         reason: str,
         message: str,
-        causes: Iterable[FieldError | Cause] = (),
+        causes: Iterable[FieldError | StatusCause] = (),
         *,
         warnings: Iterable[str] = (),
         audit_annotations: Mapping[str, str] | None = None,
@@ -308,9 +308,9 @@ def _status(request: AdmissionRequest, response: AdmissionResponse) -> dict[str,
     return status
 
 
-def _cause(cause: FieldError | Cause) -> dict[str, str]:
+def _cause(cause: FieldError | StatusCause) -> dict[str, str]:
     if isinstance(cause, FieldError):
-        cause = Cause(str(cause.kind), cause.detail, cause.path)
+        cause = StatusCause(str(cause.kind), cause.detail, cause.path)
     return {"reason": cause.reason, "message": _encodable(cause.message), "field": _encodable(cause.field)}
 
 

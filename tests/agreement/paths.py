@@ -12,7 +12,7 @@ from gangctl.api.emit import to_yaml
 from gangctl.api.objects import Key
 from gangctl.api.pods import FINISHED
 from gangctl.api.scheduling import NEWEST, ApiState
-from gangctl.cli.fitting import Subject, answer_of
+from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cli.gangs.files import read_files
 from gangctl.cli.gangs.state import modern
 from gangctl.client.client import Client
@@ -76,7 +76,7 @@ def by_commands(
         assert stored is not None
         answers[key] = _answer(snapshot, now)
         if state.queues.queues_known:
-            subject = Subject(stored.raw, key[1], key[0], stored.jobset.queue, stored.jobset.uid, new=False)
+            subject = FitSubject(stored.raw, key[1], key[0], stored.jobset.queue, stored.jobset.uid, new=False)
             answers[key]["fit"] = _verdict(answer_of(subject, state.queues, fixed_nodes=False).report)
     return answers
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.documents import parse_documents
-from gangctl.api.documents_reader import Limits, SourceError
+from gangctl.api.documents_reader import SourceError, TextLimits
 from gangctl.api.fieldpath import FieldPath
 from gangctl.errors import InputError
 from tests.rows import each
@@ -35,7 +35,7 @@ spec:
 
 
 def values(text: str | bytes, **limits: int) -> list[dict[str, Any]]:
-    return [document.value for document in parse_documents(text, "f.yaml", limits=Limits(**limits))]
+    return [document.value for document in parse_documents(text, "f.yaml", limits=TextLimits(**limits))]
 
 
 def refusal(text: str | bytes, **limits: int) -> str:

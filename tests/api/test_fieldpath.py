@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.fieldpath import FieldPath, Key
+from gangctl.api.fieldpath import FieldPath, MapKey
 from gangctl.errors import InputError
 from tests.rows import each
 
@@ -20,7 +20,7 @@ def test_prints_the_kubernetes_form() -> None:
 
 def test_reads_the_kubernetes_form() -> None:
     assert FieldPath.parse(ANNOTATION).steps[1:4] == ("replicatedJobs", 0, "template")
-    assert FieldPath.parse(ANNOTATION).steps[-1] == Key("gangctl.dev/gang-mode")
+    assert FieldPath.parse(ANNOTATION).steps[-1] == MapKey("gangctl.dev/gang-mode")
 
 
 def test_the_root_path_is_empty() -> None:
@@ -63,8 +63,8 @@ def _unambiguous(key: str) -> bool:
 STEPS = st.one_of(
     st.text(min_size=1).map(lambda name: FieldPath().child(name).steps[0]),
     st.integers(min_value=0, max_value=10**9),
-    st.text().map(Key),
-).filter(lambda step: not isinstance(step, Key) or _unambiguous(step.key))
+    st.text().map(MapKey),
+).filter(lambda step: not isinstance(step, MapKey) or _unambiguous(step.key))
 
 
 @given(st.lists(STEPS, max_size=6).map(lambda steps: FieldPath(tuple(steps))))

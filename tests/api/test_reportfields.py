@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from gangctl.api.reportfields import INTERNAL, TIME, Key, as_json
+from gangctl.api.reportfields import INTERNAL, TIME, OutputKey, as_json
 
 
 class Colour(StrEnum):
@@ -22,7 +22,7 @@ class Leaf:
 class Tree:
     kind_of_tree: Annotated[str, "Its name."]
     secret: Annotated[str, INTERNAL]
-    planted: Annotated[int, "When.", TIME, Key("plantedTime")]
+    planted: Annotated[int, "When.", TIME, OutputKey("plantedTime")]
     felled_at: Annotated[int, TIME]
     colours: tuple[Colour, ...]
     leaves: Annotated[tuple[Leaf, ...], "All of them."]

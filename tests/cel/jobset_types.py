@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gangctl.apiserver.fields import Shape, fields_of
+from gangctl.apiserver.fields import FieldType, fields_of
 from gangctl.cel import check
 
 PLACE: Final = Path(check.__file__).parent / "jobset.json"
@@ -52,13 +52,13 @@ def table() -> dict[str, dict[str, str]]:
     return found
 
 
-def _spelled(shape: Shape, names: Mapping[str, str]) -> str:
+def _spelled(shape: FieldType, names: Mapping[str, str]) -> str:
     if shape.item is not None:
         return f"{shape.form}({_spelled(shape.item, names)})"
     return _SCALARS[shape.name] if shape.form == "scalar" else names[shape.name]
 
 
-def _structs(shape: Shape) -> list[str]:
+def _structs(shape: FieldType) -> list[str]:
     if shape.item is not None:
         return _structs(shape.item)
     return [shape.name] if shape.form == "struct" else []

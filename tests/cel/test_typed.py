@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gangctl.cel.check import check, for_jobsets, jobset_type, typed_check
-from gangctl.cel.environments import Checked, admission
+from gangctl.cel.environments import CheckedExpression, admission
 from gangctl.cel.faults import CompileError
 from tests.cel.jobset_types import PLACE, text
 from tests.rows import each
@@ -26,7 +26,7 @@ def test_the_committed_table_is_that_of_the_field_table() -> None:
 )
 def test_fields_of_jobsets_have_types(expression: str) -> None:
     found = typed_check(check(expression, admission()), ENVIRONMENT)
-    assert isinstance(found, Checked)
+    assert isinstance(found, CheckedExpression)
 
 
 FIELDS_OF_A_JOB = (

@@ -32,7 +32,7 @@ from gangctl.fit.report import DispatchedFit
 from gangctl.gang.report import KIND as PLAN
 from gangctl.gang.report import PlanReport
 from gangctl.readiness.report import KIND as GANG
-from gangctl.readiness.report import Gang
+from gangctl.readiness.report import GangStanding
 from tests.reportschema import Definitions, object_schema
 
 OF_COMMANDS: Final[Mapping[str, str]] = {
@@ -63,7 +63,7 @@ _REPORTS: Final[Mapping[str, tuple[str, Any]]] = {
     "drain": (DRAIN, DrainPlan),
     "fit": (FIT, DispatchedFit),
     "fit-largest": (LARGEST, LargestReport),
-    "gang": (GANG, Gang),
+    "gang": (GANG, GangStanding),
     "pathways-accelerators": (ACCELERATOR, AcceleratorReport),
     "pathways-status": (STATUS, PathwaysStatus),
     "pathways-validate": (VALIDATION, PathwaysValidation),

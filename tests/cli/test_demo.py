@@ -19,8 +19,8 @@ from rich.console import Console
 
 from gangctl.demo import acts
 from gangctl.demo.child import reserved_ports
-from gangctl.demo.display import JobSetSight, Lines, LiveTable, Result, Sight, Verdict, see
-from gangctl.demo.scenario import PODS, Placement, jobset, size
+from gangctl.demo.display import ActResult, DemoVerdict, JobSetSight, Lines, LiveTable, Sight, see
+from gangctl.demo.scenario import PODS, PodNeeds, jobset, size
 from gangctl.errors import ClusterUnavailableError
 from gangctl.runtime.server import Listener
 from tests.cli.run import Answer, gangctl
@@ -186,17 +186,17 @@ class TestVerdict:
     def test_the_demo_passes_only_if_gangs_made_the_difference(
         self, stranded: int, with_stranded: int, finished: int, passed: bool
     ) -> None:
-        without = Result(gangs=False, stranded=stranded, finished=0, seconds=1)
-        with_gangs = Result(gangs=True, stranded=with_stranded, finished=finished, seconds=1)
-        verdict = Verdict("1.37", simulated=True, without=without, with_gangs=with_gangs)
+        without = ActResult(gangs=False, stranded=stranded, finished=0, seconds=1)
+        with_gangs = ActResult(gangs=True, stranded=with_stranded, finished=finished, seconds=1)
+        verdict = DemoVerdict("1.37", simulated=True, without=without, with_gangs=with_gangs)
         assert verdict.passed is passed
         assert verdict.as_json()["passed"] is passed
         assert ("something is wrong" in verdict.lines[-1]) is not passed
 
     def test_the_result_is_described(self) -> None:
-        assert str(Result(False, 8, 0, 1.0)) == "none of 4 JobSets finished, 8 pods stranded"
-        assert str(Result(True, 0, 4, 1.0)) == "all 4 JobSets finished, no pod stranded"
-        assert str(Result(False, 1, 2, 1.0)) == "2 of 4 JobSets finished, 1 pod stranded"
+        assert str(ActResult(False, 8, 0, 1.0)) == "none of 4 JobSets finished, 8 pods stranded"
+        assert str(ActResult(True, 0, 4, 1.0)) == "all 4 JobSets finished, no pod stranded"
+        assert str(ActResult(False, 1, 2, 1.0)) == "2 of 4 JobSets finished, 1 pod stranded"
 
 
 SIGHT = Sight(
@@ -283,7 +283,7 @@ class TestSizing:
 
 
 def test_only_the_annotation_differs() -> None:
-    without = jobset("train-0", Placement(), gangs=False)
-    with_gangs = jobset("train-0", Placement(), gangs=True)
+    without = jobset("train-0", PodNeeds(), gangs=False)
+    with_gangs = jobset("train-0", PodNeeds(), gangs=True)
     assert with_gangs["metadata"].pop("annotations") == {"gangctl.dev/gang-mode": "Gang"}
     assert with_gangs == without

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cli.fitting import Subject, answer_of
+from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cli.largest import largest_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import Verdict
@@ -157,10 +157,10 @@ def test_fit_agrees_with_the_largest_number(
         return jobset("js", entry, mode="Gang", options=TOPOLOGY if topology else None)
 
     def verdict(count: int) -> Verdict:
-        subject = Subject(asked(count), "js", NAMESPACE, "")
+        subject = FitSubject(asked(count), "js", NAMESPACE, "")
         return answer_of(subject, stock, fixed_nodes=True).report["verdict"]
 
-    (podset,) = largest_of(Subject(asked(1), "js", NAMESPACE, ""), stock)["podSets"]
+    (podset,) = largest_of(FitSubject(asked(1), "js", NAMESPACE, ""), stock)["podSets"]
     found = {room["scope"]: room for room in podset["rooms"]}
     gang, cluster_ = found["gang"], found["cluster"]
     assert all(verdict(count) == "fits" for count in range(1, gang["pods"] + 1))

@@ -11,7 +11,7 @@ from pathlib import Path
 from aiohttp import web
 
 from gangctl.cli.install.components import NAMES
-from gangctl.cli.install.rendering import POLICY_KINDS, Choice, render
+from gangctl.cli.install.rendering import POLICY_KINDS, InstallationOptions, render
 from gangctl.runtime.shards import lease_names
 from tests.cli.httpserver import listening
 from tests.cli.run import Answer, fine, gangctl
@@ -25,7 +25,7 @@ ALL = tuple(word for name in NAMES for word in ("--component", name))
 
 GIVEN = "registry.example/gangctl:0.1.0"
 IMAGE = ("--image", GIVEN)
-CHOICE = Choice(image=GIVEN)
+CHOICE = InstallationOptions(image=GIVEN)
 
 
 def installed(*flags: str) -> Answer:
@@ -70,7 +70,7 @@ class TestObjects:
 
     def test_the_failure_policy_can_be_ignore(self) -> None:
         objects = installed("--webhook-failure-policy", "Ignore").documents
-        assert objects == render(Choice(image=GIVEN, failure_policy="Ignore"))
+        assert objects == render(InstallationOptions(image=GIVEN, failure_policy="Ignore"))
         assert installed("--webhook-failure-policy", "Fail").documents == render(CHOICE)
 
     def test_shards_have_a_lease_and_a_replica_each_and_one_more_replica(self) -> None:

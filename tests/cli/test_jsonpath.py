@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.cli.jsonpath import TemplateError, parse, parse_path, render
-from gangctl.cli.output import Entry, in_order, print_answer
+from gangctl.cli.output import ListItem, in_order, print_answer
 from tests.rows import each
 
 POD: Final[dict[str, Any]] = {
@@ -148,7 +148,7 @@ def test_custom_columns_are_printed(spec: str, lines: list[str], capsys: pytest.
     ],
 )
 def test_objects_are_sorted_by_a_field(field: str, names: list[str]) -> None:
-    entries = [Entry(each, ()) for each in SIZES]
+    entries = [ListItem(each, ()) for each in SIZES]
     assert [found.document["metadata"]["name"] for found in in_order(entries, field)] == names
 
 

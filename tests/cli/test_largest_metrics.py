@@ -16,7 +16,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from gangctl.cli.fitting import Subject
+from gangctl.cli.fitting import FitSubject
 from gangctl.cli.largest import largest_of
 from gangctl.cli.largestmetrics import FAMILIES, MOST_SHAPES, PODS, Largest, keep_reading
 from gangctl.cluster.stock import Stock
@@ -115,7 +115,7 @@ def report() -> LargestReport:
     stock.nodes_known, stock.pods = True, []
     options = f'{{"topologyKey": "{RACK}"}}'
     raw = jobset("js", rj("w", 1, 3, 3, cpu="1"), mode="Gang", options=options)
-    return largest_of(Subject(raw, "js", "team", ""), stock)
+    return largest_of(FitSubject(raw, "js", "team", ""), stock)
 
 
 def names(largest: Largest) -> set[str]:

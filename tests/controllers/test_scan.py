@@ -19,7 +19,7 @@ from gangctl.controllers.scan import POLICY_REPORTS, PolicyScan, ScanMetrics, Sc
 from gangctl.errors import InvalidError
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from gangctl.sandbox.server import SandboxOptions
 from tests.controlplane.wait import wait_for
 from tests.credentials import StaticCredentials
@@ -63,7 +63,7 @@ class View:
             return None
         result = Result.FAIL if name.startswith("bad") else Result.PASS
         finding = Finding("bad-names", "name", result, "call it otherwise" if result is Result.FAIL else "")
-        return (Outcome("bad-names", matched=True, actions=frozenset({Action.DENY}), findings=(finding,)),)
+        return (Outcome("bad-names", matched=True, actions=frozenset({ValidationAction.DENY}), findings=(finding,)),)
 
 
 class Ground:

@@ -20,7 +20,7 @@ from gangctl.evaluation.messages import (
     plain_evaluated,
     read_request,
 )
-from gangctl.policy.loaded import LoadedPolicy, PolicySet, Programs, Snapshot, snapshot_of
+from gangctl.policy.loaded import KeyedSet, LoadedPolicy, PolicySet, Programs, snapshot_of
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
@@ -44,7 +44,7 @@ def policy(name: str, **spec: Any) -> LoadedPolicy:
     return LoadedPolicy(name, GangPolicySpec.model_validate(spec), document, native=False, programs=Programs())
 
 
-def snapshot_with(*names: str) -> Snapshot:
+def snapshot_with(*names: str) -> KeyedSet:
     return snapshot_of(PolicySet(1, tuple(policy(name) for name in names)))
 
 

@@ -23,10 +23,10 @@ from gangctl.evaluation.messages import (
     read_evaluated,
     read_request,
 )
-from gangctl.policy.loaded import Source
+from gangctl.policy.loaded import PolicyData
 from gangctl.policy.review import Operation, Review
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
-from gangctl.runtime.workerchild import HEADER, FrameError, Kind, pack, unpack
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
+from gangctl.runtime.workerchild import HEADER, FrameError, FrameKind, pack, unpack
 from tests.evaluation.scripted import NOW, review
 from tests.manifests.files import ROOT
 from tests.rows import each
@@ -61,7 +61,7 @@ OUTCOMES = st.builds(
     policy=st.just("p"),
     matched=st.booleans(),
     skipped=TEXTS,
-    actions=st.frozensets(st.sampled_from(Action)),
+    actions=st.frozensets(st.sampled_from(ValidationAction)),
     findings=FINDINGS,
     violations=FINDINGS,
     audit_annotations=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
@@ -71,7 +71,7 @@ OUTCOMES = st.builds(
 
 def sent(value: Any) -> Any:
     """The value on the other side."""
-    return unpack(pack(Kind.ANSWER, value, 1 << 20)[HEADER.size :])
+    return unpack(pack(FrameKind.ANSWER, value, 1 << 20)[HEADER.size :])
 
 
 def shape(value: Any) -> Any:
@@ -94,7 +94,7 @@ def test_a_review_arrives_as_it_was(about: Review, keys: list[str], exceptions: 
 
 
 @given(
-    st.dictionaries(TEXTS, st.tuples(TEXTS, st.builds(Source, OBJECTS, st.booleans())), max_size=3),
+    st.dictionaries(TEXTS, st.tuples(TEXTS, st.builds(PolicyData, OBJECTS, st.booleans())), max_size=3),
     st.dictionaries(TEXTS, st.lists(OBJECTS, max_size=2).map(tuple), max_size=2),
     st.frozensets(TEXTS, max_size=3),
 )
@@ -115,7 +115,7 @@ def test_no_other_value_is_an_outcome(value: Any) -> None:
 
 
 FINDING = Finding("p", "r", Result.FAIL)
-FINE = sent(plain_evaluated(Evaluated(Outcome("p", True, "", frozenset({Action.DENY}), (FINDING,)), 0.5)))
+FINE = sent(plain_evaluated(Evaluated(Outcome("p", True, "", frozenset({ValidationAction.DENY}), (FINDING,)), 0.5)))
 
 
 @given(st.data())

@@ -16,7 +16,7 @@ import structlog
 from gangctl.client.pacing import Clock
 from gangctl.evaluation.options import EvaluatorOptions, Size
 from gangctl.evaluation.pool import EvaluationRequest, Pool
-from gangctl.policy.loaded import Snapshot
+from gangctl.policy.loaded import KeyedSet
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome, Result
 from tests.controlplane.wait import wait_for
@@ -39,7 +39,7 @@ class Bench:
         self.seen = Seen()
         self.pool = Pool(options, self.seen)
 
-    def submit(self, snapshot: Snapshot, about: Review | None = None, *, size: Size = "large") -> EvaluationRequest:
+    def submit(self, snapshot: KeyedSet, about: Review | None = None, *, size: Size = "large") -> EvaluationRequest:
         deadline = asyncio.get_running_loop().time() + self.options.request_seconds
         request = EvaluationRequest(about or review(), snapshot, snapshot.entries, deadline)
         request.size = size

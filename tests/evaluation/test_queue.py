@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.evaluation.queue import FairQueue, Group
+from gangctl.evaluation.queue import FairQueue, TaskGroup
 
-SMALL: Final = Group("small")
-LARGE: Final = Group("large")
+SMALL: Final = TaskGroup("small")
+LARGE: Final = TaskGroup("large")
 ALL: Final = ("small", "large", "penalized")
 
 
@@ -28,8 +28,8 @@ async def test_groups_are_served_alternately() -> None:
     for name in ("s1", "s2", "s3"):
         assert queue.put(Item(name), SMALL, "a")
     assert queue.put(Item("l1"), LARGE, "a")
-    assert queue.put(Item("p1"), Group("penalized", "p"), "a")
-    assert queue.put(Item("q1"), Group("penalized", "q"), "a")
+    assert queue.put(Item("p1"), TaskGroup("penalized", "p"), "a")
+    assert queue.put(Item("q1"), TaskGroup("penalized", "q"), "a")
     assert [queue.count(each) for each in ALL] == [3, 1, 2]
     assert await taken(queue, 6) == ["s1", "l1", "p1", "q1", "s2", "s3"]
     assert [queue.count(each) for each in ALL] == [0, 0, 0]

@@ -7,7 +7,7 @@ import asyncio
 from gangctl.cel.faults import EvalKind
 from gangctl.evaluation.pool import EvaluationRequest
 from gangctl.policy.loaded import PolicySet, load_exception, snapshot_of
-from gangctl.policy.verdict import Action, Outcome, Result
+from gangctl.policy.verdict import Outcome, Result, ValidationAction
 from tests.evaluation.scripted import NOW, policy, review, snapshot_with
 
 
@@ -26,7 +26,7 @@ async def test_a_request_takes_the_first_outcome_of_each_policy() -> None:
     [finding] = request.outcomes[b.key].violations
     assert (finding.policy, finding.result, finding.message) == ("b", Result.ERROR, "too slow")
     assert finding.error == "DeadlineExceeded"
-    assert request.outcomes[b.key].actions == {Action.DENY}
+    assert request.outcomes[b.key].actions == {ValidationAction.DENY}
 
 
 async def test_a_closed_request_takes_no_outcome() -> None:

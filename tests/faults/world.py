@@ -21,7 +21,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.requests import Caller, DeleteOptions
 from gangctl.sandbox.server import SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
-from gangctl.sandbox.store import Change
+from gangctl.sandbox.store import StoredChange
 from tests.controlplane.ports import Ports
 from tests.faults import pathways, policies
 from tests.sandbox.faults import CutBefore, FaultySandbox, Match
@@ -291,7 +291,7 @@ class World:
                 found[f"{name} again" if name in found else name] = obj
         return found
 
-    def _saw(self, storage: str, change: Change) -> None:
+    def _saw(self, storage: str, change: StoredChange) -> None:
         """Count what is created."""
         if change.old is None and (storage.endswith(".scheduling.k8s.io") or self._is_made(storage)):
             self._created[f"{storage.partition('.')[0]}/{_HASH.sub('', change.key[1])}"] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gangctl.fit.clusterstate import Held, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, ResourceFlavor
@@ -41,7 +41,7 @@ def grouped(entry: dict[str, Any], group: str) -> dict[str, Any]:
     return entry
 
 
-def known(*held: Held, queue: str = "a", configuration: str | None = CONFIGURATION, **more: Any) -> Snapshot:
+def known(*held: Held, queue: str = "a", configuration: str | None = CONFIGURATION, **more: Any) -> ClusterSnapshot:
     """These objects, a LocalQueue to ClusterQueue ``queue``, and flavors that any pod may use."""
     flavors = {
         flavor.name: ResourceFlavor(flavor.name)
@@ -52,11 +52,11 @@ def known(*held: Held, queue: str = "a", configuration: str | None = CONFIGURATI
     }
     door = LocalQueue(NAMESPACE, QUEUE, queue)
     more = {"runtime_classes": (), "queue_limit": 18, **more}
-    return Snapshot([door, *flavors.values(), *held], configuration=configuration, **more)
+    return ClusterSnapshot([door, *flavors.values(), *held], configuration=configuration, **more)
 
 
 def ask(
-    snapshot: Snapshot, *entries: dict[str, Any], labels: Mapping[str, str] | None = None, **spec: Any
+    snapshot: ClusterSnapshot, *entries: dict[str, Any], labels: Mapping[str, str] | None = None, **spec: Any
 ) -> FitReport:
     """The answer about a JobSet with these replicated jobs."""
     return fit(FitRequest(jobset("js", *entries, **spec), NAMESPACE, labels or {}, QUEUE), snapshot)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cli.fitting import Subject, answer_of
+from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
 from tests.fit.asking import NAMESPACE, pods
@@ -92,7 +92,7 @@ def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], **requests
     stock.pods = stock.pods or []
     stock.take_runtime_classes([])
     raw = jobset("js", entry, mode="Gang", namespace=NAMESPACE)
-    return answer_of(Subject(raw, "js", NAMESPACE, ""), stock, fixed_nodes=True).report
+    return answer_of(FitSubject(raw, "js", NAMESPACE, ""), stock, fixed_nodes=True).report
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.nodes import gangs_of, node_fit
-from gangctl.fit.packing import Class, Kind, excess, place
+from gangctl.fit.packing import Class, PodKind, excess, place
 from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import FitReport
 from gangctl.fit.requests import Surroundings
@@ -269,7 +269,7 @@ class TestProperties:
     @given(packings())
     def test_proofs_and_placements_agree_with_brute_force(self, case: Any) -> None:
         floor, kinds = case
-        proof = excess([Kind(*kind) for kind in kinds], [Class(room, 1) for room in floor])
+        proof = excess([PodKind(*kind) for kind in kinds], [Class(room, 1) for room in floor])
         left = place(
             [size for size, _, _ in kinds],
             [count for _, count, _ in kinds],

@@ -8,7 +8,7 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.exploring import Answer, Attraction, Evenness, Repulsion, Rules, explore
+from gangctl.fit.exploring import Attraction, Evenness, Exploration, Repulsion, Rules, explore
 from gangctl.fit.packing import Packing
 from tests.strategies import PROPERTY
 
@@ -94,7 +94,7 @@ def allows(rule: Rules, places: Places, kind: int, node: int) -> bool:
     return True
 
 
-def brute_force(packing: Packing, rule: Rules) -> Answer:
+def brute_force(packing: Packing, rule: Rules) -> Exploration:
     """Every order, and every node with room for each pod."""
 
     @cache
@@ -109,7 +109,7 @@ def brute_force(packing: Packing, rule: Rules) -> Answer:
         return [follow(with_one(places, kind, node)) for node in nodes] or [(False, False)]
 
     possible, certain = follow(((), ()))
-    return Answer(possible, certain)
+    return Exploration(possible, certain)
 
 
 def with_one(places: Places, kind: int, node: int) -> Places:
@@ -137,8 +137,8 @@ def test_pods_with_rules_are_placed_as_by_brute_force(packing: Packing, rule: Ru
 def test_a_large_gang_has_an_answer() -> None:
     nodes = range(1000)
     packing = Packing([(8, 1), (1, 1)], [800, 20], [nodes, nodes], dict.fromkeys(nodes, (9, 110)))
-    assert explore(packing, Rules()) == Answer(possible=True, certain=True)
+    assert explore(packing, Rules()) == Exploration(possible=True, certain=True)
     zones = {node: str(node % 3) for node in nodes}
     even = Rules(evennesses=(Evenness(0, frozenset({0}), zones, dict.fromkeys("012", 0), 1, 1),))
     alone = Packing([(8, 1)], [300], [nodes], dict.fromkeys(nodes, (9, 110)))
-    assert explore(alone, even) == Answer(possible=True, certain=True)
+    assert explore(alone, even) == Exploration(possible=True, certain=True)

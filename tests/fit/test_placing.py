@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.fit.clusterstate import FitRequest, KnownNodes, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest, KnownNodes
 from gangctl.fit.demands import Member, needs_of
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.placing import Placing
@@ -51,7 +51,7 @@ def queue(*groups: Mapping[str, Mapping[str, int]], **fields: Any) -> ClusterQue
     return ClusterQueue("a", groups=tuple(group(each) for each in groups or (ROOMY,)), selector=(), **fields)
 
 
-def cluster(*held: Any, at: KnownNodes | None = None, topology: Topology = RACKS, **more: Any) -> Snapshot:
+def cluster(*held: Any, at: KnownNodes | None = None, topology: Topology = RACKS, **more: Any) -> ClusterSnapshot:
     objects = [FLAVOR, topology, *held]
     if not any(isinstance(each, ClusterQueue) for each in held):
         objects.append(queue())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.search import MOST, Available, Demand, Found, Mode, Step, Terms, greedy, search, tries
+from gangctl.fit.search import MOST, Available, Demand, Mode, Solution, Step, Terms, greedy, search, tries
 from tests.strategies import PROPERTY
 
 FLAVORS = ("f1", "f2", "f3")
@@ -84,35 +84,35 @@ class TestSearch:
             assert not brute_force(asked, available)
 
     def test_the_search_backtracks_where_kueue_does_not(self) -> None:
-        assert search([cpu(6), cpu(10)], of_cpu(f1=10, f2=6)) == Found(("f2", "f1"))
+        assert search([cpu(6), cpu(10)], of_cpu(f1=10, f2=6)) == Solution(("f2", "f1"))
 
     def test_a_demand_for_nothing_needs_no_flavor(self) -> None:
-        assert search([Demand({"cpu": 0}, ()), Demand({}, ())], {}) == Found(("", ""))
+        assert search([Demand({"cpu": 0}, ()), Demand({}, ())], {}) == Solution(("", ""))
 
     def test_an_unlimited_flavor_takes_all_demands(self) -> None:
-        assert search([cpu(10**15)] * 18, of_cpu(f1=1, f2=None)) == Found(("f2",) * 18)
+        assert search([cpu(10**15)] * 18, of_cpu(f1=1, f2=None)) == Solution(("f2",) * 18)
 
     def test_equal_demands_are_counted_and_not_tried_one_by_one(self) -> None:
         """Eighteen of six that fit once into each of seventeen flavors of different size."""
         names = [f"f{n}" for n in range(17)]
         available = of_cpu(**{name: 6 + n % 5 for n, name in enumerate(names)}) | of_cpu(big=11)
-        assert search([cpu(6, *names, "big")] * 19, available, budget=2000) == Found(None)
+        assert search([cpu(6, *names, "big")] * 19, available, budget=2000) == Solution(None)
 
     def test_a_search_above_its_budget_is_exhausted(self) -> None:
         sizes = [15 + 2 * n for n in range(18)]
         available = of_cpu(**{f"f{n}": sum(sizes) // 6 + n % 2 for n in range(6)})
-        assert search([cpu(size, *(f"f{n}" for n in range(6))) for size in sizes], available, budget=50) == Found(
+        assert search([cpu(size, *(f"f{n}" for n in range(6))) for size in sizes], available, budget=50) == Solution(
             None, exhausted=True
         )
 
     def test_a_search_with_too_many_demands_is_exhausted(self) -> None:
-        assert search([cpu(1)] * (MOST + 1), of_cpu(f1=None)) == Found(None, exhausted=True)
+        assert search([cpu(1)] * (MOST + 1), of_cpu(f1=None)) == Solution(None, exhausted=True)
 
     def test_a_part_without_a_choice_ends_the_search_before_the_expensive_parts(self) -> None:
         sizes = [15 + 2 * n for n in range(18)]
         available = of_cpu(**{f"f{n}": sum(sizes) // 6 + n % 2 for n in range(6)})
         hard = [cpu(size, *(f"f{n}" for n in range(6))) for size in sizes]
-        assert search([*hard, Demand({"gpu": 1}, ("f1",), part=1)], available, budget=50) == Found(None)
+        assert search([*hard, Demand({"gpu": 1}, ("f1",), part=1)], available, budget=50) == Solution(None)
 
 
 def terms(

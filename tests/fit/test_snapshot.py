@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from gangctl.fit.clusterstate import Held, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.kueue.objects import AdmissionCheck, Cohort, LocalQueue, PriorityClass, ResourceFlavor
 from tests.fit.queues import holder, queue
 
@@ -24,7 +24,7 @@ def limit_range(name: str, namespace: str = "t") -> dict[str, object]:
     return {"metadata": {"name": name, "namespace": namespace}, "spec": {"limits": []}}
 
 
-def seen(snapshot: Snapshot) -> tuple[object, ...]:
+def seen(snapshot: ClusterSnapshot) -> tuple[object, ...]:
     """Everything that a fit would ask."""
     surroundings = snapshot.surroundings("t")
     return (
@@ -42,12 +42,12 @@ def seen(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 def test_a_snapshot_from_lists_equals_one_from_single_changes() -> None:
-    at_once = Snapshot((QUEUE, OTHER, *BESIDE), limit_ranges=[limit_range("a")], runtime_classes=[])
+    at_once = ClusterSnapshot((QUEUE, OTHER, *BESIDE), limit_ranges=[limit_range("a")], runtime_classes=[])
     assert seen(at_once)[:3] == (6, 3, ["w1"])
     for seed in range(5):
         changes = [QUEUE, OTHER, *BESIDE]
         random.Random(seed).shuffle(changes)
-        by_change = Snapshot()
+        by_change = ClusterSnapshot()
         for change in changes:
             by_change.take(change)
         by_change.take_limit_range(limit_range("a"))
@@ -56,30 +56,30 @@ def test_a_snapshot_from_lists_equals_one_from_single_changes() -> None:
 
 
 def test_dropped_objects_leave_an_empty_snapshot() -> None:
-    snapshot = Snapshot((QUEUE, OTHER, *BESIDE), limit_ranges=[limit_range("a"), limit_range("b", "elsewhere")])
+    snapshot = ClusterSnapshot((QUEUE, OTHER, *BESIDE), limit_ranges=[limit_range("a"), limit_range("b", "elsewhere")])
     snapshot.drop_limit_range(limit_range("a"))
     for held in (*BESIDE, OTHER, QUEUE):
         snapshot.drop(held)
         snapshot.drop(held)
     snapshot.drop_limit_range(limit_range("a"))
-    assert seen(snapshot) == seen(Snapshot())
+    assert seen(snapshot) == seen(ClusterSnapshot())
     assert len(snapshot.surroundings("elsewhere").limit_ranges or ()) == 1
 
 
 def test_unknown_sources_are_read_at_each_call() -> None:
     missing = ["cohorts cannot be read"]
-    snapshot = Snapshot(unknown=lambda: missing)
+    snapshot = ClusterSnapshot(unknown=lambda: missing)
     assert list(snapshot.unknown()) == missing
     missing.clear()
     assert list(snapshot.unknown()) == []
     assert not snapshot.configuration.known
     assert snapshot.surroundings("t").runtime_classes is None
-    assert Snapshot(limit_ranges=None).surroundings("t").limit_ranges is None
+    assert ClusterSnapshot(limit_ranges=None).surroundings("t").limit_ranges is None
     assert snapshot.queue_limit is None
 
 
 def test_a_changed_object_replaces_the_earlier_one() -> None:
-    snapshot = Snapshot((QUEUE, OTHER, *BESIDE))
+    snapshot = ClusterSnapshot((QUEUE, OTHER, *BESIDE))
     snapshot.take(queue("cq", 10, "all"))
     snapshot.take(LocalQueue("t", "q", "other"))
     snapshot.take(holder("w1", "cq", {("f1", "cpu"): 1}))

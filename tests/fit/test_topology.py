@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gangctl.fit.topology import Ask, Found, Leaves, Tree, find
+from gangctl.fit.topology import Ask, DomainAssignment, Leaves, Tree, find
 from tests.strategies import PROPERTY
 
 LEVELS = ("block", "rack", "host")
@@ -44,7 +44,7 @@ class Case:
         ]
         return Leaves(pods, beside, [int(leads) for leads in leading])
 
-    def valid(self, found: Found) -> bool:
+    def valid(self, found: DomainAssignment) -> bool:
         """Whether an assignment is of all pods, within the room, and as it is asked for."""
         used = [found.pods.get(index, 0) * self.worker for index in range(len(self.room))]
         if self.leader:
@@ -54,7 +54,7 @@ class Case:
         within = all(there >= taken for there, taken in zip(self.room, used, strict=True))
         return within and sum(found.pods.values()) == self.ask.slices * self.ask.size and self._as_asked(found)
 
-    def _as_asked(self, found: Found) -> bool:
+    def _as_asked(self, found: DomainAssignment) -> bool:
         lowest, everything = self.tree.lowest, {**found.pods}
         if found.leader is not None:
             everything.setdefault(found.leader, 0)
@@ -68,7 +68,7 @@ class Case:
         )
 
 
-def every(case: Case) -> Iterator[Found]:
+def every(case: Case) -> Iterator[DomainAssignment]:
     """Every distribution of the pods."""
     pods = case.ask.slices * case.ask.size
     most = [range(min(pods, room // case.worker) + 1) for room in case.room]
@@ -76,7 +76,7 @@ def every(case: Case) -> Iterator[Found]:
     for counts in itertools.product(*most):
         if sum(counts) == pods:
             for leader in leaders:
-                yield Found({index: count for index, count in enumerate(counts) if count}, leader)
+                yield DomainAssignment({index: count for index, count in enumerate(counts) if count}, leader)
 
 
 @st.composite

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.clusterstate import Held, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.objects import (
@@ -80,7 +80,7 @@ class TestBlocked:
     @each(
         ("snapshot", "words"),
         [
-            (Snapshot([queue()], configuration=CONFIGURATION), 'LocalQueue "q" does not exist'),
+            (ClusterSnapshot([queue()], configuration=CONFIGURATION), 'LocalQueue "q" does not exist'),
             (known(queue(), STOPPED), 'LocalQueue "q" is stopped'),
             (known(queue(stop_policy="HoldAndDrain")), 'ClusterQueue "a" is stopped'),
             (known(queue(active=INACTIVE)), 'ClusterQueue "a" is inactive (FlavorNotFound): no flavor f1'),
@@ -91,12 +91,12 @@ class TestBlocked:
                 known(queue(checks=(CheckUse("m"),)), AdmissionCheck("m", "x", active=LOST)),
                 '"m" is inactive (Lost): gone',
             ),
-            (Snapshot([queue(), DOOR], configuration=CONFIGURATION), 'ResourceFlavor "f1" does not exist'),
+            (ClusterSnapshot([queue(), DOOR], configuration=CONFIGURATION), 'ResourceFlavor "f1" does not exist'),
             (known(queue(), queue="gone"), 'ClusterQueue "gone" of LocalQueue "q" does not exist'),
             (known(queue(cohort="c"), Cohort("c", "d"), Cohort("d", "c")), "cycle"),
         ],
     )
-    def test_a_blocked_queue_means_not_now_and_not_never(self, snapshot: Snapshot, words: str) -> None:
+    def test_a_blocked_queue_means_not_now_and_not_never(self, snapshot: ClusterSnapshot, words: str) -> None:
         for count in (1, 99):
             report = ask(snapshot, cpu(count))
             assert gist(report) == ("not-now", "QueueBlocked")
@@ -169,7 +169,7 @@ class TestUnknown:
         [cpu(99), pods("w", 1, cpu="1", memory="1Gi"), pods("w", 1, {"nodeSelector": {"type": "b"}}, cpu="99")],
     )
     def test_a_missing_source_turns_never_into_unknown(
-        self, snapshot: Snapshot, why: str, entry: dict[str, Any]
+        self, snapshot: ClusterSnapshot, why: str, entry: dict[str, Any]
     ) -> None:
         report = ask(snapshot, entry)
         assert gist(report) == ("unknown", "Unknown")

@@ -15,11 +15,11 @@ from gangctl.kueue.checks import (
     DEFAULTS,
     MESSAGE_DELAY_SECONDS,
     NOTHING,
+    CheckProgress,
     Decision,
     GangAdmissionParametersSpec,
     Progress,
     State,
-    Status,
     decide,
     digest_of,
     message_digest,
@@ -33,10 +33,10 @@ from gangctl.kueue.objects import CheckState, PodSetAssignment, QueuedWorkload
 from tests.kueue.workloads import NOW, ago, no, queued, yes
 from tests.rows import each
 
-DONE = Status(Progress.DONE, "Workload x with 2 groups is there.")
-UNDER_WAY = Status(Progress.UNDER_WAY, "Not there yet: PodGroup y.")
-DENIED = Status(Progress.DENIED, "GangPolicy 'p' denied request: too large")
-NOTHING_TO_DO = Status(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
+DONE = CheckProgress(Progress.DONE, "Workload x with 2 groups is there.")
+UNDER_WAY = CheckProgress(Progress.UNDER_WAY, "Not there yet: PodGroup y.")
+DENIED = CheckProgress(Progress.DENIED, "GangPolicy 'p' denied request: too large")
+NOTHING_TO_DO = CheckProgress(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
 GIVEN = (PodSetAssignment("w", {"cpu": "spot"}, {"cpu": 4000}, 4),)
 PENDING = CheckState("c", "Pending")
 
@@ -49,7 +49,7 @@ def holding(**changes: Any) -> QueuedWorkload:
 
 def decided(
     workload: QueuedWorkload,
-    status: Status = DONE,
+    status: CheckProgress = DONE,
     entry: CheckState = PENDING,
     *,
     waited: float = 0.0,
@@ -82,13 +82,13 @@ SKIPPED = {
 @each("workload", SKIPPED.values(), ids=SKIPPED.keys())
 @each("status", [DONE, UNDER_WAY, DENIED, NOTHING_TO_DO], ids=lambda s: s.progress)
 @each("state", ["Pending", "Ready", "Retry", "Rejected"])
-def test_a_workload_without_quota_gets_no_state(workload: QueuedWorkload, status: Status, state: str) -> None:
+def test_a_workload_without_quota_gets_no_state(workload: QueuedWorkload, status: CheckProgress, state: str) -> None:
     assert not reserved(workload)
     assert decided(workload, status, CheckState("c", state), waited=9999) == NOTHING
 
 
 @pytest.mark.parametrize("status", [DONE, NOTHING_TO_DO], ids=lambda s: s.progress)
-def test_the_check_is_ready_once_all_objects_exist(status: Status) -> None:
+def test_the_check_is_ready_once_all_objects_exist(status: CheckProgress) -> None:
     decision = decided(holding(), status)
     assert decision.state is State.READY
     assert decision.message.startswith(status.message)
@@ -130,7 +130,7 @@ def test_usage_and_order_do_not_change_the_digest_of_an_admission() -> None:
 
 @each("entry", [PENDING, CheckState("c", "Ready", "stale")], ids=["pending", "stale"])
 @each("status", [UNDER_WAY, DENIED], ids=lambda s: s.progress)
-def test_a_running_workload_is_never_stopped(entry: CheckState, status: Status) -> None:
+def test_a_running_workload_is_never_stopped(entry: CheckState, status: CheckProgress) -> None:
     assert decided(holding(Admitted=yes()), status, entry, waited=9999, on_failure="Reject") == NOTHING
 
 
@@ -140,7 +140,7 @@ def test_a_check_added_after_the_start_is_answered() -> None:
 
 @each("state", ["Retry", "Rejected"])
 @each("status", [DONE, DENIED], ids=lambda s: s.progress)
-def test_after_retry_or_rejected_no_state_is_written(state: str, status: Status) -> None:
+def test_after_retry_or_rejected_no_state_is_written(state: str, status: CheckProgress) -> None:
     assert decided(holding(), status, CheckState("c", state)) == NOTHING
 
 
@@ -175,7 +175,7 @@ def test_a_denied_jobset_is_rejected_without_a_wait() -> None:
 
 
 @pytest.mark.parametrize(("status", "waited"), [(DENIED, 0), (UNDER_WAY, 99)], ids=["denied", "late"])
-def test_a_failure_is_rejected_if_the_parameters_require_it(status: Status, waited: float) -> None:
+def test_a_failure_is_rejected_if_the_parameters_require_it(status: CheckProgress, waited: float) -> None:
     decision = decided(holding(), status, waited=waited, on_failure="Reject")
     assert (decision.state, decision.retry_seconds) == (State.REJECTED, None)
 
@@ -229,7 +229,7 @@ def test_only_workloads_of_jobsets_are_checked() -> None:
 
 
 def test_messages_are_bounded_and_keep_their_digest() -> None:
-    decision = decided(holding(), Status(Progress.DONE, "x\n" * 40_000))
+    decision = decided(holding(), CheckProgress(Progress.DONE, "x\n" * 40_000))
     assert len(decision.message) < 2000
     assert message_digest(decision.message) == digest_of(holding())
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import JOBSET_FRAMEWORK, Blockage, Blocked, Owner, Stuck, stuck_workload, without_workload
+from gangctl.kueue.blocked import JOBSET_FRAMEWORK, Blockage, Blocked, JobFacts, Stuck, stuck_workload, without_workload
 from gangctl.kueue.objects import CheckState, ClusterQueue, Condition, QueuedWorkload
 from gangctl.kueue.queues import find_head
 from tests.kueue.workloads import NOW, ago, no, queued, yes
 from tests.rows import each
 
-GONE = Owner(pods=0)
+GONE = JobFacts(pods=0)
 HOUR = timedelta(hours=1)
 
 
-def found(workload: QueuedWorkload, owner: Owner = GONE, **given: Any) -> Stuck | None:
+def found(workload: QueuedWorkload, owner: JobFacts = GONE, **given: Any) -> Stuck | None:
     return stuck_workload(workload, owner, NOW, **given)
 
 
@@ -61,24 +61,24 @@ def test_waiting_running_and_deactivated_workloads_are_not_stuck(workload: Queue
 def test_an_evicted_workload_without_pods_that_keeps_its_quota_is_stuck() -> None:
     evicted = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=6)))
     named(found(evicted), Reason.EVICTED_HOLDS_QUOTA, "evicted 6m ago", "14811", "delete its Workload")
-    assert found(evicted, Owner(pods=1)) is None, "its pods are still there"
-    assert found(evicted, Owner(pods=None)) is None, "nobody knows of its pods"
+    assert found(evicted, JobFacts(pods=1)) is None, "its pods are still there"
+    assert found(evicted, JobFacts(pods=None)) is None, "nobody knows of its pods"
     just_now = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=4)))
     assert found(just_now) is None
 
 
 def test_a_workload_that_keeps_its_quota_after_its_job_is_stuck() -> None:
-    done = Owner(finished=True, pods=0)
+    done = JobFacts(finished=True, pods=0)
     for workload in (holding(), holding(Admitted=yes()), holding(Admitted=yes(), Evicted=yes("Preempted"))):
         named(found(workload, done), Reason.FINISHED_HOLDS_QUOTA, "its JobSet has finished")
-        assert found(workload, Owner(finished=True, pods=2)) is None
+        assert found(workload, JobFacts(finished=True, pods=2)) is None
     just_now = queued(QuotaReserved=yes("QuotaReserved", since=ago(minutes=4)))
     assert found(just_now, done) is None
 
 
 def test_unready_pods_are_reported_before_kueue_evicts_them() -> None:
     waiting = holding(Admitted=yes(since=ago(minutes=20)), PodsReady=no("WaitForStart", since=ago(hours=9)))
-    stuck = found(waiting, Owner(pods=4), ready_timeout=timedelta(minutes=30))
+    stuck = found(waiting, JobFacts(pods=4), ready_timeout=timedelta(minutes=30))
     named(stuck, Reason.PODS_NOT_READY, "not all ready after 20m (WaitForStart)", "evicts it in 10m")
     named(found(waiting, ready_timeout=timedelta(minutes=20)), Reason.PODS_NOT_READY, "evicts it now")
     assert found(waiting, ready_timeout=timedelta(minutes=41)) is None, "there is time"
@@ -101,11 +101,11 @@ def test_an_eviction_because_of_unready_pods_is_reported() -> None:
     named(found(replace(evicted, requeue_count=1)), Reason.EVICTED_AS_NOT_READY, "evicted it once because")
 
 
-KEPT: list[tuple[QueuedWorkload, Owner, str]] = [
+KEPT: list[tuple[QueuedWorkload, JobFacts, str]] = [
     (holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=6))), GONE, "evicted at 2026-03-01T11:54:00Z"),
     (
         holding(Admitted=yes(since=ago(minutes=20)), PodsReady=no("WaitForStart")),
-        Owner(pods=4),
+        JobFacts(pods=4),
         "not all ready since 2026-03-01T11:40:00Z (WaitForStart), and Kueue evicts it at 2026-03-01T12:10:00Z",
     ),
     (
@@ -118,7 +118,7 @@ KEPT: list[tuple[QueuedWorkload, Owner, str]] = [
 
 @each(("workload", "owner", "words"), KEPT)
 def test_a_stored_message_has_timestamps_and_does_not_change(
-    workload: QueuedWorkload, owner: Owner, words: str
+    workload: QueuedWorkload, owner: JobFacts, words: str
 ) -> None:
     texts = {
         stuck.message

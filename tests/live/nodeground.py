@@ -11,7 +11,7 @@ from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_KEY, JOBSET_NAME
 from gangctl.api.scheduling import NEWEST
 from gangctl.api.scheduling_versions import ADAPTERS
-from gangctl.cli.fitting import Subject, answer_of
+from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
 from tests.controlplane.api import ApiClient, Object, path_of
@@ -62,7 +62,7 @@ def said(world: NodeWorld) -> FitReport:
         stock.take_raw(raw)
     stock.pods = stock.pods or []
     stock.take_runtime_classes([])
-    return answer_of(Subject(world.jobset, "js", world.name, ""), stock, fixed_nodes=True).report
+    return answer_of(FitSubject(world.jobset, "js", world.name, ""), stock, fixed_nodes=True).report
 
 
 async def prepare(plane: ControlPlane) -> None:

@@ -15,7 +15,7 @@ from gangctl.pathways.accelerators import Slice
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import Profile, RenderingInputs
 from gangctl.pathways.words import GKE_ACCELERATOR, GKE_NODEPOOL, GKE_TOPOLOGY, HEAD, TPU, WORKER
 from tests.controlplane.api import Object
 from tests.controlplane.kubelet import JOBSET_NAME
@@ -41,7 +41,7 @@ def readable(raw: Mapping[str, Any]) -> PathwaysJob:
 
 def rendered(cluster: Cluster, raw: Mapping[str, Any], profile: Profile = Profile.GANG) -> Object:
     """The JobSet for a cluster of this minor."""
-    return dict(render(readable(raw), Setting(profile, topology=cluster.keeps_topology)).jobset)
+    return dict(render(readable(raw), RenderingInputs(profile, topology=cluster.keeps_topology)).jobset)
 
 
 def pods_of(job: PathwaysJob) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gangctl.kueue.blocked import Blocked, blocked
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
-from gangctl.kueue.states import Status, status_of
+from gangctl.kueue.states import QueueStatus, status_of
 from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
@@ -140,11 +140,11 @@ class Queued:
         labels = (await self.plane.api.get(path_of("v1", "namespaces", name=self.namespace)))["metadata"]["labels"]
         return blocked(queue, read_local_queue(raw) if raw else None, await self.cluster_queue(), labels)
 
-    async def status(self, name: str, *, queue_open: bool | None = None) -> Status:
+    async def status(self, name: str, *, queue_open: bool | None = None) -> QueueStatus:
         """Where a JobSet's Workload stands."""
         return status_of(await self.workload(name), datetime.now(UTC), queue_open=queue_open)
 
-    async def until(self, name: str, phase: str, reason: str = "") -> Status:
+    async def until(self, name: str, phase: str, reason: str = "") -> QueueStatus:
         """Wait until it stands there, for this reason of Kueue's if one is given."""
         return await read_until(
             lambda: self.status(name),

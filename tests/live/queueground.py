@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from gangctl.api.meta import REPLICATED_JOB_NAME
-from gangctl.cli.fitting import Subject, answer_of
+from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.client.resources import NODES, PODS
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock
@@ -221,7 +221,7 @@ class QueueGround:
         stock.nodes_known = stock.topologies_known = True
         stock.snapshot.take_configuration((self.plane.directory / "kueue.yaml").read_text())
         queue = made.jobset["metadata"]["labels"].get(QUEUE, "")
-        return answer_of(Subject(made.jobset, "js", made.name, queue), stock, fixed_nodes=True).report
+        return answer_of(FitSubject(made.jobset, "js", made.name, queue), stock, fixed_nodes=True).report
 
     def _jobset(self, made: QueueWorld, name: str | None = None) -> str:
         return path_of(JOBSETS, "jobsets", namespace=made.name, name=name)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from gangctl.fit.clusterstate import Held, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.reading import (
     read_cluster_queue,
@@ -115,7 +115,7 @@ async def run(plane: ControlPlane, trees: list[Tree], accounts: Accounts) -> Non
     await wait_for(known, "Kueue to count the running workloads", interval=0.5)
 
 
-async def snapshot_of(plane: ControlPlane) -> Snapshot:
+async def snapshot_of(plane: ControlPlane) -> ClusterSnapshot:
     """What gangctl would list before the JobSets are there."""
     api = plane.api
     held: list[Held] = [
@@ -126,7 +126,7 @@ async def snapshot_of(plane: ControlPlane) -> Snapshot:
         *map(read_flavor, await api.list(path("resourceflavors"))),
         *map(read_local_queue, await api.list(path("localqueues"))),
     ]
-    return Snapshot(
+    return ClusterSnapshot(
         held,
         runtime_classes=(),
         configuration=(plane.directory / "kueue.yaml").read_text(encoding="utf-8"),

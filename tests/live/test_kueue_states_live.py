@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import Blockage, Owner, stuck_workload, without_workload
+from gangctl.kueue.blocked import Blockage, JobFacts, stuck_workload, without_workload
 from gangctl.kueue.queues import find_head, in_order
-from gangctl.kueue.states import Phase
+from gangctl.kueue.states import QueuePhase
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
@@ -66,21 +66,21 @@ async def queued(speaking: ControlPlane, request: pytest.FixtureRequest) -> Queu
 async def test_a_workload_waits_for_quota(queued: Queued, vocabulary: str) -> None:
     await queued.queue("4")
     await queued.submit("first", "3")
-    await queued.until("first", Phase.ADMITTED, "Admitted")
+    await queued.until("first", QueuePhase.ADMITTED, "Admitted")
     await queued.submit("second", "3")
     reason = {OLDER: "Pending", NEWER: "WaitingForQuota"}[vocabulary]
-    status = await queued.until("second", Phase.PENDING, reason)
+    status = await queued.until("second", QueuePhase.PENDING, reason)
     assert status.label == "Pending"
     assert "insufficient unused quota" in status.message
     assert await queued.blocked() is None
     await queued.delete("first")
-    await queued.until("second", Phase.ADMITTED)
+    await queued.until("second", QueuePhase.ADMITTED)
 
 
 async def test_a_workload_above_the_maximum_quota_is_pending(queued: Queued, vocabulary: str) -> None:
     await queued.queue("4")
     await queued.submit("big", "5")
-    await queued.until("big", Phase.PENDING, {OLDER: "Pending", NEWER: "ExceedsMaxQuota"}[vocabulary])
+    await queued.until("big", QueuePhase.PENDING, {OLDER: "Pending", NEWER: "ExceedsMaxQuota"}[vocabulary])
 
 
 @RARE
@@ -89,7 +89,7 @@ async def test_a_workload_without_a_matching_flavor_is_pending(queued: Queued, v
     await queued.queue("4", flavor=f"{queued.namespace}-a")
     body = jobset("b", rj("w", 1, 1, 1, pod={"nodeSelector": {"type": "b"}}), namespace=queued.namespace)
     await queued.submit("b", body=body)
-    await queued.until("b", Phase.PENDING, {OLDER: "Pending", NEWER: "NoMatchingFlavor"}[vocabulary])
+    await queued.until("b", QueuePhase.PENDING, {OLDER: "Pending", NEWER: "NoMatchingFlavor"}[vocabulary])
 
 
 async def stop_local(queued: Queued) -> None:
@@ -153,28 +153,28 @@ async def test_a_stopped_queue_is_reported_the_same_with_older_and_newer_reasons
         queued.blocked, lambda blocked: blocked is not None and blocked.reason is reason, f"the objects to say {reason}"
     )
     await queued.submit("js")
-    status = await queued.until("js", Phase.BLOCKED)
+    status = await queued.until("js", QueuePhase.BLOCKED)
     assert status.label == "Blocked"
-    assert (await queued.status("js", queue_open=False)).phase is Phase.BLOCKED
-    stuck = stuck_workload(await queued.workload("js"), Owner(), datetime.now(UTC), blocked=await queued.blocked())
+    assert (await queued.status("js", queue_open=False)).phase is QueuePhase.BLOCKED
+    stuck = stuck_workload(await queued.workload("js"), JobFacts(), datetime.now(UTC), blocked=await queued.blocked())
     assert stuck is not None
     assert stuck.reason is Reason.QUEUE_BLOCKED
     # What opens is open at once, whatever the Workload still says.
     await queued.queue("4", stopPolicy="None")
     await queued.door(stopPolicy="None")
-    await queued.until("js", Phase.ADMITTED)
+    await queued.until("js", QueuePhase.ADMITTED)
 
 
 @RARE
 async def test_hold_and_drain_evicts_and_resuming_readmits(queued: Queued) -> None:
     await queued.queue("4")
     await queued.submit("js")
-    await queued.until("js", Phase.ADMITTED)
+    await queued.until("js", QueuePhase.ADMITTED)
     await queued.queue("4", stopPolicy="HoldAndDrain")
-    status = await queued.until("js", Phase.BLOCKED)
+    status = await queued.until("js", QueuePhase.BLOCKED)
     assert status.detail == "evicted because its ClusterQueue was stopped"
     await queued.queue("4", stopPolicy="None")
-    status = await queued.until("js", Phase.ADMITTED)
+    status = await queued.until("js", QueuePhase.ADMITTED)
     assert status.detail == ""
 
 
@@ -182,11 +182,11 @@ async def test_hold_and_drain_evicts_and_resuming_readmits(queued: Queued) -> No
 async def test_hold_does_not_evict_running_workloads(queued: Queued) -> None:
     await queued.queue("4")
     await queued.submit("js")
-    await queued.until("js", Phase.ADMITTED)
+    await queued.until("js", QueuePhase.ADMITTED)
     await queued.queue("4", stopPolicy="Hold")
     await queued.submit("late")
-    await queued.until("late", Phase.BLOCKED)
-    assert (await queued.status("js", queue_open=False)).phase is Phase.ADMITTED
+    await queued.until("late", QueuePhase.BLOCKED)
+    assert (await queued.status("js", queue_open=False)).phase is QueuePhase.ADMITTED
 
 
 async def classes(queued: Queued) -> tuple[str, str]:
@@ -200,10 +200,10 @@ async def test_a_preempted_workload_waits_again(queued: Queued) -> None:
     low, high = await classes(queued)
     await queued.queue("4", preemption={"withinClusterQueue": "LowerPriority"})
     await queued.submit("low", "3", labels={PRIORITY: low})
-    await queued.until("low", Phase.ADMITTED)
+    await queued.until("low", QueuePhase.ADMITTED)
     await queued.submit("high", "3", labels={PRIORITY: high})
-    await queued.until("high", Phase.ADMITTED)
-    status = await queued.until("low", Phase.PENDING)
+    await queued.until("high", QueuePhase.ADMITTED)
+    status = await queued.until("low", QueuePhase.PENDING)
     assert status.detail == "evicted to free quota for another Workload of the same ClusterQueue that goes before it"
 
 
@@ -211,11 +211,11 @@ async def test_a_preempted_workload_waits_again(queued: Queued) -> None:
 async def test_a_gated_workload_is_not_queued(queued: Queued) -> None:
     await queued.queue("4")
     await queued.submit("js", annotations={"kueue.x-k8s.io/admission-gated-by": "test.example/a,test.example/b"})
-    status = await queued.until("js", Phase.GATED, "AdmissionGated")
+    status = await queued.until("js", QueuePhase.GATED, "AdmissionGated")
     assert status.detail == "gated by test.example/a, test.example/b"
     path = path_of(JOBSETS, "jobsets", namespace=queued.namespace, name="js")
     await queued.plane.api.patch(path, {"metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": None}}})
-    await queued.until("js", Phase.ADMITTED)
+    await queued.until("js", QueuePhase.ADMITTED)
 
 
 async def check_says(queued: Queued, name: str, state: str, **rest: object) -> None:
@@ -247,7 +247,7 @@ async def checked_queue(queued: Queued) -> None:
 async def test_a_workload_waits_for_checks_with_reserved_quota(queued: Queued) -> None:
     await checked_queue(queued)
     await queued.submit("js")
-    await queued.until("js", Phase.QUOTA_RESERVED)
+    await queued.until("js", QueuePhase.QUOTA_RESERVED)
 
     async def named() -> bool:
         if not (detail := (await queued.status("js")).detail).startswith(
@@ -258,14 +258,14 @@ async def test_a_workload_waits_for_checks_with_reserved_quota(queued: Queued) -
 
     await wait_for(named, "the check to be named")
     await check_says(queued, "js", "Ready")
-    await queued.until("js", Phase.ADMITTED)
+    await queued.until("js", QueuePhase.ADMITTED)
 
 
 @RARE
 async def test_a_check_with_an_immediate_retry_evicts_and_requeues(queued: Queued) -> None:
     await checked_queue(queued)
     await queued.submit("js")
-    await queued.until("js", Phase.QUOTA_RESERVED)
+    await queued.until("js", QueuePhase.QUOTA_RESERVED)
     await check_says(queued, "js", "Retry")
 
     async def reset() -> bool:
@@ -283,12 +283,12 @@ async def test_a_check_with_an_immediate_retry_evicts_and_requeues(queued: Queue
 async def test_a_check_with_a_later_retry_keeps_the_quota(queued: Queued) -> None:
     await checked_queue(queued)
     await queued.submit("js")
-    await queued.until("js", Phase.QUOTA_RESERVED)
+    await queued.until("js", QueuePhase.QUOTA_RESERVED)
     await check_says(queued, "js", "Retry", requeueAfterSeconds=86_400)
 
     async def timed() -> bool:
         status = await queued.status("js")
-        assert status.phase is Phase.QUOTA_RESERVED
+        assert status.phase is QueuePhase.QUOTA_RESERVED
         if not re.search(r"\(Retry: as told\); it is evicted in \S+$", status.detail):
             raise NotYet(status.detail)
         return True
@@ -300,10 +300,10 @@ async def test_a_check_with_a_later_retry_keeps_the_quota(queued: Queued) -> Non
 async def test_a_rejecting_check_deactivates_the_workload(queued: Queued) -> None:
     await checked_queue(queued)
     await queued.submit("rejected")
-    await queued.until("rejected", Phase.QUOTA_RESERVED)
+    await queued.until("rejected", QueuePhase.QUOTA_RESERVED)
     await check_says(queued, "rejected", "Rejected")
-    await queued.until("rejected", Phase.DEACTIVATED, "DeactivatedDueToAdmissionCheck")
-    stuck = stuck_workload(await queued.workload("rejected"), Owner(), datetime.now(UTC))
+    await queued.until("rejected", QueuePhase.DEACTIVATED, "DeactivatedDueToAdmissionCheck")
+    stuck = stuck_workload(await queued.workload("rejected"), JobFacts(), datetime.now(UTC))
     assert stuck is not None
     assert stuck.reason is Reason.DEACTIVATED
 
@@ -312,14 +312,14 @@ async def test_a_rejecting_check_deactivates_the_workload(queued: Queued) -> Non
 async def test_a_workload_deactivated_by_a_user_is_reported(queued: Queued) -> None:
     await queued.queue("4")
     await queued.submit("js")
-    await queued.until("js", Phase.ADMITTED)
+    await queued.until("js", QueuePhase.ADMITTED)
     workload = await queued.workload("js")
     path = queued.path("Workload", workload.name, queued.namespace)
     await queued.plane.api.patch(path, {"spec": {"active": False}})
-    await queued.until("js", Phase.DEACTIVATED, "Deactivated")
-    assert stuck_workload(await queued.workload("js"), Owner(), datetime.now(UTC)) is None
+    await queued.until("js", QueuePhase.DEACTIVATED, "Deactivated")
+    assert stuck_workload(await queued.workload("js"), JobFacts(), datetime.now(UTC)) is None
     await queued.plane.api.patch(path, {"spec": {"active": True}})
-    await queued.until("js", Phase.ADMITTED)
+    await queued.until("js", QueuePhase.ADMITTED)
 
 
 async def test_a_conflicting_key_fails_the_start_permanently(queued: Queued) -> None:
@@ -328,8 +328,8 @@ async def test_a_conflicting_key_fails_the_start_permanently(queued: Queued) -> 
     template = body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
     template["metadata"] = {"labels": {"kueue.x-k8s.io/podset": "another"}}
     await queued.submit("js", body=body)
-    status = await queued.until("js", Phase.FAILED, "FailedToStart")
-    stuck = stuck_workload(await queued.workload("js"), Owner(), datetime.now(UTC))
+    status = await queued.until("js", QueuePhase.FAILED, "FailedToStart")
+    stuck = stuck_workload(await queued.workload("js"), JobFacts(), datetime.now(UTC))
     assert stuck is not None
     assert stuck.reason is Reason.FAILED_TO_START
     assert status.message in stuck.message
@@ -345,7 +345,7 @@ async def test_jobsets_without_a_workload_are_reported(queued: Queued) -> None:
     elsewhere = jobset(f"js-{queued.namespace}"[:40].strip("-"), rj("w", 1, 1, 1), namespace="kube-system")
     await queued.submit("elsewhere", body=elsewhere)
     await queued.submit("good")
-    await queued.until("good", Phase.ADMITTED)
+    await queued.until("good", QueuePhase.ADMITTED)
     owners = {workload.owner_uid for workload in await queued.workloads()}
     system = await queued.plane.api.list(queued.path("Workload", None, "kube-system"))
     assert system == []
@@ -373,7 +373,7 @@ async def test_kueue_admits_in_the_reported_order(strategy: str, queued: Queued)
     await queued.queue("2", queueingStrategy=strategy, stopPolicy="Hold")
     for name, priority in (("a", low), ("b", high), ("c", low), ("d", high), ("e", "")):
         await queued.submit(name, "2", labels={PRIORITY: priority} if priority else {})
-        await queued.until(name, Phase.BLOCKED)
+        await queued.until(name, QueuePhase.BLOCKED)
     queue = await queued.cluster_queue()
     assert queue is not None
     line = [workload.owner_name for workload in in_order(await queued.workloads(), queue)]
@@ -382,7 +382,7 @@ async def test_kueue_admits_in_the_reported_order(strategy: str, queued: Queued)
     assert line[-1] == "e"
     for index, name in enumerate(line):
         await queued.queue("2", queueingStrategy=strategy, stopPolicy="None")
-        await queued.until(name, Phase.ADMITTED)
+        await queued.until(name, QueuePhase.ADMITTED)
         left = [workload.owner_name for workload in in_order(await queued.workloads(), queue)]
         assert left == line[index + 1 :]
         # Of an open BestEffortFIFO queue, whichever Kueue is just about to try takes the quota that comes back.
@@ -396,7 +396,7 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
     # Created within the same second, the two would be in the order of their UIDs.
     await queued.apply("WorkloadPriorityClass", queued.namespace, {}, value=10)
     await queued.submit("big", "5", labels={PRIORITY: queued.namespace})
-    await queued.until("big", Phase.PENDING)
+    await queued.until("big", QueuePhase.PENDING)
     await queued.submit("small", "1")
     queue = await queued.cluster_queue()
     assert queue is not None
@@ -414,7 +414,7 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
     assert (await queued.workload("small")).cluster_queue == ""
     await queued.queue("4", queueingStrategy="StrictFIFO", cohortName=None)
     await queued.delete("big")
-    await queued.until("small", Phase.ADMITTED)
+    await queued.until("small", QueuePhase.ADMITTED)
 
 
 @RARE
@@ -432,6 +432,6 @@ async def test_a_later_try_starts_at_the_next_flavor(strategy: str, queued: Queu
     await queued.queue(queueingStrategy=strategy, resourceGroups=groups)
     body = jobset("js", rj("a", 1, 1, 1, cpu="6"), rj("b", 1, 1, 1, cpu="10"), namespace=queued.namespace)
     await queued.submit("js", body=body)
-    await queued.until("js", Phase.ADMITTED)
+    await queued.until("js", QueuePhase.ADMITTED)
     assigned = {each.name: each.flavors["cpu"] for each in (await queued.workload("js")).assignments}
     assert assigned == {"a": flavors[1], "b": flavors[0]}

@@ -15,7 +15,7 @@ import pytest
 
 from gangctl.pathways.job import PathwaysJob, gangs
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Setting
+from gangctl.pathways.result import RenderingInputs
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.kubelet import JOBSET_NAME, Kubelet, Outcome
 from tests.controlplane.nodes import NODES
@@ -207,7 +207,7 @@ async def test_a_slice_is_placed_on_a_complete_pool_despite_a_preferred_incomple
             whole = {str(raw["metadata"]["name"]): await _temptation(ground, raw) for raw in (apart, beside, blind)}
             # The scheduler knows now which nodes take no pods.
             await nothing_to_place(plane)
-            await cluster.create_jobset(dict(render(readable(blind), Setting(topology=False)).jobset))
+            await cluster.create_jobset(dict(render(readable(blind), RenderingInputs(topology=False)).jobset))
             for raw in (apart, beside):
                 await cluster.create_jobset(rendered(cluster, raw))
             for raw in (apart, beside):

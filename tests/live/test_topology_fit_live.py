@@ -12,7 +12,7 @@ import pytest
 from gangctl.client.resources import NODES, PODS
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock
-from gangctl.fit.clusterstate import Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import QueuedWorkload
@@ -214,7 +214,7 @@ def expected_domains(report: FitReport) -> dict[tuple[str, str], dict[str, int]]
     return found
 
 
-def evaluate(sites: Sequence[Site], snapshot: Snapshot, *, fixed_nodes: bool) -> dict[str, FitReport]:
+def evaluate(sites: Sequence[Site], snapshot: ClusterSnapshot, *, fixed_nodes: bool) -> dict[str, FitReport]:
     """The verdict on the gang of each site."""
     return {
         each.name: fit(FitRequest(each.gang, NAMESPACE, {}, each.name, fixed_nodes=fixed_nodes), snapshot)

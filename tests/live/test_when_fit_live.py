@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from gangctl.fit.clusterstate import Outlook, Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot, Outlook
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor
@@ -77,7 +77,7 @@ def ask(each: Day, name: str) -> FitReport:
         {**local_queue(raw), "metadata": {"name": raw["metadata"]["name"], "namespace": NAMESPACE}}
         for raw in each.queues
     ]
-    snapshot = Snapshot(
+    snapshot = ClusterSnapshot(
         [
             *map(read_cluster_queue, each.queues),
             *map(read_local_queue, raw_doors),

@@ -14,9 +14,9 @@ from gangctl.controllers.pathways.controller import MOST_NAMESPACES
 from gangctl.gang.plan import Level
 from gangctl.manager import costmetrics as costs
 from gangctl.manager import readinessmetrics as gangs
-from gangctl.pathways.status import Phase
+from gangctl.pathways.status import PathwaysPhase
 from gangctl.readiness.causes import PROMISES, TIERS
-from gangctl.readiness.metrics import DATED, OTHERS, Limits, PodState
+from gangctl.readiness.metrics import DATED, OTHERS, PodState, RowLimits
 from gangctl.readiness.result import GangPhase
 from gangctl.readiness.starts import STAGES
 from gangctl.runtime.families import Family
@@ -24,7 +24,7 @@ from gangctl.runtime.shards import MOST_SHARDS
 from tests.manager.families import families
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
-LIMITS: Final = Limits()
+LIMITS: Final = RowLimits()
 REASONS: Final = tuple(reason for _, reasons in TIERS for reason in reasons)
 """Every cause that can keep a gang."""
 
@@ -118,7 +118,7 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_rest_client_request_duration_seconds": f"verbs (9) x {_RESOURCES}",
     "gangctl_rest_client_requests_total": f"verbs (9) x {_RESOURCES} x status codes that occur",
     "gangctl_leader_election_master_status": "1",
-    "gangctl_pathways_jobs": f"{MOST_NAMESPACES + 1} namespaces x {len(Phase) + 1} phases",
+    "gangctl_pathways_jobs": f"{MOST_NAMESPACES + 1} namespaces x {len(PathwaysPhase) + 1} phases",
     "gangctl_pathways_deferring": "1",
     "gangctl_policies": "2 states",
     "gangctl_policy_evaluation_duration_seconds": "local and 3 queues",

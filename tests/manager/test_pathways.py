@@ -10,15 +10,15 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.api.scheduling import ApiState, Feature, Generation
 from gangctl.controllers.pathways.controller import MOST_NAMESPACES, PathwaysMetrics
-from gangctl.pathways.result import Setting
-from gangctl.pathways.status import Condition, PathwaysFacts, Phase, Status
+from gangctl.pathways.result import RenderingInputs
+from gangctl.pathways.status import JobCondition, PathwaysFacts, PathwaysJobStatus, PathwaysPhase
 from gangctl.runtime.families import OTHERS
 from tests.manager.test_wiring import wired
 
 
-def job(phase: Phase | None, namespace: str = "a", name: str = "pw") -> PathwaysFacts:
-    conditions = (Condition(phase, "True"),) if phase is not None else ()
-    return PathwaysFacts(namespace, name, "uid", 1, Status(conditions))
+def job(phase: PathwaysPhase | None, namespace: str = "a", name: str = "pw") -> PathwaysFacts:
+    conditions = (JobCondition(phase, "True"),) if phase is not None else ()
+    return PathwaysFacts(namespace, name, "uid", 1, PathwaysJobStatus(conditions))
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ def shown(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
 def test_pathwaysjobs_are_counted_by_phase(registry: CollectorRegistry) -> None:
     metrics = PathwaysMetrics(registry)
     metrics.on_status_change(None, job(None))
-    metrics.on_status_change(None, job(Phase.RUNNING, name="other"))
+    metrics.on_status_change(None, job(PathwaysPhase.RUNNING, name="other"))
     assert shown(registry) == {("a", "new"): 1, ("a", "running"): 1}
-    metrics.on_status_change(job(None), job(Phase.RUNNING))
+    metrics.on_status_change(job(None), job(PathwaysPhase.RUNNING))
     assert shown(registry) == {("a", "running"): 2}
-    metrics.on_status_change(job(Phase.RUNNING), None)
+    metrics.on_status_change(job(PathwaysPhase.RUNNING), None)
     assert shown(registry) == {("a", "running"): 1}
     metrics.set_deferring(deferring=True)
     assert registry.get_sample_value("gangctl_pathways_deferring") == 1
@@ -51,14 +51,16 @@ def test_namespaces_beyond_the_limit_are_counted_together(registry: CollectorReg
     metrics = PathwaysMetrics(registry)
     names: Iterator[str] = (f"n{number}" for number in count())
     first = next(names)
-    metrics.on_status_change(None, job(Phase.PENDING, first))
+    metrics.on_status_change(None, job(PathwaysPhase.PENDING, first))
     for _ in range(MOST_NAMESPACES + 2):
-        metrics.on_status_change(None, job(Phase.PENDING, next(names)))
+        metrics.on_status_change(None, job(PathwaysPhase.PENDING, next(names)))
     found = shown(registry)
     assert len(found) == MOST_NAMESPACES + 1
     assert found[OTHERS, "pending"] == 3
-    metrics.on_status_change(job(Phase.PENDING, first), None)
-    metrics.on_status_change(job(Phase.PENDING, f"n{MOST_NAMESPACES}"), job(Phase.FAILED, f"n{MOST_NAMESPACES}"))
+    metrics.on_status_change(job(PathwaysPhase.PENDING, first), None)
+    metrics.on_status_change(
+        job(PathwaysPhase.PENDING, f"n{MOST_NAMESPACES}"), job(PathwaysPhase.FAILED, f"n{MOST_NAMESPACES}")
+    )
     found = shown(registry)
     assert (found[OTHERS, "pending"], found[f"n{MOST_NAMESPACES}", "failed"]) == (2, 1)
 
@@ -66,13 +68,16 @@ def test_namespaces_beyond_the_limit_are_counted_together(registry: CollectorReg
 @pytest.mark.parametrize(
     ("state", "setting"),
     [
-        (ApiState(None), Setting(gangs=False, topology=False)),
-        (ApiState(Generation.V1ALPHA1), Setting(topology=False)),
-        (ApiState(Generation.V1BETA1), Setting(composite=True)),
-        (ApiState(Generation.V1BETA1, lacks=frozenset({Feature.TOPOLOGY, Feature.COMPOSITE})), Setting(topology=False)),
+        (ApiState(None), RenderingInputs(gangs=False, topology=False)),
+        (ApiState(Generation.V1ALPHA1), RenderingInputs(topology=False)),
+        (ApiState(Generation.V1BETA1), RenderingInputs(composite=True)),
+        (
+            ApiState(Generation.V1BETA1, lacks=frozenset({Feature.TOPOLOGY, Feature.COMPOSITE})),
+            RenderingInputs(topology=False),
+        ),
     ],
 )
-async def test_renderings_follow_the_capabilities_of_the_cluster(state: ApiState, setting: Setting) -> None:
+async def test_renderings_follow_the_capabilities_of_the_cluster(state: ApiState, setting: RenderingInputs) -> None:
     wiring = wired(pathways=True)
     assert wiring.pathways is not None
     wiring.gangs.discovery.state = state

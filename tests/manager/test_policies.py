@@ -17,16 +17,16 @@ from gangctl.manager.settings import load_settings
 from gangctl.manager.webhooks import Webhooks, _unready
 from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Review
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from gangctl.runtime.families import OTHERS
-from gangctl.runtime.server import Refusal
+from gangctl.runtime.server import HttpRefusal
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
 from tests.webhooks.test_policies import broken, loaded
 
 COUNTER = "gangctl_policy_evaluations_total"
 
 
-def outcome(policy: str, result: Result, *actions: Action, **more: Any) -> Outcome:
+def outcome(policy: str, result: Result, *actions: ValidationAction, **more: Any) -> Outcome:
     finding = Finding(policy, "0", result)
     violated = (finding,) if result in {Result.FAIL, Result.ERROR} else ()
     return Outcome(policy, True, "", frozenset(actions), (finding,), violated, **more)
@@ -49,10 +49,10 @@ def test_requests_are_counted_by_worst_result_and_decision(registry: CollectorRe
     metrics = PolicyMetrics(registry)
     metrics.in_force(policies("a", "b"))
     skipped = Outcome("b", matched=False, skipped="operation")
-    metrics.evaluated_request([outcome("a", Result.FAIL, Action.AUDIT, Action.DENY), skipped])
-    metrics.evaluated_request([outcome("a", Result.PASS, Action.DENY)])
-    metrics.evaluated_request([outcome("a", Result.EXEMPT, Action.DENY)])
-    metrics.evaluated_request([outcome("a", Result.ERROR, Action.WARN)])
+    metrics.evaluated_request([outcome("a", Result.FAIL, ValidationAction.AUDIT, ValidationAction.DENY), skipped])
+    metrics.evaluated_request([outcome("a", Result.PASS, ValidationAction.DENY)])
+    metrics.evaluated_request([outcome("a", Result.EXEMPT, ValidationAction.DENY)])
+    metrics.evaluated_request([outcome("a", Result.ERROR, ValidationAction.WARN)])
     expected = [("fail", "deny"), ("pass", "none"), ("exempt", "none"), ("error", "warn")]
     assert [value(registry, "a", *labels) for labels in expected] == [1, 1, 1, 1]
     evaluations = (family for family in registry.collect() if family.name == "gangctl_policy_evaluations")
@@ -73,7 +73,7 @@ def test_counters_of_lost_evaluations_start_at_zero(registry: CollectorRegistry)
 def test_deleted_policies_leave_no_series(registry: CollectorRegistry) -> None:
     metrics = PolicyMetrics(registry)
     metrics.in_force(policies("a", "b"))
-    metrics.evaluated_request([outcome("a", Result.FAIL, Action.DENY), outcome("b", Result.PASS)])
+    metrics.evaluated_request([outcome("a", Result.FAIL, ValidationAction.DENY), outcome("b", Result.PASS)])
     metrics.killed("a", "time")
     metrics.in_force(policies("b"))
     labels = {sample.labels.get("policy") for family in registry.collect() for sample in family.samples}
@@ -104,7 +104,7 @@ def test_loaded_and_broken_policies_are_exported(registry: CollectorRegistry) ->
 def test_before_policies_are_loaded_each_path_follows_its_failure_policy() -> None:
     assert _unready(VALIDATE_FAIL).code == 503
     assert _unready(VALIDATE_IGNORE).allowed
-    with pytest.raises(Refusal, match="just started"):
+    with pytest.raises(HttpRefusal, match="just started"):
         _unready(MUTATE_DEFAULTS)
 
 
@@ -113,7 +113,7 @@ async def test_a_closing_evaluator_refuses_and_does_not_allow(registry: Collecto
     review = Review("CREATE", datetime.now(UTC), {})
     assert await bench.evaluate(review, None) == ()
     await bench.close()
-    with pytest.raises(Refusal, match="ending"):
+    with pytest.raises(HttpRefusal, match="ending"):
         await bench.evaluate(review, None)
 
 

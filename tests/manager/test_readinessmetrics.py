@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from gangctl.gang.reasons import Reason
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.readiness.metrics import OTHERS, Limits
+from gangctl.readiness.metrics import OTHERS, RowLimits
 from gangctl.readiness.result import PODS, Counts, GangPhase, Readiness, Usage
 from gangctl.runtime.families import new_registry
 from gangctl.runtime.probes import ProbeServer
@@ -32,7 +32,7 @@ READY: dict[str, Any] = {"phase": GangPhase.READY, "placed_at": 1_010, "first_re
 class World:
     """A registry, its metrics, and the two clocks by which they go."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: RowLimits | None = None) -> None:
         self.seconds = 500.0
         self.registry = new_registry()
         self.metrics = ReadinessMetrics(
@@ -101,7 +101,7 @@ def test_gauges_end_with_their_last_gang_and_counters_keep_their_sums(world: Wor
 
 
 def test_a_finished_jobset_gives_its_series_to_the_next(world: World) -> None:
-    world = World(Limits(gangs=1))
+    world = World(RowLimits(gangs=1))
     world.tell(standing("first"), standing("second"))
     assert names(world, "info") == {"first"}
     world.tell(standing("first", phase=GangPhase.SUCCEEDED))
@@ -261,7 +261,7 @@ def test_time_degraded_runs_while_a_gang_is_degraded(world: World) -> None:
 
 
 def test_gangs_beyond_the_limits_are_counted_together_and_reported() -> None:
-    world = World(Limits(gangs=1, queues=1, reasons=1, namespaces=1))
+    world = World(RowLimits(gangs=1, queues=1, reasons=1, namespaces=1))
     for number in range(3):
         namespace = f"ns-{number}"
         world.tell(standing("js", Reason.NOT_GANGED, namespace=namespace, phase=GangPhase.DEGRADED))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from gangctl.cli.install.rendering import Choice, render
+from gangctl.cli.install.rendering import InstallationOptions, render
 from gangctl.manager.settings import ControllerSettings, load_settings
 from tests.controlplane.api import Object
 from tests.manifests.files import MANIFESTS, documents, one
@@ -76,7 +76,7 @@ class Component:
 
 def overlay(*components: str) -> tuple[ControllerSettings, list[tuple[str, str]]]:
     """Of an installation with these components: settings of the process, and kinds and names of objects, none twice."""
-    objects = render(Choice(frozenset(components)))
+    objects = render(InstallationOptions(frozenset(components)))
     (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
     _, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     identities = [(each["kind"], each["metadata"]["name"]) for each in objects]

@@ -15,8 +15,8 @@ from gangctl.webhooks.configurations import (
     MUTATING,
     MUTATING_JOBS,
     VALIDATING,
-    Demand,
     Endpoint,
+    NeededWebhooks,
     WebhookSettings,
     build_policy_configurations,
 )
@@ -84,7 +84,7 @@ def test_webhook_configurations_name_the_service(settings: ControllerSettings) -
 
 def test_webhook_configurations_for_policies_exist_without_webhooks() -> None:
     found = documents(MANIFESTS / "policies" / "configurations.yaml")
-    built = build_policy_configurations(WebhookSettings(Endpoint(service="s", namespace="n")), Demand(), b"")
+    built = build_policy_configurations(WebhookSettings(Endpoint(service="s", namespace="n")), NeededWebhooks(), b"")
     assert [{**each, "webhooks": []} for each in found] == built
     assert not any("webhooks" in each for each in found), "applied again, they would withdraw what gangctl has put in"
 

@@ -10,7 +10,7 @@ import yaml
 
 from gangctl import __version__
 from gangctl.cli.install.components import COMPONENTS, NAMES
-from gangctl.cli.install.rendering import Choice, place, render
+from gangctl.cli.install.rendering import InstallationOptions, place, render
 from tests.controlplane.api import Object
 from tests.manifests import chart
 from tests.manifests.chart import CHART, value_of
@@ -18,8 +18,7 @@ from tests.manifests.combinations import COMBINATIONS, title
 from tests.manifests.files import MANIFESTS
 from tests.manifests.helm import Helm
 from tests.manifests.kubectl import Kubectl
-from tests.manifests.templating import ABSENT, branch, emit
-from tests.manifests.templating import Choice as Alternative
+from tests.manifests.templating import ABSENT, Choice, branch, emit
 
 WHOLE = {"createNamespace": True, "crds.keep": False}
 ELSEWHERE: dict[str, Object] = {
@@ -61,7 +60,7 @@ def test_the_chart_is_of_this_version() -> None:
 def test_a_false_condition_keeps_the_original_text() -> None:
     tree = branch({"a": {"b": 1}}, {"op": "replace", "path": "/a/b", "value": "{{ x }}"}, ".on")
     tree = branch(tree, {"op": "add", "path": "/a/c", "value": {"d": []}}, ".off")
-    assert tree == {"a": {"b": Alternative(".on", "{{ x }}", 1), "c": Alternative(".off", {"d": []}, ABSENT)}}
+    assert tree == {"a": {"b": Choice(".on", "{{ x }}", 1), "c": Choice(".off", {"d": []}, ABSENT)}}
     assert [line.strip() for line in emit(tree)] == [
         *("a:", "{{- if .on }}", "b: '{{ \"{{\" }} x }}'", "{{- else }}", "b: 1", "{{- end }}"),
         *("{{- if .off }}", "c:", "d: []", "{{- end }}"),
@@ -77,18 +76,18 @@ class TestHelm:
     def test_renders_what_kustomize_does(self, components: tuple[str, ...], helm: Helm) -> None:
         """``test_installation.py`` shows that it is kustomize's."""
         found = helm.template({**WHOLE, **chosen(components)})
-        assert sorted(found, key=place) == render(Choice(frozenset(components)))
+        assert sorted(found, key=place) == render(InstallationOptions(frozenset(components)))
 
     def test_renders_another_namespace_and_release_name(self, helm: Helm) -> None:
         found = helm.template({**WHOLE, **chosen(NAMES)}, namespace="2024", release="other")
-        assert sorted(found, key=place) == render(Choice(frozenset(NAMES), namespace="2024"))
+        assert sorted(found, key=place) == render(InstallationOptions(frozenset(NAMES), namespace="2024"))
 
     def test_renders_common_changes_as_kustomize_does(self, helm: Helm) -> None:
         flags = ["--kueue-namespace=queues", '--pathways-options={"startup": "DependsOn"}', "--pathways=true"]
         image = {"repository": "registry.example:5000/team/gangctl", "tag": "1.2.3"}
         values = {**WHOLE, "image": image, "replicaCount": 4, "extraArgs": flags, "logLevel": "debug"}
         values |= {"webhook.failurePolicy": "Ignore"}
-        wanted = Choice(
+        wanted = InstallationOptions(
             image="registry.example:5000/team/gangctl:1.2.3",
             replicas=4,
             flags=(*flags, "--log-level=debug"),
@@ -99,10 +98,12 @@ class TestHelm:
     @pytest.mark.parametrize("shards", [1, 2, 3, 9, 64])
     def test_renders_any_number_of_shards_as_kustomize_does(self, shards: int, helm: Helm) -> None:
         found = helm.template({**WHOLE, "shards": shards})
-        assert sorted(found, key=place) == render(Choice(shards=shards))
+        assert sorted(found, key=place) == render(InstallationOptions(shards=shards))
         components = ("high-availability", "tenants/managed")
         found = helm.template({**WHOLE, **chosen(components), "shards": shards, "replicaCount": 65})
-        assert sorted(found, key=place) == render(Choice(frozenset(components), shards=shards, replicas=65))
+        assert sorted(found, key=place) == render(
+            InstallationOptions(frozenset(components), shards=shards, replicas=65)
+        )
 
     async def test_has_the_dashboards_of_kustomize(self, helm: Helm) -> None:
         """The same JSON; the chart's copies have no line breaks."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.install.rendering import Choice, Object, render
+from gangctl.cli.install.rendering import InstallationOptions, Object, render
 from gangctl.manager.process import LEASE
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.shards import lease_names
@@ -16,7 +16,9 @@ Objects = dict[tuple[str, str], Object]
 
 
 def rendered(*components: str) -> Objects:
-    return {(each["kind"], each["metadata"]["name"]): each for each in render(Choice(frozenset(components)))}
+    return {
+        (each["kind"], each["metadata"]["name"]): each for each in render(InstallationOptions(frozenset(components)))
+    }
 
 
 def deployment(objects: Objects) -> Object:

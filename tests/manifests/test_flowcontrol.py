@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.cli.install.rendering import Choice, Object, removal, render
+from gangctl.cli.install.rendering import InstallationOptions, Object, removal, render
 from gangctl.manager.settings import ControllerSettings
 from tests.manifests.files import MANIFESTS, documents, one
 from tests.manifests.helm import Helm
@@ -26,17 +26,17 @@ def ours(objects: list[Object]) -> dict[tuple[str, str], Object]:
 
 
 def test_flow_schemas_are_installed_in_the_cluster_only() -> None:
-    assert sorted(ours(render(Choice()))) == [
+    assert sorted(ours(render(InstallationOptions()))) == [
         ("FlowSchema", "gangctl"),
         ("FlowSchema", "gangctl-leader-election"),
         ("PriorityLevelConfiguration", "gangctl"),
     ]
-    assert ours(render(Choice(out_of_cluster=True))) == {}
+    assert ours(render(InstallationOptions(out_of_cluster=True))) == {}
 
 
 @pytest.mark.parametrize("namespace", ["gangctl-system", "elsewhere"])
 def test_flow_schemas_match_only_the_service_account(namespace: str) -> None:
-    objects = render(Choice(namespace=namespace))
+    objects = render(InstallationOptions(namespace=namespace))
     (account,) = [each["metadata"] for each in objects if each["kind"] == "ServiceAccount"]
     wanted = {"name": account["name"], "namespace": account["namespace"]}
     for (kind, _), each in ours(objects).items():
@@ -85,7 +85,9 @@ def test_a_burst_of_one_namespace_waits_and_is_not_refused() -> None:
 
 
 def test_uninstalling_removes_the_flow_schemas() -> None:
-    assert sorted(ours(removal(render(Choice()), "gangctl-system", everything=False))) == sorted(ours(render(Choice())))
+    assert sorted(ours(removal(render(InstallationOptions()), "gangctl-system", everything=False))) == sorted(
+        ours(render(InstallationOptions()))
+    )
 
 
 @pytest.mark.controlplane

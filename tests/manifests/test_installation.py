@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gangctl.cli.install.components import COMPONENTS, NAMES
-from gangctl.cli.install.rendering import Choice, render
+from gangctl.cli.install.rendering import InstallationOptions, render
 from tests.manifests import installation
 from tests.manifests.combinations import COMBINATIONS, title
 from tests.manifests.files import MANIFESTS, ROOT
@@ -45,7 +45,7 @@ def test_every_component_is_listed_with_what_it_needs() -> None:
 @pytest.mark.parametrize("components", COMBINATIONS, ids=title)
 async def test_the_objects_are_those_of_kustomize_in_its_order(components: tuple[str, ...], tmp_path: Path) -> None:
     expected = await build_overlay(tmp_path, components)
-    assert render(Choice(frozenset(components))) == expected
+    assert render(InstallationOptions(frozenset(components))) == expected
 
 
 KINDS_UNKNOWN = (
@@ -65,7 +65,7 @@ def _unplaced(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.controlplane
 async def test_the_rights_outside_of_the_cluster_are_those_of_kustomize(tmp_path: Path) -> None:
     expected = _unplaced(await build_overlay(tmp_path, root="out-of-cluster"))
-    assert render(Choice(out_of_cluster=True)) == expected
+    assert render(InstallationOptions(out_of_cluster=True)) == expected
 
 
 @pytest.mark.controlplane
@@ -73,18 +73,18 @@ async def test_image_and_replicas_are_those_of_an_overlay(tmp_path: Path) -> Non
     image = {"name": "gangctl", "newName": "registry.example:5000/team/gangctl", "newTag": "1.2.3"}
     replicas = {"name": "gangctl", "count": 4}
     expected = await build_overlay(tmp_path, images=[image], replicas=[replicas])
-    assert render(Choice(image="registry.example:5000/team/gangctl:1.2.3", replicas=4)) == expected
+    assert render(InstallationOptions(image="registry.example:5000/team/gangctl:1.2.3", replicas=4)) == expected
 
 
 @pytest.mark.controlplane
 async def test_a_failure_policy_is_that_of_the_patch_in_the_documentation(tmp_path: Path) -> None:
     (block,) = re.findall(r"(?ms)^```yaml\n(patches:.*?)^```$", INSTALL)
     expected = await build_overlay(tmp_path, **yaml.safe_load(block))
-    assert render(Choice(failure_policy="Ignore")) == expected
+    assert render(InstallationOptions(failure_policy="Ignore")) == expected
 
 
 def test_a_failure_policy_is_for_jobsets_and_not_for_jobs_of_existing_gangs() -> None:
-    objects = render(Choice(failure_policy="Ignore"))
+    objects = render(InstallationOptions(failure_policy="Ignore"))
     found = {hook["name"]: hook["failurePolicy"] for item in objects for hook in item.get("webhooks", [])}
     ignored = {"jobsets.gangs.gangctl.dev", "policies.gangctl.dev", "keys.gangs.gangctl.dev"}
     assert found == {**dict.fromkeys(ignored, "Ignore"), "jobs.gangs.gangctl.dev": "Fail"}
@@ -99,7 +99,7 @@ async def test_another_namespace_is_that_of_an_overlay_in_every_reference(
 ) -> None:
     """Where kustomize needs a patch by hand, and our kustomizations say so, the name is another here already."""
     expected = _unplaced(await build_overlay(tmp_path, components, namespace="elsewhere"))
-    assert render(Choice(frozenset(components), namespace="elsewhere")) == _named(expected)
+    assert render(InstallationOptions(frozenset(components), namespace="elsewhere")) == _named(expected)
     unreached = {each["kind"] for each in expected if "gangctl-system" in str(each)}
     patched = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "MutatingAdmissionPolicyBinding"}
     patched |= {"ValidatingAdmissionPolicy"}
@@ -116,21 +116,21 @@ def _named(value: Any) -> Any:
 
 
 def test_a_namespace_whose_name_contains_the_default_is_replaced_once() -> None:
-    first = render(Choice(namespace="my-gangctl-system"))
+    first = render(InstallationOptions(namespace="my-gangctl-system"))
     assert "my-my-" not in str(first)
     assert {each["metadata"]["namespace"] for each in first if "namespace" in each["metadata"]} == {"my-gangctl-system"}
 
 
 def test_flags_replace_those_of_the_same_name() -> None:
     flags = ("--shutdown-delay=9", "--log-level=debug", "--gang-scheduler=a", "--gang-scheduler=b")
-    (deployment,) = [each for each in render(Choice(flags=flags)) if each["kind"] == "Deployment"]
-    (plain,) = [each for each in render(Choice()) if each["kind"] == "Deployment"]
+    (deployment,) = [each for each in render(InstallationOptions(flags=flags)) if each["kind"] == "Deployment"]
+    (plain,) = [each for each in render(InstallationOptions()) if each["kind"] == "Deployment"]
     before, after = (each["spec"]["template"]["spec"]["containers"][0].pop("args") for each in (plain, deployment))
     assert deployment == plain
     assert after == [*(each for each in before if not each.startswith("--shutdown-delay=")), *flags]
 
 
 def test_renderings_share_no_objects() -> None:
-    for each in render(Choice(frozenset(NAMES))):
+    for each in render(InstallationOptions(frozenset(NAMES))):
         each["metadata"]["name"] = "spoilt"
-    assert "spoilt" not in str(render(Choice(frozenset(NAMES))))
+    assert "spoilt" not in str(render(InstallationOptions(frozenset(NAMES))))

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gangctl.cli.install.components import NAMES
-from gangctl.cli.install.rendering import Choice, render
+from gangctl.cli.install.rendering import InstallationOptions, render
 from tests.cli.run import fine
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.build import ensure_manifests
@@ -75,7 +75,7 @@ async def test_servers_accept_every_object_without_a_warning(
 
 
 async def test_kubeconform_accepts_every_object_on_each_minor(equipped: ControlPlane, tmp_path: Path) -> None:
-    objects = render(Choice(frozenset(NAMES)))
+    objects = render(InstallationOptions(frozenset(NAMES)))
     await write_schemas(equipped.api, objects, tmp_path)
     found = await kubeconform(yaml.safe_dump_all(objects), tmp_path)
     assert found["summary"] == {"valid": len(objects), "invalid": 0, "errors": 0, "skipped": 0}, found["resources"]
@@ -121,7 +121,7 @@ async def test_servers_and_kubeconform_accept_the_chart_of_typical_clusters(
 
 
 async def test_the_pod_with_every_component_is_a_restricted_one(plane: ControlPlane, restricted: str) -> None:
-    objects = render(Choice(frozenset(NAMES), namespace=restricted))
+    objects = render(InstallationOptions(frozenset(NAMES), namespace=restricted))
     by_kind: dict[str, Object] = {each["kind"]: each for each in objects}
     await plane.api.create(path_of("v1", "serviceaccounts", namespace=restricted), by_kind["ServiceAccount"])
     template = by_kind["Deployment"]["spec"]["template"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gangctl.cli.install.components import NAMES
-from gangctl.cli.install.rendering import Choice, render
+from gangctl.cli.install.rendering import InstallationOptions, render
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.controllers.queues.sources import QueueSources
@@ -75,7 +75,7 @@ def test_running_workloads_are_never_written(resource: str) -> None:
 @pytest.mark.parametrize("component", NAMES)
 def test_no_component_grants_a_change_of_running_workloads(component: str) -> None:
     """PathwaysJobs become JobSets, which are created; nothing else is written. Roles for people are not gangctl's."""
-    found = render(Choice(frozenset({component})))
+    found = render(InstallationOptions(frozenset({component})))
     own = {
         item["roleRef"]["name"]
         for item in found

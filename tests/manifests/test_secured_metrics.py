@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from gangctl.cli.install.rendering import Choice, render
+from gangctl.cli.install.rendering import InstallationOptions, render
 from gangctl.manager.metrics import READER, metrics_hosts
 from gangctl.manager.settings import load_settings, split_address
 from gangctl.manager.webhooks import SECRET
@@ -19,7 +19,7 @@ COMPONENT = MANIFESTS / "monitoring" / "secured"
 
 
 def build(*components: str) -> dict[tuple[str, str], Object]:
-    objects = render(Choice(frozenset(components)))
+    objects = render(InstallationOptions(frozenset(components)))
     found = {(each["kind"], each["metadata"]["name"]): each for each in objects}
     assert len(found) == len(objects)
     return found

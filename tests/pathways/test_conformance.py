@@ -13,7 +13,7 @@ import pytest
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.reading import read_pathways_job
-from gangctl.pathways.result import Setting
+from gangctl.pathways.result import RenderingInputs
 from tests.pathways.samples import annotated, component, container, pathways_job, template
 from tests.pathways.views import (
     all_containers,
@@ -372,7 +372,7 @@ def test_c43_fields_of_the_user_are_kept() -> None:
 
 
 def test_without_an_api_for_gangs_slices_keep_their_exclusive_placement() -> None:
-    jobset = jobset_of(pathways_job(), Setting(gangs=False))
+    jobset = jobset_of(pathways_job(), RenderingInputs(gangs=False))
     assert exclusive(jobset, "worker") == NODEPOOL
     assert MODE not in notes_on(job_template(jobset, "worker"))
 

@@ -11,7 +11,7 @@ from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import Problem
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Rendering, Setting
+from gangctl.pathways.result import Rendering, RenderingInputs
 
 Object = dict[str, Any]
 
@@ -24,12 +24,12 @@ def read(raw: Mapping[str, Any], options: PathwaysOptions | None = None) -> Path
     return reading.job
 
 
-def rendered(raw: Mapping[str, Any], setting: Setting | None = None) -> Rendering:
+def rendered(raw: Mapping[str, Any], setting: RenderingInputs | None = None) -> Rendering:
     """The rendering of an object that nothing is wrong with."""
-    return render(read(raw), setting or Setting())
+    return render(read(raw), setting or RenderingInputs())
 
 
-def jobset_of(raw: Mapping[str, Any], setting: Setting | None = None) -> Object:
+def jobset_of(raw: Mapping[str, Any], setting: RenderingInputs | None = None) -> Object:
     """The JobSet of an object that nothing is wrong with."""
     return dict(rendered(raw, setting).jobset)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gangctl.cel.meter import StepMeter
-from gangctl.cli.policy.requests import FileCatalogue, Setting, request_of
+from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, request_of
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
@@ -24,7 +24,7 @@ def evaluated(policy: Object, obj: Object, params: Sequence[Object] = ()) -> Out
 
 def evaluated_by(loaded: LoadedPolicy, obj: Object, params: Sequence[Object] = ()) -> Outcome:
     """The same by a policy that is loaded."""
-    setting = Setting(now=_NOW)
+    setting = RequestSetting(now=_NOW)
     review, _ = request_of(obj, "CREATE", setting, [loaded], FileCatalogue(list(params)))
     # Time stands still: steps are bounded as at admission, and how fast the machine is does not matter.
     return Evaluation(review).evaluate(loaded, StepMeter.request(lambda: 0.0))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from gangctl.cli.policy.suite import FILE_NAME, Row, Suite
+from gangctl.cli.policy.suite import FILE_NAME, Suite, SuiteRow
 from gangctl.policy.variables import COMPUTED
 
 Object = dict[str, Any]
@@ -31,7 +31,7 @@ def documents(path: Path) -> list[Object]:
 class Case:
     """One object, and the expected result of one rule (or of the policy as a whole, "")."""
 
-    row: Row
+    row: SuiteRow
     resource: Object
     old: Object | None
 

@@ -16,7 +16,7 @@ import pytest
 
 from gangctl.apiserver.jobsetwebhook import validate_update
 from gangctl.cel.meter import StepMeter
-from gangctl.cli.policy.requests import FileCatalogue, Fit, Setting, fit_of
+from gangctl.cli.policy.requests import FileCatalogue, Fit, RequestSetting, fit_of
 from gangctl.cli.queuefiles import read_stock
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
@@ -83,7 +83,7 @@ class Ground:
 
 @cache
 def queues(policy: Shipped) -> Fit:
-    setting = Setting(now=NOW)
+    setting = RequestSetting(now=NOW)
     return fit_of(read_stock([str(policy.home / path) for path in policy.suite.queues]), setting)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.policy.defaults import Applied, Source, applying, defaults_of
+from gangctl.policy.defaults import Applied, DefaultSource, applying, defaults_of
 from gangctl.policy.loaded import LoadedPolicy, PolicyError
 from gangctl.policy.verdict import Outcome
 from tests.gang.json_patch import apply
@@ -128,7 +128,7 @@ def test_policies_do_not_conflict_if_the_jobset_has_a_value() -> None:
 def test_equal_defaults_of_policies_do_not_conflict() -> None:
     found = applied(plain(), giving("b", queue="q"), giving("a", queue="q"))
     assert found.conflicts == ()
-    assert found.sources == {f"metadata.labels[{QUEUE}]": Source("q", ("a", "b"), ("", ""))}
+    assert found.sources == {f"metadata.labels[{QUEUE}]": DefaultSource("q", ("a", "b"), ("", ""))}
     assert str(found.sources[f"metadata.labels[{QUEUE}]"]) == '"q", default of a, b'
 
 

@@ -12,7 +12,7 @@ from gangctl.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation, refused_by_broken, unanswered
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError, load_exception
-from gangctl.policy.verdict import Action, Result, merge
+from gangctl.policy.verdict import Result, ValidationAction, merge
 from tests.policy.documents import Object, exception, review_of
 from tests.policy.reviews import created, evaluated, loaded, rules
 from tests.rows import each
@@ -33,7 +33,7 @@ def test_every_rule_has_a_finding_by_name_or_index() -> None:
     ]
     assert outcome.matched
     assert outcome.violations == outcome.findings[1:]
-    assert outcome.actions == {Action.DENY}
+    assert outcome.actions == {ValidationAction.DENY}
     assert outcome.steps > 0
 
 

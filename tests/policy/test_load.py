@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import PolicyError, Problem
-from gangctl.policy.verdict import Action
+from gangctl.policy.loaded import PolicyError, PolicyProblem
+from gangctl.policy.verdict import ValidationAction
 from tests.policy.documents import Object, policy
 from tests.policy.reviews import loaded, rules
 from tests.rows import each
@@ -20,7 +20,7 @@ PARAMS: Any = {
 }
 
 
-def problems(document: Object) -> tuple[Problem, ...]:
+def problems(document: Object) -> tuple[PolicyProblem, ...]:
     with pytest.raises(PolicyError) as refused:
         load_policy(document)
     assert refused.value.exit_code == 2
@@ -113,7 +113,7 @@ def test_a_loaded_policy_has_its_rules_and_needs() -> None:
     document["metadata"]["generation"] = 7
     found = loaded(document)
     assert found.rules == ("a", "1")
-    assert found.actions == {Action.AUDIT}
+    assert found.actions == {ValidationAction.AUDIT}
     assert not found.fail_closed
     assert not found.native
     assert found.generation == 7

@@ -8,7 +8,7 @@ import pytest
 
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.native import is_native, load_native, pair
-from gangctl.policy.verdict import Action
+from gangctl.policy.verdict import ValidationAction
 from tests.policy.documents import Object
 from tests.rows import each
 
@@ -39,7 +39,7 @@ def test_each_binding_is_a_separate_policy() -> None:
     narrow = binding("deny", matchResources={"namespaceSelector": {"matchLabels": {"a": "b"}}})
     found = load_native([warn, native(paramKind=kind), narrow])
     assert [each.name for each in found] == ["p/warn", "p/deny"]
-    assert [each.actions for each in found] == [{Action.WARN}, {Action.DENY}]
+    assert [each.actions for each in found] == [{ValidationAction.WARN}, {ValidationAction.DENY}]
     assert [each.spec.param_ref is None for each in found] == [False, True]
     assert [each.narrowing is None for each in found] == [True, False]
     assert all(each.native for each in found)
@@ -48,7 +48,7 @@ def test_each_binding_is_a_separate_policy() -> None:
 def test_a_policy_without_a_binding_denies_under_its_own_name() -> None:
     (found,) = load_native([native()])
     assert found.name == "p"
-    assert found.actions == {Action.DENY}
+    assert found.actions == {ValidationAction.DENY}
 
 
 def test_a_loaded_policy_loads_again_from_its_source() -> None:

@@ -1,22 +1,22 @@
 """PolicyReports of a scan."""
 
-from gangctl.policy.reports import MOST_RESULTS, Report
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.reports import MOST_RESULTS, NamespaceReport
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 
-DENY = frozenset({Action.DENY})
-WARN = frozenset({Action.WARN})
+DENY = frozenset({ValidationAction.DENY})
+WARN = frozenset({ValidationAction.WARN})
 
 
 def jobset(name: str = "a") -> dict[str, object]:
     return {"metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}"}}
 
 
-def outcome(result: Result, actions: frozenset[Action] = DENY, exception: str = "") -> Outcome:
+def outcome(result: Result, actions: frozenset[ValidationAction] = DENY, exception: str = "") -> Outcome:
     return Outcome("p", matched=True, actions=actions, findings=(Finding("p", "r", result, "m", exception=exception),))
 
 
-def report(*outcomes: Outcome) -> Report:
-    made = Report()
+def report(*outcomes: Outcome) -> NamespaceReport:
+    made = NamespaceReport()
     made.add(outcomes, jobset(), {"p": {"policies.gangctl.dev/severity": "high"}})
     return made
 
@@ -57,7 +57,7 @@ def test_the_same_scan_builds_the_same_report() -> None:
 
 
 def test_a_report_is_bounded_with_a_note() -> None:
-    made = Report()
+    made = NamespaceReport()
     for number in range(MOST_RESULTS + 5):
         made.add([outcome(Result.FAIL)], jobset(f"j{number}"), {})
     built = made.build("team", None, 1000)
@@ -71,6 +71,6 @@ def test_a_policy_that_does_not_apply_is_not_reported() -> None:
 
 
 def test_only_severities_of_the_schema_are_reported() -> None:
-    made = Report()
+    made = NamespaceReport()
     made.add([outcome(Result.FAIL)], jobset(), {"p": {"policies.gangctl.dev/severity": "apocalyptic"}})
     assert "severity" not in made.build("team", None, 1)["results"][0]

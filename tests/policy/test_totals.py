@@ -1,6 +1,6 @@
 """What a scan adds up to."""
 
-from gangctl.policy.reports import MOST_NAMESPACES, Totals, count, totals_of
+from gangctl.policy.reports import MOST_NAMESPACES, PolicyTotals, count, totals_of
 from gangctl.policy.verdict import Finding, Outcome, Result
 from tests.manifests.definitions.policystatus import PolicyStatus
 
@@ -18,7 +18,7 @@ def outcome(*results: Result, policy: str = "p", matched: bool = True) -> Outcom
 
 
 def test_every_result_is_counted() -> None:
-    totals = Totals()
+    totals = PolicyTotals()
     totals.add(outcome(Result.PASS, Result.FAIL, Result.ERROR, Result.EXEMPT), jobset("a"))
     totals.add(outcome(Result.PASS), jobset("b"))
     status = totals.status({}, NOW)
@@ -36,7 +36,7 @@ def test_a_policy_that_does_not_apply_counts_nothing() -> None:
 
 
 def test_the_status_has_namespaces_and_nothing_of_their_jobsets() -> None:
-    totals = Totals()
+    totals = PolicyTotals()
     for number in range(MOST_NAMESPACES + 1):
         for name in ("secret-model",) * (2 if number == 7 else 1):
             totals.add(outcome(Result.FAIL, Result.PASS), jobset(name, namespace=f"team-{number:03}"))
@@ -49,8 +49,8 @@ def test_the_status_has_namespaces_and_nothing_of_their_jobsets() -> None:
 
 
 def test_a_scan_without_a_difference_changes_nothing() -> None:
-    def scan() -> Totals:
-        totals = Totals()
+    def scan() -> PolicyTotals:
+        totals = PolicyTotals()
         for name in ("b", "a", "c"):
             totals.add(outcome(Result.FAIL, Result.PASS), jobset(name))
         return totals

@@ -17,13 +17,13 @@ from gangctl.readiness.metrics import (
     OTHERS,
     THE_OTHERS,
     Aggregates,
-    Blocked,
+    BlockedGangs,
     Hold,
-    Limits,
     Oldest,
     PodState,
     Queue,
-    Row,
+    QueueRow,
+    RowLimits,
     pod_states,
     queue_of,
     transition,
@@ -48,7 +48,7 @@ def reported(aggregates: Aggregates, story: Sequence[Step]) -> dict[tuple[str, s
     return left
 
 
-def pods_of(row: Row) -> Counter[str]:
+def pods_of(row: QueueRow) -> Counter[str]:
     """Every number of pods of a row."""
     asked = {"desired": row.desired, "minimum": row.minimum, "stranded": row.stranded}
     return Counter({**{state.value: count for state, count in row.states.items()}, **asked})
@@ -94,18 +94,18 @@ def test_aggregates_are_the_sum_over_the_remaining_gangs(story: list[Step]) -> N
     for hold, found in aggregates.blocked().items():
         kept = [gang for gang in left if (queue_of(gang), gang.blocked_by, gang.phase) == hold]
         first = min(next(each.since for each in gang.causes if each.blocking) or gang.since for gang in kept)
-        assert found == Blocked(len(kept), first)
+        assert found == BlockedGangs(len(kept), first)
     for hold, found in aggregates.dated().items():
         kept = [gang for gang in left if (queue_of(gang), gang.blocked_by, gang.phase) == hold]
-        assert found == Blocked(len(kept), min(gang.since for gang in kept))
+        assert found == BlockedGangs(len(kept), min(gang.since for gang in kept))
     assert sum(found.gangs for found in aggregates.dated().values()) == sum(gang.phase in DATED for gang in left)
     assert sum(found.gangs for found in aggregates.blocked().values()) == sum(
         gang.blocked_by is not None for gang in left
     )
 
 
-@given(steps, st.builds(Limits, *[st.integers(0, 3)] * 5))
-def test_gangs_beyond_the_row_limits_are_summed_up(story: list[Step], limits: Limits) -> None:
+@given(steps, st.builds(RowLimits, *[st.integers(0, 3)] * 5))
+def test_gangs_beyond_the_row_limits_are_summed_up(story: list[Step], limits: RowLimits) -> None:
     small, large = Aggregates(limits), Aggregates()
     reported(small, story)
     reported(large, story)
@@ -142,7 +142,7 @@ def test_an_unknown_gang_is_not_subtracted() -> None:
 
 
 def test_a_row_is_released_with_its_last_gang_to_the_next() -> None:
-    aggregates = Aggregates(Limits(gangs=1, queues=1))
+    aggregates = Aggregates(RowLimits(gangs=1, queues=1))
     first, second, third = (standing(f"js-{n}", local_queue=f"queue-{n}") for n in (1, 2, 3))
     for gang in (first, second, third):
         aggregates.stands(None, gang)
@@ -159,7 +159,7 @@ def test_a_row_is_released_with_its_last_gang_to_the_next() -> None:
 
 
 def test_a_finished_jobset_gives_its_row_to_the_next_at_once() -> None:
-    aggregates = Aggregates(Limits(gangs=1))
+    aggregates = Aggregates(RowLimits(gangs=1))
     first, second, done = standing("first"), standing("second"), standing("done", phase=GangPhase.SUCCEEDED)
     for gang in (done, first, second):
         aggregates.stands(None, gang)
@@ -179,7 +179,7 @@ def test_states_of_pods_are_disjoint(pods: Counts) -> None:
 
 
 def test_a_gang_without_a_row_is_counted_once() -> None:
-    aggregates = Aggregates(Limits(gangs=1, queues=1, reasons=1, namespaces=1))
+    aggregates = Aggregates(RowLimits(gangs=1, queues=1, reasons=1, namespaces=1))
     for name in ("a", "b"):
         gang = standing(name, Reason.NOT_GANGED, namespace=name)
         aggregates.stands(None, gang)
@@ -194,7 +194,7 @@ def test_the_next_oldest_gang_is_found_when_the_oldest_is_removed() -> None:
         aggregates.stands(None, gang)
     place = Hold(Queue("ns", "local", "cluster"), Reason.UNSCHEDULABLE, GangPhase.SCHEDULING)
     for number, gang in enumerate(gangs):
-        assert aggregates.blocked()[place] == Blocked(50 - number, 100 + number)
+        assert aggregates.blocked()[place] == BlockedGangs(50 - number, 100 + number)
         aggregates.stands(gang, None)
     assert place not in aggregates.blocked()
 
@@ -206,10 +206,10 @@ def test_a_degraded_gang_hides_no_other_that_the_same_cause_blocks() -> None:
     aggregates.stands(None, standing("waits", waits))
     aggregates.stands(None, standing("ran", degraded, phase=GangPhase.DEGRADED, since=10))
     assert aggregates.blocked() == {
-        Hold(place, Reason.UNSCHEDULABLE, GangPhase.SCHEDULING): Blocked(1, 30),
-        Hold(place, Reason.UNSCHEDULABLE, GangPhase.DEGRADED): Blocked(1, 20),
+        Hold(place, Reason.UNSCHEDULABLE, GangPhase.SCHEDULING): BlockedGangs(1, 30),
+        Hold(place, Reason.UNSCHEDULABLE, GangPhase.DEGRADED): BlockedGangs(1, 20),
     }
-    assert aggregates.dated() == {Hold(place, Reason.UNSCHEDULABLE, GangPhase.DEGRADED): Blocked(1, 10)}
+    assert aggregates.dated() == {Hold(place, Reason.UNSCHEDULABLE, GangPhase.DEGRADED): BlockedGangs(1, 10)}
 
 
 def test_a_crash_loop_has_lasted_since_the_first_crash_whatever_the_phase() -> None:
@@ -218,15 +218,15 @@ def test_a_crash_loop_has_lasted_since_the_first_crash_whatever_the_phase() -> N
     degraded = standing("js", cause(Reason.CRASH_LOOP, since=400), phase=GangPhase.DEGRADED, since=300)
     aggregates.stands(None, starting)
     aggregates.stands(starting, degraded)
-    assert list(aggregates.blocked().values()) == [Blocked(1, 100)]
-    assert list(aggregates.dated().values()) == [Blocked(1, 300)]
+    assert list(aggregates.blocked().values()) == [BlockedGangs(1, 100)]
+    assert list(aggregates.dated().values()) == [BlockedGangs(1, 300)]
 
 
 def test_a_cause_without_a_time_lasts_as_long_as_the_phase() -> None:
     aggregates = Aggregates()
     starting = cause(Reason.STARTING, since=3, blocking=False)
     aggregates.stands(None, standing("js", starting, Reason.UNSCHEDULABLE, since=7))
-    assert list(aggregates.blocked().values()) == [Blocked(1, 7)]
+    assert list(aggregates.blocked().values()) == [BlockedGangs(1, 7)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 20)), max_size=200))

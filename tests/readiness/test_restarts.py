@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gangctl.readiness.metrics import queue_of
-from gangctl.readiness.restarts import WITHIN, Restarts
+from gangctl.readiness.restarts import WITHIN, RestartLog
 from gangctl.readiness.result import GangPhase
 from tests.readiness.standings import standing
 
 
 def test_three_restarts_within_the_time_are_a_loop_until_they_are_old() -> None:
-    restarts, last = Restarts(), standing("js")
+    restarts, last = RestartLog(), standing("js")
     queue = queue_of(last)
     for attempt, at in ((1, 0.0), (2, 600.0), (3, 1_200.0)):
         assert restarts.loops(at) == {}
@@ -22,7 +22,7 @@ def test_three_restarts_within_the_time_are_a_loop_until_they_are_old() -> None:
 
 
 def test_a_finished_jobset_is_in_no_loop() -> None:
-    restarts, last = Restarts(), standing("js")
+    restarts, last = RestartLog(), standing("js")
     for attempt in (1, 2, 3):
         now = standing("js", attempt=attempt)
         restarts.stands(last, now, 0.0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.readiness.result import GangPhase, Readiness
-from gangctl.readiness.starts import STAGES, Attempts, Measured, Span, Starts
+from gangctl.readiness.starts import STAGES, Attempts, Measured, Starts, StartSpan
 from tests.readiness.standings import standing
 
 READY = {"phase": GangPhase.READY, "placed_at": 1_010, "first_ready_at": 1_020, "ready_at": 1_030, "been_ready": True}
@@ -27,10 +27,10 @@ def all_of(starts: Starts, *story: Readiness) -> list[Measured]:
 def test_a_start_is_measured_from_creation_admission_and_first_ready_pod() -> None:
     placed = standing(placed_at=1_010, admitted_at=1_005)
     assert all_of(Starts(0), standing(admitted_at=1_005), placed, ready(admitted_at=1_005)) == [
-        Measured(Span.TO_SCHEDULED, 10),
-        Measured(Span.TO_READY, 30),
-        Measured(Span.ADMITTED_TO_READY, 25),
-        Measured(Span.SPREAD, 10),
+        Measured(StartSpan.TO_SCHEDULED, 10),
+        Measured(StartSpan.TO_READY, 30),
+        Measured(StartSpan.ADMITTED_TO_READY, 25),
+        Measured(StartSpan.SPREAD, 10),
     ]
 
 
@@ -44,9 +44,9 @@ def test_a_recovered_gang_is_not_measured_again() -> None:
 def test_a_gang_that_was_ready_before_this_leader_is_not_measured() -> None:
     starts = Starts(1_030.9)
     assert all_of(starts, ready(name="in that second")) == [
-        Measured(Span.TO_READY, 30),
-        Measured(Span.ADMITTED_TO_READY, 30),
-        Measured(Span.SPREAD, 10),
+        Measured(StartSpan.TO_READY, 30),
+        Measured(StartSpan.ADMITTED_TO_READY, 30),
+        Measured(StartSpan.SPREAD, 10),
     ]
     starts = Starts(1_031)
     assert all_of(starts, ready(), ready(phase=GangPhase.DEGRADED, ready_at=0), ready(ready_at=5_000)) == []
@@ -59,7 +59,7 @@ def test_a_gang_first_seen_degraded_is_not_measured_when_it_recovers() -> None:
 
 def test_a_gang_placed_before_this_leader_is_measured_when_it_becomes_ready() -> None:
     spans = [measured.span for measured in all_of(Starts(1_020), standing(placed_at=1_010), ready())]
-    assert spans == [Span.TO_READY, Span.ADMITTED_TO_READY, Span.SPREAD]
+    assert spans == [StartSpan.TO_READY, StartSpan.ADMITTED_TO_READY, StartSpan.SPREAD]
 
 
 def test_a_restart_is_not_measured_from_creation_unless_it_was_never_ready() -> None:
@@ -67,9 +67,9 @@ def test_a_restart_is_not_measured_from_creation_unless_it_was_never_ready() -> 
     restarting = standing(attempt=1, phase=GangPhase.RESTARTING)
     starts = Starts(0)
     all_of(starts, standing(), ready())
-    assert all_of(starts, restarting, again) == [Measured(Span.SPREAD, 40)]
-    assert Measured(Span.TO_READY, 8_050) in all_of(Starts(0), standing(), restarting, again)
-    assert all_of(Starts(5_000), restarting, again) == [Measured(Span.SPREAD, 40)]
+    assert all_of(starts, restarting, again) == [Measured(StartSpan.SPREAD, 40)]
+    assert Measured(StartSpan.TO_READY, 8_050) in all_of(Starts(0), standing(), restarting, again)
+    assert all_of(Starts(5_000), restarting, again) == [Measured(StartSpan.SPREAD, 40)]
 
 
 def test_each_admission_is_measured() -> None:
@@ -77,13 +77,13 @@ def test_each_admission_is_measured() -> None:
     all_of(starts, standing(), ready())
     evicted = standing(phase=GangPhase.QUEUED, admitted_at=0)
     again = ready(admitted_at=3_000, placed_at=3_005, first_ready_at=3_010, ready_at=3_012)
-    assert all_of(starts, evicted, again) == [Measured(Span.ADMITTED_TO_READY, 12), Measured(Span.SPREAD, 2)]
+    assert all_of(starts, evicted, again) == [Measured(StartSpan.ADMITTED_TO_READY, 12), Measured(StartSpan.SPREAD, 2)]
 
 
 def test_a_gang_ready_before_its_last_admission_is_not_measured_for_it() -> None:
     starts = Starts(0)
     all_of(starts, standing(), ready())
-    assert [each.span for each in all_of(starts, ready(admitted_at=3_000))] == [Span.SPREAD]
+    assert [each.span for each in all_of(starts, ready(admitted_at=3_000))] == [StartSpan.SPREAD]
 
 
 def test_a_new_jobset_of_the_same_name_is_measured_again() -> None:
@@ -95,7 +95,7 @@ def test_a_new_jobset_of_the_same_name_is_measured_again() -> None:
 
 
 def test_a_measured_duration_is_never_negative() -> None:
-    assert Measured(Span.TO_READY, 0) in all_of(Starts(0), ready(created_at=1_031))
+    assert Measured(StartSpan.TO_READY, 0) in all_of(Starts(0), ready(created_at=1_031))
 
 
 TIMES = st.integers(0, 100)
@@ -105,7 +105,7 @@ TIMES = st.integers(0, 100)
 def test_the_stages_of_a_start_add_up_to_it(created: int, admitted: int, placed: int, became: int) -> None:
     times: dict[str, Any] = {"created_at": created, "admitted_at": admitted, "placed_at": placed, "ready_at": became}
     measured = Starts(0).stands(standing(phase=GangPhase.READY, first_ready_at=became, **times))
-    whole = [one.seconds for one in measured if one.span is Span.TO_READY]
+    whole = [one.seconds for one in measured if one.span is StartSpan.TO_READY]
     stages = [one.seconds for one in measured if one.span in STAGES]
     assert len(stages) == len(STAGES) * len(whole)
     assert all(seconds >= 0 for seconds in stages)
@@ -115,7 +115,7 @@ def test_the_stages_of_a_start_add_up_to_it(created: int, admitted: int, placed:
 def test_the_stages_of_a_start_end_with_admission_node_and_readiness() -> None:
     measured = Starts(0).stands(ready(admitted_at=1_005))
     stages = [(one.span, one.seconds) for one in measured if one.span in STAGES]
-    assert stages == [(Span.ADMISSION, 5), (Span.SCHEDULING, 5), (Span.CONTAINERS, 20)]
+    assert stages == [(StartSpan.ADMISSION, 5), (StartSpan.SCHEDULING, 5), (StartSpan.CONTAINERS, 20)]
 
 
 def test_an_attempt_is_counted_once_when_its_pods_have_nodes() -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gangctl import __version__
-from gangctl.cli.install.rendering import Choice, render
+from gangctl.cli.install.rendering import InstallationOptions, render
 from release.__main__ import main, write
 from release.build import sha256
 from release.cluster import chart_package
@@ -134,7 +134,7 @@ def test_manifests_wheel_and_chart_carry_the_image(
     shutil.copytree(built.tree, tree)
     of, lock = Source(COMMIT, TIME, __version__), read_lock(tree / "locks" / "runtime.txt")
     write(of, tree, dist, lock, image=image)
-    expected = render(Choice(image=image))
+    expected = render(InstallationOptions(image=image))
     assert list(yaml.safe_load_all((dist / "install.yaml").read_text(encoding="utf-8"))) == expected
     with zipfile.ZipFile(dist / f"gangctl-{__version__}-py3-none-any.whl") as wheel:
         shipped = json.loads(wheel.read("gangctl/cli/install/manifests.json"))

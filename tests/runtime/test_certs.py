@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangctl.errors import ConfigError
-from gangctl.runtime.certs import Bundle, Due, Rotation, advance, create, due
+from gangctl.runtime.certs import CertificateBundle, Due, Rotation, advance, create, due
 from gangctl.runtime.tls import check_pair, covered, expires, found, issue, load, normal
 from tests.rows import each
 
@@ -29,11 +29,11 @@ HOSTS = ("gangctl-webhook.gangctl-system.svc", "127.0.0.1")
 ROTATION = Rotation()
 
 
-def after(time: timedelta, bundle: Bundle, hosts: Sequence[str] = HOSTS) -> Due:
+def after(time: timedelta, bundle: CertificateBundle, hosts: Sequence[str] = HOSTS) -> Due:
     return due(bundle, NOW + time, ROTATION, hosts)
 
 
-def step(bundle: Bundle, expected: Due, time: timedelta) -> Bundle:
+def step(bundle: CertificateBundle, expected: Due, time: timedelta) -> CertificateBundle:
     assert after(time, bundle) is expected
     return advance(bundle, expected, NOW + time, ROTATION, HOSTS)
 
@@ -110,7 +110,7 @@ def test_a_bundle_survives_a_round_trip_through_its_secret() -> None:
     switched = advance(introduced, Due.SWITCH, NOW, ROTATION, HOSTS)
     for state in (bundle, introduced, switched, advance(switched, Due.INTRODUCE, NOW, ROTATION, HOSTS)):
         secret = state.to_secret("certs", "gangctl-system", {"a": "b"})
-        assert Bundle.from_secret(json.loads(json.dumps(secret))) == state
+        assert CertificateBundle.from_secret(json.loads(json.dumps(secret))) == state
         assert base64.b64decode(secret["data"]["ca.crt"]) == state.trusted
         assert (secret["type"], secret["metadata"]["labels"]) == ("Opaque", {"a": "b"})
 
@@ -145,7 +145,7 @@ def broken(**changes: bytes) -> dict[str, Any]:
 )
 def test_an_incomplete_secret_is_refused(secret: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        Bundle.from_secret(secret)
+        CertificateBundle.from_secret(secret)
 
 
 def test_keys_are_never_shown() -> None:
@@ -256,7 +256,7 @@ def test_no_handshake_fails_during_rotations(lifetime: int, looks: list[int]) ->
         _agree(history, now, rotation.overlap)
 
 
-def _agree(history: list[tuple[datetime, Bundle]], now: datetime, overlap: timedelta) -> None:
+def _agree(history: list[tuple[datetime, CertificateBundle]], now: datetime, overlap: timedelta) -> None:
     """Check the handshakes of a client or server that saw the state less than ``overlap`` ago."""
     start = max(0, bisect_right([when for when, _ in history], now - overlap) - 1)
     recent = [bundle for _, bundle in history[start:]]

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from gangctl.client.client import Client
 from gangctl.client.resources import SECRETS, Resource
 from gangctl.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ServerError, UnavailableError
-from gangctl.runtime.certs import Bundle, Rotation
+from gangctl.runtime.certs import CertificateBundle, Rotation
 from gangctl.runtime.certsource import (
     CertificateSource,
     DirectoryCertificates,
@@ -110,7 +110,7 @@ async def test_the_first_replica_creates_the_secret(api: FakeSecrets, clock: Vir
     assert api.writes == ["create"]
     assert api.secret is not None
     assert api.secret["metadata"]["labels"] == LABELS
-    assert Bundle.from_secret(api.secret).pair == serving.pair
+    assert CertificateBundle.from_secret(api.secret).pair == serving.pair
     assert covered(serving.pair.chain) == set(HOSTS)
 
 
@@ -175,7 +175,7 @@ async def test_an_empty_secret_is_filled(api: FakeSecrets, clock: VirtualClock, 
     api.secret = {"metadata": {"name": "certs", "resourceVersion": "0"}, "type": "Opaque", "data": data}
     serving = await replica(api, clock).load()
     assert api.writes == ["update"]
-    assert Bundle.from_secret(api.secret).pair == serving.pair
+    assert CertificateBundle.from_secret(api.secret).pair == serving.pair
 
 
 async def test_a_foreign_secret_is_left_alone(api: FakeSecrets, clock: VirtualClock) -> None:

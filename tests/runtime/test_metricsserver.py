@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from gangctl.client.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, UnavailableError
 from gangctl.runtime.metricsserver import AccessReviewer, MetricsServer, ReviewOptions
-from gangctl.runtime.server import Refusal
+from gangctl.runtime.server import HttpRefusal
 from gangctl.runtime.tls import ServerTls, client_context
 from tests.client.clock import VirtualClock, settle
 from tests.runtime.authority import bundle, pair
@@ -176,7 +176,7 @@ async def test_no_client_can_connect_before_a_certificate_is_loaded(reviewer: Ac
 
 class TestReviewer:
     async def refused(self, reviewer: AccessReviewer, token: str) -> int:
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(HttpRefusal) as caught:
             await reviewer.admit(f"Bearer {token}")
         return int(caught.value.status)
 

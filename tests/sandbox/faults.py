@@ -18,12 +18,12 @@ from gangctl.sandbox import errors, payloads
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.http import FindUser, Front
-from gangctl.sandbox.payloads import Answer, Target
-from gangctl.sandbox.reads import Page, selection
+from gangctl.sandbox.payloads import HttpAnswer, Target
+from gangctl.sandbox.reads import ListResult, selection
 from gangctl.sandbox.requests import Caller
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.store import Stored, in_version
-from gangctl.sandbox.watches import EventType, Stream, StreamOptions, Watch, error_line
+from gangctl.sandbox.watches import EventType, StreamOptions, Watch, WatchStream, error_line
 
 KEPT: Final = 100_000
 WRITES: Final = frozenset({"create", "update", "patch", "delete"})
@@ -258,7 +258,7 @@ def _cut(request: web.BaseRequest) -> None:
         request.transport.close()
 
 
-class _FaultyStream(Stream):
+class _FaultyStream(WatchStream):
     """A watch that breaks after some events."""
 
     def __init__(self, request: web.BaseRequest, watch: Watch, options: StreamOptions, fault: _BrokenWatch) -> None:
@@ -354,31 +354,31 @@ class _FaultyFront(Front):
         """A watch is recorded at its start: it may never end."""
         begun = False
 
-        def begin(request: web.BaseRequest, watch: Watch, options: StreamOptions) -> Stream:
+        def begin(request: web.BaseRequest, watch: Watch, options: StreamOptions) -> WatchStream:
             nonlocal begun
             begun = True
             self._audit.add(replace(record, code=_OK))
             if isinstance(fault, _BrokenWatch):
                 return _FaultyStream(request, watch, options, fault)
-            return Stream(request, watch, options)
+            return WatchStream(request, watch, options)
 
         answered = await self.watch(request, target, begin)
         if not begun:  # its revision is too old: an event says so
             self._audit.add(replace(record, code=_OK))
         return answered
 
-    def _stale(self, request: web.BaseRequest, target: Target, revision: int) -> Answer:
+    def _stale(self, request: web.BaseRequest, target: Target, revision: int) -> HttpAnswer:
         """A get or list at ``revision``, ignoring the requested one: the response of a lagging watch cache."""
         store, kind = self._api.store, target.kind
         if target.verb == "get":
             stored = store.bucket(kind.storage).at(revision).get((target.namespace or "", target.name))
             if stored is None:
                 raise errors.not_found(kind, target.name)
-            return Answer(_OK, in_version(kind, stored).json)
+            return HttpAnswer(_OK, in_version(kind, stored).json)
         query = payloads.list_query(request.query)
         chosen = selection(kind, query.labels, query.fields)
         items = [in_version(kind, stored) for stored in store.items(kind.storage, target.namespace, revision)]
-        return payloads.of_page(kind, Page([stored for stored in items if chosen.matches(stored.obj)], revision))
+        return payloads.of_page(kind, ListResult([stored for stored in items if chosen.matches(stored.obj)], revision))
 
 
 class FaultySandbox(Sandbox):

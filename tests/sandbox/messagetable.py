@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gangctl.apiserver.fields import Shape, fields_of
+from gangctl.apiserver.fields import FieldType, fields_of
 from tests.controlplane.minors import NEWEST
 
 TABLE: Final = Path(__file__).parents[2] / "gangctl" / "sandbox" / "rules" / "messages.json"
@@ -69,7 +69,7 @@ def needed(found: Mapping[str, Message]) -> dict[str, Message]:
     return dict(sorted(chosen.items()))
 
 
-def structs(shapes: Iterable[Shape]) -> Iterable[str]:
+def structs(shapes: Iterable[FieldType]) -> Iterable[str]:
     """The definitions that types refer to."""
     for shape in shapes:
         if shape.item is not None:

@@ -13,7 +13,7 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import Attributes, Propagation
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 from tests.controlplane.wait import NotYet, read_until, wait_for
 
 NAMESPACE = "t"
@@ -24,7 +24,7 @@ class NoWebhooks(WebhookAdmission):
     """Admission of a server without webhooks, for tests to extend."""
 
     def __init__(self) -> None:
-        super().__init__(Store())
+        super().__init__(ObjectStore())
 
 
 class Referring(NoWebhooks):

@@ -4,12 +4,12 @@ import pytest
 
 from gangctl.sandbox.api import Api, Caller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.reads import ListQuery, Page, page
+from gangctl.sandbox.reads import ListQuery, ListResult, page
 
 ME = Caller("me")
 
 
-def listed(api: Api, limit: int, token: str = "") -> Page:
+def listed(api: Api, limit: int, token: str = "") -> ListResult:
     return page(api.store, api.kind("configmaps"), None, ListQuery(limit=limit, token=token))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 from tests.rows import each
 
 
@@ -13,7 +13,7 @@ def _obj(name: str, value: int = 0) -> Object:
 
 
 def test_every_write_has_its_own_revision_across_resources() -> None:
-    store = Store()
+    store = ObjectStore()
     first = store.put("a", ("n", "x"), _obj("x"))
     second = store.put("b", ("n", "x"), _obj("x"))
     assert second.revision == first.revision + 1
@@ -21,7 +21,7 @@ def test_every_write_has_its_own_revision_across_resources() -> None:
 
 
 def test_an_earlier_revision_can_be_read() -> None:
-    store = Store()
+    store = ObjectStore()
     store.put("a", ("n", "x"), _obj("x", 1))
     before = store.revision
     store.put("a", ("n", "x"), _obj("x", 2))
@@ -32,7 +32,7 @@ def test_an_earlier_revision_can_be_read() -> None:
 
 
 def test_a_subscription_receives_the_changes_after_its_revision_in_order() -> None:
-    store = Store()
+    store = ObjectStore()
     store.put("a", ("n", "x"), _obj("x"))
     since = store.revision
     store.put("a", ("n", "y"), _obj("y"))
@@ -44,7 +44,7 @@ def test_a_subscription_receives_the_changes_after_its_revision_in_order() -> No
 
 
 def test_a_removed_object_has_the_revision_of_its_removal() -> None:
-    store = Store()
+    store = ObjectStore()
     put = store.put("a", ("n", "x"), _obj("x"))
     removed = store.remove("a", ("n", "x"))
     assert removed.obj["metadata"]["resourceVersion"] == str(removed.revision)
@@ -52,7 +52,7 @@ def test_a_removed_object_has_the_revision_of_its_removal() -> None:
 
 
 def test_a_closed_subscription_receives_nothing() -> None:
-    store = Store()
+    store = ObjectStore()
     subscription = store.subscribe("a", store.revision)
     subscription.close()
     store.put("a", ("n", "x"), _obj("x"))
@@ -61,7 +61,7 @@ def test_a_closed_subscription_receives_nothing() -> None:
 
 @each("forget", ["compaction", "bound"])
 def test_a_compacted_revision_is_expired(forget: str) -> None:
-    store = Store(remembered=2)
+    store = ObjectStore(remembered=2)
     start = store.revision
     store.put("a", ("n", "x"), _obj("x"))
     if forget == "compaction":
@@ -76,7 +76,7 @@ def test_a_compacted_revision_is_expired(forget: str) -> None:
 
 
 def test_a_compacted_revision_is_expired_for_a_new_resource_too() -> None:
-    store = Store()
+    store = ObjectStore()
     store.put("a", ("n", "x"), _obj("x"))
     store.compact()
     with pytest.raises(StatusError, match="too old resource version: 1"):

@@ -144,7 +144,7 @@ def with_any_replica(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ends_with_an_error(_original: object) -> Callable[..., Coroutine[Any, Any, None]]:
-    async def mutated(self: controllers.Controller[Any]) -> None:
+    async def mutated(self: controllers.SandboxController[Any]) -> None:
         while True:
             key = await self.queue.get()
             try:

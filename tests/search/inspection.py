@@ -14,7 +14,7 @@ from gangctl.sandbox.deletion import FOREGROUND
 from gangctl.sandbox.objects import now_micro
 from gangctl.sandbox.simulated.binder import GroupKey, group_of, policy_in_group, policy_in_workload
 from gangctl.sandbox.simulated.controller import is_deleted, parse_indexes
-from gangctl.sandbox.store import Change
+from gangctl.sandbox.store import StoredChange
 from tests.faults.world import ADMIN, NAMESPACE, USER, World
 from tests.jobsets import MODE
 from tests.search import invariants, known
@@ -284,7 +284,7 @@ class Inspection:
         name = pod["metadata"]["labels"].get("jobset.sigs.k8s.io/replicatedjob-name")
         return any(entry["name"] == name for entry in _ganged(manifest))
 
-    def _saw(self, storage: str, change: Change) -> None:
+    def _saw(self, storage: str, change: StoredChange) -> None:
         """Remember when groups are made, and when their pods end."""
         if storage.endswith(".scheduling.k8s.io") and change.old is None:
             self._made[change.key[1]] = change.revision

@@ -197,7 +197,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "simulation",
         patches=(
             Patch(jobs, "_indexed", exchanges.constantly(None)),
-            Patch(controllers.Controller, "run", exchanges.ends_with_an_error),
+            Patch(controllers.SandboxController, "run", exchanges.ends_with_an_error),
         ),
         seed=46,
     ),

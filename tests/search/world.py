@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from gangctl.api.scheduling import Generation, generation_of_minor
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Setting
+from gangctl.pathways.result import RenderingInputs
 from tests.jobsets import MODE, OPTIONS, jobset, rj
 from tests.pathways.samples import pathways_job
 
@@ -147,7 +147,7 @@ class World:
     def _choose_gangs(self, raw: dict[str, Any]) -> None:
         job = read_pathways_job(pathways_job(), cluster_checked=True).job
         assert job is not None
-        rendered = render(job, Setting(composite=self.composite)).jobset
+        rendered = render(job, RenderingInputs(composite=self.composite)).jobset
         raw["metadata"]["annotations"] = _about_gangs(rendered["metadata"])
         workers = {entry["name"]: entry["template"]["metadata"] for entry in rendered["spec"]["replicatedJobs"]}
         for entry in raw["spec"]["replicatedJobs"]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from gangctl.apiserver.expressions import Conditions
+from gangctl.apiserver.expressions import MatchConditions
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import Profile, RenderingInputs
 from gangctl.webhooks.configurations import JOB_CONDITIONS, JOBSET_CONDITION
 from tests.jobsets import MODE, REF, jobset, rj
 from tests.pathways.samples import pathways_job
@@ -29,7 +29,7 @@ ABOUT = {
     "by a misspelt key of a ReplicatedJob": (jobset("a", rj("w", annotations={"gangctl.dev/mode": "Gang"})), True),
     "by a label": ({"metadata": {"name": "a", "labels": {MODE: "Gang"}}, "spec": {}}, True),
     "not at all": (jobset("a", rj("w")), False),
-    "rendered from a PathwaysJob for xpk": (dict(render(JOB, Setting(Profile.XPK)).jobset), False),
+    "rendered from a PathwaysJob for xpk": (dict(render(JOB, RenderingInputs(Profile.XPK)).jobset), False),
     "by an annotation of PathwaysJobs": (jobset("a", rj("w"), annotations={"gangctl.dev/pathways-digest": "0"}), False),
     "with other annotations": (jobset("a", rj("w", annotations={"a": "b"}), annotations={"c": "d"}), False),
     "without ReplicatedJobs": (jobset("a"), False),
@@ -43,7 +43,7 @@ ABOUT = {
 def holds(obj: Object, old: Object | None = None, *conditions: dict[str, str]) -> bool:
     operation = "CREATE" if old is None else "UPDATE"
     variables = {"object": obj, "oldObject": old, "request": {"operation": operation}}
-    return Conditions(conditions or (JOBSET_CONDITION,)).hold(variables)
+    return MatchConditions(conditions or (JOBSET_CONDITION,)).hold(variables)
 
 
 @each("name", ABOUT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from gangctl.apiserver.expressions import Conditions
+from gangctl.apiserver.expressions import MatchConditions
 from gangctl.webhooks.configurations import (
     JOBS_NAME,
     KINDS,
@@ -122,10 +122,10 @@ def test_a_policy_is_sent_if_its_spec_is_new(name: str, old: Raw | None, new: Ra
     before = None if old is None else {**old, "metadata": {"name": "x"}}
     operation = {"operation": "CREATE" if old is None else "UPDATE"}
     request = {"object": {**new, "metadata": metadata}, "oldObject": before, "request": operation}
-    assert Conditions(conditions).hold(request) is sent, name
+    assert MatchConditions(conditions).hold(request) is sent, name
     if old is not None:
         deleted = {**old, "metadata": {"name": "x", "deletionTimestamp": "2026-11-27T00:00:00Z"}}
-        assert not Conditions(conditions).hold({**request, "oldObject": deleted}), name
+        assert not MatchConditions(conditions).hold({**request, "oldObject": deleted}), name
 
 
 def test_that_for_jobs_is_called_again_and_all_are_for_dry_runs() -> None:

@@ -18,7 +18,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.webhooks.gangpolicies import GangPolicyAdmission
-from gangctl.webhooks.review import AdmissionRequest, Cause, Kind, RequestedResource
+from gangctl.webhooks.review import AdmissionRequest, Kind, RequestedResource, StatusCause
 from tests.controlplane.wait import NotYet, wait_for
 from tests.faults.policies import define
 from tests.rows import each
@@ -122,7 +122,7 @@ async def test_what_cannot_be_loaded_is_refused_with_place_and_remedy(case: str)
     answer = await GangPolicyAdmission().validate(asked(raw))
     assert (answer.allowed, answer.code, answer.reason) == (False, 422, "Invalid")
     first = answer.causes[0]
-    assert isinstance(first, Cause)
+    assert isinstance(first, StatusCause)
     assert first.field == path
     assert words in first.message
     assert answer.message.startswith(path)
@@ -132,7 +132,7 @@ async def test_what_cannot_be_loaded_is_refused_with_place_and_remedy(case: str)
 async def test_all_problems_are_named() -> None:
     spec = {"validations": [{"expression": f"object.a{n} ++ 1"} for n in range(30)]}
     answer = await GangPolicyAdmission().validate(asked(document("GangPolicy", spec)))
-    assert [cause.field for cause in answer.causes if isinstance(cause, Cause)] == [
+    assert [cause.field for cause in answer.causes if isinstance(cause, StatusCause)] == [
         f"spec.validations[{n}].expression" for n in range(20)
     ]
     assert answer.message.endswith("; 29 more problems")

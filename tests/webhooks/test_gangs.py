@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gangctl.api.scheduling import ApiState, Generation, Observed
-from gangctl.apiserver.expressions import Conditions
+from gangctl.apiserver.expressions import MatchConditions
 from gangctl.gang.diff import Kind
 from gangctl.gang.resolve import ClusterRules
 from gangctl.webhooks.configurations import JOBSET_CONDITION
@@ -87,7 +87,7 @@ def test_a_mode_removed_by_a_later_webhook_is_refused() -> None:
     assert GangAdmission(View()).validate_jobset(asked(stamped)).allowed
     stamped["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"][MODE] = "Off"
     request = {"object": stamped, "oldObject": None, "request": {"operation": "CREATE"}}
-    assert Conditions([JOBSET_CONDITION]).hold(request)
+    assert MatchConditions([JOBSET_CONDITION]).hold(request)
     answer = GangAdmission(View()).validate_jobset(asked(stamped))
     assert (answer.allowed, answer.code) == (False, 422)
     assert "another admission webhook" in answer.message

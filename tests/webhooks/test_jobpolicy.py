@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.meta import JOB_RESTART_ATTEMPT, RESTART_ATTEMPT
 from gangctl.api.scheduling import Reference
-from gangctl.apiserver.expressions import Conditions
+from gangctl.apiserver.expressions import MatchConditions
 from gangctl.gang.admission import reference_of_job
 from gangctl.gang.generation import names_its_group, stamped_proof_job
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_job_webhooks
@@ -28,7 +28,7 @@ JOB: Final = child_job(stored(jobset("js", rj("w", 2, mode="Gang"), uid=FIXTURE_
 
 def matches(job: Raw, old: Raw | None = None) -> bool:
     request = {"operation": "CREATE" if old is None else "UPDATE"}
-    return Conditions(SPEC["matchConditions"]).hold({"object": job, "oldObject": old, "request": request})
+    return MatchConditions(SPEC["matchConditions"]).hold({"object": job, "oldObject": old, "request": request})
 
 
 def group(job: Raw, old: Raw | None = None) -> str:

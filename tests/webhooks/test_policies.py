@@ -9,7 +9,7 @@ from typing import Any
 
 from gangctl.api.objects import Object
 from gangctl.cel.ast import Literal, Span
-from gangctl.cel.environments import Checked
+from gangctl.cel.environments import CheckedExpression
 from gangctl.cel.meter import Frame
 from gangctl.cel.program import Program
 from gangctl.cel.types import BOOL
@@ -20,8 +20,8 @@ from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Policy
 from gangctl.policy.model import GangPolicy, LabelSelector
 from gangctl.policy.review import JOBSET_RULES, Review
 from gangctl.policy.variables import Scope, unknown_fit
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
-from gangctl.webhooks.configurations import Demand
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
+from gangctl.webhooks.configurations import NeededWebhooks
 from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
 from gangctl.webhooks.review import AdmissionRequest, Kind, Operation, RequestedResource
 from tests.jobsets import jobset, rj
@@ -46,7 +46,7 @@ def never(frame: Frame) -> object:
 def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
     """A policy as the webhooks see it; the view gives the results of its expressions."""
     span, none = Span(0, 4), frozenset[str]()
-    checked = Checked("true", Literal(span, "bool", value=True), BOOL, frozenset({reads}), none, none)
+    checked = CheckedExpression("true", Literal(span, "bool", value=True), BOOL, frozenset({reads}), none, none)
     rule = Rule("0", Expression("spec.validations[0].expression", checked, Program(never)), "", None, "Invalid")
     return LoadedPolicy(name, model(name, **spec).spec, {}, native=False, programs=Programs(rules=(rule,)))
 
@@ -54,7 +54,9 @@ def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
 def broken(name: str, **spec: Any) -> BrokenPolicy:
     read = model(name, **spec)
     closed = fails_closed({"spec": spec})
-    return BrokenPolicy(name, {}, "the policy cannot be used: why", read.spec, closed, frozenset({Action.DENY}))
+    return BrokenPolicy(
+        name, {}, "the policy cannot be used: why", read.spec, closed, frozenset({ValidationAction.DENY})
+    )
 
 
 @dataclass
@@ -119,16 +121,16 @@ def asked(operation: Operation = "CREATE", raw: dict[str, Any] | None = None) ->
     )
 
 
-def failed(policy: str, rule: str, *actions: Action, message: str = "no", reason: str = "Invalid") -> Outcome:
+def failed(policy: str, rule: str, *actions: ValidationAction, message: str = "no", reason: str = "Invalid") -> Outcome:
     finding = Finding(policy, rule, Result.FAIL, message, reason)
     return Outcome(policy, matched=True, actions=frozenset(actions), findings=(finding,), violations=(finding,))
 
 
 async def test_the_first_denial_by_name_leads_and_causes_list_all() -> None:
     outcomes = (
-        failed("b", "0", Action.DENY, message="second"),
-        failed("a", "named", Action.DENY, message="first", reason="Forbidden"),
-        failed("c", "0", Action.WARN, message="third"),
+        failed("b", "0", ValidationAction.DENY, message="second"),
+        failed("a", "named", ValidationAction.DENY, message="first", reason="Forbidden"),
+        failed("c", "0", ValidationAction.WARN, message="third"),
     )
     view = View(PolicySet(1, tuple(loaded(name) for name in "abc")), outcomes)
     answer = await PolicyAdmission(view).validate_or_refuse(asked())
@@ -142,7 +144,7 @@ async def test_the_first_denial_by_name_leads_and_causes_list_all() -> None:
 
 
 async def test_audit_annotations_have_valid_keys() -> None:
-    outcome = failed("team.rules", "0", Action.AUDIT)
+    outcome = failed("team.rules", "0", ValidationAction.AUDIT)
     view = View(PolicySet(1, (loaded("team.rules"),)), (outcome,))
     answer = await PolicyAdmission(view).validate_or_refuse(asked())
     assert answer.allowed
@@ -225,7 +227,7 @@ async def test_what_is_too_large_to_be_read_is_a_violation(spec: dict[str, Any],
 async def test_an_exported_policy_is_left_to_api_servers() -> None:
     view = View(PolicySet(1, (loaded("a"),), exported=frozenset({"a"})), known=None)
     assert (await PolicyAdmission(view).validate_or_refuse(asked())).allowed
-    assert demand_of(view.in_force) == Demand()
+    assert demand_of(view.in_force) == NeededWebhooks()
 
 
 async def test_a_request_that_waited_is_evaluated_by_the_current_policies() -> None:
@@ -242,7 +244,7 @@ async def test_a_request_that_waited_is_evaluated_by_the_current_policies() -> N
 async def test_a_broken_policy_with_failure_policy_ignore_gives_a_warning() -> None:
     policy = broken("b", failurePolicy="Ignore")
     finding = Finding("b", "spec", Result.ERROR, policy.reason)
-    outcome = Outcome("b", matched=True, actions=frozenset({Action.DENY}), findings=(finding,))
+    outcome = Outcome("b", matched=True, actions=frozenset({ValidationAction.DENY}), findings=(finding,))
     view = View(PolicySet(1, broken=(policy,)), (outcome,))
     answer = await PolicyAdmission(view).validate_or_pass(asked())
     assert answer.allowed
@@ -251,7 +253,9 @@ async def test_a_broken_policy_with_failure_policy_ignore_gives_a_warning() -> N
 
 async def test_violations_beyond_the_listed_ones_are_counted() -> None:
     findings = tuple(Finding("a", str(number), Result.FAIL, "x" * 2000) for number in range(300))
-    outcome = Outcome("a", matched=True, actions=frozenset({Action.DENY}), findings=findings, violations=findings)
+    outcome = Outcome(
+        "a", matched=True, actions=frozenset({ValidationAction.DENY}), findings=findings, violations=findings
+    )
     answer = await PolicyAdmission(View(PolicySet(1, (loaded("a"),)), (outcome,))).validate_or_refuse(asked())
     assert len(answer.causes) == 256
     assert answer.warnings == ("44 more violations are not listed",)
@@ -268,22 +272,22 @@ def rules(*operations: str) -> dict[str, Any]:
 @each(
     ("policies", "demand"),
     [
-        ((), Demand()),
-        ((loaded("a"),), Demand(frozenset({"CREATE"}))),
+        ((), NeededWebhooks()),
+        ((loaded("a"),), NeededWebhooks(frozenset({"CREATE"}))),
         (
             (loaded("a", failurePolicy="Ignore", matchConstraints=rules("DELETE")),),
-            Demand(ignore=frozenset({"DELETE"})),
+            NeededWebhooks(ignore=frozenset({"DELETE"})),
         ),
         (
             (loaded("a", matchConstraints=rules("*")), loaded("b", failurePolicy="Ignore")),
-            Demand(frozenset({"CREATE", "UPDATE", "DELETE"}), frozenset({"CREATE"})),
+            NeededWebhooks(frozenset({"CREATE", "UPDATE", "DELETE"}), frozenset({"CREATE"})),
         ),
-        ((broken("b", matchConstraints=rules("UPDATE"), failurePolicy="Fail"),), Demand(frozenset({"UPDATE"}))),
-        ((broken("b", matchConstraints=rules("UPDATE")),), Demand(ignore=frozenset({"UPDATE"}))),
+        ((broken("b", matchConstraints=rules("UPDATE"), failurePolicy="Fail"),), NeededWebhooks(frozenset({"UPDATE"}))),
+        ((broken("b", matchConstraints=rules("UPDATE")),), NeededWebhooks(ignore=frozenset({"UPDATE"}))),
     ],
 )
 def test_the_webhook_demand_follows_the_policies(
-    policies: tuple[LoadedPolicy | BrokenPolicy, ...], demand: Demand
+    policies: tuple[LoadedPolicy | BrokenPolicy, ...], demand: NeededWebhooks
 ) -> None:
     whole = tuple(each for each in policies if isinstance(each, LoadedPolicy))
     rest = tuple(each for each in policies if isinstance(each, BrokenPolicy))
@@ -298,7 +302,7 @@ def defaulting(name: str, failure_policy: str = "Fail", **defaults: Any) -> Load
 @each(("policies", "wanted"), [(["Ignore"], "Ignore"), (["Ignore", "Fail"], "Fail")])
 def test_the_failure_policy_of_defaults_is_the_strictest(policies: list[str], wanted: str) -> None:
     found = tuple(defaulting(f"p{number}", each, queue="q") for number, each in enumerate(policies))
-    assert demand_of(PolicySet(1, found)) == Demand(defaults=wanted)  # type: ignore[arg-type]  # one of both
+    assert demand_of(PolicySet(1, found)) == NeededWebhooks(defaults=wanted)  # type: ignore[arg-type]  # one of both
 
 
 # Defaults

@@ -11,9 +11,9 @@ from gangctl.webhooks.configurations import (
     POLICIES,
     VALIDATE_FAIL,
     VALIDATE_IGNORE,
-    Demand,
     Endpoint,
     FailurePolicy,
+    NeededWebhooks,
     WebhookSettings,
     build_policy_configurations,
 )
@@ -21,10 +21,10 @@ from tests.rows import each
 from tests.webhooks.test_configurations import OTHERS
 
 BY_URL = Endpoint(url="https://127.0.0.1:9443")
-EVERYTHING = Demand(frozenset({"CREATE", "UPDATE"}), frozenset({"DELETE", "CREATE"}), "Fail")
+EVERYTHING = NeededWebhooks(frozenset({"CREATE", "UPDATE"}), frozenset({"DELETE", "CREATE"}), "Fail")
 
 
-def hooks(demand: Demand, settings: WebhookSettings | None = None) -> dict[str, dict[str, Any]]:
+def hooks(demand: NeededWebhooks, settings: WebhookSettings | None = None) -> dict[str, dict[str, Any]]:
     """Webhooks by path."""
     built = build_policy_configurations(settings or WebhookSettings(BY_URL), demand, b"pem")
     found = [hook for configuration in built for hook in configuration["webhooks"]]
@@ -32,14 +32,16 @@ def hooks(demand: Demand, settings: WebhookSettings | None = None) -> dict[str, 
 
 
 def test_policy_webhooks_sort_around_the_gang_webhooks() -> None:
-    names = [each["metadata"]["name"] for each in build_policy_configurations(WebhookSettings(BY_URL), Demand(), b"")]
+    names = [
+        each["metadata"]["name"] for each in build_policy_configurations(WebhookSettings(BY_URL), NeededWebhooks(), b"")
+    ]
     assert names == [DEFAULTS, POLICIES]
     assert DEFAULTS < NAME
     assert all(name > POLICIES for name in OTHERS)
 
 
 def test_without_a_policy_there_is_no_webhook() -> None:
-    assert hooks(Demand()) == {}
+    assert hooks(NeededWebhooks()) == {}
 
 
 def test_the_failure_policy_of_an_operation_is_fail_if_one_policy_requires_it() -> None:
@@ -56,7 +58,7 @@ def test_the_failure_policy_of_an_operation_is_fail_if_one_policy_requires_it() 
 
 @each("policy", ["Fail", "Ignore"])
 def test_the_failure_policy_of_defaults_is_that_of_the_policies(policy: FailurePolicy) -> None:
-    (hook,) = hooks(Demand(defaults=policy)).values()
+    (hook,) = hooks(NeededWebhooks(defaults=policy)).values()
     assert hook["failurePolicy"] == policy
     assert hook["reinvocationPolicy"] == "Never"
 

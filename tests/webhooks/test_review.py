@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from gangctl.errors import ErrorKind, FieldError, InputError
 from gangctl.webhooks.review import (
     AdmissionResponse,
-    Cause,
     Kind,
     RequestedResource,
+    StatusCause,
     decode_review,
     encode_review,
     limit_warnings,
@@ -202,13 +202,13 @@ def test_audit_annotations_are_sent_with_both_answers() -> None:
     kept = {"a_validation_failure": "no \ud800"}
     for response in (
         AdmissionResponse.allow(audit_annotations=kept),
-        AdmissionResponse.deny(422, "Invalid", "no", [Cause("Invalid", "m", "a/b")], audit_annotations=kept),
+        AdmissionResponse.deny(422, "Invalid", "no", [StatusCause("Invalid", "m", "a/b")], audit_annotations=kept),
     ):
         assert answer(response)["auditAnnotations"] == {"a_validation_failure": "no ?"}
 
 
 def test_a_cause_can_name_a_policy_rule() -> None:
-    body = answer(AdmissionResponse.deny(422, "Invalid", "no", [Cause("Forbidden", "because", "a/b")]))
+    body = answer(AdmissionResponse.deny(422, "Invalid", "no", [StatusCause("Forbidden", "because", "a/b")]))
     assert body["status"]["details"]["causes"] == [{"reason": "Forbidden", "message": "because", "field": "a/b"}]
 
 

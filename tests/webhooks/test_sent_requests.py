@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.apiserver.expressions import Conditions
+from gangctl.apiserver.expressions import MatchConditions
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
@@ -46,7 +46,7 @@ def asked(resource: str, operation: str, obj: Object, old: Object | None = None)
         for rule in webhook["rules"]
         if resource in rule["resources"]
         and operation in rule["operations"]
-        and Conditions(webhook["matchConditions"]).hold(request)
+        and MatchConditions(webhook["matchConditions"]).hold(request)
     ]
 
 

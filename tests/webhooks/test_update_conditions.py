@@ -10,13 +10,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import ApiState, Generation
-from gangctl.apiserver.expressions import Conditions
+from gangctl.apiserver.expressions import MatchConditions
 from gangctl.gang.admission import read_opted_in
 from gangctl.webhooks.configurations import (
     KEYS_WEBHOOK,
     KINDS,
-    Demand,
     Endpoint,
+    NeededWebhooks,
     WebhookSettings,
     build_configurations,
     build_policy_configurations,
@@ -35,7 +35,7 @@ Edit = Callable[[Object], object]
 
 SETTINGS: Final = WebhookSettings(Endpoint(url="https://127.0.0.1:9443"))
 MUTATING, VALIDATING = (
-    Conditions(configuration["webhooks"][0]["matchConditions"])
+    MatchConditions(configuration["webhooks"][0]["matchConditions"])
     for configuration in build_configurations(SETTINGS, b"")
     if configuration["metadata"]["name"] == "gangctl-gangs"
 )
@@ -170,14 +170,14 @@ def test_nothing_of_an_object_that_is_being_deleted_is_sent(name: str) -> None:
     for raw in (before, after):
         raw["metadata"]["deletionTimestamp"] = "2026-11-27T00:00:00Z"
     every = frozenset({"CREATE", "UPDATE", "DELETE"})
-    demand = Demand(every, frozenset(), "Fail")
+    demand = NeededWebhooks(every, frozenset(), "Fail")
     everything = [*build_configurations(SETTINGS, b""), *build_policy_configurations(SETTINGS, demand, b"")]
     for webhook in (webhook for configuration in everything for webhook in configuration["webhooks"]):
         for operation in {"UPDATE", "DELETE"}.intersection(webhook["rules"][0]["operations"]):
             new = after if operation == "UPDATE" else None
             request = {"object": new, "oldObject": before, "request": {"operation": operation}}
             deleted = [each for each in webhook["matchConditions"] if each["name"] == "not-being-deleted"]
-            assert not Conditions(deleted).hold(request)
+            assert not MatchConditions(deleted).hold(request)
 
 
 def test_a_resize_of_a_jobset_without_a_gang_is_not_sent() -> None:
@@ -196,7 +196,7 @@ def test_both_kinds_have_the_conditions() -> None:
     assert names == [["about-gangs", "not-being-deleted", "new-or-changes-its-gang"]] * 2
 
 
-_KEYS = Conditions(
+_KEYS = MatchConditions(
     next(
         webhook["matchConditions"]
         for configuration in build_configurations(SETTINGS, b"")

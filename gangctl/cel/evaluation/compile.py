@@ -9,7 +9,7 @@ from gangctl.cel.ast import Call, Comprehension, Index, ListOf, Literal, MapOf, 
 from gangctl.cel.evaluation import access
 from gangctl.cel.evaluation.arithmetic import OPERATORS, RELATIONS, Operator, Relation, negate
 from gangctl.cel.evaluation.comprehensions import MACROS, Loop, comprehension
-from gangctl.cel.evaluation.functions import Function, declared, resolve
+from gangctl.cel.evaluation.functions import ResolvedFunction, declared, resolve
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.cel.library.values import (
     COPIED_SHIFT,
@@ -274,7 +274,7 @@ def _function(node: Call, parts: list[Code], given: list[Type]) -> Code:
     return _called(function, parts)
 
 
-def _called(function: Function, parts: Sequence[Code]) -> Code:
+def _called(function: ResolvedFunction, parts: Sequence[Code]) -> Code:
     """``f(a)`` and ``a.f(b)``."""
 
     def run(frame: Frame) -> Any:

@@ -181,7 +181,7 @@ _SEARCHES: Final = frozenset({"matches", "find", "findAll"})
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ResolvedFunction:
     """``call`` takes the values of the arguments, of a method the target first.
 
     A ``metered`` one takes a :class:`~gangctl.cel.library.values.Spending` before them: a
@@ -205,18 +205,18 @@ _STANDARD_METHODS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-def resolve(name: str, *, member: bool) -> Function | None:
+def resolve(name: str, *, member: bool) -> ResolvedFunction | None:
     """The function of a call; None when there is none."""
     standard = (_STANDARD_METHODS if member else _STANDARD_FUNCTIONS).get(name)
     library = (registry.METHODS if member else registry.FUNCTIONS).get(name)
     if standard is None:
-        return None if library is None else Function(name, library.call, _cost(name), metered=True)
+        return None if library is None else ResolvedFunction(name, library.call, _cost(name), metered=True)
     if library is None:
-        return Function(name, standard, _reading)
-    return Function(name, _either(standard, library), _reading)
+        return ResolvedFunction(name, standard, _reading)
+    return ResolvedFunction(name, _either(standard, library), _reading)
 
 
-def declared(function: Function, types: Sequence[Type]) -> Function:
+def declared(function: ResolvedFunction, types: Sequence[Type]) -> ResolvedFunction:
     """The function with the overload that the check took alone, as natively; ``types`` are those of the arguments.
 
     Values may be of others: the check takes the first overload for a type that it does not know, such as that of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import ClassVar, Final
 
-from gangctl.cel.library.values import Extension, Overload, function, method, no_such_overload, readable, reading
+from gangctl.cel.library.values import Extension, Implementation, function, method, no_such_overload, readable, reading
 
 LONGEST: Final = 64
 """Characters of an address."""
@@ -65,7 +65,7 @@ def _is_global_unicast(ip: Ip) -> bool:
 
 
 _KIND: Final = Ip.KIND
-OVERLOADS: Final[tuple[Overload, ...]] = (
+OVERLOADS: Final[tuple[Implementation, ...]] = (
     function("ip", _ip, "string"),
     function("isIP", readable(parse), "string"),
     function("ip.isCanonical", _is_canonical, "string"),
@@ -132,7 +132,7 @@ def _masked(cidr: Cidr) -> Cidr:
 
 
 _CIDR: Final = Cidr.KIND
-CIDR_OVERLOADS: Final[tuple[Overload, ...]] = (
+CIDR_OVERLOADS: Final[tuple[Implementation, ...]] = (
     function("cidr", _cidr, "string"),
     function("isCIDR", readable(parse_cidr), "string"),
     function("string", lambda cidr: f"{cidr.address}/{cidr.prefix}", _CIDR),

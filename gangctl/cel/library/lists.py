@@ -12,7 +12,7 @@ from gangctl.cel.library.values import (
     INT_MAX,
     INT_MIN,
     UINT_MAX,
-    Overload,
+    Implementation,
     Spending,
     Uint,
     bounded,
@@ -186,7 +186,7 @@ def _range(spending: Spending, length: int) -> list[int]:
     return list(range(length))
 
 
-OVERLOADS: Final[tuple[Overload, ...]] = (
+OVERLOADS: Final[tuple[Implementation, ...]] = (
     method("isSorted", _is_sorted, "list"),
     method("sum", _sum, "list"),
     method("@sum", _sum, "list", "dyn"),
@@ -233,7 +233,7 @@ def _intersects(spending: Spending, left: Sequence[Any], right: Sequence[Any]) -
     return any(contains(value) for value in left)
 
 
-SET_OVERLOADS: Final[tuple[Overload, ...]] = (
+SET_OVERLOADS: Final[tuple[Implementation, ...]] = (
     metered(function("sets.contains", _contains, "list", "list")),
     metered(function("sets.equivalent", _equivalent, "list", "list")),
     metered(function("sets.intersects", _intersects, "list", "list")),

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from gangctl.cel.library import url
 from gangctl.cel.library.string_format import quoted
-from gangctl.cel.library.values import LARGEST, NONE, Extension, Optional, Overload, function, method
+from gangctl.cel.library.values import LARGEST, NONE, Extension, Implementation, Optional, function, method
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -183,7 +183,7 @@ def _constant(name: str) -> Callable[[], NamedFormat]:
     return lambda: NamedFormat(name)
 
 
-OVERLOADS: Final[tuple[Overload, ...]] = (
+OVERLOADS: Final[tuple[Implementation, ...]] = (
     function("format.named", _named, "string"),
     *(function(f"format.{name}", _constant(name)) for name in _CHECKS),
     method("validate", _validate, NamedFormat.KIND, "string"),

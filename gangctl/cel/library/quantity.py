@@ -18,7 +18,7 @@ from gangctl.cel.library.values import (
     INT_MAX,
     INT_MIN,
     Extension,
-    Overload,
+    Implementation,
     function,
     invalid,
     method,
@@ -194,7 +194,7 @@ def _compare(left: Quantity, right: Quantity) -> int:
 
 
 _KIND: Final = Quantity.KIND
-OVERLOADS: Final[tuple[Overload, ...]] = (
+OVERLOADS: Final[tuple[Implementation, ...]] = (
     function("quantity", reading("quantity", parse), "string"),
     function("isQuantity", _is_quantity, "string"),
     function("sign", _sign, _KIND),

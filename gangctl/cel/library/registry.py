@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from gangctl.cel.library import ip, lists, named_format, quantity, semver, strings, url
-from gangctl.cel.library.values import Function, Overload, table
+from gangctl.cel.library.values import Function, Implementation, table
 
-_OVERLOADS: Final[tuple[Overload, ...]] = (
+_OVERLOADS: Final[tuple[Implementation, ...]] = (
     *ip.CIDR_OVERLOADS,
     *ip.OVERLOADS,
     *lists.OVERLOADS,

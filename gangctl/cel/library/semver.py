@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import ClassVar, Final
 
-from gangctl.cel.library.values import INT_MAX, UINT_MAX, Extension, Overload, function, method, readable, reading
+from gangctl.cel.library.values import INT_MAX, UINT_MAX, Extension, Implementation, function, method, readable, reading
 
 LONGEST: Final = 1024
 """Characters of a version."""
@@ -110,7 +110,7 @@ def _int64(value: int) -> int:
 
 
 _KIND: Final = Semver.KIND
-OVERLOADS: Final[tuple[Overload, ...]] = (
+OVERLOADS: Final[tuple[Implementation, ...]] = (
     function("semver", reading("semver", _semver), "string"),
     function("semver", reading("semver", _semver), "string", "bool"),
     function("isSemver", readable(_semver), "string"),

@@ -16,7 +16,7 @@ from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library.string_format import ESCAPES, format_string
 from gangctl.cel.library.values import (
     COPIED_SHIFT,
-    Overload,
+    Implementation,
     Spending,
     bounded,
     function,
@@ -84,7 +84,7 @@ def _find_all(spending: Spending, text: str, pattern: str, limit: int = -1) -> l
     return found
 
 
-REGEX_OVERLOADS: Final[tuple[Overload, ...]] = (
+REGEX_OVERLOADS: Final[tuple[Implementation, ...]] = (
     function("matches", _matches, "string", "string"),
     method("matches", _matches, "string", "string"),
     method("find", _find, "string", "string"),
@@ -180,7 +180,7 @@ def _quote(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
 
 
-OVERLOADS: Final[tuple[Overload, ...]] = (
+OVERLOADS: Final[tuple[Implementation, ...]] = (
     method("charAt", _char_at, "string", "int"),
     method("indexOf", _index_of, "string", "string"),
     method("indexOf", _index_of, "string", "string", "int"),

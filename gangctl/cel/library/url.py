@@ -12,7 +12,7 @@ from string import ascii_letters, digits
 from typing import ClassVar, Final
 
 from gangctl.cel.library.string_format import quoted
-from gangctl.cel.library.values import Extension, Overload, function, invalid, method, readable
+from gangctl.cel.library.values import Extension, Implementation, function, invalid, method, readable
 
 LONGEST: Final = 64 * 1024
 """Characters of a URL."""
@@ -232,7 +232,7 @@ def _url(text: str) -> Url:
 
 
 _KIND: Final = Url.KIND
-OVERLOADS: Final[tuple[Overload, ...]] = (
+OVERLOADS: Final[tuple[Implementation, ...]] = (
     function("url", _url, "string"),
     function("isURL", readable(parse_request), "string"),
     method("getScheme", lambda url: url.scheme, _KIND),

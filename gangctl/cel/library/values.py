@@ -217,7 +217,7 @@ FREE: Final = Free()
 
 
 @dataclass(frozen=True, slots=True)
-class Overload:
+class Implementation:
     """``call`` for arguments of these kinds, as ``values.kind`` names them; of a method, the target is the first.
 
     A ``metered`` one takes a :class:`Spending` before them, because its work does not follow from their sizes.
@@ -236,8 +236,8 @@ class Function:
 
     name: str
     member: bool
-    overloads: tuple[Overload, ...]
-    _chosen: dict[tuple[str, ...], Overload | None] = field(default_factory=dict, compare=False, repr=False)
+    overloads: tuple[Implementation, ...]
+    _chosen: dict[tuple[str, ...], Implementation | None] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, *arguments: object) -> Any:
         """The value, without a limit of its cost."""
@@ -254,7 +254,7 @@ class Function:
             raise no_such_overload(self.name)
         return chosen.call(spending, *arguments) if chosen.metered else chosen.call(*arguments)
 
-    def _choose(self, kinds: tuple[str, ...]) -> Overload | None:
+    def _choose(self, kinds: tuple[str, ...]) -> Implementation | None:
         for overload in self.overloads:
             if len(overload.parameters) == len(kinds) and all(
                 expected in {ANY, actual} for expected, actual in zip(overload.parameters, kinds, strict=True)
@@ -263,17 +263,17 @@ class Function:
         return None
 
 
-def function(name: str, call: Callable[..., Any], *parameters: str) -> Overload:
+def function(name: str, call: Callable[..., Any], *parameters: str) -> Implementation:
     """``name(a, b)``."""
-    return Overload(name, member=False, parameters=parameters, call=call)
+    return Implementation(name, member=False, parameters=parameters, call=call)
 
 
-def method(name: str, call: Callable[..., Any], *parameters: str) -> Overload:
+def method(name: str, call: Callable[..., Any], *parameters: str) -> Implementation:
     """``a.name(b)``; the first parameter is the target."""
-    return Overload(name, member=True, parameters=parameters, call=call)
+    return Implementation(name, member=True, parameters=parameters, call=call)
 
 
-def metered(overload: Overload) -> Overload:
+def metered(overload: Implementation) -> Implementation:
     """The same, for a ``call`` that takes a :class:`Spending` first."""
     return replace(overload, metered=True)
 
@@ -303,9 +303,9 @@ def readable(parse: Callable[..., Any]) -> Callable[..., bool]:
     return test
 
 
-def table(overloads: Iterable[Overload], *, member: bool) -> Mapping[str, Function]:
+def table(overloads: Iterable[Implementation], *, member: bool) -> Mapping[str, Function]:
     """Overloads of methods or of functions, gathered by name."""
-    gathered: dict[str, list[Overload]] = {}
+    gathered: dict[str, list[Implementation]] = {}
     for overload in overloads:
         if overload.member is member:
             gathered.setdefault(overload.name, []).append(overload)

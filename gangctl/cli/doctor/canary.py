@@ -144,7 +144,7 @@ async def run_canary(client: Client, namespace: str, timeout: float) -> Canary: 
 
     ``timeout`` is the limit of each step in seconds.
     """
-    run = _Run(client, namespace, timeout, pick_generation(await served_resources(client)).generation)
+    run = _CanaryRun(client, namespace, timeout, pick_generation(await served_resources(client)).generation)
     stem = f"gangctl-canary-{secrets.token_hex(3)}"
     names = (f"{stem}-whole", f"{stem}-torn")
     try:
@@ -181,7 +181,7 @@ def _is_refused(jobset: CanaryJobSet) -> bool:
 
 
 @dataclass(slots=True)
-class _Run:
+class _CanaryRun:
     client: Client
     namespace: str
     timeout: float

@@ -28,7 +28,7 @@ class Area(StrEnum):
     CANARY = "Canary"
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """From the best to the worst; unknown is outside of this order."""
 
     OK = "ok"
@@ -38,37 +38,37 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """A verdict with a sentence, evidence, a remedy, and the next command."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
     message: str
     evidence: tuple[str, ...] = ()
     remedy: str = ""
     command: str = ""
 
 
-def ok(message: str, *evidence: str) -> Outcome:
+def ok(message: str, *evidence: str) -> CheckOutcome:
     """The check passed."""
-    return Outcome(Verdict.OK, message, evidence)
+    return CheckOutcome(CheckVerdict.OK, message, evidence)
 
 
-def warning(message: str, evidence: Iterable[str] = (), *, remedy: str, command: str = "") -> Outcome:
+def warning(message: str, evidence: Iterable[str] = (), *, remedy: str, command: str = "") -> CheckOutcome:
     """Gangs run, but the user should check something."""
-    return Outcome(Verdict.WARNING, message, tuple(evidence), remedy, command)
+    return CheckOutcome(CheckVerdict.WARNING, message, tuple(evidence), remedy, command)
 
 
-def failed(message: str, evidence: Iterable[str] = (), *, remedy: str, command: str = "") -> Outcome:
+def failed(message: str, evidence: Iterable[str] = (), *, remedy: str, command: str = "") -> CheckOutcome:
     """Gangs do not work."""
-    return Outcome(Verdict.FAILED, message, tuple(evidence), remedy, command)
+    return CheckOutcome(CheckVerdict.FAILED, message, tuple(evidence), remedy, command)
 
 
-def unknown(message: str, evidence: Iterable[str] = (), *, remedy: str = "", command: str = "") -> Outcome:
+def unknown(message: str, evidence: Iterable[str] = (), *, remedy: str = "", command: str = "") -> CheckOutcome:
     """The facts prove nothing."""
-    return Outcome(Verdict.UNKNOWN, message, tuple(evidence), remedy, command)
+    return CheckOutcome(CheckVerdict.UNKNOWN, message, tuple(evidence), remedy, command)
 
 
-Evaluate: TypeAlias = Callable[[Cluster], Awaitable[Outcome]]
+Evaluate: TypeAlias = Callable[[Cluster], Awaitable[CheckOutcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Check:
     tried: str
     evaluate: Evaluate
 
-    async def outcome(self, cluster: Cluster) -> Outcome:
+    async def outcome(self, cluster: Cluster) -> CheckOutcome:
         """Run it; every text is a single bounded line."""
         try:
             found = await self.evaluate(cluster)
@@ -92,7 +92,7 @@ class Check:
                 found = unknown(f"you may not {error.right}", remedy=remedy)
         evidence = tuple(one_line(line, _CHARACTERS) for line in dict.fromkeys(found.evidence) if line)
         texts = (one_line(text, _CHARACTERS) for text in (found.remedy, found.command))
-        return Outcome(found.verdict, one_line(found.message, _CHARACTERS), evidence[:_MOST_EVIDENCE], *texts)
+        return CheckOutcome(found.verdict, one_line(found.message, _CHARACTERS), evidence[:_MOST_EVIDENCE], *texts)
 
 
 REGISTERED: Final[list[Check]] = []
@@ -109,8 +109,8 @@ def check(id: str, area: Area, question: str, tried: str) -> Callable[[Evaluate]
     return register
 
 
-def overall(verdicts: Iterable[Verdict]) -> Verdict:
+def overall(verdicts: Iterable[CheckVerdict]) -> CheckVerdict:
     """The worst verdict; unknown only if there is no other."""
-    order = (Verdict.FAILED, Verdict.WARNING, Verdict.OK)
+    order = (CheckVerdict.FAILED, CheckVerdict.WARNING, CheckVerdict.OK)
     given = set(verdicts)
-    return next((verdict for verdict in order if verdict in given), Verdict.UNKNOWN)
+    return next((verdict for verdict in order if verdict in given), CheckVerdict.UNKNOWN)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypedDict
 from gangctl import __version__
 from gangctl.cli.cluster import connect
 from gangctl.cli.doctor.canary import run_canary
-from gangctl.cli.doctor.check import Area, Check, Outcome, Verdict, overall
+from gangctl.cli.doctor.check import Area, Check, CheckOutcome, CheckVerdict, overall
 from gangctl.cli.doctor.checks import canary
 from gangctl.cli.doctor.cluster import Cluster, seen_or, version
 from gangctl.cli.options import ClusterFlags
@@ -86,11 +86,11 @@ def look(
     return connect(flags, ask)
 
 
-async def _outcomes(checks: Sequence[Check], cluster: Cluster) -> list[Outcome]:
+async def _outcomes(checks: Sequence[Check], cluster: Cluster) -> list[CheckOutcome]:
     return await asyncio.gather(*(check.outcome(cluster) for check in checks))
 
 
-def _answer(check: Check, outcome: Outcome) -> CheckReport:
+def _answer(check: Check, outcome: CheckOutcome) -> CheckReport:
     return {
         "id": check.id,
         "area": check.area.value,
@@ -107,7 +107,7 @@ def _answer(check: Check, outcome: Outcome) -> CheckReport:
 def sections(report: DoctorReport) -> list[Section]:
     """A heading for each area, a line for each check; all details of those that are not ok."""
     counts = Counter(check["verdict"] for check in report["checks"])
-    summary = ", ".join(f"{counts[verdict.value]} {verdict.value}" for verdict in Verdict if counts[verdict.value])
+    summary = ", ".join(f"{counts[verdict.value]} {verdict.value}" for verdict in CheckVerdict if counts[verdict.value])
     shown = [Section(f"Doctor of {report['cluster']}: {summary}")]
     for area in Area:
         lines = [line for check in report["checks"] if check["area"] == area for line in _lines(check)]

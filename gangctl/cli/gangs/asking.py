@@ -21,7 +21,7 @@ from gangctl.kueue.names import KUEUE_NAMESPACE
 
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
-    from gangctl.cli.gangs.cluster import Reader
+    from gangctl.cli.gangs.cluster import ScopeReader
     from gangctl.cli.gangs.state import GangState
     from gangctl.client.client import Client
 
@@ -66,7 +66,7 @@ class Asking:
 
 
 @dataclass(slots=True)
-class Found:
+class SelectedGangs:
     """The state, and the selected gangs."""
 
     state: GangState
@@ -145,7 +145,7 @@ GANG_NAME: Final = NameArgument(*GANGS_AND_PODS, complete=_complete)
 """The type of an argument that names a gang, by its JobSet or one of its pods."""
 
 
-def one_of_each(found: Found) -> list[Key]:
+def one_of_each(found: SelectedGangs) -> list[Key]:
     """The gangs of the names, one of each; InputError if files have a name in several namespaces."""
     for name, count in Counter(name for _, name in found.keys).items():
         if count > 1:
@@ -154,37 +154,37 @@ def one_of_each(found: Found) -> list[Key]:
     return found.keys
 
 
-def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | None = None) -> Found:
+def find(asking: Asking, more: Callable[[ScopeReader, list[Key]], Awaitable[None]] | None = None) -> SelectedGangs:
     """Read the selected gangs; ``more`` reads other objects from a cluster."""
     if asking.offline:
         from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
 
         state = read_files(asking.filenames)
-        return Found(state, pick(state, _of_pods_in(state, asking), asking.namespace))
+        return SelectedGangs(state, pick(state, _of_pods_in(state, asking), asking.namespace))
 
-    async def question(reader: Reader, keys: list[Key]) -> Found:
+    async def question(reader: ScopeReader, keys: list[Key]) -> SelectedGangs:
         if more is not None:
             await more(reader, keys)
         if not asking.workers:
-            return Found(reader.state, keys)
+            return SelectedGangs(reader.state, keys)
         from gangctl.cli.gangs.cluster import read_workers  # noqa: PLC0415 -- only with --worker
 
-        return Found(reader.state, keys, await read_workers(asking, reader.state, keys, more))
+        return SelectedGangs(reader.state, keys, await read_workers(asking, reader.state, keys, more))
 
     return live(asking, question)
 
 
-def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:
+def live(asking: Asking, question: Callable[[ScopeReader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:
     """Run a function on the cluster of the gangs; ``watching`` allows gangs that are created later."""
     from gangctl.cli.cluster import ask_cluster, names_in  # noqa: PLC0415 -- half a second that files do without
-    from gangctl.cli.gangs.cluster import Reader, Scope  # noqa: PLC0415
+    from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader  # noqa: PLC0415
     from gangctl.client.resources import JOBSETS  # noqa: PLC0415
 
     async def ask(client: Any, own_namespace: str) -> T:
         home = None if asking.everywhere else asking.namespace or own_namespace
         wanted = await _of_pods(client, asking, asking.namespace or own_namespace)
-        scope = Scope(home, wanted.names, asking.selector)
-        reader = Reader(client, scope, kueue_namespace=asking.kueue_namespace, watching=watching)
+        scope = JobSetScope(home, wanted.names, asking.selector)
+        reader = ScopeReader(client, scope, kueue_namespace=asking.kueue_namespace, watching=watching)
         state = await reader.read()
         try:
             keys = pick(state, wanted, home)

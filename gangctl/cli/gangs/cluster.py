@@ -70,7 +70,7 @@ _MOST_NAMED: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class JobSetScope:
     """Selected JobSets: ``namespace`` None is all, without ``names`` all of them."""
 
     namespace: str | None
@@ -83,7 +83,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Generic[T]):
+class ReadCollection(Generic[T]):
     """One collection: its resource, the projection of each object, and its store."""
 
     resource: Resource
@@ -120,7 +120,7 @@ def project_stored(raw: dict[str, Any]) -> StoredJobSet:
     return StoredJobSet(jobset, raw)
 
 
-def jobset_source(state: GangState, scope: Scope) -> Source[StoredJobSet]:
+def jobset_source(state: GangState, scope: JobSetScope) -> ReadCollection[StoredJobSet]:
     """The selected JobSets."""
     one = scope.names[0] if len(scope.names) == 1 else ""
     selection = Selection(scope.selector, f"metadata.name={one}" if one else None)
@@ -129,40 +129,40 @@ def jobset_source(state: GangState, scope: Scope) -> Source[StoredJobSet]:
         found = project_stored(raw)
         return found if scope.has(found.jobset.key) else None
 
-    return Source(JOBSETS, project, state.jobsets, scope.namespace, selection)
+    return ReadCollection(JOBSETS, project, state.jobsets, scope.namespace, selection)
 
 
-def member_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
+def member_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollection[Any]]:
     """Jobs, pods, groups and refusals of these JobSets."""
     label = _label(scope.names)
-    yield Source(JOBS, project_job, state.jobs, scope.namespace, Selection(label))
-    yield Source(PODS, read_pod, state.pods, scope.namespace, Selection(label, UNFINISHED))
+    yield ReadCollection(JOBS, project_job, state.jobs, scope.namespace, Selection(label))
+    yield ReadCollection(PODS, read_pod, state.pods, scope.namespace, Selection(label, UNFINISHED))
     for reason, store in state.refusals.items():
-        yield Source(EVENTS, read_refusal, store, scope.namespace, Selection(field_selector=f"reason={reason}"))
+        yield ReadCollection(EVENTS, read_refusal, store, scope.namespace, Selection(field_selector=f"reason={reason}"))
 
 
-def group_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
+def group_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollection[Any]]:
     """Workloads and PodGroups of the generation that is served."""
     if state.api.generation is None:
         return
     adapter = ADAPTERS[state.api.generation]
     stores = {"Workload": state.workloads, "PodGroup": state.groups}
     for kind, resource in scheduling_resources(state.api.generation).items():
-        yield Source(resource, project_scheduling(adapter, kind), stores[kind], scope.namespace)
+        yield ReadCollection(resource, project_scheduling(adapter, kind), stores[kind], scope.namespace)
 
 
-def node_source(state: GangState) -> Source[Any]:
+def node_source(state: GangState) -> ReadCollection[Any]:
     """All nodes."""
-    return Source(NODES, read_node, state.nodes, None)
+    return ReadCollection(NODES, read_node, state.nodes, None)
 
 
-def queue_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
+def queue_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollection[Any]]:
     """Kueue's objects that change during a wait."""
     queues = state.queues
-    yield Source(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
-    yield Source(kinds.QUEUED_WORKLOADS, with_placements, queues.workloads, scope.namespace)
+    yield ReadCollection(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
+    yield ReadCollection(kinds.QUEUED_WORKLOADS, with_placements, queues.workloads, scope.namespace)
     if queues.queues_known:
-        yield Source(kinds.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)
+        yield ReadCollection(kinds.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)
 
 
 def _label(names: Collection[str]) -> str:
@@ -174,13 +174,13 @@ def _label(names: Collection[str]) -> str:
 NO_JOBSETS: Final = "the cluster does not serve JobSets (jobset.x-k8s.io/v1alpha2)"
 
 
-class Reader:
+class ScopeReader:
     """Reads a scope of a cluster into a state; :attr:`readable` are readable collections, which can be watched."""
 
     def __init__(
         self,
         client: Client,
-        scope: Scope,
+        scope: JobSetScope,
         *,
         kueue_namespace: str = KUEUE_NAMESPACE,
         watching: bool = False,
@@ -190,7 +190,7 @@ class Reader:
         self.client = client
         self.scope = scope
         self.state = GangState(worker=worker)
-        self.readable: list[Source[Any]] = []
+        self.readable: list[ReadCollection[Any]] = []
         self._kueue_namespace = kueue_namespace
         self._watching = watching
         self._left_out: list[str] = []
@@ -256,7 +256,7 @@ class Reader:
         except ForbiddenError:
             note("events may not be read")
 
-    async def _read_all(self, sources: Sequence[Source[Any]]) -> list[str]:
+    async def _read_all(self, sources: Sequence[ReadCollection[Any]]) -> list[str]:
         """Why each could not be read, empty for readable ones."""
         reasons = await asyncio.gather(*(why_unread(source.read(self.client)) for source in sources))
         for source, why in zip(sources, reasons, strict=True):
@@ -305,7 +305,7 @@ class Reader:
         return stock
 
 
-More = Callable[[Reader, list[Key]], Awaitable[None]]
+More = Callable[[ScopeReader, list[Key]], Awaitable[None]]
 
 
 async def read_workers(
@@ -327,10 +327,10 @@ async def read_workers(
 
 async def _read(asking: Asking, worker: Worker, keys: Sequence[Key], more: More | None) -> dict[Key, GangState]:
     namespaces = {namespace for namespace, _ in keys}
-    scope = Scope(namespaces.pop() if len(namespaces) == 1 else None, tuple({name: None for _, name in keys}))
+    scope = JobSetScope(namespaces.pop() if len(namespaces) == 1 else None, tuple({name: None for _, name in keys}))
     try:
         async with connected(replace(asking.cluster, context=worker.context)) as (client, _):
-            reader = Reader(client, scope, kueue_namespace=asking.kueue_namespace, worker=worker)
+            reader = ScopeReader(client, scope, kueue_namespace=asking.kueue_namespace, worker=worker)
             state = await reader.read()
             copies = [key for key in keys if _is_copy(state, key)]
             if more is not None:

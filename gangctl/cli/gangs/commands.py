@@ -11,11 +11,11 @@ import click
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
 from gangctl.cli.names import ObjectName, group_name
-from gangctl.cli.output import TABLE, Entry, Listing, Section, answer_no, print_answer
+from gangctl.cli.output import TABLE, Listing, ListItem, Section, answer_no, print_answer
 
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
-    from gangctl.cli.gangs.cluster import Reader
+    from gangctl.cli.gangs.cluster import ScopeReader
     from gangctl.readiness.result import GangPhase
 
 
@@ -115,7 +115,7 @@ def get(
     headers = headers_of(shown)
     listing.print(
         headers,
-        [Entry(gang_object(gang), gang_row(gang, now, headers)) for gang in shown],
+        [ListItem(gang_object(gang), gang_row(gang, now, headers)) for gang in shown],
         wide=WIDE_HEADERS,
         nothing=wanted.nothing,
         legend=LEGEND,
@@ -148,7 +148,7 @@ def describe(*, name: ObjectName, group: str | None, form: str, **flags: Any) ->
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.gangs.description import describe, description_sections  # noqa: PLC0415 -- --help does without
 
-    async def more(reader: Reader, keys: list[Key]) -> None:
+    async def more(reader: ScopeReader, keys: list[Key]) -> None:
         await reader.look_closely(keys)
         for key in keys:
             await reader.read_events(key)

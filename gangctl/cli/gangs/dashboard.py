@@ -12,9 +12,9 @@ from rich.text import Text
 
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
-from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.summary import Seen, seen, summarise, summary_sections
-from gangctl.cli.gangs.watching import Watch
+from gangctl.cli.gangs.cluster import ScopeReader
+from gangctl.cli.gangs.summary import SummedGang, seen, summarise, summary_sections
+from gangctl.cli.gangs.watching import GangWatch
 from gangctl.cli.output import text_of, without_colour
 
 _TICK_SECONDS: Final = 1.0
@@ -25,9 +25,9 @@ def show(asking: Asking, console: Console | None = None) -> None:
     """Show it until Ctrl-C, the normal end."""
     screen = console or Console(highlight=False, no_color=without_colour() or None)
 
-    async def follow(reader: Reader, _keys: list[Key]) -> None:
-        watch = Watch(reader)
-        known: dict[Key, Seen] = {}
+    async def follow(reader: ScopeReader, _keys: list[Key]) -> None:
+        watch = GangWatch(reader)
+        known: dict[Key, SummedGang] = {}
         with Live(console=screen, screen=True, auto_refresh=False) as picture:
             async with aclosing(watch.turns(_TICK_SECONDS)) as turns:
                 async for changes in turns:

@@ -31,7 +31,7 @@ from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
 from gangctl.readiness.facts import unix
-from gangctl.readiness.report import Gang, gang_object
+from gangctl.readiness.report import GangStanding, gang_object
 from gangctl.readiness.result import GroupReadiness, Readiness
 
 FEW: Final = 3
@@ -137,7 +137,7 @@ class Details(Inventory):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedGang(Gang):
+class DescribedGang(GangStanding):
     """A Gang with all that belongs to it, or to the one group of it that was asked about."""
 
     details: Details

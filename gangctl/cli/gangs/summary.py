@@ -78,28 +78,28 @@ class Summary(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SummedGang:
     """One gang, and the total requests of its pods."""
 
     gang: Readiness
     requests: dict[str, int]
 
 
-def seen(state: GangState, gang: Readiness) -> Seen:
+def seen(state: GangState, gang: Readiness) -> SummedGang:
     """A gang with the requests of its JobSet; none after it has finished."""
     found = state.jobsets.get(*gang.key)
     if found is None or gang.phase.over:
-        return Seen(gang, {})
+        return SummedGang(gang, {})
     jobset, _ = read_jobset(found.raw)
     requests, _ = requests_per_pod(found.raw)
     pods = map(replicated_job_pods, jobset.replicated_jobs)
-    return Seen(gang, together([times(each, count) for each, count in zip(requests, pods, strict=True)]))
+    return SummedGang(gang, together([times(each, count) for each, count in zip(requests, pods, strict=True)]))
 
 
-def summarise(gangs: Iterable[Seen]) -> Summary:
+def summarise(gangs: Iterable[SummedGang]) -> Summary:
     """The whole summary, problems first."""
     listed = list(gangs)
-    by_queue: dict[tuple[str, str, str], list[Seen]] = {}
+    by_queue: dict[tuple[str, str, str], list[SummedGang]] = {}
     for entry in listed:
         gang = entry.gang
         by_queue.setdefault((gang.namespace, gang.local_queue, gang.cluster_queue), []).append(entry)
@@ -131,7 +131,7 @@ def _worst_first(queue: QueueSummary) -> tuple[int, int, str, str, str]:
     )
 
 
-def _queue(key: tuple[str, str, str], own: Sequence[Seen]) -> QueueSummary:
+def _queue(key: tuple[str, str, str], own: Sequence[SummedGang]) -> QueueSummary:
     namespace, local_queue, cluster_queue = key
     since = [gang.gang.since for gang in own if not gang.gang.phase.settled and gang.gang.since]
     return {
@@ -147,13 +147,13 @@ def _queue(key: tuple[str, str, str], own: Sequence[Seen]) -> QueueSummary:
     }
 
 
-def _phases(gangs: Iterable[Seen]) -> dict[str, int]:
+def _phases(gangs: Iterable[SummedGang]) -> dict[str, int]:
     """Gangs in each phase, in the order of the lifecycle."""
     count = Counter(gang.gang.phase for gang in gangs)
     return {phase.value: count[phase] for phase in GangPhase if count[phase]}
 
 
-def _pods(gangs: Sequence[Seen]) -> Pods:
+def _pods(gangs: Sequence[SummedGang]) -> Pods:
     counts = [gang.gang.counts for gang in gangs]
     return {
         "wanted": sum(count.wanted for count in counts),

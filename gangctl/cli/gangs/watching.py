@@ -17,7 +17,7 @@ from gangctl.api.emit import to_yaml
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Observed
 from gangctl.cli.gangs.asking import Asking, live
-from gangctl.cli.gangs.cluster import Reader, Source, queue_sources
+from gangctl.cli.gangs.cluster import ReadCollection, ScopeReader, queue_sources
 from gangctl.cli.gangs.state import GangState, StoredJobSet
 from gangctl.cli.gangs.views import WIDE_HEADERS, gang_row, headers_of, sentence
 from gangctl.cli.messages import log_to_stderr, plural, printable
@@ -38,10 +38,10 @@ Changes = list[tuple[Key, Readiness | None, Readiness | None]]
 """Old and new readiness of each gang; None before it exists, and after its deletion."""
 
 
-class Watch:
+class GangWatch:
     """Watches the collections of a reader; :attr:`last` is the last readiness of each gang."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ScopeReader) -> None:
         """Nothing is watched before :meth:`turns`."""
         self.last: dict[Key, Readiness] = {}
         self._reader = reader
@@ -114,7 +114,7 @@ class Watch:
                 changes.append((key, before, after))
         return changes
 
-    def _informer(self, source: Source[Any]) -> Informer[Any]:
+    def _informer(self, source: ReadCollection[Any]) -> Informer[Any]:
         informer = Informer(
             self._reader.client,
             source.resource,
@@ -126,7 +126,7 @@ class Watch:
         informer.subscribe(self._on_change(source))
         return informer
 
-    def _on_change(self, source: Source[Any]) -> Callable[[Any, Any], None]:
+    def _on_change(self, source: ReadCollection[Any]) -> Callable[[Any, Any], None]:
         queues = self._state.queues
         of_queues = any(
             source.store is store for store in (queues.local_queues, queues.cluster_queues, queues.workloads)
@@ -183,9 +183,9 @@ _WIDTHS: Final[Mapping[str, int]] = {
 def print_changes(asking: Asking, phases: Collection[GangPhase], listing: Listing) -> None:
     """Print gangs until Ctrl-C; with ``phases`` only while they are in, or leave, one of these."""
 
-    async def follow(reader: Reader, _keys: list[Key]) -> None:
+    async def follow(reader: ScopeReader, _keys: list[Key]) -> None:
         printer = _Printer(listing)
-        watch = Watch(reader)
+        watch = GangWatch(reader)
         async with aclosing(watch.turns()) as turns:
             async for changes in turns:
                 shown = [
@@ -376,7 +376,7 @@ def progress(gang: Readiness) -> str:
 def wait_for_gangs(asking: Asking, form: str, *, goal: str, timeout: float, fail_fast: bool) -> None:
     """Wait, and print the final state of the gangs; NotReachedError if not all reached the goal."""
 
-    async def wait(reader: Reader, keys: list[Key]) -> tuple[_Wait, NotReachedError | None]:
+    async def wait(reader: ScopeReader, keys: list[Key]) -> tuple[_Wait, NotReachedError | None]:
         waiting = _Wait(goal, timeout, fail_fast, reader.state, keys)
         try:
             await _until_over(waiting, reader)
@@ -390,8 +390,8 @@ def wait_for_gangs(asking: Asking, form: str, *, goal: str, timeout: float, fail
         raise error
 
 
-async def _until_over(waiting: _Wait, reader: Reader) -> None:
-    watch = Watch(reader)
+async def _until_over(waiting: _Wait, reader: ScopeReader) -> None:
+    watch = GangWatch(reader)
     async with aclosing(watch.turns()) as turns:
         waiting.learn(await anext(turns))
         deadline = asyncio.timeout(waiting.timeout)

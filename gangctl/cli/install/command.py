@@ -122,7 +122,7 @@ def command(
     flags = _flags(changes)
     image, replicas, policy = (changes[name] for name in ("image", "replicas", "webhook_failure_policy"))
     chosen = frozenset(components)
-    choice = rendering.Choice(chosen, out_of_cluster, namespace, image, replicas, flags, shards, policy)
+    choice = rendering.InstallationOptions(chosen, out_of_cluster, namespace, image, replicas, flags, shards, policy)
     objects = rendering.render(choice)
     if not uninstall and image is None:
         _check_has_registry(objects)

@@ -79,7 +79,7 @@ _LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class InstallationOptions:
     """Options of an installation: names of components in any order, and changes to the manifests (None: none).
 
     ``flags`` are arguments of ``gangctl controller``, each as ``--NAME=VALUE``: an existing one is replaced.
@@ -97,7 +97,7 @@ class Choice:
     failure_policy: str | None = None
 
 
-def render(choice: Choice) -> list[Object]:
+def render(choice: InstallationOptions) -> list[Object]:
     """Every object, in an order in which they can be applied."""
     shipped = json.loads(resources.files("gangctl.cli.install").joinpath("manifests.json").read_text(encoding="utf-8"))
     objects: list[Object] = list(shipped["out-of-cluster" if choice.out_of_cluster else "base"])
@@ -147,7 +147,7 @@ def _patched(objects: Iterable[Object], patches: Iterable[Mapping[str, Any]]) ->
     return patched
 
 
-def _deployed(deployment: Object, choice: Choice) -> Object:
+def _deployed(deployment: Object, choice: InstallationOptions) -> Object:
     values: dict[str, Any] = {}
     if choice.image is not None:
         values[f"{_CONTAINER}/image"] = choice.image

@@ -11,7 +11,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.messages import plural
-from gangctl.cli.output import Entry, Listing, Section, print_answer
+from gangctl.cli.output import Listing, ListItem, Section, print_answer
 from gangctl.errors import InputError
 from gangctl.pathways import accelerators as tpus
 from gangctl.pathways.problems import InvalidReason, RefusedValueError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KIND: Final = "Accelerator"
 
 
-class Identity(TypedDict):
+class MachineTypeIdentity(TypedDict):
     """Which machine type."""
 
     name: str
@@ -45,7 +45,7 @@ class AcceleratorReport(TypedDict):
 
     apiVersion: Literal["gangctl.dev/v1alpha1"]
     kind: Literal["Accelerator"]
-    metadata: Identity
+    metadata: MachineTypeIdentity
     generation: Annotated[str, "Of TPUs, such as v5p."]
     families: Annotated[list[str], "Names of the generation, as in device types such as v5p-8."]
     machineType: str
@@ -134,7 +134,7 @@ def _named(name: str, topology: str | None) -> AcceleratorReport:
         raise InputError(refused.detail, hint=hint) from refused
 
 
-def _report(accelerator: tpus.Accelerator, topology: str | None) -> AcceleratorReport:
+def _report(accelerator: tpus.MachineType, topology: str | None) -> AcceleratorReport:
     """A machine type with a slice of it; RefusedValueError if flags do not support it: a PathwaysJob has no more."""
     found = None if topology is None else tpus.slice_of(accelerator, topology, strict=False)
     row = accelerator if found is None else found.accelerator
@@ -157,7 +157,7 @@ def _report(accelerator: tpus.Accelerator, topology: str | None) -> AcceleratorR
     }
 
 
-def _slice_report(asked: tpus.Accelerator, found: tpus.Slice) -> SliceReport:
+def _slice_report(asked: tpus.MachineType, found: tpus.Slice) -> SliceReport:
     """A slice, and the sources that support it for the named machine type."""
     allowed: list[Literal["flags", "PathwaysJob"]] = []
     if found.topology in tpus.topologies(asked, strict=False):
@@ -184,7 +184,7 @@ _HEADERS: Final = (
 _LEGEND: Final = "FLAG-TOPOLOGIES and PATHWAYSJOB-TOPOLOGIES: how many topologies flags and PathwaysJobs may ask for."
 
 
-def _entry(report: AcceleratorReport) -> Entry:
+def _entry(report: AcceleratorReport) -> ListItem:
     """A machine type in the list."""
     row = (
         "/".join(report["families"]),
@@ -196,7 +196,7 @@ def _entry(report: AcceleratorReport) -> Entry:
         str(len(report["pathwaysJobTopologies"])),
         report["label"],
     )
-    return Entry(report, row)
+    return ListItem(report, row)
 
 
 def _described(report: AcceleratorReport) -> list[Section]:

@@ -13,7 +13,7 @@ from gangctl.cli.kueuecluster import has_kueue, read_kueue
 from gangctl.cli.messages import note
 from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags
-from gangctl.cli.pathways.report import HeadReport, Seen
+from gangctl.cli.pathways.report import HeadReport, SeenObjects
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.cluster.stock import Stock
@@ -25,14 +25,14 @@ from gangctl.pathways.status import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
 
 
-def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
+def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> SeenObjects:
     """The PathwaysJob of that name, its JobSet and the pod of its head.
 
     A JobSet that was rendered and then applied manually has no PathwaysJob. ObjectNotFoundError if there is neither,
     ClusterUnavailableError if the API is not served.
     """
 
-    async def ask(client: Client, own_namespace: str) -> Seen:
+    async def ask(client: Client, own_namespace: str) -> SeenObjects:
         home = namespace or own_namespace
         job = await _get(client, PATHWAYS_JOBS, name, home)
         jobset = await _get(client, JOBSETS, name, home)
@@ -42,7 +42,7 @@ def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
         if job is None and jobset is None:
             raise await _unknown(client, name, home)
         head = None if foreign or jobset is None else await _head(client, name, home)
-        return Seen(home, name, job, None if foreign else jobset, head, foreign)
+        return SeenObjects(home, name, job, None if foreign else jobset, head, foreign)
 
     return ask_cluster(cluster, ask)
 

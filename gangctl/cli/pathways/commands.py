@@ -99,13 +99,13 @@ def status(*, name: ObjectName, namespace: str | None, form: str, cluster: optio
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.pathways.cluster import look_up  # noqa: PLC0415 -- half a second that --help does without
     from gangctl.cli.pathways.report import status_report, status_section  # noqa: PLC0415
-    from gangctl.pathways.status import Phase  # noqa: PLC0415
+    from gangctl.pathways.status import PathwaysPhase  # noqa: PLC0415
 
     seen = look_up(name.name, namespace, cluster)
     named = {"kubeconfig": cluster.kubeconfig, "context": cluster.context}
     report = status_report(seen, [f"--{key}={value}" for key, value in named.items() if value])
     print_answer(form, [report], lambda: [status_section(seen, report)])
-    if report["phase"] == Phase.FAILED:
+    if report["phase"] == PathwaysPhase.FAILED:
         answer_no()
 
 

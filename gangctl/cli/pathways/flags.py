@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from gangctl.cli.pathways.cluster import ClusterFacts
-    from gangctl.cli.pathways.subjects import Wanted
+    from gangctl.cli.pathways.subjects import WantedSubjects
     from gangctl.pathways.options import PathwaysOptions
 
 
@@ -196,7 +196,7 @@ def fail_on_warnings(command: F) -> F:
     return click.option("--fail-on-warnings", is_flag=True, help="Exit with 1 when there is a warning.")(command)
 
 
-def wanted(flags: dict[str, Any]) -> Wanted:
+def wanted(flags: dict[str, Any]) -> WantedSubjects:
     """What the flags of :func:`source` and :func:`target` ask for; UsageError where they exclude each other."""
     filenames, profile, namespace = (flags.pop(name) for name in ("filenames", "profile", "namespace"))
     chosen = take_options(flags)
@@ -206,13 +206,13 @@ def wanted(flags: dict[str, Any]) -> Wanted:
         raise click.UsageError(f"-f translates what files say: leave it out, or {', '.join(given)}")
     if not filenames and not job:
         raise click.UsageError("give PathwaysJobs with -f, or --workload and the other flags of a job")
-    from gangctl.cli.pathways.subjects import Wanted, pathways_jobs  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.pathways.subjects import WantedSubjects, pathways_jobs  # noqa: PLC0415 -- --help does without
     from gangctl.pathways.result import Profile  # noqa: PLC0415
 
     documents = pathways_jobs(filenames) if filenames else ()
     described = None if filenames else made_flags(job, namespace)
     kube, gangs = flags.pop("kube"), not flags.pop("no_gangs")
-    return Wanted(documents, described, namespace, chosen, Profile(profile or PROFILES[0]), kube, gangs)
+    return WantedSubjects(documents, described, namespace, chosen, Profile(profile or PROFILES[0]), kube, gangs)
 
 
 def facts_of(

@@ -13,7 +13,7 @@ from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import ORIGINS, FieldReport, OriginReport, PathwaysOrigins
-from gangctl.cli.pathways.subjects import Subject, lies_in
+from gangctl.cli.pathways.subjects import RenderedSubject, lies_in
 from gangctl.errors import one_line
 from gangctl.fit.report import API_VERSION
 from gangctl.pathways.result import Origin, OriginKind, leaves
@@ -25,7 +25,7 @@ _POD: Final = "template.spec.template."
 _CONTAINER: Final = re.compile(r"spec\.(?P<list>initContainers|containers)\[(?P<index>\d+)\]\.?")
 
 
-def fields_of(subject: Subject, prefixes: Sequence[str] = ()) -> list[FieldReport]:
+def fields_of(subject: RenderedSubject, prefixes: Sequence[str] = ()) -> list[FieldReport]:
     """The fields in their order, those that lie in one of ``prefixes`` where there are any."""
     rendering = subject.rendering
     return [
@@ -40,7 +40,7 @@ def _origin(document: Document | None, origin: Origin) -> OriginReport:
     return {"kind": origin.kind.value, "place": origin.place, "why": origin.why, "at": at}
 
 
-def origins_data(subject: Subject, fields: list[FieldReport]) -> PathwaysOrigins:
+def origins_data(subject: RenderedSubject, fields: list[FieldReport]) -> PathwaysOrigins:
     """What ``-o json`` prints for one PathwaysJob."""
     return {
         "apiVersion": API_VERSION,
@@ -50,7 +50,7 @@ def origins_data(subject: Subject, fields: list[FieldReport]) -> PathwaysOrigins
     }
 
 
-def origins_sections(subject: Subject, fields: Iterable[FieldReport]) -> list[Section]:
+def origins_sections(subject: RenderedSubject, fields: Iterable[FieldReport]) -> list[Section]:
     """One for the JobSet, one for each of its two jobs and pods, and one for each container.
 
     Paths are longer than columns may be: a line for each field, and one for where its value is from.

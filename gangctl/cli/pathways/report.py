@@ -15,7 +15,7 @@ from gangctl.api.reportfields import QUANTITY
 from gangctl.cli.output import Section, Table
 from gangctl.fit.report import API_VERSION, FitReport
 from gangctl.gang.report import WarningReport
-from gangctl.pathways.status import PathwaysFacts, Phase, next_status, read_jobset_facts, read_pathways_facts
+from gangctl.pathways.status import PathwaysFacts, PathwaysPhase, next_status, read_jobset_facts, read_pathways_facts
 from gangctl.pathways.words import HEAD, PROXY_PORT, RESOURCE_MANAGER_CONTAINER
 
 VALIDATION: Final = "PathwaysValidation"
@@ -120,7 +120,7 @@ class PathwaysStatus(TypedDict):
     apiVersion: Literal["gangctl.dev/v1alpha1"]
     kind: Literal["PathwaysStatus"]
     metadata: PathwaysIdentity
-    phase: Annotated[str, f"One of {', '.join(Phase)}; {UNSEEN} where nothing is known."]
+    phase: Annotated[str, f"One of {', '.join(PathwaysPhase)}; {UNSEEN} where nothing is known."]
     reason: Annotated[str, "Why it is in that phase, stable and CamelCase; empty where it is not known."]
     message: Annotated[str, "The same in a sentence."]
     derived: Annotated[bool, "Whether it follows from the JobSet, because no controller has written a status."]
@@ -136,7 +136,7 @@ class PathwaysStatus(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenObjects:
     """The objects of one name in a cluster. One of both may be missing."""
 
     namespace: str
@@ -148,7 +148,7 @@ class Seen:
     """Whether the JobSet has another owner."""
 
 
-def status_report(seen: Seen, flags: Sequence[str] = ()) -> PathwaysStatus:
+def status_report(seen: SeenObjects, flags: Sequence[str] = ()) -> PathwaysStatus:
     """What ``-o json`` prints; ``flags`` are those with which kubectl finds the same cluster.
 
     A status that is computed from the JobSet has only times of the JobSet.
@@ -195,7 +195,7 @@ def status_report(seen: Seen, flags: Sequence[str] = ()) -> PathwaysStatus:
     }
 
 
-def _is_headless(seen: Seen) -> bool:
+def _is_headless(seen: SeenObjects) -> bool:
     if seen.jobset is not None:
         jobs = objects_at(within(seen.jobset, "spec"), "replicatedJobs")
         head: Object = next((job for job in jobs if job.get("name") == HEAD), {})
@@ -204,14 +204,14 @@ def _is_headless(seen: Seen) -> bool:
     return "template" not in within(seen.pathways_job or {}, "spec", "controller")
 
 
-def _port_forward(seen: Seen, flags: Sequence[str]) -> str:
+def _port_forward(seen: SeenObjects, flags: Sequence[str]) -> str:
     if seen.head is None or seen.head["phase"] != "Running":
         return ""
     pod, ports = f"pod/{seen.head['pod']}", f"{PROXY_PORT}:{PROXY_PORT}"
     return shlex.join(["kubectl", *flags, "port-forward", "-n", seen.namespace, pod, ports])
 
 
-def status_section(seen: Seen, report: PathwaysStatus) -> Section:
+def status_section(seen: SeenObjects, report: PathwaysStatus) -> Section:
     """What a person reads."""
     what = "PathwaysJob" if seen.pathways_job is not None else "JobSet of Pathways"
     lines = []
@@ -257,7 +257,7 @@ def _connecting(command: str) -> list[str]:
     ]
 
 
-def _warnings(seen: Seen, report: PathwaysStatus) -> list[str]:
+def _warnings(seen: SeenObjects, report: PathwaysStatus) -> list[str]:
     lines = []
     if seen.foreign:
         lines.append(f"JobSet {seen.namespace}/{seen.name} has another owner, and is left alone.")

@@ -33,7 +33,7 @@ from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import InvalidReason, Problem
 from gangctl.pathways.reading import Reading, is_pathways_job, read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Origin, OriginKind, Profile, Rendering, Setting, setting_for
+from gangctl.pathways.result import Origin, OriginKind, Profile, Rendering, RenderingInputs, setting_for
 from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Translation:
         return replace(self, problems=self.at_source(errors), notices=notices)
 
 
-def translate(reading: Reading, setting: Setting) -> Translation:
+def translate(reading: Reading, setting: RenderingInputs) -> Translation:
     """The result of reading an object or flags, and its JobSet."""
     if reading.job is None:
         return Translation(reading.problems, reading.notices)
@@ -138,7 +138,7 @@ _OPTION: Final = re.compile(rf"metadata\.annotations\[{re.escape(OPTIONS)}\]\.(?
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RenderedSubject:
     """One PathwaysJob, its rendering, and its source: ``document`` is None for flags."""
 
     name: str
@@ -176,7 +176,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSubjects:
     """Options: PathwaysJobs of files, or flags instead."""
 
     documents: tuple[Document, ...]
@@ -195,7 +195,7 @@ class Wanted:
         named = {_metadata(document, "namespace") or self.namespace or "" for document in self.documents}
         return named or {self.namespace or ""}
 
-    def subjects(self, facts: ClusterFacts | None) -> list[Subject]:
+    def subjects(self, facts: ClusterFacts | None) -> list[RenderedSubject]:
         """Each of them rendered, for a minor of Kubernetes, or for a cluster if there is one.
 
         Problems are in the subject.
@@ -216,7 +216,7 @@ class Wanted:
             found = [self._of(document, setting, rules) for document in self.documents]
         return [_on_nodes(subject, nodes) for subject in found]
 
-    def _of(self, document: Document, setting: Setting, rules: ClusterRules) -> Subject:
+    def _of(self, document: Document, setting: RenderingInputs, rules: ClusterRules) -> RenderedSubject:
         own = _metadata(document, "namespace")
         if self.namespace and own and own != self.namespace:
             place = where(document, "metadata.namespace")
@@ -256,13 +256,13 @@ def _metadata(document: Document, key: str) -> str:
     return text_at(object_at(document.value, "metadata"), key)
 
 
-def _subject(name: str, namespace: str | None, translation: Translation, document: Document | None) -> Subject:
+def _subject(name: str, namespace: str | None, translation: Translation, document: Document | None) -> RenderedSubject:
     if translation.job is not None:  # which has one where the API server is asked to make it
         name = translation.job.name
-    return Subject(name, namespace or "", translation, document)
+    return RenderedSubject(name, namespace or "", translation, document)
 
 
-def _on_nodes(subject: Subject, nodes: Iterable[NodeShape] | None) -> Subject:
+def _on_nodes(subject: RenderedSubject, nodes: Iterable[NodeShape] | None) -> RenderedSubject:
     """Add notices about nodes for the head."""
     translation = subject.translation
     if nodes is None or translation.rendering is None or translation.problems:
@@ -272,7 +272,7 @@ def _on_nodes(subject: Subject, nodes: Iterable[NodeShape] | None) -> Subject:
     return replace(subject, translation=replace(translation, notices=(*translation.notices, notice)))
 
 
-def refuse(subjects: Sequence[Subject]) -> None:
+def refuse(subjects: Sequence[RenderedSubject]) -> None:
     """InputError with all problems of all of them, if any."""
     wrong = [subject for subject in subjects if subject.problems]
     lines = [subject.line(problem) for subject in wrong for problem in subject.problems]
@@ -284,7 +284,7 @@ def refuse(subjects: Sequence[Subject]) -> None:
     raise errors_in(objects, lines)
 
 
-def refuse_nameless(subjects: Iterable[Subject]) -> None:
+def refuse_nameless(subjects: Iterable[RenderedSubject]) -> None:
     """InputError for a PathwaysJob whose name the API server would make: addresses in its JobSet hold the name."""
     for subject in subjects:
         if subject.document is not None and not _metadata(subject.document, "name"):
@@ -293,7 +293,7 @@ def refuse_nameless(subjects: Iterable[Subject]) -> None:
             raise InputError(f"{place}: metadata.name: a JobSet that can be created needs a name", hint=hint)
 
 
-def say_notices(subjects: Iterable[Subject]) -> bool:
+def say_notices(subjects: Iterable[RenderedSubject]) -> bool:
     """Print notices on stderr, and return whether any of them is a warning."""
     warned = False
     for subject in subjects:

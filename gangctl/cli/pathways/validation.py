@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.cli.fitting import Subject as Asked
+from gangctl.cli.fitting import FitSubject as Asked
 from gangctl.cli.fitting import answer_of, fit_sections
 from gangctl.cli.inputs import position
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import VALIDATION, PathwaysValidation, ProblemReport
-from gangctl.cli.pathways.subjects import Subject
+from gangctl.cli.pathways.subjects import RenderedSubject
 from gangctl.cli.quantities import with_quantities
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import API_VERSION, FitReport
@@ -18,7 +18,7 @@ from gangctl.pathways.draft import head_requests_in_words
 from gangctl.pathways.problems import Problem
 
 
-def fit_of(subject: Subject, stock: Stock | None, queue: str | None, home: str) -> FitReport | None:
+def fit_of(subject: RenderedSubject, stock: Stock | None, queue: str | None, home: str) -> FitReport | None:
     """Whether its queue can admit it; None without known queues or with problems. ``home`` is the default namespace."""
     jobset = subject.translation.jobset
     if stock is None or subject.problems or jobset is None:
@@ -28,7 +28,7 @@ def fit_of(subject: Subject, stock: Stock | None, queue: str | None, home: str) 
     return answer_of(asked, stock, fixed_nodes=False).report
 
 
-def validation_sections(subject: Subject, fit: FitReport | None) -> list[Section]:
+def validation_sections(subject: RenderedSubject, fit: FitReport | None) -> list[Section]:
     """What a person reads of one without problems."""
     job, rendering = subject.translation.job, subject.rendering
     assert job is not None  # noqa: S101 -- for mypy; it has been rendered
@@ -42,7 +42,7 @@ def validation_sections(subject: Subject, fit: FitReport | None) -> list[Section
     return [valid, *(fit_sections(fit) if fit is not None else ())]
 
 
-def validation_data(subject: Subject, fit: FitReport | None) -> dict[str, Any]:
+def validation_data(subject: RenderedSubject, fit: FitReport | None) -> dict[str, Any]:
     """What ``-o json`` prints."""
     report: PathwaysValidation = {
         "apiVersion": API_VERSION,
@@ -60,7 +60,7 @@ def validation_data(subject: Subject, fit: FitReport | None) -> dict[str, Any]:
     return with_quantities(report, PathwaysValidation)
 
 
-def _problem(subject: Subject, problem: Problem) -> ProblemReport:
+def _problem(subject: RenderedSubject, problem: Problem) -> ProblemReport:
     error = problem.error
     document = subject.document
     line, column = position(document, error.path) if document is not None else (0, 0)

@@ -19,14 +19,23 @@ from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import bundle as bundles
 from gangctl.cli.policy.bundle import Bundle, check_names, name_of, read_bundle
-from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
-from gangctl.cli.policy.requests import GROUPS, USER, FileCatalogue, Setting, fit_of, is_namespaced, sent_for, title_of
+from gangctl.cli.policy.loading import LoadedPolicies, is_parameter, load, orphans
+from gangctl.cli.policy.requests import (
+    GROUPS,
+    USER,
+    FileCatalogue,
+    RequestSetting,
+    fit_of,
+    is_namespaced,
+    sent_for,
+    title_of,
+)
 from gangctl.cli.policy.session import Met, Session, evaluator_of, finding_data, variables_of
 from gangctl.cli.queuefiles import read_stock
 from gangctl.errors import InputError
 from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import Operation
-from gangctl.policy.verdict import Action, Finding, Outcome, Result, Verdict, merge, show
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction, Verdict, merge, show
 
 KIND: Final = "PolicyVerdict"
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
@@ -58,7 +67,7 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
 )
 @click.option(
     "--action",
-    type=click.Choice([action.value for action in Action], case_sensitive=False),
+    type=click.Choice([action.value for action in ValidationAction], case_sensitive=False),
     help="Evaluate as if all policies had this validationAction. Default: what each policy or its binding says.",
 )
 @click.option("--user", default=USER, show_default=True, metavar="NAME", help="Who asks: request.userInfo.username.")
@@ -114,10 +123,10 @@ def command(
     inputs = _read(
         policy_files, filenames, kube, namespace_files=namespace_files, param_files=param_files, old_files=old_files
     )
-    _print_notes(inputs, action or Action.DENY)
+    _print_notes(inputs, action or ValidationAction.DENY)
     if namespace is not None:
         _check_namespace(inputs.subjects, namespace)
-    setting = Setting(
+    setting = RequestSetting(
         namespace=namespace or DEFAULT_NAMESPACE,
         user=user,
         groups=groups or GROUPS,
@@ -127,7 +136,7 @@ def command(
     )
     if queue_files:
         setting = replace(setting, fit=fit_of(read_stock(queue_files), setting))
-    forced = None if action is None else Action(action)
+    forced = None if action is None else ValidationAction(action)
     evaluated = asyncio.run(_evaluate_all(inputs, setting, operation, action=forced, details=details))
     print_answer(
         form,
@@ -144,7 +153,7 @@ class _Inputs:
     """What is in the files."""
 
     bundle: Bundle
-    loaded: Loaded
+    loaded: LoadedPolicies
     subjects: list[Document]
     """What is evaluated."""
     params: list[Document]
@@ -196,7 +205,7 @@ def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:
             raise InputError(f'{where}: metadata.namespace: is "{own}" but --namespace is "{namespace}"')
 
 
-def _before(document: Document, old: Sequence[Document], setting: Setting) -> Object | None:
+def _before(document: Document, old: Sequence[Document], setting: RequestSetting) -> Object | None:
     """The object as it was."""
     if not old:
         return None
@@ -208,7 +217,7 @@ def _before(document: Document, old: Sequence[Document], setting: Setting) -> Ob
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluatedObject:
     """One object, the request for it, and what was said; ``values`` are variables by policy, where asked for."""
 
     title: str
@@ -220,8 +229,8 @@ class Evaluated:
 
 
 async def _evaluate_all(
-    inputs: _Inputs, setting: Setting, operation: Operation, *, action: Action | None, details: bool
-) -> list[Evaluated]:
+    inputs: _Inputs, setting: RequestSetting, operation: Operation, *, action: ValidationAction | None, details: bool
+) -> list[EvaluatedObject]:
     """The results of all policies for each object; ``action`` is that of all policies, in place of their own."""
     evaluated = []
     catalogue = FileCatalogue([document.value for document in inputs.params], setting.namespace)
@@ -237,7 +246,7 @@ async def _evaluate_all(
                 continue
             values = variables_of(session.loaded.policies, met.review) if details else {}
             title, notes = title_of(sent.obj, setting), (*sent.notes, *met.notes)
-            evaluated.append(Evaluated(title, sent.obj, met, merge(outcomes), values, notes))
+            evaluated.append(EvaluatedObject(title, sent.obj, met, merge(outcomes), values, notes))
     return evaluated
 
 
@@ -254,7 +263,7 @@ def _named(subject: Object) -> dict[str, Any]:
     return {"apiVersion": subject.get("apiVersion"), "kind": kind, "metadata": {"name": name_of(subject)}}
 
 
-def verdict_data(evaluated: Evaluated) -> dict[str, Any]:
+def verdict_data(evaluated: EvaluatedObject) -> dict[str, Any]:
     """What ``-o json`` prints for one object."""
     verdict, review, values = evaluated.verdict, evaluated.met.review, evaluated.values
     return {
@@ -292,7 +301,7 @@ def verdict_data(evaluated: Evaluated) -> dict[str, Any]:
     }
 
 
-def verdict_sections(evaluated: Sequence[Evaluated], *, everything: bool) -> list[Section]:
+def verdict_sections(evaluated: Sequence[EvaluatedObject], *, everything: bool) -> list[Section]:
     """What is wrong or, with ``everything``, what each rule said, in one table; then each object."""
     rows = tuple(
         (answer.title, *_row(outcome, finding))
@@ -315,7 +324,7 @@ def _row(outcome: Outcome, finding: Finding) -> tuple[str, ...]:
     return (finding.policy, finding.rule, finding.result.value, "Deny" if finding.always else action, message)
 
 
-def _verdict_section(evaluated: Evaluated) -> Section:
+def _verdict_section(evaluated: EvaluatedObject) -> Section:
     verdict, outcomes = evaluated.verdict, evaluated.verdict.outcomes
     results = Counter(finding.result for outcome in outcomes for finding in outcome.findings)
     counts = ", ".join(f"{results[result]} {result.value}" for result in Result if results[result]) or "no rule"

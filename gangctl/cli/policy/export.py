@@ -21,8 +21,8 @@ from gangctl.cli import options
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy.bundle import Bundle, kubernetes, no_policies, paths, read_bundle
-from gangctl.cli.policy.loading import Loaded, load
-from gangctl.cli.policy.requests import FileCatalogue, Sent, Setting, is_jobset, sent_for, title_of
+from gangctl.cli.policy.loading import LoadedPolicies, load
+from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, Sent, is_jobset, sent_for, title_of
 from gangctl.cli.policy.session import Session, evaluator_of
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import AlreadyExistsError, ForbiddenError, InvalidError
@@ -31,7 +31,7 @@ from gangctl.policy.export import export as as_native
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.native import load_native
 from gangctl.policy.variables import ParamCatalogue
-from gangctl.policy.verdict import Action, Outcome
+from gangctl.policy.verdict import Outcome, ValidationAction
 
 if TYPE_CHECKING:
     from gangctl.client.client import Client
@@ -149,7 +149,7 @@ async def _of_files(bundle: Bundle, subjects: Sequence[str], kube: str) -> Work:
     loaded, exported = _exported(bundle, kube)
     if not subjects:
         return Work(exported)
-    setting = Setting(generation=generation_of_minor(kube) or NEWEST, namespaces=bundle.namespaces_by_name)
+    setting = RequestSetting(generation=generation_of_minor(kube) or NEWEST, namespaces=bundle.namespaces_by_name)
     pairs = {policy.name: load_native(policy.objects, kube)[0] for policy in exported if policy.objects}
     own_policies = [policy for policy in loaded.policies if policy.name in pairs]
     catalogue = FileCatalogue([document.value for document in bundle.others], setting.namespace)
@@ -174,7 +174,7 @@ async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], k
     if not subjects:
         return Work(exported)
     namespaces = await namespaces_of(client)
-    setting = Setting(namespace=namespace, generation=generation_of_minor(kube) or NEWEST, namespaces=namespaces)
+    setting = RequestSetting(namespace=namespace, generation=generation_of_minor(kube) or NEWEST, namespaces=namespaces)
     policies = [policy for policy, native in zip(loaded.policies, exported, strict=True) if native.objects]
     agreement = Agreement()
     async for sent, outcomes in _evaluated(policies, subjects, setting, await parameters_of(client, policies)):
@@ -185,7 +185,7 @@ async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], k
             own = _strongest(outcomes[policy.name])
             native = seen.get(policy.name, "")
             # Audit is in the audit log alone; a second denial is not reported.
-            if own == Action.AUDIT or (own == Action.DENY and denied and not native):
+            if own == ValidationAction.AUDIT or (own == ValidationAction.DENY and denied and not native):
                 agreement.unseen += 1
             elif outcomes[policy.name].matched or native:
                 title = f"{title_of(sent.obj, setting)}, {policy.name}"
@@ -193,7 +193,7 @@ async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], k
     return Work(exported, agreement)
 
 
-def _exported(bundle: Bundle, kube: str) -> tuple[Loaded, tuple[Exported, ...]]:
+def _exported(bundle: Bundle, kube: str) -> tuple[LoadedPolicies, tuple[Exported, ...]]:
     """The policies in the order of their names, and what is exported from each."""
     if not bundle.policies:
         raise no_policies(bundle)
@@ -202,12 +202,12 @@ def _exported(bundle: Bundle, kube: str) -> tuple[Loaded, tuple[Exported, ...]]:
 
 
 async def _evaluated(
-    policies: Sequence[LoadedPolicy], files: Sequence[str], setting: Setting, catalogue: ParamCatalogue
+    policies: Sequence[LoadedPolicy], files: Sequence[str], setting: RequestSetting, catalogue: ParamCatalogue
 ) -> AsyncIterator[tuple[Sent, dict[str, Outcome]]]:
     """The requests that create the objects of files, with their outcomes by policy."""
     subjects = sent_for(read_bundle(files).others, "CREATE", setting.generation)
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
-        session = await Session.start(evaluator, Loaded(tuple(policies)), catalogue)
+        session = await Session.start(evaluator, LoadedPolicies(tuple(policies)), catalogue)
         for sent in subjects:
             outcomes = await session.outcomes(await session.meet(sent.obj, setting))
             yield sent, {outcome.policy: outcome for outcome in outcomes}
@@ -218,7 +218,7 @@ def warned(warnings: Iterable[str]) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for warning in warnings if (match := _WARNED.fullmatch(warning))]
 
 
-async def _dry_run(client: Client, sent: Sent, setting: Setting) -> tuple[dict[str, str], bool]:
+async def _dry_run(client: Client, sent: Sent, setting: RequestSetting) -> tuple[dict[str, str], bool]:
     """The strongest action by native policy, and whether any denied: then others may have denied as well."""
     namespace = str(object_at(sent.obj, "metadata").get("namespace") or setting.namespace)
     denial = None
@@ -229,15 +229,21 @@ async def _dry_run(client: Client, sent: Sent, setting: Setting) -> tuple[dict[s
         warnings, denial = error.warnings, _DENIED.search(error.message)
         if denial is None and isinstance(error, ForbiddenError) and "denied the request" not in error.message:
             raise
-    seen = dict.fromkeys((policy for policy, _ in warned(warnings)), str(Action.WARN))
-    return seen | ({} if denial is None else {denial[1]: str(Action.DENY)}), denial is not None
+    seen = dict.fromkeys((policy for policy, _ in warned(warnings)), str(ValidationAction.WARN))
+    return seen | ({} if denial is None else {denial[1]: str(ValidationAction.DENY)}), denial is not None
 
 
 def _strongest(outcome: Outcome) -> str:
     """The action that a violation has; empty where nothing is violated."""
     if not outcome.violations:
         return ""
-    return str(next(action for action in (Action.DENY, Action.WARN, Action.AUDIT) if action in outcome.actions))
+    return str(
+        next(
+            action
+            for action in (ValidationAction.DENY, ValidationAction.WARN, ValidationAction.AUDIT)
+            if action in outcome.actions
+        )
+    )
 
 
 def _text(outcome: Outcome) -> str:

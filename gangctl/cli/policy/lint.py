@@ -18,7 +18,16 @@ from gangctl.cli import options
 from gangctl.cli.messages import plural
 from gangctl.cli.output import answer_no, print_answer, wants_colour
 from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, read_bundle
-from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, remarks_of, try_to_load
+from gangctl.cli.policy.loading import (
+    LoadedPolicies,
+    Remark,
+    Severity,
+    in_order,
+    orphans,
+    refusal,
+    remarks_of,
+    try_to_load,
+)
 from gangctl.cli.policy.requests import now
 from gangctl.cli.policy.writes import refused_writes
 from gangctl.errors import InputError
@@ -213,7 +222,7 @@ def _longest(bound: Callable[[int], int], steps: int) -> int:
     return low
 
 
-def find_mistakes(loaded: Loaded, exceptions: Mapping[str, Document], now: datetime) -> Iterable[Remark]:
+def find_mistakes(loaded: LoadedPolicies, exceptions: Mapping[str, Document], now: datetime) -> Iterable[Remark]:
     """What is probably wrong with what was loaded; ``exceptions`` are the documents of exceptions by name."""
     remarks = [
         remark for policy in loaded.policies for remark in Inspection(policy, loaded.documents[policy.name]).all(now)

@@ -9,7 +9,7 @@ import click
 
 from gangctl.api.objects import Object, condition_of, object_at
 from gangctl.cli import options
-from gangctl.cli.output import Entry, Listing
+from gangctl.cli.output import Listing, ListItem
 from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, read_bundle
 from gangctl.cli.policy.loading import try_to_load
 from gangctl.policy.model import API_VERSION
@@ -120,7 +120,7 @@ _HEADERS: Final = ("NAME", "ACTIONS", "FAILUREPOLICY", "READY", "VIOLATIONS", "R
 _WIDE: Final = ("KIND", "SOURCE", "RULE-NAMES")
 
 
-def _entry(summary: Mapping[str, Any]) -> Entry:
+def _entry(summary: Mapping[str, Any]) -> ListItem:
     row = (
         _name(summary),
         ",".join(summary["actions"]),
@@ -133,4 +133,4 @@ def _entry(summary: Mapping[str, Any]) -> Entry:
         summary["source"],
         ",".join(summary["rules"]),
     )
-    return Entry(summary, row, {**summary["policy"], "metadata": summary["metadata"]})
+    return ListItem(summary, row, {**summary["policy"], "metadata": summary["metadata"]})

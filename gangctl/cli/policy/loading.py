@@ -16,7 +16,14 @@ from gangctl.cli.policy.bundle import Bundle, check_names, check_unique, name_of
 from gangctl.errors import InputError, ValidationError
 from gangctl.policy.export import is_exported
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError, Problem, load_exception, problem_of_field
+from gangctl.policy.loaded import (
+    LoadedException,
+    LoadedPolicy,
+    PolicyError,
+    PolicyProblem,
+    load_exception,
+    problem_of_field,
+)
 from gangctl.policy.native import load_pair, pair
 
 _WIDTH: Final = 110
@@ -134,7 +141,7 @@ def in_order(remarks: Iterable[Remark]) -> list[Remark]:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPolicies:
     """What was loaded: policies in the order of their names, where each was written, and exceptions."""
 
     policies: tuple[LoadedPolicy, ...] = ()
@@ -153,7 +160,7 @@ class Loaded:
         return [policy.name for policy in self.policies if policy.native and "/" not in policy.name]
 
 
-def load(bundle: Bundle, minor: str) -> Loaded:
+def load(bundle: Bundle, minor: str) -> LoadedPolicies:
     """Load all policies, without those that were exported from others of them; InvalidInputError with all errors."""
     if not bundle.rules:
         raise no_policies(bundle)
@@ -164,7 +171,7 @@ def load(bundle: Bundle, minor: str) -> Loaded:
     return replace(loaded, policies=tuple(policy for policy in loaded.policies if not is_exported(policy, own)))
 
 
-def try_to_load(bundle: Bundle, minor: str) -> Loaded:
+def try_to_load(bundle: Bundle, minor: str) -> LoadedPolicies:
     """Load what can be loaded; the rest becomes remarks."""
     check_names([*bundle.rules, *bundle.bindings, *bundle.exceptions])
     check_unique(bundle.policies, "GangPolicy")
@@ -193,7 +200,7 @@ def try_to_load(bundle: Bundle, minor: str) -> Loaded:
         except ValidationError as error:
             remarks += remarks_of(map(problem_of_field, error.errors), document, name_of(document.value))
     found.sort(key=lambda pair: pair[0].name)
-    return Loaded(
+    return LoadedPolicies(
         tuple(policy for policy, _ in found),
         {policy.name: document for policy, document in found},
         tuple(sorted(exceptions, key=lambda exception: exception.name)),
@@ -201,7 +208,7 @@ def try_to_load(bundle: Bundle, minor: str) -> Loaded:
     )
 
 
-def remarks_of(problems: Iterable[Problem], document: Document, policy: str) -> list[Remark]:
+def remarks_of(problems: Iterable[PolicyProblem], document: Document, policy: str) -> list[Remark]:
     """Problems of a policy as remarks about its file."""
     return [
         Remark(

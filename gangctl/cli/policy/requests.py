@@ -138,7 +138,7 @@ def now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RequestSetting:
     """What requests have in common: who asks, when, and what the cluster around them is."""
 
     now: datetime = field(default_factory=now)
@@ -161,7 +161,7 @@ class Setting:
 def request_of(
     subject: Object,
     operation: Operation,
-    setting: Setting,
+    setting: RequestSetting,
     policies: Sequence[LoadedPolicy],
     catalogue: ParamCatalogue,
     *,
@@ -190,7 +190,7 @@ def request_of(
     return with_params(review, policies, catalogue), tuple(notes)
 
 
-def title_of(obj: Object, setting: Setting) -> str:
+def title_of(obj: Object, setting: RequestSetting) -> str:
     """Kind, namespace and name, as a person calls it."""
     namespace = object_at(obj, "metadata").get("namespace") or (setting.namespace if is_namespaced(obj) else "")
     return f"{kind_of(obj)[1]} {full_name(namespace, name_of(obj))}"
@@ -201,7 +201,7 @@ def is_namespaced(obj: Object) -> bool:
     return kind_of(obj) not in _CLUSTER_SCOPED
 
 
-def review_of(subject: Object, operation: Operation, setting: Setting, old: Object | None = None) -> Review:
+def review_of(subject: Object, operation: Operation, setting: RequestSetting, old: Object | None = None) -> Review:
     """The request for objects that are complete."""
     metadata = object_at(subject, "metadata")
     namespace = str(metadata.get("namespace") or setting.namespace) if is_namespaced(subject) else ""
@@ -220,7 +220,7 @@ def review_of(subject: Object, operation: Operation, setting: Setting, old: Obje
     )
 
 
-def namespace_object(name: str, setting: Setting) -> Object:
+def namespace_object(name: str, setting: RequestSetting) -> Object:
     """The Namespace of that name, or what is sure to be true of it where none was given."""
     bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAMESPACE_NAME: name}}}
     given = setting.namespaces.get(name)
@@ -238,7 +238,7 @@ def _placed(obj: Object, namespace: str) -> Object:
     return {**obj, "metadata": {**object_at(obj, "metadata"), "namespace": namespace}} if namespace else obj
 
 
-def _request(subject: Object, operation: Operation, namespace: str, setting: Setting) -> dict[str, Any]:
+def _request(subject: Object, operation: Operation, namespace: str, setting: RequestSetting) -> dict[str, Any]:
     """``AdmissionRequest`` (``admission.k8s.io/v1``) without its objects."""
     api_version = str(subject.get("apiVersion") or "")
     group, kind = kind_of(subject)
@@ -271,7 +271,7 @@ def resource_of(kind: str) -> str:
     return f"{lower[:-1]}ies" if lower.endswith("y") and lower[-2:-1] not in "aeiou" else f"{lower}s"
 
 
-def fit_of(stock: Stock, setting: Setting) -> Fit:
+def fit_of(stock: Stock, setting: RequestSetting) -> Fit:
     """Answers for JobSets that would be created beside what the files have."""
 
     def answer(raw: Object, namespace: str) -> FitReport:

@@ -18,7 +18,7 @@ from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import cluster as clusters
 from gangctl.cli.policy.bundle import Bundle, policy_files, read_bundle
-from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
+from gangctl.cli.policy.loading import LoadedPolicies, is_parameter, load, try_to_load
 from gangctl.cli.policy.requests import FileCatalogue, Fit, now
 from gangctl.cli.policy.session import Session, evaluator_of, finding_data
 from gangctl.client.client import Client, Selection
@@ -38,7 +38,7 @@ KIND: Final = "PolicyScanReport"
 
 
 @dataclass(slots=True)
-class Report:
+class ScanResult:
     """What was found."""
 
     results: dict[str, Counter[Result]]
@@ -103,7 +103,7 @@ def command(
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
     bundle = read_bundle(policy_files) if policy_files else None
 
-    async def ask(client: Client, own_namespace: str) -> Report:
+    async def ask(client: Client, own_namespace: str) -> ScanResult:
         return await _scan(client, None if everywhere else namespace or own_namespace, selector, bundle)
 
     report = ask_cluster(cluster, ask)
@@ -119,7 +119,7 @@ def command(
         answer_no()
 
 
-async def _scan(client: Client, place: str | None, selector: str | None, files: Bundle | None) -> Report:
+async def _scan(client: Client, place: str | None, selector: str | None, files: Bundle | None) -> ScanResult:
     """Evaluate the JobSets of a namespace, None for all, by the policies of files or else of the cluster."""
     moment = now()
     generation = await clusters.generation_of(client)
@@ -131,7 +131,7 @@ async def _scan(client: Client, place: str | None, selector: str | None, files: 
     catalogue = FileCatalogue(params) if params else await clusters.parameters_of(client, loaded.policies)
     rules = ClusterRules(generation)
     fit = await _fit(client, loaded.policies)
-    report = Report({policy.name: Counter() for policy in loaded.policies})
+    report = ScanResult({policy.name: Counter() for policy in loaded.policies})
     async with evaluator_of(generation.kubernetes) as evaluator:
         session = await Session.start(evaluator, loaded, catalogue)
         async with aclosing(_jobsets(client, place, selector)) as jobsets:
@@ -159,7 +159,7 @@ async def _fit(client: Client, policies: Iterable[LoadedPolicy]) -> Fit:
     return lambda raw, namespace: stock.fit(raw, namespace, new=False)
 
 
-async def _load(client: Client, files: Bundle | None, minor: str) -> Loaded:
+async def _load(client: Client, files: Bundle | None, minor: str) -> LoadedPolicies:
     """The policies to evaluate by. A broken one of the cluster is reported and left out, one in a file is an error."""
     if files is not None:
         return load(files, minor)
@@ -187,7 +187,7 @@ async def _jobsets(client: Client, namespace: str | None, selector: str | None) 
         raise ClusterUnavailableError("the cluster does not have JobSets", hint="install JobSet first") from error
 
 
-def report_data(report: Report) -> dict[str, Any]:
+def report_data(report: ScanResult) -> dict[str, Any]:
     """What ``-o json`` prints."""
     return {
         "apiVersion": API_VERSION,
@@ -199,7 +199,7 @@ def report_data(report: Report) -> dict[str, Any]:
     }
 
 
-def _sections(report: Report) -> list[Section]:
+def _sections(report: ScanResult) -> list[Section]:
     rows = tuple((policy, *map(str, counts.values())) for policy, counts in report.counts().items())
     sections = [Section(table=Table(("POLICY", *(result.value.upper() for result in Result)), rows))]
     columns = ("namespace", "name", "policy", "rule", "result", "actions", "message")

@@ -15,17 +15,17 @@ from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import POLICY_SECONDS, StepMeter
 from gangctl.cli.messages import log_to_stderr
-from gangctl.cli.policy.loading import Loaded
-from gangctl.cli.policy.requests import Setting, request_of
+from gangctl.cli.policy.loading import LoadedPolicies
+from gangctl.cli.policy.requests import RequestSetting, request_of
 from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.policy.defaults import Source, defaults_of
+from gangctl.policy.defaults import DefaultSource, defaults_of
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy, PolicySet
 from gangctl.policy.review import Operation, Review, matches
 from gangctl.policy.variables import ParamCatalogue
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from gangctl.runtime.workers import WorkersBrokenError
 
 DEFAULTS: Final = "defaults"
@@ -69,7 +69,7 @@ class Met:
 
     review: Review
     notes: tuple[str, ...] = ()
-    defaults: Mapping[str, Source] = field(default_factory=dict)
+    defaults: Mapping[str, DefaultSource] = field(default_factory=dict)
     conflicts: tuple[FieldError, ...] = ()
 
 
@@ -78,19 +78,19 @@ class Session:
     """Policies in force, with the objects that can be their parameters."""
 
     evaluator: PolicyEvaluator
-    loaded: Loaded
+    loaded: LoadedPolicies
     catalogue: ParamCatalogue
 
     @classmethod
     async def start(
-        cls, evaluator: PolicyEvaluator, loaded: Loaded, catalogue: ParamCatalogue, generation: int = 1
+        cls, evaluator: PolicyEvaluator, loaded: LoadedPolicies, catalogue: ParamCatalogue, generation: int = 1
     ) -> Session:
         """Put policies in force in place of those before, which had a lower ``generation``."""
         await evaluator.install(PolicySet(generation, policies=loaded.policies, exceptions=loaded.exceptions))
         return cls(evaluator, loaded, catalogue)
 
     async def meet(
-        self, subject: Object, setting: Setting, operation: Operation = "CREATE", old: Object | None = None
+        self, subject: Object, setting: RequestSetting, operation: Operation = "CREATE", old: Object | None = None
     ) -> Met:
         """The request that creates ``subject``, turns ``old`` into it or deletes it."""
         policies = self.loaded.policies
@@ -113,7 +113,7 @@ class Session:
             return await self.evaluator.evaluate(met.review, [policy] if policy else None)
         name = policy or DEFAULTS
         findings = tuple(Finding(name, CONFLICT, Result.FAIL, str(error), always=True) for error in met.conflicts)
-        actions = frozenset({Action.DENY})
+        actions = frozenset({ValidationAction.DENY})
         return (Outcome(name, matched=True, actions=actions, findings=findings, violations=findings),)
 
 

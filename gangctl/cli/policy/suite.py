@@ -25,7 +25,7 @@ from gangctl.cli.queuefiles import stock_of
 from gangctl.cluster.stock import Stock
 from gangctl.errors import InputError
 from gangctl.policy.model import API_VERSION
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 
 FILE_NAME: Final = "gangctl-test.yaml"
 KIND: Final = "PolicyTest"
@@ -100,7 +100,7 @@ def _selector(value: Any) -> Any:
 Selected = Annotated[Selector, BeforeValidator(_selector, json_schema_input_type=str | Selector)]
 
 
-class Row(_Strict):
+class SuiteRow(_Strict):
     """One expectation. Each object that it selects is a test of its own."""
 
     policy: str = Field(description="Name of the policy.")
@@ -140,7 +140,7 @@ class Row(_Strict):
         return self
 
 
-class Metadata(_Strict):
+class SuiteMetadata(_Strict):
     """How the tests are called in reports."""
 
     name: str = Field(description="Name of the suite; by default its directory.")
@@ -151,7 +151,7 @@ class Suite(_Strict):
 
     api_version: Literal["gangctl.dev/v1alpha1"] = API_VERSION
     kind: Literal["PolicyTest"] = KIND
-    metadata: Metadata | None = None
+    metadata: SuiteMetadata | None = None
     policies: tuple[RelativePath, ...] = Field(
         min_length=1, description="Files or directories with GangPolicies, or native policies with their bindings."
     )
@@ -166,7 +166,7 @@ class Suite(_Strict):
         None, description="Kubernetes minor that gang plans are made for; by default the newest, or --kube."
     )
     now: AwareDatetime | None = Field(None, description="The time at which exceptions may have expired; default: now.")
-    results: tuple[Row, ...] = Field(min_length=1, description="What is expected.")
+    results: tuple[SuiteRow, ...] = Field(min_length=1, description="What is expected.")
 
 
 _SEVERITY: Final = (Expected.SKIP, Expected.PASS, Expected.WARN, Expected.FAIL, Expected.ERROR)
@@ -183,7 +183,7 @@ class Actual:
     steps: int = 0
 
 
-def actual(outcome: Outcome, row: Row, rules: Collection[str]) -> Actual:
+def actual(outcome: Outcome, row: SuiteRow, rules: Collection[str]) -> Actual:
     """What ``outcome`` says about the rule of ``row``, or about the whole policy; ``rules`` are all of its rules."""
     if not outcome.matched and not outcome.findings:
         return Actual(Expected.SKIP, (outcome.skipped,) if outcome.skipped else (), (), outcome.steps)
@@ -200,7 +200,7 @@ def actual(outcome: Outcome, row: Row, rules: Collection[str]) -> Actual:
     return Actual(worst, messages, findings, outcome.steps)
 
 
-def _result(finding: Finding, actions: Collection[Action]) -> Expected:
+def _result(finding: Finding, actions: Collection[ValidationAction]) -> Expected:
     match finding.result:
         case Result.PASS:
             return Expected.PASS
@@ -209,10 +209,10 @@ def _result(finding: Finding, actions: Collection[Action]) -> Expected:
         case Result.ERROR:
             return Expected.ERROR
         case _:
-            return Expected.FAIL if finding.always or Action.DENY in actions else Expected.WARN
+            return Expected.FAIL if finding.always or ValidationAction.DENY in actions else Expected.WARN
 
 
-def difference(row: Row, seen: Actual) -> str:
+def difference(row: SuiteRow, seen: Actual) -> str:
     """What is not as expected, empty when everything is."""
     if seen.result is not row.result:
         said = f": {seen.messages[0]}" if seen.messages else ""
@@ -256,7 +256,7 @@ class SuiteFile:
         """The line of a row."""
         return self.document.position(f"results[{row}]")[0]
 
-    def selected(self, row: Row) -> list[Sent]:
+    def selected(self, row: SuiteRow) -> list[Sent]:
         """The objects of a row; InputError when one of its selectors fits none."""
         selected: list[Sent] = []
         for selector in row.resources:

@@ -22,10 +22,18 @@ from gangctl.cli.inputs import reason
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy.bundle import kubernetes
-from gangctl.cli.policy.loading import Loaded, load
-from gangctl.cli.policy.requests import FileCatalogue, Sent, Setting, fit_of, now
+from gangctl.cli.policy.loading import LoadedPolicies, load
+from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, Sent, fit_of, now
 from gangctl.cli.policy.session import Met, Session, evaluator_of, fault_of_message
-from gangctl.cli.policy.suite import Actual, Row, SuiteFile, actual, difference, find_suite_files, read_suite_file
+from gangctl.cli.policy.suite import (
+    Actual,
+    SuiteFile,
+    SuiteRow,
+    actual,
+    difference,
+    find_suite_files,
+    read_suite_file,
+)
 from gangctl.errors import InputError
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import API_VERSION
@@ -145,7 +153,7 @@ class Case:
     subject: Sent
 
     @property
-    def row(self) -> Row:
+    def row(self) -> SuiteRow:
         """The row of the file."""
         return self.file.suite.results[self.index]
 
@@ -175,7 +183,7 @@ class Case:
             raise InputError(f"{where}: {len(chosen)} objects could be {subject.kind} {subject.place} as it was")
         return chosen[0].obj
 
-    def policies(self, loaded: Loaded) -> list[LoadedPolicy]:
+    def policies(self, loaded: LoadedPolicies) -> list[LoadedPolicy]:
         """Those of the row's name, several where a native one has several bindings; InputError when there is none."""
         row, policies = self.row, loaded.named(self.row.policy)
         if not policies:
@@ -240,7 +248,7 @@ def run_tests(
                 loaded = load(file.bundle, generation.kubernetes)
                 catalogue = FileCatalogue([document.value for document in file.params])
                 session = await Session.start(evaluator, loaded, catalogue, number)
-                setting = Setting(
+                setting = RequestSetting(
                     now=file.suite.now or moment,
                     generation=generation_of_minor(file.suite.kubernetes or "") or generation,
                     namespaces=file.bundle.namespaces_by_name,
@@ -267,7 +275,7 @@ class _Run:
     """The cases of one file; a request that several of them are about is made once."""
 
     session: Session
-    setting: Setting
+    setting: RequestSetting
     tests: Tests
     known: dict[tuple[object, ...], Met] = field(default_factory=dict)
 

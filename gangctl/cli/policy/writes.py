@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_GROUP, QUEUE_NAME
 from gangctl.cel.meter import StepMeter
-from gangctl.cli.policy.requests import Setting, as_admitted, review_of
+from gangctl.cli.policy.requests import RequestSetting, as_admitted, review_of
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy, Rule
 from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import Review, matches
-from gangctl.policy.verdict import Action, Result
+from gangctl.policy.verdict import Result, ValidationAction
 
 Object = dict[str, Any]
 
@@ -107,7 +107,7 @@ _WRITES: Final = (
 
 def refused_writes(policy: LoadedPolicy, now: datetime) -> Iterator[tuple[Rule, str]]:
     """Each rule that would refuse such a write, and which."""
-    if Action.DENY not in policy.actions:
+    if ValidationAction.DENY not in policy.actions:
         return
     policy = _anywhere(policy)
     failed: dict[str, set[str]] = {}
@@ -146,5 +146,5 @@ def _review(write: _Write, jobset: Callable[[], Object], now: datetime) -> Revie
     old, new = jobset(), jobset()
     write.old(old)
     write.new(new)
-    review = review_of(new, "UPDATE", Setting(now, user=write.user, groups=()), old)
+    review = review_of(new, "UPDATE", RequestSetting(now, user=write.user, groups=()), old)
     return replace(review, request={**review.request, "subResource": write.part}) if write.part else review

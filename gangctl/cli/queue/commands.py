@@ -41,7 +41,7 @@ def queue_files(command: F) -> F:
 
 
 @dataclass(slots=True)
-class Found:
+class QueueObjects:
     """The objects; ``home`` is the selected namespace."""
 
     stock: Stock
@@ -57,19 +57,21 @@ def read(
     *,
     everywhere: bool = False,
     kueue_namespace: str = KUEUE_NAMESPACE,
-    more: Callable[[Client, Found], Awaitable[None]] | None = None,
-) -> Found:
+    more: Callable[[Client, QueueObjects], Awaitable[None]] | None = None,
+) -> QueueObjects:
     """Read files or a cluster, in a namespace or the context's; ``more`` reads other objects from a cluster."""
     if files:
         if cluster.given:
             raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
-        return Found(read_stock(files), namespace or DEFAULT_NAMESPACE)
+        return QueueObjects(read_stock(files), namespace or DEFAULT_NAMESPACE)
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.kueuecluster import read_kueue  # noqa: PLC0415
 
-    async def ask(client: Client, own_namespace: str) -> Found:
+    async def ask(client: Client, own_namespace: str) -> QueueObjects:
         home = namespace or own_namespace
-        found = Found(await read_kueue(client, None if everywhere else [home], kueue_namespace=kueue_namespace), home)
+        found = QueueObjects(
+            await read_kueue(client, None if everywhere else [home], kueue_namespace=kueue_namespace), home
+        )
         if more is not None:
             await more(client, found)
         return found
@@ -175,7 +177,7 @@ def describe(
     if cluster_queue and namespace is not None:
         raise click.UsageError("--namespace is about LocalQueues: leave it out for a ClusterQueue")
 
-    async def more(client: Client, found: Found) -> None:
+    async def more(client: Client, found: QueueObjects) -> None:
         from gangctl.cli.kueuecluster import read_other_doors  # noqa: PLC0415 -- needs the client, as files do not
         from gangctl.cli.queue.view import read_jobsets  # noqa: PLC0415
 
@@ -193,7 +195,7 @@ def describe(
     print_answer(form, [with_quantities(report, QueueDescription)], lambda: describe_sections(report, now), names)
 
 
-def _report(found: Found, name: str, now: datetime, *, cluster_queue: bool) -> QueueDescription:
+def _report(found: QueueObjects, name: str, now: datetime, *, cluster_queue: bool) -> QueueDescription:
     """The queue of that name; ObjectNotFoundError when there is none."""
     view = View(found.stock, now, found.jobsets)
     if cluster_queue:

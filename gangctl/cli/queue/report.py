@@ -13,11 +13,11 @@ from typing import Annotated, Final, Literal, TypedDict
 from gangctl.api.reportfields import QUANTITY, SIGNED
 from gangctl.cli.fitting import amount
 from gangctl.cli.messages import full_name
-from gangctl.cli.output import Entry, Section, Table
+from gangctl.cli.output import ListItem, Section, Table
 from gangctl.cli.quantities import with_quantities
 from gangctl.kueue.amounts import age, span
 from gangctl.kueue.names import API_VERSION as KUEUE
-from gangctl.kueue.states import Phase
+from gangctl.kueue.states import QueuePhase
 
 SUMMARY: Final = "QueueSummary"
 DESCRIPTION: Final = "QueueDescription"
@@ -26,7 +26,7 @@ State = Literal["active", "stopped", "missing", "inactive"]
 QueueKind = Literal["LocalQueue", "ClusterQueue"]
 
 
-class Identity(TypedDict):
+class QueueIdentity(TypedDict):
     """Which queue."""
 
     name: str
@@ -68,7 +68,7 @@ class MemberReport(TypedDict):
     localQueue: str
     priority: Annotated[int, "Of the Workload; more is tried first.", SIGNED]
     pods: int
-    phase: Annotated[str, f"One of {', '.join(Phase)}."]
+    phase: Annotated[str, f"One of {', '.join(QueuePhase)}."]
     reason: Annotated[str, "Kueue's own."]
     message: Annotated[str, "Kueue's own."]
     detail: Annotated[str, "What it waits for beyond that: checks, an end of a backoff."]
@@ -78,11 +78,11 @@ class MemberReport(TypedDict):
     trouble: Annotated[str, "The same in one word; stable and CamelCase, empty as stuck is."]
 
 
-class QueueFacts(TypedDict):
+class QueueAndCluster(TypedDict):
     """One queue and the ClusterQueue behind it."""
 
     apiVersion: Literal["gangctl.dev/v1alpha1"]
-    metadata: Identity
+    metadata: QueueIdentity
     queue: Annotated[QueueKind, "What kind of queue it is."]
     clusterQueue: Annotated[str, "The one behind it, or itself; it may not exist."]
     cohort: Annotated[str, "Empty where there is none."]
@@ -96,13 +96,13 @@ class QueueFacts(TypedDict):
     quotas: Annotated[list[QuotaReport], "Of the ClusterQueue."]
 
 
-class QueueReport(QueueFacts):
+class QueueReport(QueueAndCluster):
     """One queue and the ClusterQueue behind it."""
 
     kind: Literal["QueueSummary"]
 
 
-class QueueDescription(QueueFacts):
+class QueueDescription(QueueAndCluster):
     """One queue and the ClusterQueue behind it, with what is in it."""
 
     kind: Literal["QueueDescription"]
@@ -123,7 +123,7 @@ _QUOTA_LEGEND: Final = (
 )
 
 
-def list_entry(report: QueueReport, now: datetime, *, local: bool) -> Entry:
+def list_entry(report: QueueReport, now: datetime, *, local: bool) -> ListItem:
     """One queue of a list."""
     identity = report["metadata"]
     used = (
@@ -144,10 +144,10 @@ def list_entry(report: QueueReport, now: datetime, *, local: bool) -> Entry:
         report["message"],
     )
     named = {"apiVersion": KUEUE, "kind": report["queue"], "metadata": identity}
-    return Entry(with_quantities(report, QueueReport), row, named)
+    return ListItem(with_quantities(report, QueueReport), row, named)
 
 
-def _quota(report: QueueFacts) -> Section:
+def _quota(report: QueueAndCluster) -> Section:
     """The quotas of the ClusterQueue."""
     rows = tuple(
         (

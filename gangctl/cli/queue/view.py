@@ -14,9 +14,9 @@ from gangctl.cli.queue.report import (
     DESCRIPTION,
     SUMMARY,
     BorrowerReport,
-    Identity,
     MemberReport,
     QueueDescription,
+    QueueIdentity,
     QueueReport,
     QuotaReport,
     State,
@@ -28,10 +28,10 @@ from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
-from gangctl.kueue.blocked import Blockage, Blocked, Owner, blocked
+from gangctl.kueue.blocked import Blockage, Blocked, JobFacts, blocked
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import in_order
-from gangctl.kueue.states import Phase, status_of
+from gangctl.kueue.states import QueuePhase, status_of
 
 
 @dataclass(slots=True)
@@ -41,11 +41,11 @@ class JobSets:
     raw: dict[str, dict[str, Any]] = field(default_factory=dict)
     pods: dict[str, int] = field(default_factory=dict)
 
-    def owner(self, workload: QueuedWorkload) -> Owner:
+    def owner(self, workload: QueuedWorkload) -> JobFacts:
         """Known facts of the job of a Workload."""
         raw = self.raw.get(workload.owner_uid)
         finished = raw is not None and read_jobset(raw)[0].finished
-        return Owner(finished, self.pods.get(workload.owner_uid))
+        return JobFacts(finished, self.pods.get(workload.owner_uid))
 
 
 async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> JobSets:
@@ -101,7 +101,7 @@ class View:
         queue = self.stock.cluster_queue(door.cluster_queue)
         closed = self.stock.obstacle(door.namespace, door.name)
         report = self._summary(queue, closed, self._behind(door.namespace, door.name))
-        identity: Identity = {"name": door.name, "namespace": door.namespace}
+        identity: QueueIdentity = {"name": door.name, "namespace": door.namespace}
         return {**report, "metadata": identity, "clusterQueue": door.cluster_queue}
 
     def _behind(self, namespace: str, name: str) -> list[QueuedWorkload]:
@@ -235,7 +235,7 @@ class View:
         return found
 
 
-_HOLDING: Final = frozenset({Phase.ADMITTED, Phase.QUOTA_RESERVED, Phase.EVICTING})
+_HOLDING: Final = frozenset({QueuePhase.ADMITTED, QueuePhase.QUOTA_RESERVED, QueuePhase.EVICTING})
 
 
 def _rank(member: MemberReport) -> tuple[int, int, str, str]:

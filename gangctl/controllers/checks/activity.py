@@ -20,7 +20,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import Resource
 from gangctl.cluster.kinds import ADMISSION_CHECKS
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, Source
+from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, InformerSource
 from gangctl.controllers.status import CONFLICT_RETRY_SECONDS, difference, write_status
 from gangctl.errors import FieldError, NotFoundError, one_line
 from gangctl.kueue.checks import (
@@ -50,9 +50,9 @@ def parameter_source(
     observer: Observer = lambda _: InformerObserver(),
     options: InformerOptions | None = None,
     confirm_seconds: float = CONFIRM_SECONDS,
-) -> Source[Read]:
+) -> InformerSource[Read]:
     """Parameters by name; ``on_change`` is called whenever what is known of one of them changes."""
-    source: Source[Read] = Source(
+    source: InformerSource[Read] = InformerSource(
         client,
         GANG_ADMISSION_PARAMETERS,
         read_parameters,
@@ -86,7 +86,7 @@ class Checks:
         reader: Client,
         writer: Client,
         checks: Store[AdmissionCheck],
-        parameters: Source[Read],
+        parameters: InformerSource[Read],
     ) -> None:
         """Write through ``writer``, whose guard stops a replica that lost the lease."""
         self._reader = reader

@@ -32,10 +32,10 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import moment
 from gangctl.kueue.checks import (
+    CheckProgress,
     Decision,
     Progress,
     State,
-    Status,
     decide,
     digest_of,
     message_digest,
@@ -69,47 +69,47 @@ class Statuses:
         self._state = state
         self._rules = rules
 
-    def of_objects(self, jobset: JobSet) -> Status:
+    def of_objects(self, jobset: JobSet) -> CheckProgress:
         """Whether all objects of its gang exist."""
         if jobset.managed_elsewhere:
-            return Status(Progress.NOTHING_TO_DO, f"The JobSet is run by {jobset.managed_by}, not here.")
+            return CheckProgress(Progress.NOTHING_TO_DO, f"The JobSet is run by {jobset.managed_by}, not here.")
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
         assessment = assess(jobset, rules, Lifecycle.PRESENT)
         desired = desire(assessment, self._caches.jobs(jobset.key), rules.generation)
         if desired.plan is None:
-            return Status(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
+            return CheckProgress(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
         if state.generation is None:
-            return Status(Progress.UNDER_WAY, f"No gang can be made: {state.reason}.")
+            return CheckProgress(Progress.UNDER_WAY, f"No gang can be made: {state.reason}.")
         return self._of_plan(desired, desired.plan, state.generation)
 
-    async def of(self, jobset: JobSet) -> Status:
+    async def of(self, jobset: JobSet) -> CheckProgress:
         """The same, and whether policies deny it now. Raises ApiError."""
         standing = self.of_objects(jobset)
         if standing.progress is not Progress.DONE or self._policies is None or not self._policies.scanned():
             return standing
         raw = await self._reader.get(JOBSETS, jobset.name, jobset.namespace)
         verdict = merge(await self._policies.evaluate(raw) or ())
-        return standing if verdict.allowed else Status(Progress.DENIED, show(verdict.denials[0]))
+        return standing if verdict.allowed else CheckProgress(Progress.DENIED, show(verdict.denials[0]))
 
-    def _of_plan(self, desired: Desired, plan: GangPlan, generation: Generation) -> Status:
+    def _of_plan(self, desired: Desired, plan: GangPlan, generation: Generation) -> CheckProgress:
         workload = self._caches.scheduling("Workload", plan.jobset.namespace, plan.workload.name)
         names = [group.name for group in plan.groups]
         existing = Existing(workload, self._caches.groups_of(plan.jobset.namespace, plan.uid, names))
         difference = diff(desired, existing, generation.capabilities)
         if difference.conflicts:
             kind, name = difference.conflicts[0]
-            return Status(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")
+            return CheckProgress(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")
         going = [item for item in (existing.workload, *existing.groups.values()) if item is not None and item.deleting]
         if going:
-            return Status(Progress.UNDER_WAY, f"{going[0].name} of an earlier gang is being deleted.")
+            return CheckProgress(Progress.UNDER_WAY, f"{going[0].name} of an earlier gang is being deleted.")
         missing = [f"{change.kind} {change.name}" for change in difference.changes if isinstance(change, Create)]
         if missing:
             shown = ", ".join(missing[:_LISTED])
             more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
-            return Status(Progress.UNDER_WAY, f"Not there yet: {shown}{more}.")
+            return CheckProgress(Progress.UNDER_WAY, f"Not there yet: {shown}{more}.")
         groups = len(names) if generation.capabilities.pod_groups else len(plan.workload.templates)
-        return Status(Progress.DONE, f"Workload {plan.workload.name} with {plural(groups, 'group')} is there.")
+        return CheckProgress(Progress.DONE, f"Workload {plan.workload.name} with {plural(groups, 'group')} is there.")
 
 
 FIELD_MANAGER: Final = "gangctl-admission-check"
@@ -127,7 +127,7 @@ _REASONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Observed:
+class _ObservedCheck:
     """The input of a reconcile; ``entries`` are those of gangctl's checks."""
 
     workload: QueuedWorkload
@@ -208,7 +208,7 @@ class WorkloadChecks:
         again = [decision.requeue_seconds for decision in decisions.values() if decision.requeue_seconds is not None]
         return requeue(min(again)) if again else await_change()
 
-    def _observe(self, key: Key) -> _Observed | None:
+    def _observe(self, key: Key) -> _ObservedCheck | None:
         """A Workload that waits for gangctl's checks, and its JobSet."""
         workload = self._workloads.get(*key)
         if workload is None:
@@ -220,9 +220,9 @@ class WorkloadChecks:
         jobset = self._jobsets.jobset((workload.namespace, workload.owner_name)) if of_jobset(workload) else None
         if jobset is not None and jobset.uid != workload.owner_uid:
             jobset = None
-        return _Observed(workload, entries, jobset)
+        return _ObservedCheck(workload, entries, jobset)
 
-    async def _plan(self, observed: _Observed) -> dict[str, Decision]:
+    async def _plan(self, observed: _ObservedCheck) -> dict[str, Decision]:
         """The decision for each entry; nothing if one of them has ended the admission."""
         if any(entry.state in {State.RETRY, State.REJECTED} for entry in observed.entries):
             return {}
@@ -231,12 +231,14 @@ class WorkloadChecks:
             return {}
         return {entry.name: self._decide(observed.workload, entry, standing) for entry in observed.entries}
 
-    async def _standing(self, observed: _Observed) -> Status | None:
+    async def _standing(self, observed: _ObservedCheck) -> CheckProgress | None:
         """The status of its JobSet; None if the JobSet is not cached, or is deleted and the Workload soon will be."""
         workload, jobset = observed.workload, observed.jobset
         if not of_jobset(workload):
             owner = f"a {workload.owner_kind}" if workload.owner_kind else "nothing"
-            return Status(Progress.NOTHING_TO_DO, f"The Workload belongs to {owner}: gangctl makes gangs of JobSets.")
+            return CheckProgress(
+                Progress.NOTHING_TO_DO, f"The Workload belongs to {owner}: gangctl makes gangs of JobSets."
+            )
         if jobset is None or jobset.deleting:
             return None
         try:
@@ -244,7 +246,7 @@ class WorkloadChecks:
         except NotFoundError:
             return None
 
-    def _decide(self, workload: QueuedWorkload, entry: CheckState, standing: Status) -> Decision:
+    def _decide(self, workload: QueuedWorkload, entry: CheckState, standing: CheckProgress) -> Decision:
         parameters = self._checks.parameters(entry.name)
         if parameters is None:
             # Kueue admits nothing in a queue whose check is not active, so waiting is safe.
@@ -252,7 +254,7 @@ class WorkloadChecks:
         since = waiting_since(workload, entry, self._started)
         return decide(workload, entry, standing, parameters, since=since, now=self._now(), jitter=self._jitter)
 
-    async def _apply(self, observed: _Observed, decisions: dict[str, Decision], now: datetime) -> None:
+    async def _apply(self, observed: _ObservedCheck, decisions: dict[str, Decision], now: datetime) -> None:
         """Apply all of gangctl's entries: the server removes those that an apply omits."""
         workload = observed.workload
         metadata = {
@@ -265,7 +267,7 @@ class WorkloadChecks:
         body = {"metadata": metadata, "status": {"admissionChecks": written}}
         await self._writer.apply(QUEUED_WORKLOADS, body, force=True, subresource="status", field_manager=FIELD_MANAGER)
 
-    def _report(self, observed: _Observed, decisions: dict[str, Decision], now: datetime) -> None:
+    def _report(self, observed: _ObservedCheck, decisions: dict[str, Decision], now: datetime) -> None:
         for entry in observed.entries:
             decision = decisions[entry.name]
             if decision.state is not None:
@@ -273,7 +275,7 @@ class WorkloadChecks:
                     observed, entry.name, decision.state, decision.message, _since(entry, decision.state, now)
                 )
 
-    def _report_again(self, observed: _Observed) -> None:
+    def _report_again(self, observed: _ObservedCheck) -> None:
         """Record recent transitions of an earlier process; an event that exists already is not written twice."""
         if observed.key in self._reported:
             return
@@ -283,7 +285,7 @@ class WorkloadChecks:
             if new and entry.state in _REASONS and message_digest(entry.message) == digest_of(observed.workload):
                 self._announce(observed, entry.name, State(entry.state), entry.message, entry.since)
 
-    def _announce(self, observed: _Observed, check: str, state: State, message: str, since: str) -> None:
+    def _announce(self, observed: _ObservedCheck, check: str, state: State, message: str, since: str) -> None:
         if observed.jobset is not None:
             self._reported[observed.key] = (state.value, since)
             text = f"AdmissionCheck {check} {state} at {since}: {message}"

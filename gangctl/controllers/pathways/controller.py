@@ -19,9 +19,9 @@ from gangctl.client.resources import JOBSETS, LEASES
 from gangctl.controllers.gangs import ReplicaGangs
 from gangctl.controllers.pathways.plan import (
     PATHWAYS_JOBS,
-    Create,
+    CreateJobSet,
     PathwaysCopy,
-    Report,
+    ReportStatus,
     Skip,
     created,
     obstacle,
@@ -35,12 +35,12 @@ from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, NotFound
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.draft import Draft, check_head, draft
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.result import Setting, setting_for
+from gangctl.pathways.result import RenderingInputs, setting_for
 from gangctl.pathways.status import (
     JobSetFacts,
     Obstacle,
     PathwaysFacts,
-    Status,
+    PathwaysJobStatus,
     next_status,
     read_jobset_facts,
     read_pathways_facts,
@@ -117,7 +117,7 @@ class PathwaysController:
         manager: Manager,
         record: Callable[[PathwaysFacts, Notice], None],
         *,
-        setting: Callable[[], Setting],
+        setting: Callable[[], RenderingInputs],
         options: PathwaysOptions,
         metrics: PathwaysMetrics | None = None,
     ) -> None:
@@ -139,7 +139,7 @@ class PathwaysController:
         self._ended: dict[str, JobSetFacts] = {}
         """JobSets that had finished before their deletion, by UID of the PathwaysJob: no check may happen in between.
         """
-        self._sent: dict[Key, Status] = {}
+        self._sent: dict[Key, PathwaysJobStatus] = {}
         """The statuses that were last written."""
         self._conflicts: set[Key] = set()
         """PathwaysJobs whose name belongs to another JobSet."""
@@ -252,10 +252,10 @@ class PathwaysController:
             match plan(copy.facts, jobset, drafted):
                 case Skip():
                     return await_change()
-                case Report(found, notices):
+                case ReportStatus(found, notices):
                     await self._conclude(copy, found, notices)
                     return await_change()
-                case Create(prepared, notices):
+                case CreateJobSet(prepared, notices):
                     return await self._create(copy, prepared, notices)
         except (ConflictError, NotFoundError):
             # Another client wrote first, and the informer has not shown it yet.
@@ -382,10 +382,10 @@ def setup(manager: Manager, gangs: ReplicaGangs, options: PathwaysOptions) -> Pa
         regarding = ObjectReference(API_VERSION, KIND, job.namespace, job.name, job.uid)
         manager.recorder.record(event_of(regarding, notice))
 
-    def setting() -> Setting:
+    def setting() -> RenderingInputs:
         generation = gangs.state.generation
         if generation is None:
-            return Setting(gangs=False, topology=False)
+            return RenderingInputs(gangs=False, topology=False)
         return setting_for(gangs.rules(generation))
 
     async def lead() -> None:

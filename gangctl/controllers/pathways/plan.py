@@ -14,8 +14,8 @@ from gangctl.pathways.status import (
     JobSetFacts,
     Obstacle,
     PathwaysFacts,
-    Phase,
-    Status,
+    PathwaysJobStatus,
+    PathwaysPhase,
     pathways_owner,
     read_jobset_facts,
     read_pathways_facts,
@@ -77,7 +77,7 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportStatus:
     """The status should follow from the findings; ``notices`` are recorded besides what is new in it."""
 
     found: JobSetFacts | Obstacle
@@ -85,14 +85,14 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateJobSet:
     """A JobSet should be created, and none is known; ``notices`` report that it is not the first."""
 
     draft: Draft
     notices: tuple[Notice, ...] = ()
 
 
-Plan = Skip | Report | Create
+Plan = Skip | ReportStatus | CreateJobSet
 
 
 def plan(facts: PathwaysFacts, jobset: JobSetFacts | None, draft: Callable[[], Draft | Obstacle]) -> Plan:
@@ -102,22 +102,22 @@ def plan(facts: PathwaysFacts, jobset: JobSetFacts | None, draft: Callable[[], D
         # Its JobSet is deleted with it.
         return Skip()
     if jobset is not None:
-        return Report(jobset, _about(facts, jobset, draft))
+        return ReportStatus(jobset, _about(facts, jobset, draft))
     if status.end is not None:
-        return Report(GONE)
+        return ReportStatus(GONE)
     made = draft()
     if isinstance(made, Obstacle):
-        return Report(made)
+        return ReportStatus(made)
     if not had_jobset(status):
-        return Create(made)
+        return CreateJobSet(made)
     if made.job.options.ttl_seconds_after_finished is not None:
-        return Report(GONE)
-    return Create(made, (_again(status),))
+        return ReportStatus(GONE)
+    return CreateJobSet(made, (_again(status),))
 
 
-def had_jobset(status: Status) -> bool:
+def had_jobset(status: PathwaysJobStatus) -> bool:
     """Whether the last recorded status was about a JobSet."""
-    if status.phase is None or status.phase is Phase.FAILED:
+    if status.phase is None or status.phase is PathwaysPhase.FAILED:
         return status.end is not None
     held = status.condition(status.phase)
     return held is not None and held.reason != Reason.JOBSET_CREATE_FAILED
@@ -148,7 +148,7 @@ def _about(facts: PathwaysFacts, jobset: JobSetFacts, draft: Callable[[], Draft 
     return (Notice(Reason.SPEC_CHANGE_IGNORED, message),)
 
 
-def _again(status: Status) -> Notice:
+def _again(status: PathwaysJobStatus) -> Notice:
     held = status.condition(status.phase) if status.phase is not None else None
     when = f"was {held.type} since {held.since} and " if held is not None else ""
     return Notice(Reason.JOBSET_GONE, f"The JobSet {when}is gone without having ended: it is created again")
@@ -170,7 +170,7 @@ def obstacle(error: ApiError) -> Obstacle | None:
         return Obstacle(Reason.ADMISSION_DENIED.value, error.message)
     if isinstance(error, ForbiddenError):
         if any(words in error.message for words in _OF_RIGHTS):
-            return Obstacle(Reason.JOBSET_CREATE_FAILED.value, error.message, Phase.PENDING)
+            return Obstacle(Reason.JOBSET_CREATE_FAILED.value, error.message, PathwaysPhase.PENDING)
         # An admission plugin of the API server, such as a quota.
         return Obstacle(Reason.ADMISSION_DENIED.value, error.message)
     if isinstance(error, InvalidError):

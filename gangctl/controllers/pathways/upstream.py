@@ -85,7 +85,7 @@ class LeaseFacts:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenUpstream:
     facts: LeaseFacts
     at: float
     dead: bool = False
@@ -123,7 +123,7 @@ class Upstream:
         self._client = client
         self._on_change = on_change
         self._clock = clock or Clock()
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _SeenUpstream] = {}
         self._reported: bool | None = None
         self._held = asyncio.Event()
         self.informer: Informer[LeaseFacts] = Informer(
@@ -176,7 +176,7 @@ class Upstream:
         if not lease.holder:
             self._seen.pop(lease.namespace, None)
         elif seen is None or seen.facts.renewal != lease.renewal:
-            self._seen[lease.namespace] = _Seen(lease, self._clock.now())
+            self._seen[lease.namespace] = _SeenUpstream(lease, self._clock.now())
 
     def _update(self) -> None:
         """Notify the first time, and on every change."""

@@ -41,7 +41,7 @@ from gangctl.cluster.kinds import (
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
 from gangctl.controllers.polling import PERIOD_SECONDS, Polling
-from gangctl.controllers.source import RETRY_SECONDS, Source
+from gangctl.controllers.source import RETRY_SECONDS, InformerSource
 from gangctl.kueue.names import GROUP, KUEUE_NAMESPACE, VERSION
 from gangctl.kueue.objects import (
     AdmissionCheck,
@@ -174,32 +174,34 @@ class QueueSources:
         self._tasks: asyncio.TaskGroup | None = None
         self._on_known: list[Callable[[], None]] = []
         self.presence = Presence(client, self._changed, period_seconds=period_seconds)
-        self.cluster_queues: Source[ClusterQueue] = self._source(CLUSTER_QUEUES, read_cluster_queue)
-        self.cohorts: Source[Cohort] = self._source(COHORTS, read_cohort)
-        self.local_queues: Source[LocalQueue] = self._source(LOCAL_QUEUES, read_local_queue, kinds.local_queue_store())
-        self.flavors: Source[ResourceFlavor] = self._source(RESOURCE_FLAVORS, read_flavor)
-        self.workloads: Source[QueuedWorkload] = self._source(
+        self.cluster_queues: InformerSource[ClusterQueue] = self._source(CLUSTER_QUEUES, read_cluster_queue)
+        self.cohorts: InformerSource[Cohort] = self._source(COHORTS, read_cohort)
+        self.local_queues: InformerSource[LocalQueue] = self._source(
+            LOCAL_QUEUES, read_local_queue, kinds.local_queue_store()
+        )
+        self.flavors: InformerSource[ResourceFlavor] = self._source(RESOURCE_FLAVORS, read_flavor)
+        self.workloads: InformerSource[QueuedWorkload] = self._source(
             QUEUED_WORKLOADS,
             read_workload,
             kinds.workload_store(),
         )
-        self.checks: Source[AdmissionCheck] = self._source(ADMISSION_CHECKS, read_check)
-        self.priorities: Source[PriorityClass] = self._source(PRIORITY_CLASSES, read_priority_class)
-        self.limit_ranges: Source[Object] = self._source(
+        self.checks: InformerSource[AdmissionCheck] = self._source(ADMISSION_CHECKS, read_check)
+        self.priorities: InformerSource[PriorityClass] = self._source(PRIORITY_CLASSES, read_priority_class)
+        self.limit_ranges: InformerSource[Object] = self._source(
             LIMIT_RANGES, project_whole, Store({"namespace": lambda raw: [raw["metadata"]["namespace"]]})
         )
-        self.runtime_classes: Source[Object] = self._source(RUNTIME_CLASSES, project_whole)
-        self.namespaces: Source[Mapping[str, str]] = self._source(NAMESPACES, _labels)
+        self.runtime_classes: InformerSource[Object] = self._source(RUNTIME_CLASSES, project_whole)
+        self.namespaces: InformerSource[Mapping[str, str]] = self._source(NAMESPACES, _labels)
         """Labels of each namespace."""
         configured = Selection(field_selector=f"metadata.name={CONFIG_NAME}")
-        self.configuration: Source[str] = self._source(
+        self.configuration: InformerSource[str] = self._source(
             CONFIG_MAPS, _configuration, namespace=namespace, selection=configured
         )
         """Kueue's own configuration, as text."""
         self._by_plural = {source.informer.resource.plural: source for source in self.all}
 
     @property
-    def all(self) -> tuple[Source[Any], ...]:
+    def all(self) -> tuple[InformerSource[Any], ...]:
         """Every source."""
         return (
             self.cluster_queues,
@@ -262,8 +264,8 @@ class QueueSources:
         *,
         namespace: str | None = None,
         selection: Selection = EVERYTHING,
-    ) -> Source[T]:
-        return Source(
+    ) -> InformerSource[T]:
+        return InformerSource(
             self._client,
             resource,
             project,

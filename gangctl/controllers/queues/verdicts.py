@@ -81,7 +81,7 @@ class VerdictMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reported:
+class _ReportedVerdict:
     uid: str
     cause: tuple[object, ...]
     at: float
@@ -114,7 +114,7 @@ class Verdicts:
         self._statuses: dict[Key, WaitStatus] = {}
         self._never: dict[Key, Never] = {}
         self._followers: list[Callable[[Key], None]] = []
-        self._reported: dict[Key, _Reported] = {}
+        self._reported: dict[Key, _ReportedVerdict] = {}
         self._affected = Affected()
         self._flushing = False
         jobsets.subscribe(self._on_jobset)
@@ -199,7 +199,7 @@ class Verdicts:
             interval = KEPT_SECONDS if reported.cause == cause else EVENT_INTERVAL_SECONDS
             if now - reported.at < interval:
                 return interval - (now - reported.at)
-        self._reported[jobset.key] = _Reported(jobset.uid, cause, now)
+        self._reported[jobset.key] = _ReportedVerdict(jobset.uid, cause, now)
         self._record_event(jobset, Notice(reason, report["message"]))
         return KEPT_SECONDS
 

@@ -17,7 +17,7 @@ from gangctl.client.resources import Resource
 from gangctl.cluster.queues import LocalQueueKey, Queues
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.errors import FieldError
-from gangctl.fit.clusterstate import Snapshot
+from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.report import FitReport
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import NAMESPACE_NAME
@@ -69,7 +69,7 @@ ALL: Final = Affected(every_jobset=True)
 
 
 class QueueView(Queues):
-    """What is known of queues now; it is also the webhooks' :class:`~gangctl.webhooks.gangs.QueueView`."""
+    """What is known of queues now; it is also the webhooks' :class:`~gangctl.webhooks.gangs.KnownQueues`."""
 
     def __init__(self, sources: QueueSources, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """Follow ``sources`` from now on."""
@@ -126,12 +126,12 @@ class QueueView(Queues):
         reason = reportable_reason(report)
         return (), (f"{reason}: {report['message']}",) if reason is not None else ()
 
-    def _fit(self, snapshot: Snapshot, raw: Object, jobset: JobSet, namespace: str, **asked: Any) -> FitReport:
+    def _fit(self, snapshot: ClusterSnapshot, raw: Object, jobset: JobSet, namespace: str, **asked: Any) -> FitReport:
         if missing := self.missing():
             return unknown_fit(raw, namespace, missing)
         return super()._fit(snapshot, raw, jobset, namespace, **asked)
 
-    def completed(self, snapshot: Snapshot) -> Snapshot:
+    def completed(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with the facts that no change of an object carries."""
         classes = self._sources.runtime_classes
         snapshot.limits_known = self._sources.limit_ranges.known

@@ -24,7 +24,7 @@ from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.cluster import members
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.queues.view import QueueView
-from gangctl.controllers.source import RETRY_SECONDS, Source
+from gangctl.controllers.source import RETRY_SECONDS, InformerSource
 from gangctl.kueue.queues import Never, QueueFacts
 from gangctl.readiness.facts import REFUSING_KINDS, NodeFacts, PodFacts, Refused, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
@@ -102,14 +102,14 @@ class ReadinessSources:
         self._on_known = on_known
         self._observer = observer
         self._options = InformerOptions(page_size=PAGE_SIZE, cap_delay_seconds=retry_seconds)
-        self.pods: Source[PodFacts] = self._source(
+        self.pods: InformerSource[PodFacts] = self._source(
             PODS,
             read_pod,
             members.pod_store(),
             _OF_JOBSETS,
         )
-        self.nodes: Source[NodeFacts] = self._source(NODES, read_node)
-        self.refusals: tuple[Source[Refused], ...] = tuple(
+        self.nodes: InformerSource[NodeFacts] = self._source(NODES, read_node)
+        self.refusals: tuple[InformerSource[Refused], ...] = tuple(
             self._source(EVENTS, read_refusal, members.refusal_store(), _about_kind(reason, kind))
             for reason, kind in REFUSING_KINDS.items()
         )
@@ -117,7 +117,7 @@ class ReadinessSources:
         self.nodes.informer.subscribe(self._keep_node)
 
     @property
-    def all(self) -> tuple[Source[Any], ...]:
+    def all(self) -> tuple[InformerSource[Any], ...]:
         """Every source."""
         return self.pods, self.nodes, *self.refusals
 
@@ -164,12 +164,12 @@ class ReadinessSources:
         project: Callable[[dict[str, Any]], T | None],
         store: Store[T] | None = None,
         selection: Selection = EVERYTHING,
-    ) -> Source[T]:
+    ) -> InformerSource[T]:
         kind: Callable[..., Informer[T]] = Informer[T]
         if self._namespaces is not None and resource.namespaced:
             kind = partial(PerNamespaceInformer[T], namespaces=self._namespaces)
 
-        return Source(
+        return InformerSource(
             self._client,
             resource,
             project,

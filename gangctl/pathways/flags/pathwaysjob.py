@@ -20,7 +20,7 @@ from gangctl.pathways.accelerators import Slice, find, normalized, slice_of
 from gangctl.pathways.checks import check, check_without_slice
 from gangctl.pathways.flags.table import JOB_FLAGS, Flags, kebab
 from gangctl.pathways.flags.userpod import OF_XPK, FlagTexts, build_pod, flag_origin, origin_of
-from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, DeploymentMode, PathwaysJob
+from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, ComponentChanges, ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError
 from gangctl.pathways.reading import ANY_SLICE, Reading, read_modes
@@ -227,7 +227,7 @@ def _with_grace(job: PathwaysJob, flags: Flags, profile: Profile, texts: FlagTex
 
 
 def _with_components(job: PathwaysJob, flags: Flags, _: Profile, texts: FlagTexts) -> PathwaysJob:
-    components: dict[ComponentType, Component] = {}
+    components: dict[ComponentType, ComponentChanges] = {}
     sources = dict(job.sources)
     for kind, image, arguments, env in (
         (ComponentType.SERVER, "server_image", "custom_pathways_server_args", "pathways_server_env"),
@@ -243,7 +243,7 @@ def _with_components(job: PathwaysJob, flags: Flags, _: Profile, texts: FlagText
         words = texts.words(given["customFlags"], getattr(flags, arguments)) if "customFlags" in given else ()
         variables = texts.variables(given["customEnv"], getattr(flags, env)) if "customEnv" in given else {}
         entries = tuple({"name": name, "value": value} for name, value in variables.items())
-        components[kind] = Component(path, image=getattr(flags, image), flags=words, env=entries)
+        components[kind] = ComponentChanges(path, image=getattr(flags, image), flags=words, env=entries)
         # A missing image is reported at its flag.
         sources |= {path: flag_origin(next(iter(given.values()))), f"{path}.image": flag_origin(kebab(image))}
         sources |= {f"{path}.{part}": flag_origin(flag) for part, flag in given.items()}

@@ -26,16 +26,16 @@ from gangctl.api.quantity import parse_quantity
 from gangctl.api.requests import as_integers, pod_requests
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways import words
-from gangctl.pathways.job import Component, ComponentType, PathwaysJob
+from gangctl.pathways.job import ComponentChanges, ComponentType, PathwaysJob
 from gangctl.pathways.options import Quantities, Resources
 from gangctl.pathways.rendering import environment
-from gangctl.pathways.result import From, Origin, OriginKind, Profile, Setting, option, rule
+from gangctl.pathways.result import From, Origin, OriginKind, Profile, RenderingInputs, option, rule
 
 VERSION_PATH: Final = "spec.pathwaysVersion"
 _FLOATING: Final = "latest"
 
 
-def images(job: PathwaysJob, setting: Setting) -> Mapping[str, From]:
+def images(job: PathwaysJob, setting: RenderingInputs) -> Mapping[str, From]:
     """Images by name of the container, of every container that gangctl adds; the sidecar only if it has one."""
     server = job.components.get(ComponentType.SERVER)
     worker = job.components.get(ComponentType.WORKER)
@@ -50,7 +50,7 @@ def images(job: PathwaysJob, setting: Setting) -> Mapping[str, From]:
     return chosen | ({words.SIDECAR_CONTAINER: _custom(job, sidecar)} if sidecar and sidecar.image else {})
 
 
-def floating(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
+def floating(job: PathwaysJob, setting: RenderingInputs) -> tuple[Notice, ...]:
     """One notice that names every container whose image may be another one after a restart."""
     names = []
     for container, image in images(job, setting).items():
@@ -67,7 +67,7 @@ def floating(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
     return (Notice(Reason.FLOATING_IMAGE, message),)
 
 
-def _image(job: PathwaysJob, component: Component | None, name: str) -> From:
+def _image(job: PathwaysJob, component: ComponentChanges | None, name: str) -> From:
     if component is not None and component.image:
         return _custom(job, component)
     registry = (job.options.image_registry or words.DEFAULT_REGISTRY).rstrip("/")
@@ -78,7 +78,7 @@ def _image(job: PathwaysJob, component: Component | None, name: str) -> From:
     return From(image, Origin(OriginKind.DEFAULT, origin.place, f"from {registry}, no version asked for"))
 
 
-def _custom(job: PathwaysJob, component: Component) -> From:
+def _custom(job: PathwaysJob, component: ComponentChanges) -> From:
     return From(component.image, job.origin(f"{component.path}.image"))
 
 
@@ -144,7 +144,7 @@ _COMPONENTS: Final = {
 _ELASTIC_FLAG: Final = "num_elastic_slices"
 
 
-def resource_manager(job: PathwaysJob, setting: Setting) -> Tree:
+def resource_manager(job: PathwaysJob, setting: RenderingInputs) -> Tree:
     """Serves the list of slices; a native sidecar of the head, or a plain container without a user pod."""
     arguments = [
         _argument("server_port", words.RESOURCE_MANAGER_PORT, "where proxy and workers look for it"),
@@ -164,7 +164,7 @@ def resource_manager(job: PathwaysJob, setting: Setting) -> Tree:
     }
 
 
-def proxy(job: PathwaysJob, setting: Setting) -> Tree:
+def proxy(job: PathwaysJob, setting: RenderingInputs) -> Tree:
     """Where the client connects to; a native sidecar of the head, or a plain container without a user pod."""
     arguments = [
         _argument("server_port", words.PROXY_PORT, "where clients look for it"),
@@ -182,7 +182,7 @@ def proxy(job: PathwaysJob, setting: Setting) -> Tree:
     }
 
 
-def worker(job: PathwaysJob, setting: Setting) -> Tree:
+def worker(job: PathwaysJob, setting: RenderingInputs) -> Tree:
     """Runs on every VM of a slice, with all of its chips.
 
     It has no other requests, so that a queue needs no quota of CPU and memory for its exclusive nodes.
@@ -205,7 +205,7 @@ def worker(job: PathwaysJob, setting: Setting) -> Tree:
     }
 
 
-def sidecar(job: PathwaysJob, setting: Setting) -> Tree:
+def sidecar(job: PathwaysJob, setting: RenderingInputs) -> Tree:
     """Runs the client's Python beside the worker; only if :func:`has_sidecar`."""
     flags = _flags(job, words.SIDECAR_CONTAINER)
     return {
@@ -223,7 +223,7 @@ def has_sidecar(job: PathwaysJob) -> bool:
     return component is not None and bool(component.image)
 
 
-def component_notices(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
+def component_notices(job: PathwaysJob, setting: RenderingInputs) -> tuple[Notice, ...]:
     """Notices about the containers that gangctl adds."""
     environments = (_composed(job, setting, container) for container in images(job, setting))
     return (
@@ -233,7 +233,7 @@ def component_notices(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
     )
 
 
-def _start(job: PathwaysJob, setting: Setting, container: str, *, native: bool) -> Tree:
+def _start(job: PathwaysJob, setting: RenderingInputs, container: str, *, native: bool) -> Tree:
     """The fields that every container begins with; ``native`` for a sidecar that starts before the others."""
     start: Tree = {
         "name": rule(container, "the name that Pathways is known by"),
@@ -276,7 +276,7 @@ def _flags(job: PathwaysJob, container: str) -> tuple[From, ...]:
     return tuple(From(flag, job.origin(f"{path}[{index}]")) for index, flag in enumerate(component.flags))
 
 
-def _proxy_flags(job: PathwaysJob, setting: Setting) -> tuple[From, ...]:
+def _proxy_flags(job: PathwaysJob, setting: RenderingInputs) -> tuple[From, ...]:
     """Custom flags and the number of elastic slices, which is set once: upstream it is last, and wins."""
     custom = _flags(job, words.PROXY_CONTAINER)
     if not job.elastic_slices:
@@ -302,11 +302,11 @@ def _dropped_flags(job: PathwaysJob) -> tuple[Notice, ...]:
     return (Notice(Reason.NO_EFFECT, message),)
 
 
-def _environment(job: PathwaysJob, setting: Setting, container: str) -> Tree:
+def _environment(job: PathwaysJob, setting: RenderingInputs, container: str) -> Tree:
     return {"env": list(_composed(job, setting, container).variables)}
 
 
-def _composed(job: PathwaysJob, setting: Setting, container: str) -> environment.Environment:
+def _composed(job: PathwaysJob, setting: RenderingInputs, container: str) -> environment.ContainerEnv:
     defaults = _DEFAULTS[container]
     if container == words.SIDECAR_CONTAINER and setting.profile is Profile.XPK:
         defaults = (*defaults, environment.constant("PYTHONUNBUFFERED", "1", "as XPK has it"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.job import Component, PathwaysJob
+from gangctl.pathways.job import ComponentChanges, PathwaysJob
 from gangctl.pathways.result import From, option, rule
 from gangctl.pathways.words import COORDINATOR, PROXY_PORT
 
@@ -33,7 +33,7 @@ _REFERENCE: Final = re.compile(r"\$(?:\$|\((?P<name>[^)]*)\))")
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class ContainerEnv:
     """The ``env`` of a container, in order; it may be empty."""
 
     variables: tuple[From, ...]
@@ -60,7 +60,7 @@ def head_address() -> From:
     return from_label(HEAD_VARIABLE, COORDINATOR, "address of the head")
 
 
-def main_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) -> Environment:
+def main_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) -> ContainerEnv:
     """The variables of the user's main container, at ``path`` of the PathwaysJob."""
     ours = (
         head_address(),
@@ -72,15 +72,15 @@ def main_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) 
     return _composed(job, container["name"], ours, theirs, kept=() if job.user_env_wins else INJECTED)
 
 
-def user_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) -> Environment:
+def user_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) -> ContainerEnv:
     """The variables of another user container, at ``path`` of the PathwaysJob: each name once."""
     theirs = _declared(job, container.get("env") or (), f"{path}.env")
-    return Environment(merged((), theirs), _twice(container["name"], theirs))
+    return ContainerEnv(merged((), theirs), _twice(container["name"], theirs))
 
 
 def component_environment(
-    job: PathwaysJob, container: str, ours: Sequence[From], component: Component | None
-) -> Environment:
+    job: PathwaysJob, container: str, ours: Sequence[From], component: ComponentChanges | None
+) -> ContainerEnv:
     """The variables of a Pathways container: its defaults, and custom ones, which replace them or follow."""
     theirs = () if component is None else _declared(job, component.env, f"{component.path}.customEnv")
     return _composed(job, container, ours, theirs)
@@ -139,19 +139,19 @@ def _continued(entry: From, earlier: From | None) -> From:
 
 def _composed(
     job: PathwaysJob, container: str, ours: Sequence[From], theirs: Sequence[From], kept: Collection[str] = ()
-) -> Environment:
+) -> ContainerEnv:
     notices = (*_replaced(container, ours, theirs, kept), *_twice(container, theirs, kept))
     seconds = job.options.unreachable_timeout_seconds
     if seconds is None:
-        return Environment(merged(ours, theirs, kept), notices)
+        return ContainerEnv(merged(ours, theirs, kept), notices)
     flag = f"{_TIMEOUT_FLAG}={seconds}s"
     if ABSL_FLAGS not in {_name(their) for their in theirs}:
         timeout = option({"name": ABSL_FLAGS, "value": flag}, _TIMEOUT_OPTION)
-        return Environment(merged((*ours, timeout), theirs, kept), notices)
+        return ContainerEnv(merged((*ours, timeout), theirs, kept), notices)
     variables = merged(ours, theirs, kept)
     if any(_name(variable) == ABSL_FLAGS and "valueFrom" in variable.value for variable in variables):
         notices = (*notices, Notice(Reason.NO_EFFECT, f"container {container}: {_TIMEOUT_TEXT.format(flag)}"))
-    return Environment(tuple(_appended(variable, flag) for variable in variables), notices)
+    return ContainerEnv(tuple(_appended(variable, flag) for variable in variables), notices)
 
 
 def _appended(entry: From, flag: str) -> From:

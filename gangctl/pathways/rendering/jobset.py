@@ -25,7 +25,7 @@ from gangctl.pathways.rendering.containers import (
     sidecar,
     worker,
 )
-from gangctl.pathways.rendering.environment import Environment, main_environment, user_environment
+from gangctl.pathways.rendering.environment import ContainerEnv, main_environment, user_environment
 from gangctl.pathways.rendering.metadata import (
     Choice,
     choose,
@@ -36,7 +36,7 @@ from gangctl.pathways.rendering.metadata import (
     worker_job_metadata,
     worker_pod_metadata,
 )
-from gangctl.pathways.result import From, Origin, OriginKind, Rendering, Setting, option, origins, plain, rule
+from gangctl.pathways.result import From, Origin, OriginKind, Rendering, RenderingInputs, option, origins, plain, rule
 from gangctl.pathways.words import HEAD, POD, WORKER
 
 Tree = dict[str, Any]
@@ -50,7 +50,7 @@ _BEFORE_ENV: Final = ("name", "image", "imagePullPolicy", "restartPolicy", "comm
 _ONE_JOB: Final = "one Job with one pod"
 
 
-def head(job: PathwaysJob, setting: Setting) -> Tree:
+def head(job: PathwaysJob, setting: RenderingInputs) -> Tree:
     """The entry of ``spec.replicatedJobs``."""
     spec = {
         "backoffLimit": rule(0, "a failed head is a failed run: the JobSet restarts as a whole"),
@@ -77,7 +77,7 @@ def head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
     return tuple(notice for part in found for notice in part.notices)
 
 
-def _head_pod(job: PathwaysJob, setting: Setting) -> Tree:
+def _head_pod(job: PathwaysJob, setting: RenderingInputs) -> Tree:
     user = placement.user_pod(job)
     policy = user.get("restartPolicy")
     never = rule("Never", "a client that ended is not started again in the same pod")
@@ -116,7 +116,7 @@ def _container(job: PathwaysJob, kind: str, index: int, container: Mapping[str, 
     return {**first, **({"env": list(variables)} if variables else {}), **fields}
 
 
-def _environment(job: PathwaysJob, kind: str, index: int, container: Mapping[str, Any]) -> Environment:
+def _environment(job: PathwaysJob, kind: str, index: int, container: Mapping[str, Any]) -> ContainerEnv:
     path = f"{POD}.{kind}[{index}]"
     if kind == "containers" and container.get("name") == job.main_container:
         return main_environment(job, container, path)
@@ -131,7 +131,7 @@ RESTARTS_PER_VM: Final = 4
 """Restarts of a slice that is not elastic."""
 
 
-def workers(job: PathwaysJob, setting: Setting, choice: Choice, startup: Startup) -> Tree:
+def workers(job: PathwaysJob, setting: RenderingInputs, choice: Choice, startup: Startup) -> Tree:
     """The entry of ``spec.replicatedJobs``."""
     vms = From(job.slice.vms, Origin(OriginKind.TABLE, job.slice.accelerator.machine_type, "VMs of one slice"))
     metadata = worker_job_metadata(job, choice)
@@ -154,7 +154,7 @@ def workers(job: PathwaysJob, setting: Setting, choice: Choice, startup: Startup
     }
 
 
-def _worker_pod(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
+def _worker_pod(job: PathwaysJob, setting: RenderingInputs, choice: Choice) -> Tree:
     containers = [worker(job, setting)]
     init = [sidecar(job, setting)] if has_sidecar(job) else []
     fields: Tree = {
@@ -183,7 +183,7 @@ def _backoff_limit(job: PathwaysJob) -> From:
     return rule(job.slice.vms * RESTARTS_PER_VM, f"{RESTARTS_PER_VM} for each VM of a slice")
 
 
-def jobset(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
+def jobset(job: PathwaysJob, setting: RenderingInputs, choice: Choice) -> Tree:
     """The whole object. ``suspend`` is never set, because Kueue owns it."""
     why = "what JobSets are called"
     coordinated = "its address is what all pods call the head"
@@ -238,10 +238,10 @@ def _success_policy(job: PathwaysJob) -> Tree:
     return {"successPolicy": rule(policy, "workers serve until the client is done")}
 
 
-_SETTING: Final = Setting()
+_SETTING: Final = RenderingInputs()
 
 
-def render(job: PathwaysJob, setting: Setting = _SETTING) -> Rendering:
+def render(job: PathwaysJob, setting: RenderingInputs = _SETTING) -> Rendering:
     """The JobSet of a job that was read and checked; the job is not changed, and no values are shared."""
     choice = choose(job, setting)
     tree = jobset(job, setting, choice)

@@ -27,7 +27,7 @@ from gangctl.pathways import words
 from gangctl.pathways.job import (
     NO_GANGS,
     TOPOLOGY_REQUESTS,
-    Gangs,
+    GangLevels,
     PathwaysJob,
     asks_for_topology,
     gangs,
@@ -36,7 +36,7 @@ from gangctl.pathways.job import (
     sliced,
 )
 from gangctl.pathways.options import Slicing
-from gangctl.pathways.result import From, Profile, Setting, rule
+from gangctl.pathways.result import From, Profile, RenderingInputs, rule
 
 TOPOLOGY_KEY: Final = "topologyKey"
 """Option of a gang: all of its pods are placed on nodes with one value of this label."""
@@ -48,7 +48,7 @@ COMPOSITE: Final = "composite"
 class Choice:
     """The gangs, and their annotations; None omits one."""
 
-    gangs: Gangs
+    gangs: GangLevels
     jobset: From | None = None
     """Mode of the JobSet."""
     worker: From | None = None
@@ -58,7 +58,7 @@ class Choice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose(job: PathwaysJob, setting: Setting) -> Choice:
+def choose(job: PathwaysJob, setting: RenderingInputs) -> Choice:
     """The requested gangs, if the cluster supports gangs, or defaults for the job and the profile."""
     asked = job.gang_mode is not None or job.worker_mode is not None
     if setting.profile is Profile.XPK and not asked:
@@ -66,7 +66,7 @@ def choose(job: PathwaysJob, setting: Setting) -> Choice:
     wanted = gangs(job)
     together = setting.composite and not asked and _slices_together(job, wanted)
     if together:
-        wanted = Gangs(GangMode.OFF, GangMode.REPLICATED_GANG)
+        wanted = GangLevels(GangMode.OFF, GangMode.REPLICATED_GANG)
     if wanted.any and not setting.gangs:
         off = rule(str(GangMode.OFF), "this cluster has no API for gangs")
         rest = "affinity keeps head and workers together" if job.colocated else "its workers keep exclusive placement"
@@ -86,14 +86,14 @@ def choose(job: PathwaysJob, setting: Setting) -> Choice:
     return replace(choice, options=options, notices=notices)
 
 
-def _slices_together(job: PathwaysJob, wanted: Gangs) -> bool:
+def _slices_together(job: PathwaysJob, wanted: GangLevels) -> bool:
     """Whether gangs of one slice each should start together: all slices are needed, and no queue reserves them."""
     several = wanted.worker is not GangMode.OFF and job.slices > 1
     given = json.loads(job.annotations.get(GANG_OPTIONS, "{}"))
     return several and not (job.elastic_slices or queued(job)) and COMPOSITE not in given
 
 
-def _chosen(job: PathwaysJob, wanted: Gangs) -> Choice:
+def _chosen(job: PathwaysJob, wanted: GangLevels) -> Choice:
     if not wanted.any:
         elastic = "a gang of head and workers could not start, or recover, with a slice missing"
         why = "Kueue chooses the workers' nodes" if placed_by_kueue(job) else elastic
@@ -104,7 +104,7 @@ def _chosen(job: PathwaysJob, wanted: Gangs) -> Choice:
     return Choice(wanted, worker=rule(str(wanted.worker), f"{whole} is of no use unless all of its pods run"))
 
 
-def _options(job: PathwaysJob, wanted: Gangs, *, composite: bool) -> From | None:
+def _options(job: PathwaysJob, wanted: GangLevels, *, composite: bool) -> From | None:
     """The options with the node pool as topology, if every gang is one slice and the user set none.
 
     With ``composite`` these gangs start together.
@@ -133,7 +133,7 @@ def _options(job: PathwaysJob, wanted: Gangs, *, composite: bool) -> From | None
     return From(text, replace(origin, why=f"with {' and '.join(added)}: {why}"))
 
 
-def _choice_notices(job: PathwaysJob, wanted: Gangs) -> Iterator[Notice]:
+def _choice_notices(job: PathwaysJob, wanted: GangLevels) -> Iterator[Notice]:
     """Notices about the limits of a default choice."""
     if job.colocated and job.elastic_slices:
         message = (
@@ -180,7 +180,7 @@ _PARTITIONED: Final = "tpu7x"
 """The generation whose nodes are labelled by partition, not by slice."""
 
 
-def jobset_metadata(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
+def jobset_metadata(job: PathwaysJob, setting: RenderingInputs, choice: Choice) -> Tree:
     """``metadata`` of the JobSet."""
     metadata: Tree = {"name": From(job.name, job.origin("metadata.name"))}
     if job.namespace:
@@ -224,7 +224,7 @@ def worker_job_metadata(job: PathwaysJob, choice: Choice) -> Tree:
     return _filled("annotations", _present(annotations))
 
 
-def worker_pod_metadata(job: PathwaysJob, setting: Setting) -> Tree:
+def worker_pod_metadata(job: PathwaysJob, setting: RenderingInputs) -> Tree:
     """``metadata`` of the workers' pods: requests to Kueue and GKE about their nodes are only here."""
     labels = {**_own_labels(job), **_xpk_labels(job, setting)}
     asked = _travelling(job, "annotations", _topology_requests(job))
@@ -297,7 +297,7 @@ def _own_labels(job: PathwaysJob) -> dict[str, From]:
     return {words.JOB_LABEL: rule(job.name, "whose JobSet and pods these are")}
 
 
-def _xpk_labels(job: PathwaysJob, setting: Setting) -> dict[str, From]:
+def _xpk_labels(job: PathwaysJob, setting: RenderingInputs) -> dict[str, From]:
     if setting.profile is not Profile.XPK:
         return {}
     return {XPK_LABEL: rule(job.name, "by which XPK lists workloads", "xpk")}

@@ -27,7 +27,7 @@ from gangctl.pathways import words
 from gangctl.pathways.job import PathwaysJob, sliced
 from gangctl.pathways.rendering.containers import SHARED_TMP, TMP_VOLUME
 from gangctl.pathways.rendering.metadata import Choice, deadlocks, exclusive_workers
-from gangctl.pathways.result import From, Origin, OriginKind, Profile, Setting, option, plain, rule
+from gangctl.pathways.result import From, Origin, OriginKind, Profile, RenderingInputs, option, plain, rule
 
 Tree = dict[str, Any]
 
@@ -121,7 +121,7 @@ def worker_node_selector(job: PathwaysJob) -> dict[str, From]:
     return {**labels, **_without(_asked_of_workers(job), labels)}
 
 
-def head_node_selector(job: PathwaysJob, setting: Setting) -> dict[str, From]:
+def head_node_selector(job: PathwaysJob, setting: RenderingInputs) -> dict[str, From]:
     """Labels of the head's node: the template's; without any the option's; in colocate mode the workers', too."""
     given = user_pod(job).get("nodeSelector") or {}
     users = {key: From(value, job.origin(f"{words.POD}.nodeSelector[{key}]")) for key, value in given.items()}
@@ -199,7 +199,7 @@ def _head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
     return (Notice(Reason.HEAD_MAY_BE_APART, message),)
 
 
-def worker_affinity(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
+def worker_affinity(job: PathwaysJob, setting: RenderingInputs, choice: Choice) -> Tree:
     """The ``affinity`` of workers, empty if another component places them: Kueue slices, JobSet for XPK."""
     if sliced(job) or (setting.profile is Profile.XPK and exclusive_workers(job, choice) is not None):
         return {}

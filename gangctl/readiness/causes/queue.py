@@ -10,7 +10,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
-from gangctl.kueue.states import Phase, Status, eviction_of, status_of
+from gangctl.kueue.states import QueuePhase, QueueStatus, eviction_of, status_of
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
 from gangctl.readiness.causes.kueuemessages import REMEDIES, Against, read_queue_refusal
 from gangctl.readiness.facts import unix
@@ -108,7 +108,7 @@ def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     if not jobset.suspend:
         return
     if facts.never or facts.blocked is not None:
-        yield from _closed(context, facts, Status(Phase.PENDING, since=jobset.created))
+        yield from _closed(context, facts, QueueStatus(QueuePhase.PENDING, since=jobset.created))
         return
     if facts.stuck is not None:
         return
@@ -126,7 +126,7 @@ def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     )
 
 
-def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Cause]:
+def _closed(context: Context, facts: QueueFacts, status: QueueStatus) -> Iterator[Cause]:
     """It never fits, or not before the queue is opened."""
     # Too many podsets never fit, with any quota.
     if facts.never and (facts.stuck is None or facts.stuck.reason is not Reason.TOO_MANY_PODSETS):
@@ -151,44 +151,44 @@ def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Cau
         )
 
 
-_WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
-    Phase.PENDING: (
+_WAITS: Final[dict[QueuePhase, tuple[Reason, bool, str, str]]] = {
+    QueuePhase.PENDING: (
         Reason.WAITING_FOR_QUOTA,
         False,
         "it waits in its queue for its turn, or for quota",
         "wait: quota comes back when others finish; the command shows what is short",
     ),
-    Phase.WAITING_FOR_PODS_READY: (
+    QueuePhase.WAITING_FOR_PODS_READY: (
         Reason.WAITING_FOR_QUOTA,
         False,
         "it waits until the pods of everything that Kueue admitted before it are ready",
         "wait; if it takes long, see which JobSet before it does not become ready (waitForPodsReady.blockAdmission)",
     ),
-    Phase.ON_HOLD: (
+    QueuePhase.ON_HOLD: (
         Reason.WAITING_FOR_QUOTA,
         True,
         "it gave its quota back, and stays out of its queue until its owner wants it again",
         "ask the person who put it on hold",
     ),
-    Phase.BLOCKED: (
+    QueuePhase.BLOCKED: (
         Reason.QUEUE_BLOCKED,
         True,
         "Kueue does not consider it: its queue is closed to it, or its pods are refused as they are",
         "put right what Kueue says of it",
     ),
-    Phase.BACKOFF: (
+    QueuePhase.BACKOFF: (
         Reason.QUEUE_BACKOFF,
         False,
         "it was evicted, and Kueue does not try it again before some time has passed",
         "wait; find out meanwhile why it was evicted",
     ),
-    Phase.DEACTIVATED: (
+    QueuePhase.DEACTIVATED: (
         Reason.SUSPENDED,
         True,
         "a user has deactivated its Workload, which is not queued until spec.active is true again",
         "set spec.active of its Workload to true",
     ),
-    Phase.FAILED: (
+    QueuePhase.FAILED: (
         Reason.FAILED_TO_START,
         True,
         "Kueue counts it as finished without success, and does not start it any more",
@@ -205,17 +205,19 @@ _REFUSED: Final = {
 }
 
 
-def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
+def _phase_causes(
+    context: Context, facts: QueueFacts, workload: QueuedWorkload, status: QueueStatus
+) -> Iterator[Cause]:
     match status.phase:
-        case Phase.GATED:
+        case QueuePhase.GATED:
             yield from _gated(context, workload, status)
-        case Phase.QUOTA_RESERVED:
+        case QueuePhase.QUOTA_RESERVED:
             yield from _checks(context, workload, status)
-        case Phase.ADMITTED:
+        case QueuePhase.ADMITTED:
             yield from _admitted(context, workload, status)
-        case Phase.EVICTING:
+        case QueuePhase.EVICTING:
             yield _evicting(context, workload, status)
-        case Phase.PENDING if refusal := read_queue_refusal(workload.condition("QuotaReserved").message):
+        case QueuePhase.PENDING if refusal := read_queue_refusal(workload.condition("QuotaReserved").message):
             waits = refusal.against is Against.ROOM
             yield context.cause(
                 Reason.WAITING_FOR_QUOTA if waits else Reason.NEVER_FITS,
@@ -227,7 +229,7 @@ def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload,
                 since=unix(status.since),
                 blocking=not waits,
             )
-        case phase if phase in _WAITS and not (phase is Phase.FAILED and not context.snapshot.jobset.suspend):
+        case phase if phase in _WAITS and not (phase is QueuePhase.FAILED and not context.snapshot.jobset.suspend):
             reason, blocking, message, remedy = _WAITS[phase]
             yield context.cause(
                 reason,
@@ -245,7 +247,7 @@ def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload,
             return
 
 
-def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
+def _gated(context: Context, workload: QueuedWorkload, status: QueueStatus) -> Iterator[Cause]:
     """Gates on the JobSet: their owners remove them."""
     names = ", ".join(workload.gates or context.snapshot.jobset.gates)
     since = unix(status.since) or context.free_since
@@ -263,7 +265,7 @@ def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterat
     )
 
 
-def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
+def _checks(context: Context, workload: QueuedWorkload, status: QueueStatus) -> Iterator[Cause]:
     """It has reserved quota, and its admission checks are not all ready."""
     waiting = [check for check in workload.checks if check.state != "Ready"]
     refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
@@ -290,7 +292,7 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
     )
 
 
-def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
+def _admitted(context: Context, workload: QueuedWorkload, status: QueueStatus) -> Iterator[Cause]:
     """Admitted, and still suspended: Kueue is about to unsuspend it."""
     if not context.snapshot.jobset.suspend:
         return
@@ -310,7 +312,7 @@ def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Ite
     )
 
 
-def _evicting(context: Context, workload: QueuedWorkload, status: Status) -> Cause:
+def _evicting(context: Context, workload: QueuedWorkload, status: QueueStatus) -> Cause:
     eviction = eviction_of(workload)
     words = eviction.words if eviction is not None else "because it was deactivated"
     preempted = eviction is not None and eviction.reason == "Preempted"

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.labelselector import LabelTest, selector_object_test
-from gangctl.apiserver.expressions import Conditions
+from gangctl.apiserver.expressions import MatchConditions
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import Attributes
-from gangctl.sandbox.store import Store, Stored
+from gangctl.sandbox.store import ObjectStore, Stored
 
 MUTATING: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -62,7 +62,7 @@ class Match:
         return any(self.objects(_labels(one)) for one in (obj, attributes.old) if one is not None)
 
 
-def namespace_of(attributes: Attributes, store: Store) -> Object | None:
+def namespace_of(attributes: Attributes, store: ObjectStore) -> Object | None:
     """The object whose labels a namespaceSelector checks; None for cluster-scoped objects, which always match."""
     if attributes.kind.storage == "namespaces":
         key = ("", attributes.name)
@@ -80,7 +80,7 @@ class Hook:
 
     name: str
     match: Match
-    conditions: Conditions
+    conditions: MatchConditions
     url: str
     authorities: bytes
     seconds: int
@@ -92,7 +92,7 @@ class Hook:
 class Hooks:
     """The registered webhooks, in the order in which they are called: by configuration name, then as listed."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         """Read from ``store`` on each call."""
         self._store = store
         self._read: dict[tuple[str, str], tuple[Stored, tuple[Hook, ...]]] = {}
@@ -114,7 +114,7 @@ def _hook(raw: Object) -> Hook:
     return Hook(
         name=raw["name"],
         match=Match.of(raw, "rules"),
-        conditions=Conditions(raw.get("matchConditions") or ()),
+        conditions=MatchConditions(raw.get("matchConditions") or ()),
         url=_url(client),
         authorities=_decoded(client.get("caBundle") or ""),
         seconds=raw.get("timeoutSeconds") or 10,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gangctl.api import jsonpatch
 from gangctl.api.objects import copy
 from gangctl.apiserver import expressions
-from gangctl.apiserver.metadata import Cause
+from gangctl.apiserver.metadata import FieldCause
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
 from gangctl.cel.tokens import Token, tokens
 from gangctl.sandbox import errors, patches
@@ -22,7 +22,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.managed import ATOMIC, Path, map_keys
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import Attributes, admission_request, variables
-from gangctl.sandbox.store import Store, Stored
+from gangctl.sandbox.store import ObjectStore, Stored
 
 _LITERALS: Final = frozenset({"Object", "JSONPatch"})
 _FIELDS: Final[Mapping[str, str]] = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
@@ -43,7 +43,7 @@ class _Policy:
 
     name: str
     match: hooks.Match
-    conditions: expressions.Conditions
+    conditions: expressions.MatchConditions
     variables: Mapping[str, expressions.Evaluate]
     mutations: tuple[_Mutation, ...]
     ignores_failure: bool
@@ -62,7 +62,7 @@ class _Binding:
 class Policies:
     """The policies in a store, in the order of their names; a policy without a binding has no effect."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         """Read from ``store`` for each request."""
         self._store = store
         self._read: dict[tuple[str, str], tuple[Stored, Any]] = {}
@@ -93,7 +93,7 @@ class Policies:
             invocations.changed()
         invocations.end(obj)
         if failures:
-            causes = [Cause("", "", failure) for failure in failures]
+            causes = [FieldCause("", "", failure) for failure in failures]
             error = errors.forbidden(attributes.kind, attributes.name, "", causes)
             raise StatusError(error.code, "Invalid", failures[0], error.details)
         return obj
@@ -153,7 +153,7 @@ def _policy(obj: Object) -> _Policy:
     return _Policy(
         name=obj["metadata"]["name"],
         match=hooks.Match.of(spec["matchConstraints"]),
-        conditions=expressions.Conditions(spec.get("matchConditions") or ()),
+        conditions=expressions.MatchConditions(spec.get("matchConditions") or ()),
         variables={name: evaluate[f"variables[{at}]"] for at, name in enumerate(_variable_names(spec))},
         mutations=tuple(
             _Mutation(mutation["patchType"] == "JSONPatch", evaluate[place])

@@ -30,7 +30,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.patches import json_patch
 from gangctl.sandbox.requests import Attributes, admission_request, variables
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 _BODY_BYTES = 3 * 2**20
 
@@ -128,7 +128,7 @@ def _response(text: bytes, request: Object) -> Object:
 class WebhookAdmission:
     """Applies the policies and calls the webhooks in ``store`` before every write that is not the server's own."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         """Start without connections."""
         self._store = store
         self._hooks = Hooks(store)

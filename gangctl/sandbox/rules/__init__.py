@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gangctl.apiserver.fields import DecodeError
-from gangctl.apiserver.metadata import Cause
+from gangctl.apiserver.metadata import FieldCause
 from gangctl.sandbox.errors import bad_request
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class KindRules:
     default: Callable[[Object], None] = lambda _: None
     prepare_create: Callable[[Object], None] = lambda _: None
     prepare_update: Callable[[Object, Object, str], None] = lambda *_: None
-    admit: Callable[[Object, Object | None, str, Store], None] = lambda *_: None
-    validate: Callable[[Object, Object | None, str], Sequence[Cause]] = lambda *_: ()
+    admit: Callable[[Object, Object | None, str, ObjectStore], None] = lambda *_: None
+    validate: Callable[[Object, Object | None, str], Sequence[FieldCause]] = lambda *_: ()
 
     def decode(self, obj: Object) -> list[str]:
         """``drop``; 400 for a value of another type than its field."""

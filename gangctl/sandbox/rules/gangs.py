@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api import names
-from gangctl.apiserver.metadata import Cause, Causes, validate_metadata
+from gangctl.apiserver.metadata import Causes, FieldCause, validate_metadata
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules.pods import resolve
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 MAX_TEMPLATES: Final = 8
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
@@ -72,7 +72,7 @@ def prepare_group(group: Object) -> None:
     group["status"] = {}
 
 
-def admit_group(kind: ResourceKind, group: Object, store: Store, minor: str) -> None:
+def admit_group(kind: ResourceKind, group: Object, store: ObjectStore, minor: str) -> None:
     """Protection, priority and, on 1.36, the Workload that must be there."""
     metadata, spec = group["metadata"], group["spec"]
 
@@ -262,7 +262,7 @@ def _policy_change(new: Object, old: Object, path: str, causes: Causes) -> None:
 def _fixed(new: Object, old: Object, fields: Sequence[str], path: str, causes: Causes) -> None:
     for field in fields:
         if new.get(field) != old.get(field):
-            causes.append(Cause("FieldValueInvalid", f"{path}.{field}", "Invalid value: null: field is immutable"))
+            causes.append(FieldCause("FieldValueInvalid", f"{path}.{field}", "Invalid value: null: field is immutable"))
 
 
 def validate_group(new: Object, old: Object | None, subresource: str, minor: str) -> Causes:

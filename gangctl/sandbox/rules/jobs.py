@@ -5,11 +5,11 @@ from __future__ import annotations
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 
 def admit(  # noqa: PLR0917 -- what admission gets
-    kind: ResourceKind, new: Object, old: Object | None, subresource: str, store: Store, minor: str
+    kind: ResourceKind, new: Object, old: Object | None, subresource: str, store: ObjectStore, minor: str
 ) -> None:
     """The JobValidation plugin of 1.36: the parallelism of a Job in a gang is immutable."""
     if old is None or subresource or minor != "1.36":

@@ -7,13 +7,13 @@ from typing import Final
 
 from gangctl.apiserver.jobsets import default, jobset_schema
 from gangctl.apiserver.jobsetwebhook import validate_create, validate_update
-from gangctl.apiserver.metadata import Cause
+from gangctl.apiserver.metadata import FieldCause
 from gangctl.sandbox.errors import StatusError, invalid
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import KindRules
 from gangctl.sandbox.rules.custom import custom_rules
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 _VALIDATING: Final = "vjobset.kb.io"
 
@@ -25,13 +25,13 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
     """
     crd = custom_rules(kind, jobset_schema())
 
-    def admit(new: Object, old: Object | None, subresource: str, store: Store) -> None:
+    def admit(new: Object, old: Object | None, subresource: str, store: ObjectStore) -> None:
         """The mutating webhook, which is called for new JobSets only."""
         del store
         if old is None and not subresource:
             default(new)
 
-    def validate(new: Object, old: Object | None, subresource: str) -> Sequence[Cause]:
+    def validate(new: Object, old: Object | None, subresource: str) -> Sequence[FieldCause]:
         """If the CRD finds no errors in a change, the validating webhook is called, with its own messages."""
         causes = crd.validate(new, old, subresource)
         if causes or subresource:

@@ -15,7 +15,7 @@ from gangctl.apiserver.pods import containers, default_conditions, default_spec,
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, now
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 _CONTAINER_STATUS: Final[Object] = {
     "state": {},
@@ -96,7 +96,7 @@ class Priority:
     preemption: str = "PreemptLowerPriority"
 
 
-def resolve(class_name: str, store: Store, forbid: Callable[[str], errors.StatusError]) -> Priority:
+def resolve(class_name: str, store: ObjectStore, forbid: Callable[[str], errors.StatusError]) -> Priority:
     """The priority of a class, or of the global default, or 0; ``forbid`` has the message for an unknown one."""
     if class_name in _SYSTEM:
         return Priority(class_name, _SYSTEM[class_name])
@@ -155,7 +155,7 @@ def prepare_update(new: Object, old: Object, subresource: str) -> None:
             new["spec"].setdefault(field, old["spec"][field])
 
 
-def admit(kind: ResourceKind, pod: Object, store: Store) -> None:
+def admit(kind: ResourceKind, pod: Object, store: ObjectStore) -> None:
     """Service account, priority and tolerations of a new pod."""
     spec, metadata = pod["spec"], pod["metadata"]
 

@@ -14,7 +14,7 @@ from gangctl.api.quantity import parse_quantity
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, name_of
-from gangctl.sandbox.store import Store
+from gangctl.sandbox.store import ObjectStore
 
 QUOTAS: Final = "resourcequotas"
 _COUNT: Final = "count/"
@@ -32,7 +32,7 @@ def prepare_create(quota: Object) -> None:
     quota["status"] = {}
 
 
-def status_of(quota: Object, store: Store) -> Object:
+def status_of(quota: Object, store: ObjectStore) -> Object:
     """``status``, counted now."""
     hard = quota["spec"].get("hard", {})
     namespace = quota["metadata"]["namespace"]
@@ -40,7 +40,7 @@ def status_of(quota: Object, store: Store) -> Object:
     return {"hard": hard, "used": used} if hard else {}
 
 
-def check(kind: ResourceKind, obj: Object, store: Store) -> None:
+def check(kind: ResourceKind, obj: Object, store: ObjectStore) -> None:
     """StatusError 403 if one more object of ``kind`` exceeds a quota of its namespace."""
     namespace = obj["metadata"].get("namespace", "")
     for quota in _quotas(namespace, store):
@@ -61,7 +61,7 @@ def check(kind: ResourceKind, obj: Object, store: Store) -> None:
             raise errors.forbidden(kind, name_of(obj), why)
 
 
-def _quotas(namespace: str, store: Store) -> Iterator[Object]:
+def _quotas(namespace: str, store: ObjectStore) -> Iterator[Object]:
     for quota in sorted((stored.obj for stored in store.items(QUOTAS, namespace)), key=name_of) if namespace else ():
         if not {"scopes", "scopeSelector"} & quota["spec"].keys():
             yield quota
@@ -72,7 +72,7 @@ def _resource(name: str) -> str:
     return name.removeprefix(_COUNT) if name.startswith(_COUNT) else name if name in _PLAIN else ""
 
 
-def _used(name: str, namespace: str, store: Store) -> int:
+def _used(name: str, namespace: str, store: ObjectStore) -> int:
     objects = [stored.obj for stored in store.items(_resource(name), namespace)]
     if name == "pods":
         return sum(not is_finished(pod) for pod in objects)

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from gangctl.api.objects import Key, copy
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.controllers import Controller
+from gangctl.sandbox.controllers import SandboxController
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, generated_name, name_of, namespace_of, now, now_micro
 from gangctl.sandbox.requests import Caller, DeleteOptions, Propagation
-from gangctl.sandbox.store import Change, from_storage
+from gangctl.sandbox.store import StoredChange, from_storage
 
 
 def find(obj: Mapping[str, Any], kind: str) -> Object | None:
@@ -140,7 +140,7 @@ class Mirror:
         """The objects whose index is ``value``."""
         return list(self._indexed.get(value, {}).values())
 
-    def _changed(self, storage: str, change: Change) -> None:
+    def _changed(self, storage: str, change: StoredChange) -> None:
         if storage == self.kind.storage:
             old = None if change.old is None else change.old.obj
             self._put(change.key, old, change.new.obj, gone=change.gone)
@@ -168,7 +168,7 @@ K = TypeVar("K", str, tuple[str, str], tuple[str, str, str])
 _PASSED_BY: Final = frozenset({404, 409})
 
 
-class SimulatedController(Controller[K]):
+class SimulatedController(SandboxController[K]):
     """One controller beside the API server."""
 
     workers: ClassVar[int] = 1

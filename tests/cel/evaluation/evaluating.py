@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cel.environments import Checked
+from gangctl.cel.environments import CheckedExpression
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.parser import parse
@@ -42,7 +42,7 @@ OBJECT: Final[dict[str, Any]] = {
 
 def program(text: str) -> Program:
     """Compiled as if it had been checked: types are found out when it runs."""
-    checked = Checked(text, parse(text), DYN, frozenset(), frozenset(), frozenset())
+    checked = CheckedExpression(text, parse(text), DYN, frozenset(), frozenset(), frozenset())
     return compile_expression(checked)
 
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from gangctl.cli.doctor import cluster
 from gangctl.cli.doctor.canary import Canary, CanaryJobSet, CanaryPod
-from gangctl.cli.doctor.check import Outcome
+from gangctl.cli.doctor.check import CheckOutcome
 from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kubernetes, kueue, webhooks
 from gangctl.cli.doctor.checks import jobset as jobsets
 from gangctl.cli.doctor.checks.gangctl import Lease
-from gangctl.cli.doctor.checks.gangs import Gangs
+from gangctl.cli.doctor.checks.gangs import ReadGangs
 from gangctl.cli.doctor.checks.installed import Deployment
 from gangctl.cli.doctor.checks.jobset import DryRun
 from gangctl.cli.doctor.checks.kubernetes import PodField, Right
@@ -131,7 +131,7 @@ HEALTHY: Final[dict[Callable[[Cluster], Awaitable[Any]], Any]] = {
     gangctl.policies: {"fine": {"status": "True"}, "new": {}},
     gangctl.skipped: (),
     jobsets.dry_run: DryRun(stamped=True, defaulted=True),
-    gangs.gangs: Gangs("in the cluster", 2, groups_heard=2, jobs_with_reference=4, jobsets_with_status=2),
+    gangs.gangs: ReadGangs("in the cluster", 2, groups_heard=2, jobs_with_reference=4, jobsets_with_status=2),
     gangs.job_workloads: (),
     gangs.leaving: (),
     gangs.quotas: (),
@@ -155,7 +155,7 @@ def healthy(**changed: Any) -> Cluster:
     return Cluster(no_client, "t", None, "kueue-system", now=NOW, facts=known)
 
 
-def asked(name: str, cluster: Cluster) -> Outcome:
+def asked(name: str, cluster: Cluster) -> CheckOutcome:
     """The outcome of a check on these facts."""
     (check,) = [check for check in CHECKS if check.id == name]
     return asyncio.run(check.outcome(cluster))

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.cli.doctor.canary import Canary
-from gangctl.cli.doctor.check import Verdict, overall
+from gangctl.cli.doctor.check import CheckVerdict, overall
 from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.checks.gangctl import Lease
-from gangctl.cli.doctor.checks.gangs import Gangs, Leaving, Quota
+from gangctl.cli.doctor.checks.gangs import Leaving, ReadGangs, ScarceQuota
 from gangctl.cli.doctor.checks.installed import Deployment
 from gangctl.cli.doctor.checks.jobset import DryRun
 from gangctl.cli.doctor.checks.kubernetes import PodField, Right
@@ -47,7 +47,7 @@ from tests.cli.doctor.health import (
 from tests.rows import each
 
 IDS: Final = [check.id for check in CHECKS]
-OK, WARNING, FAILED, UNKNOWN = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.UNKNOWN
+OK, WARNING, FAILED, UNKNOWN = CheckVerdict.OK, CheckVerdict.WARNING, CheckVerdict.FAILED, CheckVerdict.UNKNOWN
 NOTHING_SERVED: Final = served(v1=["priorityclasses"])
 OTHER_V1: Final = ServedVersion(frozenset({"workloads", "podgroups"}), ("PodGroup.spec.queue is required",))
 STORED: Final = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2"'
@@ -60,9 +60,9 @@ def edited(edit: Callable[[Object], object], kind: str = "MutatingWebhookConfigu
     return (*found, *others())
 
 
-def troubled(reason: Reason, **changed: Any) -> Gangs:
+def troubled(reason: Reason, **changed: Any) -> ReadGangs:
     """A gang with a cause."""
-    return Gangs(
+    return ReadGangs(
         "in the cluster",
         1,
         (Cause(reason, "t/js: it is so", evidence=("as seen",), remedy="do it", command="kubectl x"),),
@@ -83,9 +83,9 @@ def unready(reason: str) -> Object:
     return {"type": "Ready", "status": "False", "reason": reason, "message": "it is so"}
 
 
-def limited(hard: int, used: int, lacking: int, lacking_next: int) -> Quota:
+def limited(hard: int, used: int, lacking: int, lacking_next: int) -> ScarceQuota:
     """A ResourceQuota on PodGroups."""
-    return Quota("t", "q", "podgroups.scheduling.k8s.io", hard, used, lacking, lacking_next)
+    return ScarceQuota("t", "q", "podgroups.scheduling.k8s.io", hard, used, lacking, lacking_next)
 
 
 ALIVE: Final = Lease("a", int(NOW) - 1, 15)
@@ -111,7 +111,7 @@ class Case(NamedTuple):
 
     check: str
     changed: dict[str, Any]
-    verdict: Verdict
+    verdict: CheckVerdict
     word: str
 
 
@@ -151,7 +151,7 @@ CASES: Final = [
     Case("pod-field", {"pod_field": PodField("schedulingGroup", None, "schema", "create jobs")}, OK, "is kept"),
     Case(
         "pod-field",
-        {"pod_field": PodField("schedulingGroup", None, "schema", "create jobs"), "gangs": Gangs("here", 0)},
+        {"pod_field": PodField("schedulingGroup", None, "schema", "create jobs"), "gangs": ReadGangs("here", 0)},
         UNKNOWN,
         "dry run",
     ),
@@ -167,17 +167,17 @@ CASES: Final = [
     Case("jobset-controller", {"deployments": deployment("elsewhere", "jobset", "jobset:v0.9.1", 0)}, OK, "works"),
     Case(
         "jobset-controller",
-        {**NO_JOBSET, "gangs": Gangs("here", 0, jobsets_without_status=("t/js",))},
+        {**NO_JOBSET, "gangs": ReadGangs("here", 0, jobsets_without_status=("t/js",))},
         FAILED,
         "no JobSet has a status",
     ),
     Case(
         "jobset-controller",
-        {**NO_JOBSET, "gangs": Gangs("here", 0, jobsets_with_status=1, jobsets_without_status=("t/js",))},
+        {**NO_JOBSET, "gangs": ReadGangs("here", 0, jobsets_with_status=1, jobsets_without_status=("t/js",))},
         OK,
         "works",
     ),
-    Case("jobset-controller", {**NO_JOBSET, "gangs": Gangs("here", 0)}, UNKNOWN, "no Deployment"),
+    Case("jobset-controller", {**NO_JOBSET, "gangs": ReadGangs("here", 0)}, UNKNOWN, "no Deployment"),
     Case("jobset-webhooks", {"configurations": tuple(own()), "dry_run": DryRun()}, FAILED, "not registered"),
     Case("jobset-webhooks", {"configurations": tuple(own())}, OK, "as in the sandbox"),
     Case("jobset-webhooks", {"endpoints": {SERVICE: 1, JOBSET_SERVICE: 0}}, FAILED, "do not answer"),
@@ -280,11 +280,13 @@ CASES: Final = [
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_SILENT)}, FAILED, "writes no condition"),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_ERROR)}, WARNING, "reports errors"),
     Case("scheduler-gate", {"gangs": troubled(Reason.UNSCHEDULABLE, groups_heard=1)}, OK, "schedules groups"),
-    Case("scheduler-gate", {"gangs": Gangs("here", 1), "canary": NOT_READ}, UNKNOWN, "not reported on any PodGroup"),
-    Case("scheduler-gate", {"gangs": Gangs("here", 1)}, OK, "no pod was placed"),
+    Case(
+        "scheduler-gate", {"gangs": ReadGangs("here", 1), "canary": NOT_READ}, UNKNOWN, "not reported on any PodGroup"
+    ),
+    Case("scheduler-gate", {"gangs": ReadGangs("here", 1)}, OK, "no pod was placed"),
     Case(
         "scheduler-gate",
-        {"gangs": Gangs("here", 1, left_out=("list podgroups.scheduling.k8s.io",)), "canary": NOT_READ},
+        {"gangs": ReadGangs("here", 1, left_out=("list podgroups.scheduling.k8s.io",)), "canary": NOT_READ},
         UNKNOWN,
         "not everything needed was read",
     ),
@@ -413,13 +415,13 @@ def test_a_jobset_controller_that_drops_the_reference_is_reported(image: str) ->
 
 def test_evidence_is_single_bounded_lines() -> None:
     long = Cause(Reason.NOT_GANGED, "t/js: x\x1b[2J" + "y" * 9999, evidence=("a\nb",) * 40, remedy="do")
-    outcome = asked("gangs-in-name-only", healthy(gangs=Gangs("here", 1, (long,) * 40)))
+    outcome = asked("gangs-in-name-only", healthy(gangs=ReadGangs("here", 1, (long,) * 40)))
     assert all(line.isprintable() and len(line) <= 600 for line in outcome.evidence)
     assert len(outcome.evidence) <= 8
 
 
-@given(st.lists(st.sampled_from(Verdict), max_size=8))
-def test_the_overall_verdict_is_the_worst(verdicts: list[Verdict]) -> None:
+@given(st.lists(st.sampled_from(CheckVerdict), max_size=8))
+def test_the_overall_verdict_is_the_worst(verdicts: list[CheckVerdict]) -> None:
     worst = overall(verdicts)
     ranked = [each for each in (FAILED, WARNING, OK) if each in verdicts]
     assert worst is (ranked[0] if ranked else UNKNOWN)
@@ -447,7 +449,7 @@ FIELDS: Final = (
 def test_hostile_fields_of_a_webhook_cause_no_error(field: str, value: object) -> None:
     facts = healthy(configurations=edited(lambda hook: hook.update({field: value})))
     for check in ("gangctl-webhooks", "gangctl-authority", "webhook-order", "gangctl-replicas", "jobset-webhooks"):
-        assert asked(check, facts).verdict in Verdict
+        assert asked(check, facts).verdict in CheckVerdict
 
 
 HELM: Final = {"meta.helm.sh/release-name": "gangs", "meta.helm.sh/release-namespace": "gangctl-system"}

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-from gangctl.cli.gangs.cluster import Reader, Scope
-from gangctl.cli.gangs.watching import Watch
+from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader
+from gangctl.cli.gangs.watching import GangWatch
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.transport import Transport
@@ -186,7 +186,7 @@ class TestWatch:
             await reader.read()
             here.remove("JobSet", WAITS)
             seen = []
-            async with asyncio.timeout(HUNG_SECONDS), aclosing(Watch(reader).turns()) as turns:
+            async with asyncio.timeout(HUNG_SECONDS), aclosing(GangWatch(reader).turns()) as turns:
                 async for changes in turns:
                     seen += [after and after.phase.value for (_, name), _, after in changes if name == WAITS]
                     if None in seen:
@@ -195,7 +195,7 @@ class TestWatch:
 
 
 @asynccontextmanager
-async def reading(here: Place) -> AsyncIterator[Reader]:
+async def reading(here: Place) -> AsyncIterator[ScopeReader]:
     """What commands that watch read with, in this process."""
     async with Transport(await load_cluster(kubeconfig=here.kubeconfig)) as transport:
-        yield Reader(Client(transport), Scope(NAMESPACE), watching=True)
+        yield ScopeReader(Client(transport), JobSetScope(NAMESPACE), watching=True)

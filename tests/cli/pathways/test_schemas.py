@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cli.pathways.report import HeadReport, Seen, status_report
+from gangctl.cli.pathways.report import HeadReport, SeenObjects, status_report
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import OriginKind
-from gangctl.pathways.status import Phase
+from gangctl.pathways.status import PathwaysPhase
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import HERE
 from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue
@@ -129,21 +129,21 @@ class TestStatus:
         assert violations(answer, schema_of("pathways-status")) == []
         assert (answer["headless"], bool(answer["portForward"])) == (headless, True)
 
-    @each("phase", [*Phase, None])
+    @each("phase", [*PathwaysPhase, None])
     @each("head", [None, HeadReport(pod="head", phase="Pending", node="")])
-    def test_every_phase_matches_the_schema(self, phase: Phase | None, head: HeadReport | None) -> None:
+    def test_every_phase_matches_the_schema(self, phase: PathwaysPhase | None, head: HeadReport | None) -> None:
         status = {"conditions": [condition(phase)], "terminalState": "Failed"} if phase is not None else None
-        report = status_report(Seen(HERE, "pw", stored(status), None, head))
+        report = status_report(SeenObjects(HERE, "pw", stored(status), None, head))
         assert violations(report, schema_of("pathways-status")) == []
         assert report["phase"] == (phase or "Unseen")
 
     def test_a_derived_status_matches_the_schema(self) -> None:
-        report = status_report(Seen(HERE, "pw", None, jobset(stored())))
+        report = status_report(SeenObjects(HERE, "pw", None, jobset(stored())))
         assert violations(report, schema_of("pathways-status")) == []
         assert (report["derived"], report["slices"]["ready"]) == (True, 2)
 
     def test_every_condition_has_every_key(self) -> None:
         bare = {"type": "Running", "status": "True"}
-        report = status_report(Seen(HERE, "pw", stored({"conditions": [bare]}), None))
+        report = status_report(SeenObjects(HERE, "pw", stored({"conditions": [bare]}), None))
         absent = {"reason": "", "message": "", "lastTransitionTime": "", "observedGeneration": 0}
         assert report["conditions"] == [{**bare, **absent}]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.pathways.report import UNSEEN, Seen, status_report
+from gangctl.cli.pathways.report import UNSEEN, SeenObjects, status_report
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
@@ -169,23 +169,23 @@ class TestCluster:
 
 class TestStanding:
     def test_a_job_without_status_and_jobset_is_unseen(self) -> None:
-        report = status_report(Seen(HERE, "pw", job(), None))
+        report = status_report(SeenObjects(HERE, "pw", job(), None))
         assert report["phase"] == UNSEEN
         assert report["head"] is None
 
     def test_of_duplicate_conditions_the_last_counts(self) -> None:
         printed = {"conditions": [condition("Pending", "a"), condition("Running", "b"), condition("Completed", "c")]}
-        report = status_report(Seen(HERE, "pw", job(status=printed), None))
+        report = status_report(SeenObjects(HERE, "pw", job(status=printed), None))
         assert report["phase"] == "Completed"
         assert not report["derived"]
 
     def test_the_subdomain_is_part_of_the_address(self) -> None:
         raw = jobset(job())
         raw["spec"]["network"]["subdomain"] = "short"
-        report = status_report(Seen(HERE, "pw", job(), raw))
+        report = status_report(SeenObjects(HERE, "pw", job(), raw))
         assert report["proxyAddress"] == f"grpc://pw-pathways-head-0-0.short.{HERE}.svc:29000"
 
     def test_the_command_has_the_flags_of_the_cluster(self) -> None:
-        seen = Seen(HERE, "pw", job(headless=True), None, {"pod": "head", "phase": "Running", "node": "n"})
+        seen = SeenObjects(HERE, "pw", job(headless=True), None, {"pod": "head", "phase": "Running", "node": "n"})
         command = status_report(seen, ["--context=my cluster"])["portForward"]
         assert command == f"kubectl '--context=my cluster' port-forward -n {HERE} pod/head 29000:29000"

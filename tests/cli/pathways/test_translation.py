@@ -13,7 +13,7 @@ from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.reading import read_pathways_job
-from gangctl.pathways.result import Origin, OriginKind, Rendering, Setting
+from gangctl.pathways.result import Origin, OriginKind, Rendering, RenderingInputs
 from tests.pathways.samples import annotated, pathways_job
 
 OPTIONS = "metadata.annotations[gangctl.dev/gang-options]"
@@ -75,7 +75,7 @@ def test_an_error_at_any_path_has_a_place(path: str) -> None:
 
 def translated(raw: Object) -> Translation:
     """A PathwaysJob and its JobSet, in a cluster with everything."""
-    return translate(read_pathways_job(raw), Setting())
+    return translate(read_pathways_job(raw), RenderingInputs())
 
 
 class TestPlanned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gangctl.api.fieldpath import FieldPath, Key
+from gangctl.api.fieldpath import FieldPath, MapKey
 from tests.cli.manifests import write
 from tests.cli.run import fine, gangctl
 from tests.pathways.samples import annotated, pathways_job
@@ -26,7 +26,7 @@ def at(obj: Any, path: str) -> Any:
     """The value at a path."""
     for step in FieldPath.parse(path).steps:
         match step:
-            case Key(key):
+            case MapKey(key):
                 obj = obj[key]
             case _:
                 obj = obj[step]

@@ -6,24 +6,26 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.policy.suite import Actual, Expected, Row, actual, difference
+from gangctl.cli.policy.suite import Actual, Expected, SuiteRow, actual, difference
 from gangctl.cli.policy.test import Coverage
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from tests.rows import each
 
 RULES = ("a", "b")
-DENY = frozenset({Action.DENY})
+DENY = frozenset({ValidationAction.DENY})
 
 
-def row(**fields: Any) -> Row:
-    return Row.model_validate({"policy": "p", "resources": "js", "result": "pass", **fields})
+def row(**fields: Any) -> SuiteRow:
+    return SuiteRow.model_validate({"policy": "p", "resources": "js", "result": "pass", **fields})
 
 
 def finding(rule: str, result: Result, message: str = "", **fields: Any) -> Finding:
     return Finding("p", rule, result, message, **fields)
 
 
-def outcome(*findings: Finding, actions: frozenset[Action] = DENY, matched: bool = True, skipped: str = "") -> Outcome:
+def outcome(
+    *findings: Finding, actions: frozenset[ValidationAction] = DENY, matched: bool = True, skipped: str = ""
+) -> Outcome:
     return Outcome("p", matched, skipped, actions, findings, findings)
 
 
@@ -47,13 +49,15 @@ def test_the_worst_finding_counts(findings: list[Finding], rule: str | None, res
 @each(
     ("actions", "always", "result"),
     [
-        ({Action.DENY, Action.AUDIT}, False, Expected.FAIL),
-        ({Action.WARN, Action.AUDIT}, False, Expected.WARN),
-        ({Action.AUDIT}, False, Expected.WARN),
-        ({Action.AUDIT}, True, Expected.FAIL),
+        ({ValidationAction.DENY, ValidationAction.AUDIT}, False, Expected.FAIL),
+        ({ValidationAction.WARN, ValidationAction.AUDIT}, False, Expected.WARN),
+        ({ValidationAction.AUDIT}, False, Expected.WARN),
+        ({ValidationAction.AUDIT}, True, Expected.FAIL),
     ],
 )
-def test_a_violation_fails_where_the_request_is_refused(actions: set[Action], always: bool, result: Expected) -> None:
+def test_a_violation_fails_where_the_request_is_refused(
+    actions: set[ValidationAction], always: bool, result: Expected
+) -> None:
     printed = outcome(finding("a", Result.FAIL, always=always), actions=frozenset(actions))
     assert actual(printed, row(), RULES).result is result
 

@@ -17,7 +17,7 @@ from gangctl.gang.plan import make_plan, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.checks import Progress
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from tests.jobsets import FIXTURE_UID, REF, jobset, rj
 
 
@@ -153,7 +153,7 @@ async def test_a_jobset_without_a_gang_has_nothing_to_wait_for(made: JobSet) -> 
 
 async def test_policies_are_evaluated_last() -> None:
     caches = Caches()
-    policies = Policies((Outcome("p", matched=True, actions=frozenset({Action.DENY}), violations=(DENIAL,)),))
+    policies = Policies((Outcome("p", matched=True, actions=frozenset({ValidationAction.DENY}), violations=(DENIAL,)),))
     assert (await statuses(caches, policies).of(stamped())).progress is Progress.UNDER_WAY
     assert policies.asked == []
     caches.fill(stamped())
@@ -167,7 +167,7 @@ async def test_policies_are_evaluated_last() -> None:
     "policies",
     [
         Policies(None),
-        Policies((Outcome("p", matched=True, actions=frozenset({Action.WARN}), violations=(DENIAL,)),)),
+        Policies((Outcome("p", matched=True, actions=frozenset({ValidationAction.WARN}), violations=(DENIAL,)),)),
         Policies((Outcome("p", matched=False),)),
     ],
     ids=["left alone", "warns", "does not apply"],

@@ -12,13 +12,13 @@ import pytest
 from gangctl.api.jobset import read_jobset
 from gangctl.cluster.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
-from gangctl.kueue.checks import Progress, Status
+from gangctl.kueue.checks import CheckProgress, Progress
 from gangctl.runtime.controller import Action, await_change
 from tests.controllers.checks.world import KUEUE, World, admission, condition, entry, world_of
 from tests.jobsets import FIXTURE_UID, jobset, rj
 
-UNDER_WAY = Status(Progress.UNDER_WAY, "not yet")
-DENIED = Status(Progress.DENIED, "no")
+UNDER_WAY = CheckProgress(Progress.UNDER_WAY, "not yet")
+DENIED = CheckProgress(Progress.DENIED, "no")
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ async def test_a_retry_has_a_delay_and_is_then_left_to_kueue(world: World) -> No
     await world.look()
     found = await world.state()
     assert (found["state"], found["requeueAfterSeconds"]) == ("Retry", 60)
-    world.statuses.now = Status(Progress.DONE, "fine after all")
+    world.statuses.now = CheckProgress(Progress.DONE, "fine after all")
     await world.look()
     assert (await world.state())["state"] == "Retry"
     assert world.events == [("js", "AdmissionCheckRetry")]

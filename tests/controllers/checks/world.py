@@ -20,7 +20,7 @@ from gangctl.controllers.checks.activity import GANG_ADMISSION_PARAMETERS, Check
 from gangctl.controllers.checks.workloads import WorkloadChecks
 from gangctl.errors import NotFoundError
 from gangctl.gang.reasons import Notice
-from gangctl.kueue.checks import Progress, Status
+from gangctl.kueue.checks import CheckProgress, Progress
 from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
 from gangctl.kueue.reading import read_check, read_workload
@@ -36,7 +36,7 @@ from tests.sandbox.faults import FaultySandbox
 Object = dict[str, Any]
 
 QUICK = InformerOptions(base_delay_seconds=0.02, cap_delay_seconds=0.05)
-DONE = Status(Progress.DONE, "all there")
+DONE = CheckProgress(Progress.DONE, "all there")
 KUEUE = "kueue-admission"
 SINCE = "2026-01-01T00:00:00Z"
 
@@ -58,10 +58,10 @@ def entry(name: str, state: str = "Pending", message: str = "", **more: Any) -> 
 class Statuses:
     """Returns what a test sets."""
 
-    now: Status = DONE
+    now: CheckProgress = DONE
     asked: int = 0
 
-    async def of(self, _: JobSet) -> Status:
+    async def of(self, _: JobSet) -> CheckProgress:
         self.asked += 1
         return self.now
 

@@ -16,7 +16,7 @@ from gangctl.client.client import Client
 from gangctl.controllers.pathways.controller import PathwaysController, PathwaysMetrics
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.result import Setting
+from gangctl.pathways.result import RenderingInputs
 from gangctl.pathways.status import PathwaysFacts
 from gangctl.pathways.words import GROUP, UPSTREAM_LEASE
 from gangctl.runtime.controller import ControllerObserver
@@ -70,7 +70,7 @@ class Context:
         self.api = sandbox.api
         self.client = client
         self.leads = True
-        self.setting = Setting()
+        self.setting = RenderingInputs()
         self.options = PathwaysOptions()
         self.recorded: list[Notice] = []
         """All recorded events, equal ones about one object once, as they are written."""

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.result import Setting
+from gangctl.pathways.result import RenderingInputs
 from gangctl.pathways.words import DIGEST
 from tests.controllers.pathways.ground import JOBS, JOBSETS, LONG_SECONDS, Context, play
 from tests.controllers.stage import USER
@@ -238,7 +238,7 @@ def test_a_missing_definition_is_logged_once_and_checked_again() -> None:
 
 def test_without_the_scheduling_api_the_jobset_has_no_gang() -> None:
     async def acts(context: Context) -> None:
-        context.setting = Setting(gangs=False, topology=False)
+        context.setting = RenderingInputs(gangs=False, topology=False)
         async with context.running():
             await context.submit()
             await asyncio.sleep(1)
@@ -247,7 +247,7 @@ def test_without_the_scheduling_api_the_jobset_has_no_gang() -> None:
             _, worker = jobset["spec"]["replicatedJobs"]
             assert EXCLUSIVE_TOPOLOGY in worker["template"]["metadata"]["annotations"]
             # The cluster has learned it since: that is no change of the spec.
-            context.setting = Setting()
+            context.setting = RenderingInputs()
             await context.edit({"spec": {"controller": {"elasticSlices": 0}}})
             await asyncio.sleep(1)
             assert "SpecChangeIgnored" not in context.reasons

@@ -14,7 +14,7 @@ from gangctl.cluster import kinds
 from gangctl.cluster.members import project_jobset
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import Affected, QueueView
-from gangctl.controllers.source import Source
+from gangctl.controllers.source import InformerSource
 from gangctl.runtime.informer import Informer
 from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
@@ -50,7 +50,7 @@ class Ground:
         self.view.subscribe(self.affected.append)
 
     @staticmethod
-    def put(source: Source[Any], name: str, namespace: str = "", *, labels: Any = None, **body: Any) -> None:
+    def put(source: InformerSource[Any], name: str, namespace: str = "", *, labels: Any = None, **body: Any) -> None:
         """Deliver an object as a watch does."""
         metadata: Raw = {"name": name, "uid": f"uid-{name}", "labels": labels or {}}
         if namespace:
@@ -58,7 +58,7 @@ class Ground:
         source.informer._upsert({"metadata": metadata, **body})
 
     @staticmethod
-    def drop(source: Source[Any], name: str, namespace: str = "") -> None:
+    def drop(source: InformerSource[Any], name: str, namespace: str = "") -> None:
         """Deliver the deletion of an object."""
         metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
         source.informer._forget({"metadata": metadata})

@@ -13,7 +13,7 @@ from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import GangPhase
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.store import Change
+from gangctl.sandbox.store import StoredChange
 from tests.controllers.readiness.gangcontext import (
     DEFINITIONS,
     GANGS,
@@ -63,7 +63,7 @@ def test_the_last_of_many_changes_is_written_once_a_second() -> None:
         loop = asyncio.get_running_loop()
         written: list[float] = []
 
-        def note(resource: str, change: Change) -> None:
+        def note(resource: str, change: StoredChange) -> None:
             del change
             if resource == GANGS:
                 written.append(loop.time())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gangctl.pathways.accelerators import (
     ACCELERATORS,
     FAMILIES,
-    Accelerator,
+    MachineType,
     by_machine_type,
     default_of,
     device_types,
@@ -138,7 +138,7 @@ def refusal(text: str) -> RefusedValueError:
     return caught.value
 
 
-def row(machine_type: str) -> Accelerator:
+def row(machine_type: str) -> MachineType:
     return next(each for each in ACCELERATORS if each.machine_type == machine_type)
 
 
@@ -160,11 +160,11 @@ class TestTable:
         assert {each.dimensions for each in ACCELERATORS} == {2, 3}
 
     @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
-    def test_machine_types_end_in_their_chips(self, accelerator: Accelerator) -> None:
+    def test_machine_types_end_in_their_chips(self, accelerator: MachineType) -> None:
         assert accelerator.machine_type.endswith(f"-{accelerator.chips_per_vm}t")
 
     @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
-    def test_keys_follow_from_labels(self, accelerator: Accelerator) -> None:
+    def test_keys_follow_from_labels(self, accelerator: MachineType) -> None:
         wide = "1t" if accelerator.chips_per_vm == 8 else ""
         assert accelerator.key == derived_key(accelerator.label) + wide
 
@@ -178,7 +178,7 @@ class TestTable:
 
 class TestFind:
     @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
-    def test_accelerators_are_found_by_machine_type(self, accelerator: Accelerator) -> None:
+    def test_accelerators_are_found_by_machine_type(self, accelerator: MachineType) -> None:
         assert find(accelerator.machine_type) == (accelerator, "")
 
     @each(("label", "machine_type"), LABELS.items())
@@ -259,7 +259,7 @@ class TestFind:
 
 class TestByMachineType:
     @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
-    def test_an_exact_machine_type_is_found(self, accelerator: Accelerator) -> None:
+    def test_an_exact_machine_type_is_found(self, accelerator: MachineType) -> None:
         assert by_machine_type(accelerator.machine_type) == accelerator
 
     @each("text", ["", "CT5P-HIGHTPU-4T", "v5p", "tpu-v5p-slice", "n2-standard-2"])

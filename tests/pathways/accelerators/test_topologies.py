@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gangctl.pathways.accelerators import (
     ACCELERATORS,
     MACHINE_TYPES_OF_JOBS,
-    Accelerator,
+    MachineType,
     Slice,
     by_machine_type,
     chips,
@@ -239,7 +239,7 @@ class TestProperties:
     @PROPERTY
     @given(st.sampled_from(ALLOWED), st.sampled_from(["", " ", "\n\t"]), st.booleans())
     def test_normalizing_twice_is_normalizing_once(
-        self, given_: tuple[Accelerator, bool, str], blank: str, upper: bool
+        self, given_: tuple[MachineType, bool, str], blank: str, upper: bool
     ) -> None:
         accelerator, strict, topology = given_
         once = normalized(f"{blank}{topology.upper() if upper else topology}{blank}", accelerator)
@@ -252,7 +252,7 @@ class TestProperties:
         st.booleans(),
         st.one_of(st.text(), st.lists(st.integers(0, 300), max_size=4).map(lambda sides: "x".join(map(str, sides)))),
     )
-    def test_a_slice_is_made_of_exactly_what_is_listed(self, accelerator: Accelerator, strict: bool, text: str) -> None:
+    def test_a_slice_is_made_of_exactly_what_is_listed(self, accelerator: MachineType, strict: bool, text: str) -> None:
         try:
             found = slice_of(accelerator, text, strict=strict)
         except RefusedValueError:

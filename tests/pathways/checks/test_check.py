@@ -10,7 +10,7 @@ import pytest
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.checks import check
-from gangctl.pathways.job import Gangs, PathwaysJob, gangs, startup
+from gangctl.pathways.job import GangLevels, PathwaysJob, gangs, startup
 from gangctl.pathways.options import PathwaysOptions, Startup
 from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.reading import read_pathways_job
@@ -21,10 +21,10 @@ from tests.rows import each
 
 POOL = "cloud.google.com/gke-nodepool"
 TAS = "kueue.x-k8s.io/podset-required-topology"
-TOGETHER = Gangs(GangMode.GANG, GangMode.OFF)
-EACH_SLICE = Gangs(GangMode.OFF, GangMode.REPLICATED_GANG)
-ALL_WORKERS = Gangs(GangMode.OFF, GangMode.GANG)
-NONE = Gangs(GangMode.OFF, GangMode.OFF)
+TOGETHER = GangLevels(GangMode.GANG, GangMode.OFF)
+EACH_SLICE = GangLevels(GangMode.OFF, GangMode.REPLICATED_GANG)
+ALL_WORKERS = GangLevels(GangMode.OFF, GangMode.GANG)
+NONE = GangLevels(GangMode.OFF, GangMode.OFF)
 
 
 def read(value: Object) -> PathwaysJob:
@@ -190,7 +190,7 @@ def test_a_problem_of_a_flag_names_the_flag(path: str, flag: str, change: dict[s
         (options('{"startup": "DependsOn"}'), ALL_WORKERS, Startup.DEPENDS_ON),
     ],
 )
-def test_gangs_are_the_requested_or_the_default_ones(value: Object, expected: Gangs, order: Startup) -> None:
+def test_gangs_are_the_requested_or_the_default_ones(value: Object, expected: GangLevels, order: Startup) -> None:
     job = read(value)
     assert gangs(job) == expected
     assert gangs(job).any is (expected != NONE)

@@ -8,7 +8,7 @@ from gangctl.pathways.flags.pathwaysjob import read_flags
 from gangctl.pathways.flags.table import Flags
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Origin, OriginKind, Profile, Setting
+from gangctl.pathways.result import Origin, OriginKind, Profile, RenderingInputs
 from tests.rows import each
 
 HEAD: Final = "spec.replicatedJobs[0].template.spec.template.spec"
@@ -27,7 +27,7 @@ def origins(profile: Profile = Profile.GANG, options: PathwaysOptions | None = N
     }
     job = read_flags(Flags(**(said | changes)), profile, options or PathwaysOptions()).job
     assert job is not None
-    return render(job, Setting(profile)).origins
+    return render(job, RenderingInputs(profile)).origins
 
 
 @each(

@@ -21,7 +21,7 @@ from gangctl.pathways.options import PathwaysOptions, Slicing, Startup
 from gangctl.pathways.problems import InvalidReason as Why
 from gangctl.pathways.problems import Problem
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Origin, OriginKind, Profile, Rendering, Setting
+from gangctl.pathways.result import Origin, OriginKind, Profile, Rendering, RenderingInputs
 from tests.rows import each
 
 FLAGS: Final = Flags(
@@ -51,7 +51,7 @@ def problems(profile: Profile = Profile.GANG, **changes: Any) -> tuple[Problem, 
 
 
 def rendered(profile: Profile = Profile.GANG, **changes: Any) -> Rendering:
-    return render(read(profile, **changes), Setting(profile))
+    return render(read(profile, **changes), RenderingInputs(profile))
 
 
 def pod(rendering: Rendering, index: int = 0) -> Any:
@@ -127,7 +127,7 @@ class TestProfiles:
 
     def test_the_shared_tmp_option_applies_to_the_user_container(self) -> None:
         job = read(Profile.XPK, PathwaysOptions(shared_tmp=False))
-        assert "volumes" not in pod(render(job, Setting(Profile.XPK)))
+        assert "volumes" not in pod(render(job, RenderingInputs(Profile.XPK)))
 
 
 class TestCommand:
@@ -283,7 +283,7 @@ def test_a_queue_label_replaces_the_queue_flag() -> None:
 
 def test_an_empty_priority_sets_no_field() -> None:
     job = read(Profile.XPK, priority="")
-    rendering = render(job, Setting(Profile.XPK))
+    rendering = render(job, RenderingInputs(Profile.XPK))
     assert not [each for each in (pod(rendering), pod(rendering, 1)) if "priorityClassName" in each]
 
 
@@ -459,5 +459,5 @@ def test_any_flags_are_read_or_refused_at_a_flag(flags: Flags, profile: Profile)
 def test_valid_flags_are_rendered(changes: dict[str, Any], profile: Profile) -> None:
     reading = read_flags(replace(FLAGS, **changes), profile, PathwaysOptions())
     if reading.job is not None:
-        rendering = render(reading.job, Setting(profile))
+        rendering = render(reading.job, RenderingInputs(profile))
         assert yaml.safe_load(to_yaml([rendering.jobset])) == rendering.jobset

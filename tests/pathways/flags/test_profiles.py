@@ -11,7 +11,7 @@ from gangctl.pathways.flags.table import Flags
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Profile, Rendering, Setting
+from gangctl.pathways.result import Profile, Rendering, RenderingInputs
 from tests.pathways.views import all_containers, environment, job_template, notes_on, pod, replicated_job
 from tests.pathways.views import container as container_of
 
@@ -48,7 +48,7 @@ def read(profile: Profile = Profile.GANG, options: PathwaysOptions = NONE, **cha
 
 def rendered(profile: Profile = Profile.GANG, options: PathwaysOptions = NONE, **changes: Any) -> Rendering:
     """Their rendering."""
-    return render(read(profile, options, **changes), Setting(profile))
+    return render(read(profile, options, **changes), RenderingInputs(profile))
 
 
 def jobset_of(profile: Profile = Profile.GANG, options: PathwaysOptions = NONE, **changes: Any) -> Object:

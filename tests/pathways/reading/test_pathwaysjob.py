@@ -17,7 +17,7 @@ from gangctl.pathways.options import PathwaysOptions, Startup
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason
 from gangctl.pathways.reading import Reading, is_pathways_job, read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Origin, OriginKind, Setting
+from gangctl.pathways.result import Origin, OriginKind, RenderingInputs
 from tests.pathways.refused import REFUSED
 from tests.pathways.refused.case import COLOCATED, Refused, user
 from tests.pathways.samples import Object, annotated, component, container, pathways_job, template
@@ -316,7 +316,7 @@ def test_any_object_is_read_or_refused(value: Object, cluster_checked: bool) -> 
 def test_a_valid_job_can_be_rendered(value: Object, cluster_checked: bool) -> None:
     job = _check(value, cluster_checked=cluster_checked).job
     if job is not None:
-        render(job, Setting())
+        render(job, RenderingInputs())
 
 
 def test_the_base_of_the_cases_is_valid() -> None:

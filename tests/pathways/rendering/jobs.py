@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.pathways.accelerators import Accelerator, Slice
-from gangctl.pathways.job import Component, ComponentType, DeploymentMode, PathwaysJob
+from gangctl.pathways.accelerators import MachineType, Slice
+from gangctl.pathways.job import ComponentChanges, ComponentType, DeploymentMode, PathwaysJob
 
-V5P: Final = Accelerator("v5p", "ct5p-hightpu-4t", "tpu-v5p-slice", "tpuv5", 4, 2, 3)
+V5P: Final = MachineType("v5p", "ct5p-hightpu-4t", "tpu-v5p-slice", "tpuv5", 4, 2, 3)
 
 
 def job(**changes: Any) -> PathwaysJob:
@@ -23,10 +23,10 @@ def job(**changes: Any) -> PathwaysJob:
     return PathwaysJob(**(fields | changes))
 
 
-def components(**chosen: dict[str, Any]) -> dict[ComponentType, Component]:
+def components(**chosen: dict[str, Any]) -> dict[ComponentType, ComponentChanges]:
     """Components by name of their type, each an entry of ``spec.customComponents``: ``worker={"image": "x:y"}``."""
     return {
-        ComponentType(name): Component(f"spec.customComponents[{index}]", **fields)
+        ComponentType(name): ComponentChanges(f"spec.customComponents[{index}]", **fields)
         for index, (name, fields) in enumerate(chosen.items())
     }
 

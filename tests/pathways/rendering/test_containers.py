@@ -20,11 +20,11 @@ from gangctl.pathways.rendering.containers import (
     worker,
 )
 from gangctl.pathways.rendering.environment import references
-from gangctl.pathways.result import Origin, OriginKind, Profile, Setting, origins, plain
+from gangctl.pathways.result import Origin, OriginKind, Profile, RenderingInputs, origins, plain
 from tests.pathways.rendering.jobs import components, job, variable
 from tests.rows import each
 
-Build = Callable[[PathwaysJob, Setting], Any]
+Build = Callable[[PathwaysJob, RenderingInputs], Any]
 
 BUILDS: tuple[Build, ...] = (resource_manager, proxy, worker, sidecar)
 ALL = components(
@@ -33,11 +33,11 @@ ALL = components(
     worker={"image": "w:1", "flags": ("--c=1",), "env": (variable("MEGASCALE_SLICE_ID", "7"),)},
     colocated_python_sidecar={"image": "c:1", "flags": ("--d=1",), "env": (variable("S", "s"),)},
 )
-GANG = Setting()
-XPK = Setting(profile=Profile.XPK)
+GANG = RenderingInputs()
+XPK = RenderingInputs(profile=Profile.XPK)
 
 
-def built(build: Build, setting: Setting = GANG, **changes: Any) -> dict[str, Any]:
+def built(build: Build, setting: RenderingInputs = GANG, **changes: Any) -> dict[str, Any]:
     container = plain(build(job(**changes), setting))
     assert isinstance(container, dict)
     return container
@@ -159,7 +159,7 @@ def test_xpk_has_the_elastic_flag_before_custom_ones() -> None:
 
 @each("setting", [GANG, XPK], ids=["gang", "xpk"])
 @each("flag", ["--num_elastic_slices=2", "-num_elastic_slices=2"])
-def test_the_elastic_flag_is_unique(setting: Setting, flag: str) -> None:
+def test_the_elastic_flag_is_unique(setting: RenderingInputs, flag: str) -> None:
     changes: dict[str, Any] = {"components": components(proxy_server={"flags": (flag, "--b=1")}), "elastic_slices": 1}
     args = built(proxy, setting, **changes)["args"]
     assert [each for each in args if "num_elastic_slices" in each] == ["--num_elastic_slices=1"]
@@ -170,7 +170,7 @@ def test_the_elastic_flag_is_unique(setting: Setting, flag: str) -> None:
 def test_a_custom_elastic_flag_alone_stays_as_it_is() -> None:
     changes: dict[str, Any] = {"components": components(proxy_server={"flags": ("--num_elastic_slices=2",)})}
     assert built(proxy, **changes)["args"][-1] == "--num_elastic_slices=2"
-    assert {each.reason for each in component_notices(job(**changes), Setting())} == {Reason.FLOATING_IMAGE}
+    assert {each.reason for each in component_notices(job(**changes), RenderingInputs())} == {Reason.FLOATING_IMAGE}
 
 
 @each("flag", ["--x=a  b", '--x="a b"', "--x=a, b", "--x=$(PATHWAYS_HEAD)"])
@@ -221,12 +221,12 @@ def test_names_are_unique_and_references_find_theirs(build: Build) -> None:
 
 @each("build", BUILDS)
 def test_every_leaf_has_an_origin(build: Build) -> None:
-    tree = build(job(components=ALL, metrics=True, elastic_slices=1), Setting())
+    tree = build(job(components=ALL, metrics=True, elastic_slices=1), RenderingInputs())
     assert origins(tree)["image"].place.endswith(".image")
 
 
 def test_arguments_name_the_fields_that_decide_them() -> None:
-    tree = resource_manager(job(components=ALL, metrics=True), Setting())
+    tree = resource_manager(job(components=ALL, metrics=True), RenderingInputs())
     found = [origin for path, origin in origins(tree).items() if path.startswith("args")]
     assert [(each.kind, each.place) for each in found[1:]] == [
         (OriginKind.FIELD, "spec.pathwaysDir"),
@@ -240,13 +240,13 @@ def test_arguments_name_the_fields_that_decide_them() -> None:
 
 def test_arguments_from_flags_name_the_flags() -> None:
     flag = Origin(OriginKind.FLAG, "--worker-args")
-    tree = worker(job(components=ALL, sources={"spec.customComponents[2].customFlags": flag}), Setting())
+    tree = worker(job(components=ALL, sources={"spec.customComponents[2].customFlags": flag}), RenderingInputs())
     assert origins(tree)["args[3]"] == flag
 
 
 def test_duplicates_of_a_component_give_a_notice() -> None:
     chosen = components(worker={"image": "w:1", "env": (variable("A", "1"), variable("A", "2"))})
-    reported = [each.message for each in component_notices(job(components=chosen), Setting())]
+    reported = [each.message for each in component_notices(job(components=chosen), RenderingInputs())]
     assert [("pathways-worker" in each and "A is set twice" in each) for each in reported] == [False, True]
 
 

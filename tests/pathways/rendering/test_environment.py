@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.rendering.environment import (
-    Environment,
+    ContainerEnv,
     component_environment,
     constant,
     main_environment,
@@ -29,20 +29,20 @@ TIMEOUT = PathwaysOptions(unreachable_timeout_seconds=60)
 FROM_CONFIG = {"name": "ABSL_FLAGS", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
 
 
-def main(*env: dict[str, Any], **changes: Any) -> Environment:
+def main(*env: dict[str, Any], **changes: Any) -> ContainerEnv:
     return main_environment(job(**changes), {"name": "main", "env": list(env)}, PATH)
 
 
-def written(environment: Environment | Sequence[From]) -> list[dict[str, Any]]:
-    variables = environment.variables if isinstance(environment, Environment) else environment
+def written(environment: ContainerEnv | Sequence[From]) -> list[dict[str, Any]]:
+    variables = environment.variables if isinstance(environment, ContainerEnv) else environment
     return [plain(each) for each in variables]
 
 
-def names(environment: Environment) -> list[str]:
+def names(environment: ContainerEnv) -> list[str]:
     return [each["name"] for each in written(environment)]
 
 
-def values(environment: Environment) -> dict[str, Any]:
+def values(environment: ContainerEnv) -> dict[str, Any]:
     return {each["name"]: each.get("value") for each in written(environment)}
 
 

@@ -15,7 +15,7 @@ from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading import is_pathways_job, read_pathways_job
 from gangctl.pathways.rendering.environment import references
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import Profile, RenderingInputs
 from tests.rows import each
 
 EXAMPLES: Final = Path(__file__).parents[3] / "examples" / "pathways"
@@ -33,7 +33,7 @@ def jobs(path: Path) -> Iterator[PathwaysJob]:
 
 def pods(path: Path, profile: Profile) -> Iterator[dict[str, Any]]:
     for job in jobs(path):
-        for replicated in render(job, Setting(profile=profile)).jobset["spec"]["replicatedJobs"]:
+        for replicated in render(job, RenderingInputs(profile=profile)).jobset["spec"]["replicatedJobs"]:
             yield replicated["template"]["spec"]["template"]["spec"]
 
 
@@ -82,7 +82,7 @@ def test_mounts_have_their_volumes_and_volumes_their_mounts(path: Path, profile:
 @each("path", FILES, ids=lambda path: path.stem)
 def test_each_container_of_the_head_has_requests(path: Path, profile: Profile) -> None:
     for job in jobs(path):
-        rendering = render(job, Setting(profile=profile))
+        rendering = render(job, RenderingInputs(profile=profile))
         pod = rendering.jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
         ours = [container for container in containers(pod) if container["name"] in OURS]
         assert [set(container["resources"]["requests"]) for container in ours] == [{"cpu", "memory"}] * 2

@@ -8,7 +8,7 @@ from typing import Any
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Generation
 from gangctl.gang.reasons import Reason
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import Profile, RenderingInputs
 from tests.gang.pipeline import planned, resolved, some_plan
 from tests.pathways.samples import annotated, pathways_job
 from tests.pathways.views import job_template, jobset_of, notes_on, only_problem, rendered
@@ -28,7 +28,7 @@ ASKED_BESIDE_TOPOLOGY = {
 }
 
 
-def groups(job: Object, setting: Setting | None = None) -> list[int]:
+def groups(job: Object, setting: RenderingInputs | None = None) -> list[int]:
     """How many pods each gang of a rendering waits for."""
     plan = planned(jobset_of(job, setting))
     return [] if plan is None else [each.template.min_count for each in plan.groups]
@@ -68,7 +68,7 @@ def test_a_topology_request_keeps_a_requested_gang() -> None:
 @each("controller", [{}, COLOCATE])
 @each("mode", [{}, annotated(pathways_worker_mode="Gang")])
 def test_without_the_scheduling_api_there_are_no_gangs_and_a_notice(controller: Object, mode: Object) -> None:
-    rendering = rendered(pathways_job(metadata=mode, controller=controller), Setting(gangs=False))
+    rendering = rendered(pathways_job(metadata=mode, controller=controller), RenderingInputs(gangs=False))
     jobset = dict(rendering.jobset)
     assert jobset["metadata"]["annotations"][MODE] == "Off"
     assert MODE not in notes_on(job_template(jobset, "worker"))
@@ -77,35 +77,41 @@ def test_without_the_scheduling_api_there_are_no_gangs_and_a_notice(controller: 
 
 
 def test_the_xpk_profile_has_no_gangs_and_no_annotation() -> None:
-    jobset = jobset_of(pathways_job(), Setting(Profile.XPK))
+    jobset = jobset_of(pathways_job(), RenderingInputs(Profile.XPK))
     assert "gangctl.dev/gang" not in json.dumps(jobset)
 
 
 def test_the_xpk_profile_can_have_a_requested_gang() -> None:
-    assert groups(pathways_job(metadata=annotated(pathways_worker_mode="Gang")), Setting(Profile.XPK)) == [4]
+    assert groups(pathways_job(metadata=annotated(pathways_worker_mode="Gang")), RenderingInputs(Profile.XPK)) == [4]
 
 
 @each(
     ("job", "setting", "expected"),
     [
-        (pathways_job(), Setting(), None),
-        (pathways_job(workers=ONE_SLICE), Setting(), POOL),
-        (pathways_job(workers=ONE_SLICE), Setting(topology=False), None),
-        (pathways_job(), Setting(Profile.XPK), None),
-        (pathways_job(metadata=annotated(pathways_worker_mode="Gang")), Setting(), None),
-        (pathways_job(metadata=annotated(pathways_worker_mode="Gang"), workers=ONE_SLICE), Setting(), POOL),
-        (pathways_job(metadata=annotated(gang_mode="Gang"), workers=ONE_SLICE), Setting(), None),
-        (pathways_job(metadata=annotated(gang_mode="Off")), Setting(), None),
-        (pathways_job(controller=COLOCATE), Setting(), None),
-        (pathways_job(controller=COLOCATE, workers=ONE_SLICE), Setting(), POOL),
-        (pathways_job(metadata=annotated(gang_options='{"topologyKey": "rack"}')), Setting(), "rack"),
-        (pathways_job(metadata=annotated(gang_options='{"topologyKey": null}')), Setting(), None),
-        (pathways_job(metadata=annotated(gang_options='{"disruption": "all"}'), workers=ONE_SLICE), Setting(), POOL),
-        (pathways_job(metadata=DYNAMIC), Setting(), None),
-        (pathways_job(metadata=ASKED_BESIDE_TOPOLOGY), Setting(), None),
+        (pathways_job(), RenderingInputs(), None),
+        (pathways_job(workers=ONE_SLICE), RenderingInputs(), POOL),
+        (pathways_job(workers=ONE_SLICE), RenderingInputs(topology=False), None),
+        (pathways_job(), RenderingInputs(Profile.XPK), None),
+        (pathways_job(metadata=annotated(pathways_worker_mode="Gang")), RenderingInputs(), None),
+        (pathways_job(metadata=annotated(pathways_worker_mode="Gang"), workers=ONE_SLICE), RenderingInputs(), POOL),
+        (pathways_job(metadata=annotated(gang_mode="Gang"), workers=ONE_SLICE), RenderingInputs(), None),
+        (pathways_job(metadata=annotated(gang_mode="Off")), RenderingInputs(), None),
+        (pathways_job(controller=COLOCATE), RenderingInputs(), None),
+        (pathways_job(controller=COLOCATE, workers=ONE_SLICE), RenderingInputs(), POOL),
+        (pathways_job(metadata=annotated(gang_options='{"topologyKey": "rack"}')), RenderingInputs(), "rack"),
+        (pathways_job(metadata=annotated(gang_options='{"topologyKey": null}')), RenderingInputs(), None),
+        (
+            pathways_job(metadata=annotated(gang_options='{"disruption": "all"}'), workers=ONE_SLICE),
+            RenderingInputs(),
+            POOL,
+        ),
+        (pathways_job(metadata=DYNAMIC), RenderingInputs(), None),
+        (pathways_job(metadata=ASKED_BESIDE_TOPOLOGY), RenderingInputs(), None),
     ],
 )
-def test_a_gang_of_one_slice_requests_one_node_pool(job: Object, setting: Setting, expected: str | None) -> None:
+def test_a_gang_of_one_slice_requests_one_node_pool(
+    job: Object, setting: RenderingInputs, expected: str | None
+) -> None:
     assert resolved(jobset_of(job, setting)).config.options.topology_key == expected
 
 
@@ -115,7 +121,7 @@ def test_gang_options_of_the_pathwaysjob_are_kept() -> None:
 
 
 def test_on_1_35_a_gang_has_no_topology() -> None:
-    jobset = jobset_of(pathways_job(workers=ONE_SLICE), Setting(topology=False))
+    jobset = jobset_of(pathways_job(workers=ONE_SLICE), RenderingInputs(topology=False))
     assert resolved(jobset, Generation.V1ALPHA1).errors == ()
 
 
@@ -145,7 +151,7 @@ def test_a_gang_of_everything_is_created_together() -> None:
     assert jobset["spec"]["startupPolicy"] == {"startupPolicyOrder": "AnyOrder"}
 
 
-def reported(job: Object, setting: Setting | None = None) -> list[str]:
+def reported(job: Object, setting: RenderingInputs | None = None) -> list[str]:
     """The notice on a choice that a user may want to change."""
     return [each.message for each in rendered(job, setting).notices if each.reason is Reason.GANG_CHOICE]
 
@@ -185,13 +191,15 @@ def listed(*gangs: dict[str, Any]) -> dict[str, Any]:
 def test_a_list_of_gangs_is_that_of_the_jobset() -> None:
     slices = {"name": "slices", "replicatedJobs": ["worker"], "perReplica": True, "topologyKey": "rack"}
     metadata = listed(slices)
-    jobset = jobset_of(pathways_job(metadata=metadata), Setting(composite=True))
+    jobset = jobset_of(pathways_job(metadata=metadata), RenderingInputs(composite=True))
     notes = jobset["metadata"]["annotations"]
     assert notes[GANGS] == metadata["annotations"][GANGS]
     assert "gangctl.dev/gang-options" not in notes
     plan = some_plan(jobset)
     assert {template.topology_key for template in plan.workload.templates} == {"rack"}
-    assert GANGS not in jobset_of(pathways_job(metadata=metadata), Setting(gangs=False))["metadata"]["annotations"]
+    assert (
+        GANGS not in jobset_of(pathways_job(metadata=metadata), RenderingInputs(gangs=False))["metadata"]["annotations"]
+    )
 
 
 @each(
@@ -208,7 +216,7 @@ def test_a_list_of_gangs_that_does_not_fit_is_refused(metadata: dict[str, Any], 
 
 def test_slices_start_together_where_the_cluster_can() -> None:
     job = pathways_job(workers={"numSlices": 3})
-    plan = some_plan(jobset_of(job, Setting(composite=True)))
+    plan = some_plan(jobset_of(job, RenderingInputs(composite=True)))
     assert plan.composite is not None
     assert (len(plan.groups), plan.composite.template.min_group_count) == (3, 3)
     assert {template.topology_key for template in plan.workload.templates} == {POOL}

@@ -8,7 +8,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.rendering.containers import floating, images
-from gangctl.pathways.result import Origin, OriginKind, Profile, Setting
+from gangctl.pathways.result import Origin, OriginKind, Profile, RenderingInputs
 from tests.pathways.rendering.jobs import components, job
 from tests.rows import each
 
@@ -17,7 +17,7 @@ PINNED = "r/i@sha256:" + "0" * 64
 
 
 def chosen(pathways: PathwaysJob, profile: Profile = Profile.GANG) -> dict[str, str]:
-    return {name: image.value for name, image in images(pathways, Setting(profile=profile)).items()}
+    return {name: image.value for name, image in images(pathways, RenderingInputs(profile=profile)).items()}
 
 
 def test_all_images_of_pathways_are_of_the_version_asked_for() -> None:
@@ -84,7 +84,7 @@ def test_the_sidecar_has_an_image_where_one_is_named() -> None:
 
 def test_an_image_comes_from_the_field_that_decides_it() -> None:
     pathways = job(pathways_version="v9", components=components(worker={"image": "x:y"}))
-    found = {name: image.origin.place for name, image in images(pathways, Setting()).items()}
+    found = {name: image.origin.place for name, image in images(pathways, RenderingInputs()).items()}
     assert found == {
         "pathways-rm": "spec.pathwaysVersion",
         "pathways-proxy": "spec.pathwaysVersion",
@@ -93,18 +93,18 @@ def test_an_image_comes_from_the_field_that_decides_it() -> None:
 
 
 def test_an_image_that_was_not_chosen_is_a_default() -> None:
-    assert {image.origin.kind for image in images(job(), Setting()).values()} == {OriginKind.DEFAULT}
+    assert {image.origin.kind for image in images(job(), RenderingInputs()).values()} == {OriginKind.DEFAULT}
 
 
 def test_an_image_from_a_flag_names_the_flag() -> None:
     flag = Origin(OriginKind.FLAG, "--worker-image")
     pathways = job(components=components(worker={"image": "x:y"}), sources={"spec.customComponents[0].image": flag})
-    assert images(pathways, Setting())["pathways-worker"].origin == flag
+    assert images(pathways, RenderingInputs())["pathways-worker"].origin == flag
 
 
 @each("image", ["x", "x:latest", "host:5000/x", "host:5000/x:latest"])
 def test_an_image_without_a_version_gives_a_notice(image: str) -> None:
-    (notice,) = floating(job(pathways_version="v9", components=components(worker={"image": image})), Setting())
+    (notice,) = floating(job(pathways_version="v9", components=components(worker={"image": image})), RenderingInputs())
     assert notice.reason is Reason.FLOATING_IMAGE
     assert "pathways-worker" in notice.message
     assert "pathways-rm" not in notice.message
@@ -112,16 +112,16 @@ def test_an_image_without_a_version_gives_a_notice(image: str) -> None:
 
 @each("image", ["x:1", "host:5000/x:1", PINNED, f"host:5000/x:latest@sha256:{'0' * 64}"])
 def test_an_image_with_a_version_gives_no_notice(image: str) -> None:
-    assert floating(job(pathways_version="v9", components=components(worker={"image": image})), Setting()) == ()
+    assert floating(job(pathways_version="v9", components=components(worker={"image": image})), RenderingInputs()) == ()
 
 
 def test_one_notice_names_all_containers() -> None:
-    (notice,) = floating(job(), Setting())
+    (notice,) = floating(job(), RenderingInputs())
     assert all(name in notice.message for name in ("pathways-rm", "pathways-proxy", "pathways-worker"))
 
 
 def test_the_notice_names_the_missing_field_or_flag() -> None:
     sources = {"spec.pathwaysVersion": Origin(OriginKind.FLAG, "--pathways-version")}
     for made, name in ((job(), "spec.pathwaysVersion"), (job(sources=sources), "--pathways-version")):
-        (notice,) = floating(made, Setting())
+        (notice,) = floating(made, RenderingInputs())
         assert f"set {name} or" in notice.message

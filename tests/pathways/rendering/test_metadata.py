@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import Profile, RenderingInputs
 from tests.pathways.samples import annotated, container, pathways_job, template
 from tests.pathways.views import job_template, jobset_of, notes_on, pod_template, rendered
 from tests.rows import each
@@ -150,7 +150,7 @@ def test_every_pod_has_the_label_of_its_pathwaysjob() -> None:
 
 
 def test_the_xpk_profile_has_the_labels_of_xpk() -> None:
-    jobset = jobset_of(pathways_job(), Setting(Profile.XPK))
+    jobset = jobset_of(pathways_job(), RenderingInputs(Profile.XPK))
     key = "xpk.google.com/workload"
     assert jobset["metadata"]["labels"][key] == "pw"
     assert pod_template(jobset, "worker")["metadata"]["labels"][key] == "pw"

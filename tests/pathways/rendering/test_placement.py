@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import Profile, RenderingInputs
 from tests.pathways.rendering.affinity import Node, Placed, Pod, feasible, pods_of, shunned
 from tests.pathways.samples import annotated, pathways_job, template
 from tests.pathways.strategies import PROPERTY
@@ -305,29 +305,29 @@ def exclusive(jobset: Object) -> tuple[str | None, str | None]:
 
 
 ONE_VM = {"topology": "2x2x1"}
-NO_API = Setting(gangs=False)
-XPK = Setting(Profile.XPK)
+NO_API = RenderingInputs(gangs=False)
+XPK = RenderingInputs(Profile.XPK)
 HOST = "kubernetes.io/hostname"
 
 
 @each(
     ("job", "setting", "expected"),
     [
-        (pathways_job(), Setting(), (HOST, None)),
-        (pathways_job(headless=True), Setting(), (HOST, None)),
-        (pathways_job(workers=ONE_VM), Setting(), (HOST, POOL)),
-        (pathways_job(metadata=annotated(gang_mode="Off")), Setting(), (HOST, POOL)),
-        (pathways_job(metadata=annotated(gang_mode="Gang")), Setting(), (HOST, None)),
+        (pathways_job(), RenderingInputs(), (HOST, None)),
+        (pathways_job(headless=True), RenderingInputs(), (HOST, None)),
+        (pathways_job(workers=ONE_VM), RenderingInputs(), (HOST, POOL)),
+        (pathways_job(metadata=annotated(gang_mode="Off")), RenderingInputs(), (HOST, POOL)),
+        (pathways_job(metadata=annotated(gang_mode="Gang")), RenderingInputs(), (HOST, None)),
         (pathways_job(), NO_API, (HOST, POOL)),
         (pathways_job(), XPK, (HOST, POOL)),
         (pathways_job(metadata=annotated(pathways_worker_mode="Gang")), XPK, (HOST, None)),
-        (pathways_job(controller=COLOCATE), Setting(), (None, None)),
+        (pathways_job(controller=COLOCATE), RenderingInputs(), (None, None)),
         (pathways_job(controller=COLOCATE), NO_API, (None, None)),
-        (pathways_job(metadata=annotated(pathways_options='{"slicing": "Dynamic"}')), Setting(), (HOST, None)),
+        (pathways_job(metadata=annotated(pathways_options='{"slicing": "Dynamic"}')), RenderingInputs(), (HOST, None)),
     ],
 )
 def test_exclusive_placement_is_kept_where_it_cannot_deadlock(
-    job: Object, setting: Setting, expected: tuple[str | None, str | None]
+    job: Object, setting: RenderingInputs, expected: tuple[str | None, str | None]
 ) -> None:
     rendering = rendered(job, setting)
     assert exclusive(dict(rendering.jobset)) == expected
@@ -341,14 +341,14 @@ def test_exclusive_placement_by_node_labels_works_with_a_gang() -> None:
 @each(
     ("job", "setting", "reported"),
     [
-        (pathways_job(), Setting(), True),
-        (pathways_job(workers=ONE_VM), Setting(), False),
-        (pathways_job(controller=COLOCATE), Setting(), False),
+        (pathways_job(), RenderingInputs(), True),
+        (pathways_job(workers=ONE_VM), RenderingInputs(), False),
+        (pathways_job(controller=COLOCATE), RenderingInputs(), False),
         (pathways_job(), NO_API, False),
         (pathways_job(), XPK, False),
     ],
 )
-def test_dropped_exclusive_placement_gives_a_notice(job: Object, setting: Setting, *, reported: bool) -> None:
+def test_dropped_exclusive_placement_gives_a_notice(job: Object, setting: RenderingInputs, *, reported: bool) -> None:
     reasons = [each.reason for each in rendered(job, setting).notices]
     assert reasons.count(Reason.GANG_DISABLED) == reported
 

@@ -16,7 +16,7 @@ from gangctl.api.fieldpath import FieldPath
 from gangctl.gang.config import GangMode
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Profile, Rendering, Setting
+from gangctl.pathways.result import Profile, Rendering, RenderingInputs
 from tests.gang.pipeline import GENERATIONS, planned, resolved
 from tests.pathways.strategies import PROPERTY, pathways_jobs
 from tests.pathways.views import all_containers, environment, job_template, notes_on, pod, read
@@ -24,7 +24,7 @@ from tests.pathways.views import all_containers, environment, job_template, note
 Object = dict[str, Any]
 
 EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-SETTINGS: Final = st.builds(Setting, st.sampled_from(Profile), st.booleans(), st.booleans())
+SETTINGS: Final = st.builds(RenderingInputs, st.sampled_from(Profile), st.booleans(), st.booleans())
 JOBSETS: Final = ("pathways-head", "worker")
 DNS_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -38,7 +38,7 @@ def leaves(value: Any, path: FieldPath) -> list[str]:
     return [str(path)]
 
 
-def expected_groups(job: PathwaysJob, setting: Setting) -> list[int]:
+def expected_groups(job: PathwaysJob, setting: RenderingInputs) -> list[int]:
     """The gangs that the rules promise, by how many pods each waits for."""
     slices = {
         GangMode.OFF: [],
@@ -63,7 +63,7 @@ def expected_groups(job: PathwaysJob, setting: Setting) -> list[int]:
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_rendering_is_deterministic_and_does_not_change_its_input(raw: Object, setting: Setting) -> None:
+def test_rendering_is_deterministic_and_does_not_change_its_input(raw: Object, setting: RenderingInputs) -> None:
     job, untouched = read(raw), read(copy.deepcopy(raw))
     first, second = render(job, setting), render(job, setting)
     assert to_yaml([first.jobset]) == to_yaml([second.jobset])
@@ -73,7 +73,7 @@ def test_rendering_is_deterministic_and_does_not_change_its_input(raw: Object, s
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_a_change_of_a_rendering_does_not_change_the_job(raw: Object, setting: Setting) -> None:
+def test_a_change_of_a_rendering_does_not_change_the_job(raw: Object, setting: RenderingInputs) -> None:
     job = read(raw)
     before = copy.deepcopy(job)
     _spoil(dict(render(job, setting).jobset))
@@ -94,7 +94,7 @@ def _spoil(value: Any) -> None:
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_a_rendering_is_plain_json_and_every_leaf_has_an_origin(raw: Object, setting: Setting) -> None:
+def test_a_rendering_is_plain_json_and_every_leaf_has_an_origin(raw: Object, setting: RenderingInputs) -> None:
     rendering = render(read(raw), setting)
     assert json.loads(json.dumps(rendering.jobset)) == rendering.jobset
     assert sorted(rendering.origins) == sorted(leaves(rendering.jobset, FieldPath()))
@@ -103,7 +103,7 @@ def test_a_rendering_is_plain_json_and_every_leaf_has_an_origin(raw: Object, set
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_the_gangs_of_a_rendering_are_those_of_the_rules(raw: Object, setting: Setting) -> None:
+def test_the_gangs_of_a_rendering_are_those_of_the_rules(raw: Object, setting: RenderingInputs) -> None:
     job = read(raw)
     for generation in GENERATIONS:
         setting = replace(setting, topology=generation.capabilities.constraints)
@@ -119,7 +119,7 @@ def test_the_gangs_of_a_rendering_are_those_of_the_rules(raw: Object, setting: S
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_exclusive_placement_never_meets_a_gang_of_several_pods(raw: Object, setting: Setting) -> None:
+def test_exclusive_placement_never_meets_a_gang_of_several_pods(raw: Object, setting: RenderingInputs) -> None:
     job = read(raw)
     jobset = dict(render(job, setting).jobset)
     assert EXCLUSIVE not in notes_on(jobset)
@@ -130,7 +130,7 @@ def test_exclusive_placement_never_meets_a_gang_of_several_pods(raw: Object, set
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_a_colocated_head_never_waits_alone(raw: Object, setting: Setting) -> None:
+def test_a_colocated_head_never_waits_alone(raw: Object, setting: RenderingInputs) -> None:
     job = read(raw)
     spec = render(job, setting).jobset["spec"]
     waits = spec.get("startupPolicy", {}).get("startupPolicyOrder") != "AnyOrder"
@@ -140,7 +140,7 @@ def test_a_colocated_head_never_waits_alone(raw: Object, setting: Setting) -> No
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_names_are_unique_and_within_the_limits(raw: Object, setting: Setting) -> None:
+def test_names_are_unique_and_within_the_limits(raw: Object, setting: RenderingInputs) -> None:
     rendering = render(read(raw), setting)
     for name in JOBSETS:
         spec = pod(rendering.jobset, name)
@@ -169,7 +169,7 @@ def _pod_names(rendering: Rendering) -> list[str]:
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_the_head_has_no_requirements_of_the_nodes_of_the_workers(raw: Object, setting: Setting) -> None:
+def test_the_head_has_no_requirements_of_the_nodes_of_the_workers(raw: Object, setting: RenderingInputs) -> None:
     head = render(read(raw), setting).jobset["spec"]["replicatedJobs"][0]
     text = json.dumps(head)
     assert "kueue.x-k8s.io/" not in text

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.status import (
     DEGRADED,
-    Condition,
+    JobCondition,
     JobSetFacts,
     Obstacle,
     PathwaysFacts,
-    Phase,
+    PathwaysJobStatus,
+    PathwaysPhase,
     Replicas,
-    Status,
     missing_slices,
     next_status,
     notices,
@@ -30,65 +30,69 @@ from gangctl.pathways.words import API_VERSION, DIGEST
 from tests.rows import each
 
 NOW, THEN, LATER = "2026-01-02T03:04:05Z", "2026-01-01T00:00:00Z", "2026-01-02T03:05:00Z"
-FRESH = PathwaysFacts("t", "pw", "uid", 3, Status())
+FRESH = PathwaysFacts("t", "pw", "uid", 3, PathwaysJobStatus())
 UP, HALF = Replicas(2, 2), Replicas(2, 1)
 HEAD_UP = Replicas(1, 1)
 
 
-def true(kind: str, reason: str = "Why", message: str = "words", since: str = THEN) -> Condition:
-    return Condition(kind, "True", reason, message, since)
+def true(kind: str, reason: str = "Why", message: str = "words", since: str = THEN) -> JobCondition:
+    return JobCondition(kind, "True", reason, message, since)
 
 
-def false(kind: str) -> Condition:
-    return Condition(kind, "False", "Why", "words", THEN)
+def false(kind: str) -> JobCondition:
+    return JobCondition(kind, "False", "Why", "words", THEN)
 
 
-def jobset(*conditions: Condition, **changes: Any) -> JobSetFacts:
+def jobset(*conditions: JobCondition, **changes: Any) -> JobSetFacts:
     return replace(JobSetFacts("t", "pw", "j", "uid", conditions, workers=Replicas(2)), **changes)
 
 
-def after(status: Status, generation: int = 3) -> PathwaysFacts:
+def after(status: PathwaysJobStatus, generation: int = 3) -> PathwaysFacts:
     return replace(FRESH, status=status, generation=generation)
 
 
-def reported(before: Status, found: JobSetFacts | Obstacle, now: str = NOW) -> list[Reason]:
+def reported(before: PathwaysJobStatus, found: JobSetFacts | Obstacle, now: str = NOW) -> list[Reason]:
     return [each.reason for each in said(before, found, now)]
 
 
-def said(before: Status, found: JobSetFacts | Obstacle, now: str = NOW) -> tuple[Notice, ...]:
+def said(before: PathwaysJobStatus, found: JobSetFacts | Obstacle, now: str = NOW) -> tuple[Notice, ...]:
     return notices(before, next_status(after(before), found, now), found)
 
 
 STARTUP_DONE = true("StartupPolicyCompleted")
 TABLE = [
-    (jobset(), Phase.PENDING, "WaitingForHead"),
-    (jobset(true("StartupPolicyInProgress")), Phase.PENDING, "WaitingForHead"),
-    (jobset(head=HEAD_UP), Phase.PENDING, "WaitingForWorkers"),
-    (jobset(head=HEAD_UP, workers=HALF), Phase.PENDING, "WaitingForWorkers"),
-    (jobset(head=HEAD_UP, workers=UP), Phase.RUNNING, "HeadAndWorkersReady"),
-    (jobset(STARTUP_DONE, head=HEAD_UP, workers=HALF), Phase.RUNNING, "HeadAndWorkersReady"),
-    (jobset(STARTUP_DONE, workers=UP), Phase.PENDING, "WaitingForHead"),
-    (jobset(head=HEAD_UP, workers=HALF, elastic=1), Phase.RUNNING, "HeadAndWorkersReady"),
+    (jobset(), PathwaysPhase.PENDING, "WaitingForHead"),
+    (jobset(true("StartupPolicyInProgress")), PathwaysPhase.PENDING, "WaitingForHead"),
+    (jobset(head=HEAD_UP), PathwaysPhase.PENDING, "WaitingForWorkers"),
+    (jobset(head=HEAD_UP, workers=HALF), PathwaysPhase.PENDING, "WaitingForWorkers"),
+    (jobset(head=HEAD_UP, workers=UP), PathwaysPhase.RUNNING, "HeadAndWorkersReady"),
+    (jobset(STARTUP_DONE, head=HEAD_UP, workers=HALF), PathwaysPhase.RUNNING, "HeadAndWorkersReady"),
+    (jobset(STARTUP_DONE, workers=UP), PathwaysPhase.PENDING, "WaitingForHead"),
+    (jobset(head=HEAD_UP, workers=HALF, elastic=1), PathwaysPhase.RUNNING, "HeadAndWorkersReady"),
     # A restart: the condition of the startup comes last, and is False.
-    (jobset(true("RestartingJobSet"), false("StartupPolicyCompleted"), restarts=1), Phase.PENDING, "Restarting"),
-    (jobset(true("RestartingJobSet"), head=HEAD_UP, workers=UP), Phase.PENDING, "Restarting"),
-    (jobset(false("RestartingJobSet"), head=HEAD_UP, workers=UP), Phase.RUNNING, "HeadAndWorkersReady"),
+    (
+        jobset(true("RestartingJobSet"), false("StartupPolicyCompleted"), restarts=1),
+        PathwaysPhase.PENDING,
+        "Restarting",
+    ),
+    (jobset(true("RestartingJobSet"), head=HEAD_UP, workers=UP), PathwaysPhase.PENDING, "Restarting"),
+    (jobset(false("RestartingJobSet"), head=HEAD_UP, workers=UP), PathwaysPhase.RUNNING, "HeadAndWorkersReady"),
     # Resumed in a queue: the condition that is False is the first, and the last is true of an earlier life.
-    (jobset(false("Suspended"), STARTUP_DONE, head=HEAD_UP), Phase.RUNNING, "HeadAndWorkersReady"),
-    (jobset(true("Suspended", "SuspendedJobs"), STARTUP_DONE, head=HEAD_UP), Phase.SUSPENDED, "SuspendedJobs"),
-    (jobset(true("Suspended"), true("Completed", "AllJobsCompleted")), Phase.COMPLETED, "AllJobsCompleted"),
-    (jobset(true("Failed", "FailedJobs"), true("Completed")), Phase.FAILED, "FailedJobs"),
-    (jobset(true("Failed", "not a reason")), Phase.FAILED, "Failed"),
-    (jobset(terminal_state="Completed"), Phase.COMPLETED, "Completed"),
-    (Obstacle("NameConflict", "somebody else's"), Phase.FAILED, "NameConflict"),
-    (Obstacle("JobSetCreateFailed", "no right", Phase.PENDING), Phase.PENDING, "JobSetCreateFailed"),
-    (Obstacle("JobSetGone", "deleted", final=True), Phase.FAILED, "JobSetGone"),
+    (jobset(false("Suspended"), STARTUP_DONE, head=HEAD_UP), PathwaysPhase.RUNNING, "HeadAndWorkersReady"),
+    (jobset(true("Suspended", "SuspendedJobs"), STARTUP_DONE, head=HEAD_UP), PathwaysPhase.SUSPENDED, "SuspendedJobs"),
+    (jobset(true("Suspended"), true("Completed", "AllJobsCompleted")), PathwaysPhase.COMPLETED, "AllJobsCompleted"),
+    (jobset(true("Failed", "FailedJobs"), true("Completed")), PathwaysPhase.FAILED, "FailedJobs"),
+    (jobset(true("Failed", "not a reason")), PathwaysPhase.FAILED, "Failed"),
+    (jobset(terminal_state="Completed"), PathwaysPhase.COMPLETED, "Completed"),
+    (Obstacle("NameConflict", "somebody else's"), PathwaysPhase.FAILED, "NameConflict"),
+    (Obstacle("JobSetCreateFailed", "no right", PathwaysPhase.PENDING), PathwaysPhase.PENDING, "JobSetCreateFailed"),
+    (Obstacle("JobSetGone", "deleted", final=True), PathwaysPhase.FAILED, "JobSetGone"),
 ]
 
 
 @each(("found", "phase", "reason"), TABLE)
 def test_the_first_true_condition_of_the_jobset_counts(
-    found: JobSetFacts | Obstacle, phase: Phase, reason: str
+    found: JobSetFacts | Obstacle, phase: PathwaysPhase, reason: str
 ) -> None:
     status = next_status(FRESH, found, NOW)
     assert status.phase is phase
@@ -96,7 +100,7 @@ def test_the_first_true_condition_of_the_jobset_counts(
     assert held is not None
     assert (held.reason, held.generation) == (reason, 3)
     ended = isinstance(found, Obstacle) and found.final
-    ended |= isinstance(found, JobSetFacts) and phase in {Phase.COMPLETED, Phase.FAILED}
+    ended |= isinstance(found, JobSetFacts) and phase in {PathwaysPhase.COMPLETED, PathwaysPhase.FAILED}
     assert status.terminal_state == (phase.value if ended else "")
 
 
@@ -122,17 +126,17 @@ def test_times_stay_where_the_status_of_a_condition_does() -> None:
 
 
 def test_duplicate_conditions_of_upstream_are_merged_and_others_are_kept() -> None:
-    stored = Status(
+    stored = PathwaysJobStatus(
         (
             false("Pending"),
-            Condition("Running", "False", "Old", "", "2025-01-01T00:00:00Z"),
+            JobCondition("Running", "False", "Old", "", "2025-01-01T00:00:00Z"),
             true("Example"),
             false("Suspended"),
-            Condition("Running", "True", "New", "", THEN),
+            JobCondition("Running", "True", "New", "", THEN),
         )
     )
     status = next_status(after(stored), jobset(head=HEAD_UP, workers=UP, restarts=2), NOW)
-    assert [each.type for each in status.conditions] == [*Phase, "Example"]
+    assert [each.type for each in status.conditions] == [*PathwaysPhase, "Example"]
     running = status.condition("Running")
     assert running is not None
     assert running.since == THEN
@@ -141,19 +145,19 @@ def test_duplicate_conditions_of_upstream_are_merged_and_others_are_kept() -> No
 
 
 def test_a_failed_create_of_upstream_is_no_failure() -> None:
-    stored = Status(terminal_state="Failed")
+    stored = PathwaysJobStatus(terminal_state="Failed")
     status = next_status(after(stored), jobset(head=HEAD_UP, workers=UP), NOW)
-    assert status.phase is Phase.RUNNING
+    assert status.phase is PathwaysPhase.RUNNING
     assert status.as_json()["terminalState"] is None
-    ended = Status((true("Failed"),), terminal_state="Failed")
-    assert next_status(after(ended), jobset(head=HEAD_UP, workers=UP), NOW).phase is Phase.FAILED
+    ended = PathwaysJobStatus((true("Failed"),), terminal_state="Failed")
+    assert next_status(after(ended), jobset(head=HEAD_UP, workers=UP), NOW).phase is PathwaysPhase.FAILED
 
 
 def test_an_obstacle_is_removed_with_its_cause() -> None:
     refused = next_status(FRESH, Obstacle("AdmissionDenied", "no"), NOW)
-    assert (refused.phase, refused.terminal_state) == (Phase.FAILED, "")
+    assert (refused.phase, refused.terminal_state) == (PathwaysPhase.FAILED, "")
     status = next_status(after(refused), jobset(), LATER)
-    assert status.phase is Phase.PENDING
+    assert status.phase is PathwaysPhase.PENDING
 
 
 def test_missing_slices_of_an_elastic_job_are_reported() -> None:
@@ -202,7 +206,7 @@ def test_each_transition_is_recorded_once() -> None:
 )
 def test_an_obstacle_is_recorded_again_only_with_another_message(reason: str, event: Reason) -> None:
     obstacle = Obstacle(reason, "these words")
-    assert said(Status(), obstacle) == (Notice(event, "these words"),)
+    assert said(PathwaysJobStatus(), obstacle) == (Notice(event, "these words"),)
     stored = next_status(FRESH, obstacle, NOW)
     assert said(stored, obstacle) == ()
     assert reported(stored, Obstacle(reason, "other words")) == [event]
@@ -232,7 +236,7 @@ def test_the_status_is_read_from_a_jobset() -> None:
         },
     }
     assert read_jobset_facts(raw) == JobSetFacts(
-        *("t", "pw", "j", "uid", (Condition("Suspended", "True", "R", "", THEN),), Replicas(1), Replicas(3, 2), 2),
+        *("t", "pw", "j", "uid", (JobCondition("Suspended", "True", "R", "", THEN),), Replicas(1), Replicas(3, 2), 2),
         restarts=1,
         max_restarts=4,
         digest="d",
@@ -266,7 +270,7 @@ def test_any_jobset_is_read_without_an_error(metadata: Any, spec: Any, status: A
 TYPES = ("Suspended", "Completed", "Failed", "RestartingJobSet", "StartupPolicyCompleted", "StartupPolicyInProgress")
 CONDITIONS = st.lists(
     st.builds(
-        Condition,
+        JobCondition,
         st.sampled_from(TYPES),
         st.sampled_from(["True", "False"]),
         st.sampled_from(["Why", "", "no reason"]),
@@ -287,15 +291,15 @@ OBSTACLES = st.builds(
     Obstacle,
     st.sampled_from(["NameConflict", "", "not one"]),
     st.text(max_size=9),
-    st.sampled_from([Phase.PENDING, Phase.FAILED]),
+    st.sampled_from([PathwaysPhase.PENDING, PathwaysPhase.FAILED]),
 )
 FOUND = JOBSETS | OBSTACLES
 STORED = st.builds(
-    Status,
+    PathwaysJobStatus,
     st.lists(
         st.builds(
-            Condition,
-            st.sampled_from([*map(str, Phase), DEGRADED, "Example"]),
+            JobCondition,
+            st.sampled_from([*map(str, PathwaysPhase), DEGRADED, "Example"]),
             st.sampled_from(["True", "False", "Unknown", ""]),
             st.sampled_from(["Why", ""]),
             st.sampled_from(["3 of 4", "words", ""]),
@@ -313,13 +317,13 @@ CRD_REASON = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
 @settings(max_examples=100)
 @given(STORED, FOUND)
 def test_exactly_one_condition_is_true_and_the_status_is_idempotent(
-    stored: Status, found: JobSetFacts | Obstacle
+    stored: PathwaysJobStatus, found: JobSetFacts | Obstacle
 ) -> None:
     status = next_status(after(stored), found, NOW)
-    assert [item.type for item in status.conditions if item.holds and item.type in [*Phase]] == [status.phase]
+    assert [item.type for item in status.conditions if item.holds and item.type in [*PathwaysPhase]] == [status.phase]
     types = [item.type for item in status.conditions]
     assert len(types) == len(set(types))
-    assert {*Phase} <= {*types}
+    assert {*PathwaysPhase} <= {*types}
     for item in status.conditions:
         if item.type != "Example":
             assert CRD_REASON.match(item.reason), item
@@ -331,12 +335,12 @@ def test_exactly_one_condition_is_true_and_the_status_is_idempotent(
 
 @settings(max_examples=80)
 @given(STORED, JOBSETS, FOUND)
-def test_a_final_condition_stays(stored: Status, first: JobSetFacts, later: JobSetFacts | Obstacle) -> None:
+def test_a_final_condition_stays(stored: PathwaysJobStatus, first: JobSetFacts, later: JobSetFacts | Obstacle) -> None:
     status = next_status(after(stored), first, NOW)
     if status.terminal_state:
         again = next_status(after(status, generation=9), later, LATER)
         assert (again.terminal_state, again.phase) == (status.terminal_state, status.phase)
-        ended = [each for each in again.conditions if each.type in [*Phase]]
-        assert ended == [each for each in status.conditions if each.type in [*Phase]]
+        ended = [each for each in again.conditions if each.type in [*PathwaysPhase]]
+        assert ended == [each for each in status.conditions if each.type in [*PathwaysPhase]]
         assert again.restarts == status.restarts
         assert not set(reported(status, later)) & {Reason.COMPLETED, Reason.FAILED}

@@ -209,7 +209,7 @@ def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
         ({}, Reason.UNSCHEDULABLE),
     ],
 )
-def test_what_autoscalers_say_of_refused_pods_is_a_cause_of_its_own(said: dict[int, ScaleUp], reason: Reason) -> None:
+def test_a_scale_up_that_runs_or_is_declined_is_a_cause(said: dict[int, ScaleUp], reason: Reason) -> None:
     context = Context(jobset("js", rj("w", 1, 3, 3), mode="Gang"))
     pods = context.pods(REFUSED)
     ups = {pods[number].name: replace(up, pod=pods[number].name) for number, up in said.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gangctl.cli.doctor.canary import PODS_OF_ONE, Canary, CanaryJobSet, CanaryPod
-from gangctl.cli.doctor.check import GATES, Area, Outcome, check, failed, ok, unknown
+from gangctl.cli.doctor.check import GATES, Area, CheckOutcome, check, failed, ok, unknown
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact
 
 
@@ -21,7 +21,7 @@ async def canary(_: Cluster) -> Canary:
     "Is a JobSet that asks for a gang stamped?",
     "a JobSet of two pods, created and deleted",
 )
-async def admission(cluster: Cluster) -> Outcome:
+async def admission(cluster: Cluster) -> CheckOutcome:
     """The stored JobSet has the stamp."""
     whole = (await canary(cluster)).whole
     if whole.refusal:
@@ -47,7 +47,7 @@ async def admission(cluster: Cluster) -> Outcome:
     "Do its group and the pods' reference to it exist?",
     "Workload, PodGroup and pods of that JobSet",
 )
-async def groups(cluster: Cluster) -> Outcome:
+async def groups(cluster: Cluster) -> CheckOutcome:
     """Objects of the gang, and pods that name them."""
     whole = (await canary(cluster)).whole
     if not whole.stamped:
@@ -86,7 +86,7 @@ def _reference(pod: CanaryPod) -> str:
 
 
 @check("canary-scheduled", Area.CANARY, "Are both pods placed?", "the pods of that JobSet")
-async def scheduled(cluster: Cluster) -> Outcome:
+async def scheduled(cluster: Cluster) -> CheckOutcome:
     """Both have nodes."""
     whole = (await canary(cluster)).whole
     if len(whole.pods) < PODS_OF_ONE:
@@ -119,7 +119,7 @@ def _places(pods: Sequence[CanaryPod]) -> list[str]:
     "Is no pod placed while another one of the gang cannot be?",
     "a JobSet of two pods, one with a nodeSelector that no node has",
 )
-async def all_or_nothing(cluster: Cluster) -> Outcome:
+async def all_or_nothing(cluster: Cluster) -> CheckOutcome:
     """The pod that fits waits for the one that does not; that both are placed where they fit makes this a proof."""
     made = await canary(cluster)
     torn = made.torn
@@ -140,7 +140,7 @@ async def all_or_nothing(cluster: Cluster) -> Outcome:
     return _waits(torn, made.whole, made.held_seconds, evidence)
 
 
-def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidence: list[str]) -> Outcome:
+def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidence: list[str]) -> CheckOutcome:
     if torn.refusal:
         return unknown("it could not be created", [f"refused: {torn.refusal}"])
     if not whole.pods or not all(pod.node for pod in whole.pods):
@@ -158,7 +158,7 @@ def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidenc
 
 
 @check("canary-cleanup", Area.CANARY, "Are both JobSets and their objects deleted?", "deleting both, and looking")
-async def cleanup(cluster: Cluster) -> Outcome:
+async def cleanup(cluster: Cluster) -> CheckOutcome:
     """Nothing is left behind."""
     left = (await canary(cluster)).left_behind
     if not left:

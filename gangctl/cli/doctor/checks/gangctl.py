@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, condition_of, object_at
-from gangctl.cli.doctor.check import Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed, jobset, webhooks
 from gangctl.cli.doctor.cluster import Cluster, all_of, fact, seen_or
 from gangctl.client.client import Selection
@@ -35,7 +35,7 @@ async def _deployments(cluster: Cluster, namespaces: set[str]) -> list[installed
     "Are replicas of gangctl ready behind its Service?",
     "Deployments and EndpointSlices in gangctl's namespace",
 )
-async def replicas(cluster: Cluster) -> Outcome:
+async def replicas(cluster: Cluster) -> CheckOutcome:
     """Ready replicas, if gangctl runs in the cluster."""
     own = await webhooks.for_gangs(cluster)
     if not own:
@@ -109,7 +109,7 @@ async def _shards(cluster: Cluster, namespace: str) -> int | None:
 
 
 @check("gangctl-leader", Area.GANGCTL, "Does a replica hold the Lease, with shards each of them?", "Lease gangctl")
-async def leader(cluster: Cluster) -> Outcome:
+async def leader(cluster: Cluster) -> CheckOutcome:
     """Whether every shard has a leader that writes Workloads and PodGroups."""
     held, namespace = await leases(cluster), await installed.gangctl_namespace(cluster)
     if not held:
@@ -140,7 +140,7 @@ async def leader(cluster: Cluster) -> Outcome:
     )
 
 
-def _of_one(lease: Lease | None, namespace: str, evidence: list[str], *, leads: bool) -> Outcome:
+def _of_one(lease: Lease | None, namespace: str, evidence: list[str], *, leads: bool) -> CheckOutcome:
     if lease is not None and leads:
         return ok(f"{lease.holder} leads", *evidence)
     vacant = lease is None or not lease.holder
@@ -165,7 +165,7 @@ async def skipped(cluster: Cluster) -> tuple[str, ...]:
     "Does gangctl answer, and stamp a JobSet that asks for a gang?",
     "a JobSet created with dryRun=All",
 )
-async def admission(cluster: Cluster) -> Outcome:
+async def admission(cluster: Cluster) -> CheckOutcome:
     """The whole path of a request, through the API server."""
     answer = await jobset.dry_run(cluster)
     what = f"a JobSet with gangctl.dev/gang-mode: Gang, dryRun=All in namespace {cluster.namespace}"
@@ -205,7 +205,7 @@ async def policies(cluster: Cluster) -> dict[str, Object]:
 
 
 @check("policies", Area.GANGCTL, "Are GangPolicies evaluated?", "conditions of GangPolicies")
-async def evaluated(cluster: Cluster) -> Outcome:
+async def evaluated(cluster: Cluster) -> CheckOutcome:
     """Whether the controller can evaluate each policy, as it says in its status."""
     conditions = await policies(cluster)
     unready = {name: ready for name, ready in sorted(conditions.items()) if ready.get("status") == "False"}
@@ -229,7 +229,7 @@ async def evaluated(cluster: Cluster) -> Outcome:
 
 
 @check("skipped-namespaces", Area.GANGCTL, "Which namespaces does gangctl not serve?", "labels of namespaces")
-async def left_alone(cluster: Cluster) -> Outcome:
+async def left_alone(cluster: Cluster) -> CheckOutcome:
     """Break-glass is temporary."""
     names = await skipped(cluster)
     if not names:

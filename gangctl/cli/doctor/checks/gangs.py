@@ -10,10 +10,10 @@ from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, JOBSET_NAME, NODE_SELECTOR_STRA
 from gangctl.api.objects import Object, controller_owner, text_at, within
 from gangctl.api.quantity import parse_quantity
 from gangctl.api.scheduling import Generation
-from gangctl.cli.doctor.check import GATES, Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import GATES, Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import canary
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact, generation, right, seen_or
-from gangctl.cli.gangs.cluster import Reader, Scope
+from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader
 from gangctl.cli.gangs.state import GangState
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, RESOURCE_QUOTAS, Resource
@@ -36,7 +36,7 @@ _LONG_SECONDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Gangs:
+class ReadGangs:
     """All gangs that could be read: of the cluster, or of ``where``."""
 
     where: str
@@ -61,7 +61,7 @@ class Gangs:
         """Those causes that have one of these reasons."""
         return [cause for cause in self.troubles if cause.reason in reasons]
 
-    def unread(self, *resources: str) -> Outcome | None:
+    def unread(self, *resources: str) -> CheckOutcome | None:
         """What follows where one of these resources, or of all, was not read: a part of the gangs proves nothing."""
         missing = [right for right in self.left_out if not resources or any(word in right for word in resources)]
         if missing:
@@ -71,11 +71,11 @@ class Gangs:
 
 
 @fact
-async def _reader(cluster: Cluster) -> Reader:
+async def _reader(cluster: Cluster) -> ScopeReader:
     """What has read the gangs of all namespaces, else of the selected one."""
 
-    async def read(namespace: str | None) -> Reader:
-        reader = Reader(cluster.client, Scope(namespace))
+    async def read(namespace: str | None) -> ScopeReader:
+        reader = ScopeReader(cluster.client, JobSetScope(namespace))
         await reader.read()
         return reader
 
@@ -86,7 +86,7 @@ async def _reader(cluster: Cluster) -> Reader:
 
 
 @fact
-async def gangs(cluster: Cluster) -> Gangs:
+async def gangs(cluster: Cluster) -> ReadGangs:
     """The gangs that were read."""
     reader = await _reader(cluster)
     state, now = reader.state, cluster.now
@@ -98,7 +98,7 @@ async def gangs(cluster: Cluster) -> Gangs:
     results = [result for key in keys if (result := state.readiness(key, now)) is not None]
     jobsets = list(state.jobsets.values())
     silent = [stored.jobset for stored in jobsets if not stored.raw.get("status")]
-    return Gangs(
+    return ReadGangs(
         where=f"in namespace {reader.scope.namespace}" if reader.scope.namespace else "in the cluster",
         count=len(keys),
         troubles=tuple(cause for result in results for cause in _troubles(result)),
@@ -128,7 +128,7 @@ def _lines(causes: Sequence[Cause]) -> list[str]:
     "Does the scheduler place pods by their group?",
     "conditions of PodGroups and pods that exist",
 )
-async def scheduler_gate(cluster: Cluster) -> Outcome:
+async def scheduler_gate(cluster: Cluster) -> CheckOutcome:
     """A group with a condition of the scheduler is proof; pods placed without one prove the opposite."""
     read = await gangs(cluster)
     if blind := read.with_cause(Reason.SCHEDULING_GATE_OFF):
@@ -170,7 +170,7 @@ async def scheduler_gate(cluster: Cluster) -> Outcome:
     "Does a gang wait for itself because of exclusive placement?",
     "JobSets, their pods and refusals",
 )
-async def exclusive_topology(cluster: Cluster) -> Outcome:
+async def exclusive_topology(cluster: Cluster) -> CheckOutcome:
     """JobSet admits followers after their leader is placed, and a gang is placed only as a whole."""
     read = await gangs(cluster)
     if causes := read.with_cause(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK):
@@ -208,7 +208,7 @@ async def job_workloads(cluster: Cluster) -> tuple[str, ...]:
     "Does the Job controller make gangs of its own of JobSets' Jobs (WorkloadWithJob)?",
     "Workloads that a Job controls",
 )
-async def job_controller_gangs(cluster: Cluster) -> Outcome:
+async def job_controller_gangs(cluster: Cluster) -> CheckOutcome:
     """On 1.36 the gate WorkloadWithJob makes a gang of each Job that names none, a JobSet's or not."""
     names = await job_workloads(cluster)
     if not names:
@@ -223,7 +223,7 @@ async def job_controller_gangs(cluster: Cluster) -> Outcome:
 
 
 @check("priorities", Area.GANGS, "Have all pods of a gang the priority of their group?", "PodGroups and their pods")
-async def priorities(cluster: Cluster) -> Outcome:
+async def priorities(cluster: Cluster) -> CheckOutcome:
     """The scheduler of 1.37 rejects a group whose pods have another priority."""
     read = await gangs(cluster)
     if causes := read.with_cause(Reason.PRIORITY_MISMATCH):
@@ -266,7 +266,7 @@ async def leaving(cluster: Cluster) -> tuple[Leaving, ...]:
 @check(
     "terminating-groups", Area.GANGS, "Do PodGroups hang while they are deleted?", "PodGroups with a deletionTimestamp"
 )
-async def terminating_groups(cluster: Cluster) -> Outcome:
+async def terminating_groups(cluster: Cluster) -> CheckOutcome:
     """A finalizer protects a group while pods name it; if the controller's gate is off, it is never removed."""
     groups = await leaving(cluster)
     long = [group for group in groups if cluster.now - group.since > _LONG_SECONDS]
@@ -284,7 +284,7 @@ async def terminating_groups(cluster: Cluster) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
+class ScarceQuota:
     """A limit of a ResourceQuota on one resource that gangs consist of, and how many objects its gangs still lack."""
 
     namespace: str
@@ -305,7 +305,7 @@ class Quota:
 
 
 @fact
-async def quotas(cluster: Cluster) -> tuple[Quota, ...]:
+async def quotas(cluster: Cluster) -> tuple[ScarceQuota, ...]:
     """ResourceQuotas on objects of gangs, where gangs were read."""
     reader = await _reader(cluster)
     served = reader.state.api.generation
@@ -322,13 +322,15 @@ async def quotas(cluster: Cluster) -> tuple[Quota, ...]:
     return tuple([await _quota(cluster.client, *limit, wanted) for limit in limits])
 
 
-async def _quota(client: Client, item: Object, kind: Kind, resource: Resource, wanted: Iterable[_Wanted]) -> Quota:
+async def _quota(
+    client: Client, item: Object, kind: Kind, resource: Resource, wanted: Iterable[_Wanted]
+) -> ScarceQuota:
     namespace, limit = text_at(item["metadata"], "namespace"), f"{_COUNT}{resource.qualified_name}"
     exist = {text_at(stored["metadata"], "name") for stored in (await client.list(resource, namespace)).items}
     lacking = [spare for place, of, name, spare in wanted if (place, of) == (namespace, kind) and name not in exist]
     hard, used = (int(parse_quantity(str(within(item, "status", part).get(limit, 0)))) for part in ("hard", "used"))
     spares = sum(lacking)
-    return Quota(
+    return ScarceQuota(
         namespace, text_at(item["metadata"], "name"), resource.qualified_name, hard, used, len(lacking) - spares, spares
     )
 
@@ -354,7 +356,7 @@ def _wanted(state: GangState, served: Generation) -> Iterator[_Wanted]:
     "Have ResourceQuotas room for the Workloads and PodGroups of gangs?",
     "ResourceQuotas on them, and what the gangs of their namespaces lack",
 )
-async def object_quotas(cluster: Cluster) -> Outcome:
+async def object_quotas(cluster: Cluster) -> CheckOutcome:
     """An object that a quota refuses is missing until another one is deleted."""
     limits = await quotas(cluster)
     small = [quota for quota in limits if quota.lacking + quota.lacking_next > quota.hard - quota.used]
@@ -379,7 +381,7 @@ async def object_quotas(cluster: Cluster) -> Outcome:
     "Are there JobSets that ask for a gang, and whose pods come one by one?",
     "JobSets, their stamps and Jobs",
 )
-async def in_name_only(cluster: Cluster) -> Outcome:
+async def in_name_only(cluster: Cluster) -> CheckOutcome:
     """JobSets that bypassed gangctl, or lost their reference in an upgrade."""
     read = await gangs(cluster)
     causes = read.with_cause(

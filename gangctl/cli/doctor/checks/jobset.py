@@ -9,7 +9,7 @@ from typing import Final
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.objects import within
 from gangctl.cli.doctor.canary import gang_of_two, is_defaulted, is_stamped
-from gangctl.cli.doctor.check import Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import canary, gangs, installed, kubernetes
 from gangctl.cli.doctor.cluster import Cluster, denied, fact, seen_or, version
 from gangctl.client.resources import JOBSETS
@@ -62,7 +62,7 @@ async def dry_run(cluster: Cluster) -> DryRun:
 
 
 @check("jobset-api", Area.JOBSET, "Are JobSets served?", "discovery and OpenAPI schema of jobset.x-k8s.io")
-async def api(cluster: Cluster) -> Outcome:
+async def api(cluster: Cluster) -> CheckOutcome:
     """gangctl reads and stamps one version."""
     served = await jobset_versions(cluster)
     evidence = [f"{JOBSET_GROUP} serves {', '.join(served)}"] if served else []
@@ -86,7 +86,7 @@ async def api(cluster: Cluster) -> Outcome:
     "Does a JobSet controller of a known version run?",
     "Deployments beside JobSet's webhook, and the status of JobSets",
 )
-async def controller(cluster: Cluster) -> Outcome:
+async def controller(cluster: Cluster) -> CheckOutcome:
     """By a Deployment behind the webhook; else by statuses that the controller wrote."""
     configurations = await installed.configurations(cluster)
     namespaces = {namespace for namespace, _ in installed.services(installed.owned_by(configurations, "jobset"))}
@@ -124,8 +124,8 @@ def keeps_reference(release: tuple[int, int], minor: str) -> bool:
     return release == (0, 11) if minor == "1.35" else release >= (0, 12)
 
 
-async def _by_its_work(cluster: Cluster, evidence: list[str]) -> Outcome:
-    read = await seen_or(gangs.gangs(cluster), gangs.Gangs("", 0))
+async def _by_its_work(cluster: Cluster, evidence: list[str]) -> CheckOutcome:
+    read = await seen_or(gangs.gangs(cluster), gangs.ReadGangs("", 0))
     if read.jobsets_without_status and not read.jobsets_with_status:
         names = ", ".join(read.jobsets_without_status[:4])
         return failed(
@@ -157,7 +157,7 @@ async def _by_its_work(cluster: Cluster, evidence: list[str]) -> Outcome:
     "Are JobSet's webhooks registered, and do they answer?",
     "webhook configurations, EndpointSlices, a JobSet created with dryRun=All",
 )
-async def webhooks(cluster: Cluster) -> Outcome:
+async def webhooks(cluster: Cluster) -> CheckOutcome:
     """They fail closed: while they are down, no JobSet and none of their pods can be created."""
     registered = installed.owned_by(await installed.configurations(cluster), "jobset")
     if not registered:
@@ -191,7 +191,7 @@ async def webhooks(cluster: Cluster) -> Outcome:
     return await _answering(cluster, evidence, installed.services(registered))
 
 
-async def _answering(cluster: Cluster, evidence: list[str], services: set[tuple[str, str]]) -> Outcome:
+async def _answering(cluster: Cluster, evidence: list[str], services: set[tuple[str, str]]) -> CheckOutcome:
     ready = await seen_or(installed.endpoints(cluster), None)
     if ready is not None:
         evidence += installed.endpoint_counts(services, ready)

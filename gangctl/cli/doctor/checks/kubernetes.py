@@ -13,7 +13,7 @@ from typing import Final
 from gangctl.api.objects import object_at, within
 from gangctl.api.scheduling import GROUP, NEWEST, TESTED, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
-from gangctl.cli.doctor.check import GATES, Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import GATES, Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import gangs, installed, kueue
 from gangctl.cli.doctor.cluster import Cluster, all_of, denied, fact, generation, right, seen_or, served, version
 from gangctl.client import resources
@@ -41,7 +41,7 @@ def minor_of(version: str) -> str:
 
 
 @check("kubernetes-version", Area.KUBERNETES, "Is it a Kubernetes that gangctl knows?", "GET /version")
-async def known_version(cluster: Cluster) -> Outcome:
+async def known_version(cluster: Cluster) -> CheckOutcome:
     """Supported minors; a newer one may still serve a supported API."""
     text = await version(cluster)
     minor = minor_of(text)
@@ -71,7 +71,7 @@ def _number(minor: str) -> tuple[int, ...]:
     "Which generation of the scheduling API is served?",
     "discovery of scheduling.k8s.io",
 )
-async def scheduling_api(cluster: Cluster) -> Outcome:
+async def scheduling_api(cluster: Cluster) -> CheckOutcome:
     """The served resources choose the generation."""
     versions = await served(cluster)
     evidence = [f"{GROUP}/{name} serves {', '.join(sorted(versions[name].resources))}" for name in sorted(versions)]
@@ -144,7 +144,7 @@ async def _prove(cluster: Cluster, generation: Generation) -> PodField | None:
     "Does the API server keep what pods say of their group?",
     "a Job created with dryRun=All, else Jobs that exist and the OpenAPI schema",
 )
-async def reference(cluster: Cluster) -> Outcome:
+async def reference(cluster: Cluster) -> CheckOutcome:
     """A field of a disabled gate is dropped silently, and kept even if no group can exist."""
     made = await generation(cluster)
     found = await pod_field(cluster)
@@ -169,7 +169,7 @@ async def reference(cluster: Cluster) -> Outcome:
     )
 
 
-async def _by_what_exists(cluster: Cluster, found: PodField) -> Outcome:
+async def _by_what_exists(cluster: Cluster, found: PodField) -> CheckOutcome:
     """Without a dry run, Jobs that have the field prove it; the schema has it regardless of the gate."""
     read = await seen_or(gangs.gangs(cluster), None)
     jobs = read.jobs_with_reference if read is not None else 0
@@ -210,7 +210,7 @@ async def _refusal(cluster: Cluster, resource: Resource, namespace: str | None) 
     "Can every Workload and PodGroup be read that an earlier Kubernetes stored?",
     "a list of one Workload and one PodGroup",
 )
-async def readable(cluster: Cluster) -> Outcome:
+async def readable(cluster: Cluster) -> CheckOutcome:
     """Objects of an earlier minor cannot be decoded, and a single one prevents listing its kind."""
     texts = await stored(cluster)
     broken = {resource: text for resource, text in texts.items() if text}
@@ -304,7 +304,7 @@ async def _ask(cluster: Cluster, verb: str, resource: Resource, namespace: str) 
 @check(
     "rights", Area.RIGHTS, "May you do what gangctl's commands do?", "SelfSubjectAccessReviews, which change nothing"
 )
-async def allowed(cluster: Cluster) -> Outcome:
+async def allowed(cluster: Cluster) -> CheckOutcome:
     """Missing rights, each with the commands that need it."""
     asked = await rights(cluster)
     missing: dict[str, list[str]] = defaultdict(list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.cli.doctor.check import Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed
 from gangctl.cli.doctor.cluster import Cluster, fact, seen_or
 from gangctl.cluster import kinds
@@ -29,7 +29,7 @@ async def kueue_versions(cluster: Cluster) -> tuple[str, ...]:
 
 
 @check("kueue-api", Area.KUEUE, "Is Kueue there, in a version that gangctl knows?", "discovery and Deployments")
-async def api(cluster: Cluster) -> Outcome:
+async def api(cluster: Cluster) -> CheckOutcome:
     """gangctl reads one version of its API."""
     served = await kueue_versions(cluster)
     if not served:
@@ -75,7 +75,7 @@ async def kueue_configuration(cluster: Cluster) -> KueueConfiguration:
 
 
 @check("kueue-configuration", Area.KUEUE, "Does Kueue manage JobSets?", "ConfigMap kueue-manager-config")
-async def frameworks(cluster: Cluster) -> Outcome:
+async def frameworks(cluster: Cluster) -> CheckOutcome:
     """Kueue manages the kinds that its configuration lists."""
     if not await kueue_versions(cluster):
         return ok(_ABSENT)
@@ -111,7 +111,7 @@ async def kueue_checks(cluster: Cluster) -> tuple[AdmissionCheck, ...]:
     "Are gangctl's AdmissionChecks active?",
     "AdmissionChecks of gangctl.dev/gang-ready",
 )
-async def looked_after(cluster: Cluster) -> Outcome:
+async def looked_after(cluster: Cluster) -> CheckOutcome:
     """An AdmissionCheck without its controller blocks JobSets permanently."""
     if not await kueue_versions(cluster):
         return ok(_ABSENT)
@@ -151,7 +151,7 @@ async def queues(cluster: Cluster) -> tuple[tuple[LocalQueue, ClusterQueue | Non
 
 
 @check("kueue-queues", Area.KUEUE, "Do LocalQueues lead to ClusterQueues that admit?", "LocalQueues and ClusterQueues")
-async def lead_somewhere(cluster: Cluster) -> Outcome:
+async def lead_somewhere(cluster: Cluster) -> CheckOutcome:
     """What is in a LocalQueue waits permanently if its ClusterQueue is missing, inactive or selects no namespace."""
     if not await kueue_versions(cluster):
         return ok(_ABSENT)

@@ -14,7 +14,7 @@ from cryptography import x509
 
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, object_at, objects_at
-from gangctl.cli.doctor.check import Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed
 from gangctl.cli.doctor.cluster import Cluster, denied, fact, served
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
@@ -92,7 +92,7 @@ async def for_gangs(cluster: Cluster) -> list[Object]:
     "Are gangctl's webhooks registered as this version wants them?",
     "webhook configurations gangctl-gangs and gangctl-jobs",
 )
-async def registered(cluster: Cluster) -> Outcome:
+async def registered(cluster: Cluster) -> CheckOutcome:
     """The registered configuration is that of this version; flags may choose failurePolicy and namespaces."""
     own = await for_gangs(cluster)
     if not own:
@@ -215,7 +215,7 @@ _JOBS_WEBHOOK: Final = f"MutatingWebhookConfiguration {JOBS_NAME}"
     "Who names the group of a gang's Jobs: the API server, or gangctl?",
     "a Job created with dryRun=All, webhook configuration gangctl-jobs",
 )
-async def job_groups(cluster: Cluster) -> Outcome:
+async def job_groups(cluster: Cluster) -> CheckOutcome:
     """The API server should, if it can: then Jobs do not wait for gangctl."""
     state = pick_generation(await served(cluster))
     if state.generation is None:
@@ -249,7 +249,7 @@ async def job_groups(cluster: Cluster) -> Outcome:
     "Is there a valid caBundle in every webhook of gangctl?",
     "the certificates in the caBundle",
 )
-async def authority(cluster: Cluster) -> Outcome:
+async def authority(cluster: Cluster) -> CheckOutcome:
     """Without a caBundle API servers trust no webhook."""
     own = installed.owned_by(await installed.configurations(cluster), "gangctl")
     if not own:
@@ -304,7 +304,7 @@ def _date(seconds: float) -> str:
     "Is gangctl asked before JobSet and Kueue?",
     "names of webhook configurations, which are called in their order",
 )
-async def order(cluster: Cluster) -> Outcome:
+async def order(cluster: Cluster) -> CheckOutcome:
     """Configurations are called in the order of their names."""
     everything = await installed.configurations(cluster)
     mutating = [item for item in everything if item.get("kind") == configurations.KINDS[0]]
