@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -27,6 +27,9 @@ def _address(_context: click.Context, _option: click.Parameter, value: str | Non
         return None if value is None else split_address(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+
+
+PERIOD_SECONDS: Final = 60.0
 
 
 @click.command()
@@ -70,10 +73,8 @@ def _address(_context: click.Context, _option: click.Parameter, value: str | Non
     "--period",
     "period_seconds",
     type=click.FloatRange(min=1),
-    default=60.0,
-    show_default=True,
     metavar="SECONDS",
-    help="Pause between two reads of the cluster with --serve.",
+    help=f"Pause between two reads of the cluster with --serve.  [default: {PERIOD_SECONDS:g}]",
 )
 @options.kueue_namespace
 @options.output("table", "yaml", "json")
@@ -86,7 +87,7 @@ def fit(
     now: bool,
     largest: bool,
     serve: tuple[str, int] | None,
-    period_seconds: float,
+    period_seconds: float | None,
     form: str,
     cluster: options.ClusterFlags,
     workers: tuple[options.Worker, ...],
@@ -128,8 +129,10 @@ def fit(
     _check_usage(question, live=live)
     if largest and (now or question.fixed_nodes or workers):
         raise click.UsageError("--largest excludes --now, --fixed-nodes and --worker")
+    if period_seconds is not None and serve is None:
+        raise click.UsageError("--period needs --serve")
     if serve is not None:
-        _serve(question, cluster, serve, period_seconds, largest=largest)
+        _serve(question, cluster, serve, period_seconds or PERIOD_SECONDS, largest=largest)
         return
     if largest:
         _print_largest(question, form, cluster, live=live)
