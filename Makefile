@@ -119,9 +119,10 @@ dashboards: $(STAMP) ## write grafana/dashboards anew, and nothing else
 docs: $(STAMP) ## the documentation as a site, in site/
 	$(BIN)/python -m release.site
 
-pictures: $(STAMP) ## draw the dashboards in docs/images anew, as a real Prometheus answers their queries
+pictures: $(STAMP) ## draw docs/images anew: dashboards, as a real Prometheus answers their queries, and the day of a cluster
 	$(UV) --require-hashes -r locks/docs.txt
 	$(BIN)/python -m tests.grafana.images
+	$(BIN)/python -m benchmarks.day.page
 
 # A file that was published within the last week is not taken: that is when a stolen account is noticed.
 LOCK := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --exclude-newer "7 days" \

@@ -27,6 +27,9 @@ NOT_QUIET: Final = (
     "> **Not a quiet machine, or changes that are in no commit.** Rows with an asterisk show that the benchmark runs. "
     "Do not compare them."
 )
+PICTURES: Final = ROOT / "docs" / "images"
+SMOOTH: Final = 6
+"""Half hours of which a point of a line is the mean."""
 SIZES: Final = ((1, 7), (8, 15), (16, 10**9))
 """GPUs of a JobSet, from and to."""
 _HEADINGS: Final = (
@@ -126,17 +129,19 @@ def _cpu(results: Sequence[Measured]) -> Table:
 
 
 def charts(results: Sequence[Measured]) -> list[Chart]:
-    """Useful and stranded GPU time of the busiest window over its two days, a line for each arm."""
+    """Useful and stranded GPU time of the busiest window over its two days: means of three hours, a line an arm."""
     first = [each for each in results if (each.cell.window, each.cell.round) == (NAMES[0], 1)]
     plain = {each.cell.arm: each.figures for each in first if each.cell.variation == next(iter(VARIATIONS))}
-    hours = [(number + 0.5) * HOURS / BUCKETS for number in range(BUCKETS)]
+    hours = [(number + 0.5) * HOURS * SMOOTH / BUCKETS for number in range(BUCKETS // SMOOTH)]
     drawn = []
     for kind in ("useful", "stranded"):
-        chart = Chart(f"day-{kind}", f"{kind.capitalize()} GPU time", Axis("hours of the trace"), Axis("% of the GPUs"))
+        title = f"{kind.capitalize()} GPU time of {next(iter(plain.values())).jobs} jobs" if plain else kind
+        chart = Chart(f"day-{kind}", title, Axis("hours of the trace"), Axis("% of the GPUs of the cluster"))
         for arm in ARMS.values():
             if arm.name in plain:
                 shares = plain[arm.name].useful_line if kind == "useful" else plain[arm.name].stranded_line
-                points = zip(hours, (100 * share for share in shares), strict=True)
+                means = (statistics.fmean(shares[at : at + SMOOTH]) for at in range(0, BUCKETS, SMOOTH))
+                points = zip(hours, (100 * mean for mean in means), strict=True)
                 chart.lines.append(Line(arm.title, tuple(points)))
         if chart.lines:
             drawn.append(chart)
@@ -161,9 +166,19 @@ def filled(page: str, results: Sequence[Measured]) -> str:
     return f"{head}{BEGIN}\n\n{tables([each for each in results if each.publishable])}\n\n{END}{tail}"
 
 
+def pictures(results: Sequence[Measured]) -> dict[Path, str]:
+    """The charts of those results that may be published, by the file that they are kept in."""
+    drawn = charts([each for each in results if each.publishable])
+    return {PICTURES / f"{chart.name}.svg": chart.svg() for chart in drawn}
+
+
 def main() -> int:
-    """Write the part of the page anew."""
-    PAGE.write_text(filled(PAGE.read_text(), read_all(RESULTS)))
+    """Write the part of the page, and the pictures, anew."""
+    results = read_all(RESULTS)
+    PAGE.write_text(filled(PAGE.read_text(), results))
+    for path, svg in pictures(results).items():
+        path.write_text(svg)
+        print(f"written: {path}")
     print(f"written: {PAGE}")
     return 0
 
