@@ -54,6 +54,7 @@ class Preemptor:
             case "LowerPriority":
                 return lower
             case "LowerOrNewerEqualPriority":
+                # A new gang is queued after all that exist, so that it is older than none of them.
                 older = self.since is not None and self.since < queued_at(workload)
                 return lower or (workload.priority == self.priority and older)
         return False
@@ -61,8 +62,10 @@ class Preemptor:
     def order(self, each: Candidate) -> tuple[bool, bool, int, float, str]:
         """The order in which workloads are preempted, as a key."""
         workload = each.workload
+        # Kueue takes the present time where the condition has none (quotaReservationTime).
         reserved = moment(workload.condition("QuotaReserved").since) or _LATEST
         own = workload.cluster_queue == self.queue.name
+        # As CandidatesOrdering of Kueue: with another order gangctl names other workloads than Kueue preempts.
         return not workload.holds("Evicted"), own, workload.priority, -reserved.timestamp(), workload.uid
 
 
@@ -185,6 +188,7 @@ class Shares:
         best_share = _NONE
         inner: TreeNode | None = None
         inner_share = _NONE
+        # The children are a set: without an order, of nodes with equal shares any could be the last.
         for child in sorted(cohort.children, key=lambda node: node.name):
             if child in over:
                 continue
@@ -193,6 +197,7 @@ class Shares:
                 queue = queues.get(child)
                 if queue is None or not queue.waiting or queue.dropped or not (borrows or child is self._preemptor):
                     over.add(child)
+                # Of equal shares, the queue whose next workload is preempted first.
                 elif best is None or (share, -queue.waiting[0][0]) > (best_share, -best.waiting[0][0]):
                     best, best_share = queue, share
             elif not borrows and child not in self._path:

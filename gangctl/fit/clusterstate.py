@@ -59,11 +59,13 @@ class Outlook:
         """When one that has quota gives it back."""
         grace = holder.run_time.grace
         evicted = self.since(holder, "Evicted")
+        # Only the condition Evicted has the time from which the grace period runs; otherwise the end is not known.
         if evicted is not None or holder.deleting or not holder.active:
             return 0.0, inf if evicted is None else _in_future(grace - evicted)
         age = self.since(holder, "Admitted")
         if age is None:
             return 0.0, inf
+        # The time is by the clock of Kueue, which may be ahead of this one.
         age = max(0.0, age)
         bound = _in_future(_most(holder.run_time) - age + grace)
         return min(max(0.0, (self.expects(holder) or 0.0) - age), bound), bound
@@ -188,6 +190,7 @@ class ClusterSnapshot:
 
     def over(self, quotas: Quotas) -> ClusterSnapshot:
         """The same objects with other quotas and usage, for one question."""
+        # Not a deep copy: one question reads the other objects, and a copy of them would cost the size of the cluster.
         other = copy.copy(self)
         other.quotas = quotas
         return other
@@ -213,6 +216,7 @@ class ClusterSnapshot:
         for workload in own:
             self.drop(workload)
         try:
+            # The informers keep the snapshot: an exception in the block must not leave it without this usage.
             yield
         finally:
             for workload in own:
@@ -227,6 +231,7 @@ class ClusterSnapshot:
         """Remove a LimitRange."""
         namespace = raw["metadata"].get("namespace") or ""
         self._limit_ranges[namespace].pop(raw["metadata"]["name"], None)
+        # Namespaces are created and deleted while the controller runs.
         if not self._limit_ranges[namespace]:
             del self._limit_ranges[namespace]
 
@@ -303,6 +308,7 @@ class ClusterSnapshot:
         if name:
             known = classes.get(("", name))
             return known.value if known is not None else None
+        # Of several global defaults, the admission plugin Priority takes the one with the smallest value.
         return min((known.value for known in classes.values() if known.default), default=0)
 
     def surroundings(self, namespace: str) -> Surroundings:

@@ -46,6 +46,7 @@ class Conditions:
 
     def abandoned(self) -> str:
         """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
+        # None is not known: only labels that are known not to match prove that it is never started.
         if self._configuration.manages(self._request.namespace_labels, self._request.namespace) is not False:
             return ""
         return "Kueue suspends JobSets with a queue, and does not manage this namespace (managedJobsNamespaceSelector)"
@@ -85,6 +86,8 @@ class Conditions:
         if selected(queue.selector, self._request.namespace_labels, self._request.namespace) is None:
             self.doubts.append(self._takes(f'the namespaceSelector of ClusterQueue "{queue.name}" takes'))
         kind, name, value = self._class()
+        # With a Workload, Kueue has found the class. The API server creates the system- classes itself, so that
+        # files need not have them.
         if self._request.workload is not None or value is not None or not name or name.startswith("system-"):
             return ""
         title = f'{"WorkloadPriorityClass" if kind is PriorityClass else "PriorityClass"} "{one_line(name)}"'

@@ -205,6 +205,7 @@ def _is_usable(
     flavor: str, group: ResourceGroup, sharing: Sequence[Member], refuses: Refuses, refused: Sequence[dict[str, str]]
 ) -> bool:
     """Whether all podsets that share their flavors may use one; the rejections of each podset go to ``refused``."""
+    # All of them are asked, although one rejection decides: the report has the reason of each podset.
     reasons = [(member.podset.index, why) for member in sharing if (why := refuses(member, flavor, group))]
     for index, why in reasons:
         refused[index].setdefault(flavor, why)

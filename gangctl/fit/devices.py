@@ -23,6 +23,7 @@ from gangctl.kueue.objects import Amounts
 Device = tuple[str, str, str]
 """Driver, pool and name."""
 
+# AllocationResultsMaxSize of resource.k8s.io.
 _MOST_OF_A_CLAIM: Final = 32
 _STEPS: Final = 100_000
 _OF_CLASSES: Final = "deviceclass.resource.kubernetes.io/"
@@ -60,6 +61,7 @@ def allocated(claim: Object) -> Iterator[Device]:
     """The devices that a ResourceClaim has."""
     results = objects_at(within(claim, "status", "allocation", "devices"), "results")
     for result in results:
+        # A request with adminAccess takes no device from other claims (KEP-5018).
         if not result.get("adminAccess"):
             yield text_at(result, "driver"), text_at(result, "pool"), text_at(result, "device")
 
@@ -107,6 +109,7 @@ def claimed(podsets: Sequence[PodSet], nodes: Sequence[NodeShape], devices: Devi
     try:
         requests, there, free = _counted(len(podsets), asked, nodes, devices)
     except _NotKnownError as error:
+        # All claims are unknown then: requests for the same devices are counted together, whichever podset has them.
         return Claimed(plain, nodes, [*unknown, f"{asked[0][1]}: {error}"])
     return Claimed(requests, [_with(node, there, free) for node in nodes], unknown)
 
@@ -120,6 +123,7 @@ def as_extended(requests: Iterable[Amounts], devices: Devices) -> Iterator[str]:
 
 
 def _with(node: NodeShape, there: Mapping[str, Amounts], free: Mapping[str, Amounts]) -> NodeShape:
+    # Without a capacity a node counts as unlimited; one that has only devices would be a node without CPU.
     if not node.capacity:
         return node
     present = {**node.present, **free.get(node.name, {})}
@@ -196,6 +200,7 @@ def _counted(
             left = own - frozenset(devices.taken)
             if True in every and len(own) > _MOST_OF_A_CLAIM:
                 raise _NotKnownError(f"allocationMode: All of more than {_MOST_OF_A_CLAIM} devices")
+            # allocationMode All is one unit of a node: it is free only while no other claim has any of the devices.
             there.setdefault(node, {})[name] = 1 if True in every else len(own)
             free.setdefault(node, {})[name] = int(left == own) if True in every else len(left)
     return list(requests), dict(there), dict(free)
@@ -229,6 +234,7 @@ def _pools(slices: Sequence[Object]) -> list[list[Object]]:
         pools.setdefault((text_at(spec, "driver"), text_at(object_at(spec, "pool"), "name")), []).append(spec)
     found = []
     for (_, name), specs in pools.items():
+        # A driver replaces the slices of a pool one by one, so that two generations may exist at once.
         newest = max(_number(spec, "generation") for spec in specs)
         kept = [spec for spec in specs if _number(spec, "generation") == newest]
         if len(kept) != _number(kept[0], "resourceSliceCount"):
@@ -253,6 +259,7 @@ def _matching(ask: _Ask, pools: Sequence[Sequence[Object]], nodes: Collection[st
         for device in objects_at(spec, "devices"):
             if not _selects(ask, driver, device):
                 continue
+            # Only after the selectors: a field of a device that no request can get makes nothing unknown.
             others = sorted(key for key, value in device.items() if value and key not in _PLAIN)
             others += sorted(key for key, value in spec.items() if value and key not in _OF_A_NODE)
             if others or not node:

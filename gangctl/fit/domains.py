@@ -74,6 +74,7 @@ class FlavorDomains:
                 amounts = {PODS: UNLIMITED, **node.capacity} if node.capacity else None
             if key in found:
                 values, first, before = found[key]
+                # The taints of the first node are kept for all: they are read only where a domain is one host.
                 found[key] = values, first, _sum(before, amounts)
             else:
                 found[key] = values, node, amounts
@@ -107,12 +108,14 @@ class FlavorDomains:
     def _takers(self, pods: Member) -> list[bool]:
         """Whether each of the lowest domains may run these pods; computed once for equal requirements."""
         spec = pods.podset.pod_spec
+        # As text, because the lists of a pod spec are not hashable.
         requirements = repr([spec.get(key) for key in ("tolerations", "nodeSelector", "affinity")])
         if requirements not in self._eligible:
             tolerations, allows = [*objects_at(spec, "tolerations"), *self.flavor.tolerations], affinity_of(spec)
             self._eligible[requirements] = [
                 not self.hosts
                 or (
+                    # The components that add the taints in `passing` remove them again: they do not decide about ever.
                     untolerated(node.taints if self._ever else (*node.taints, *node.passing), tolerations) is None
                     and allows(node.labels)
                 )
@@ -131,6 +134,7 @@ class FlavorDomains:
             counted = [_counts(free, workers, leader) for free in kinds]
             counts = [counted[kind] if takes else (0, 0, 0) for kind, takes in zip(alike, takers, strict=True)]
             self._counted[known] = Leaves(*([count[part] for count in counts] for part in range(3)))
+        # Most domains are as they were: only those in `taken` are counted again, on copies.
         base = self._counted[known]
         changed = [index for key in taken if (index := self._index.get(key)) is not None]
         if not changed:

@@ -90,6 +90,7 @@ def explore(packing: Packing, rules: Rules) -> Exploration:
         possible = packing.possible()
         # Equal pods: whichever node one takes, all nodes together have room for one less.
         return Exploration(possible, packing.certain() if possible and len(packing.sizes) > 1 else possible)
+    # Rules only take nodes away, so that what does not fit without them does not fit with them.
     if packing.possible() is False:
         return Exploration(possible=False, certain=False)
     return _Exploration(_merged(packing, rules), rules).run()
@@ -141,6 +142,7 @@ class _Exploration:
         nothing = (0,) * len(self.kinds)
         first: State = (nothing,) * len(self.nodes)
         seen, waiting, done, stuck = {first}, [first], False, False
+        # With one way that places all pods and one that does not, both questions are answered.
         while waiting and not (done and stuck):
             state = waiting.pop()
             placed = [sum(fill[kind] for fill in state) for kind in self.kinds]
@@ -158,6 +160,7 @@ class _Exploration:
                         seen.add(after)
                         waiting.append(after)
             if len(seen) > _MOST_STATES:
+                # What was found is proved, also by a search that is not finished.
                 return Exploration(done or None, False if stuck else None)
         return Exploration(done, not stuck)
 
@@ -177,6 +180,7 @@ class _Exploration:
             room - sum(count * size[index] for count, size in zip(fill, sizes, strict=True))
             for index, room in enumerate(self.packing.free[node])
         )
+        # -1 is unlimited, so that "more than 0" would be wrong.
         return most(sizes[kind], left) != 0
 
     def _count(self, state: State, domains: Domains, kinds: frozenset[int]) -> Counter[str]:
@@ -191,10 +195,12 @@ class _Exploration:
         """Nodes that the rules leave for a pod."""
         nodes = self.allowed[kind] & set(self.nodes)
         for repulsion in self.rules.repulsions:
+            # InterPodAffinity reads both: the terms of the pod, and those of the pods that are there.
             against = (repulsion.matches if kind in repulsion.owners else frozenset()) | (
                 repulsion.owners if kind in repulsion.matches else frozenset()
             )
             taken = self._count(state, repulsion.domains, against)
+            # A node without the label is in no domain, and no term of anti-affinity keeps a pod from it.
             nodes = {node for node in nodes if not taken[repulsion.domains.get(node, "")]}
         for attraction in self.rules.attractions:
             if attraction.kind == kind:
@@ -204,7 +210,9 @@ class _Exploration:
                 counts = Counter(evenness.there)
                 counts.update(self._count(state, evenness.domains, evenness.matches))
                 counted = [counts[domain] for domain in evenness.there]
+                # PodTopologySpread: with fewer domains than minDomains, the minimum counts as 0.
                 least = min(counted, default=0) if len(counted) >= evenness.least else 0
+                # The pod itself counts only if its own selector matches it (selfMatchNum).
                 limit = evenness.skew + least - (kind in evenness.matches)
                 domains = evenness.domains
                 nodes = {node for node in nodes if node in domains and counts[domains[node]] <= limit}
@@ -216,6 +224,8 @@ class _Exploration:
             found | {domain for domain, pods in self._count(state, domains, attraction.matches).items() if pods}
             for domains, found in zip(attraction.domains, attraction.there, strict=True)
         ]
+        # The first pod of those that are drawn to each other may be on any node, or none of them could ever start
+        # (satisfyPodAffinity of InterPodAffinity).
         if not any(there) and attraction.kind in attraction.matches:
             return nodes
         pairs = list(zip(attraction.domains, there, strict=True))

@@ -67,6 +67,7 @@ class NodeShape:
         cordoned = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
         if self.cordoned and untolerated([cordoned], tolerations) is not None:
             return False
+        # With a taint in `passing` the tolerations have decided already.
         return hopeful or not self.unready or bool(self.passing)
 
     @property
@@ -82,6 +83,8 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
     passing = [taint for taint in found if str(taint.get("key", "")).startswith(_PASSING)]
     capacity = read_amounts(status.get("capacity"))
     allocatable = read_amounts(status.get("allocatable")) or capacity
+    # Failed devices are missing in allocatable until they are repaired. Of CPU and memory the kubelet reserves a part,
+    # so that their capacity is more than pods can ever have.
     devices = {name: max(amount, allocatable.get(name, 0)) for name, amount in capacity.items() if "/" in name}
     ready = condition_of(raw, "Ready").get("status", "True") == "True"
     name = metadata.get("name")
@@ -98,6 +101,7 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
 
 
 _REPELLING: Final = ("NoSchedule", "NoExecute")
+# Kubernetes parses 64 bits, and a longer text is no number there.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -122,6 +126,7 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
             return bool(wanted == value)
         case "Exists":
             return True
+        # KEP-5471: numeric comparison in tolerations.
         case "Gt" | "Lt" as operator:
             bound = _integer(wanted)
             return bound is not None and _beyond(operator, _integer(value), bound)

@@ -209,6 +209,7 @@ def _span_of(floor: Floor, free: Mapping[int, Vector], bound: int) -> CountRange
     def answer(pods: int) -> Exploration:
         return floor.room_of({0: pods}, free)
 
+    # Unknown counts as possible: it must not lower the number that fits at most.
     possible = highest(lambda pods: answer(pods).possible is not False, bound)
     return CountRange(highest(lambda pods: bool(answer(pods).certain), possible), possible)
 
@@ -218,6 +219,7 @@ def _best(sides: Sequence[Side], domains: Mapping[str, Collection[int]]) -> tupl
     best, name = CountRange(), ""
     bounds = {value: _bound(sides, numbers) for value, numbers in domains.items()}
     for value in sorted(domains, key=lambda value: (-bounds[value], value)):
+        # They are in the order of their bounds: no domain from here on can have more.
         if bounds[value] <= best.pods:
             break
         span = _span(sides, domains[value])

@@ -135,6 +135,7 @@ def admitted(raw: Object, surroundings: Surroundings, neighbours: Neighbours) ->
 
 
 def _unplaced(pod: Object) -> dict[str, Any]:
+    # With a nodeName a pod would count as one that the scheduler does not look at.
     return {**pod, "spec": {**object_at(pod, "spec"), "nodeName": None}}
 
 
@@ -172,6 +173,7 @@ class _NodesCase:
 
     def evaluate(self) -> tuple[report.Verdict, str, str]:
         """Verdict, reason and message; adds unknown facts."""
+        # Bounds first: they name the field and the amount, which the search in `ever` does not.
         impossible = _impossible(self.floor, self.gangs)
         ever = self.floor.ever(self.gangs) if impossible is None else False
         if impossible is None and ever is False:

@@ -87,6 +87,7 @@ def _together(subset: tuple[int, ...], kinds: Sequence[PodKind], classes: Sequen
         if wanted > there:
             return Excess(subset, resource, wanted, there)
         sizes = {kinds[index].size[resource] for index in subset} - {0}
+        # A sum ignores that pods are not divisible: a node that has room for one and a half has room for one.
         for size in sizes:
             big = tuple(index for index in subset if kinds[index].size[resource] >= size)
             pods = sum(kinds[index].count for index in big)
@@ -136,6 +137,7 @@ class Packing:
 
     def possible(self) -> bool | None:
         """Whether some placement has all pods; None if that is not found out."""
+        # A placement and a bound decide most cases, and cost much less than to list what fits.
         if place(self.sizes, self.counts, self.ordered(), self.free) is not None:
             return True
         if self._excess() is not None:
@@ -146,13 +148,16 @@ class Packing:
             fills = self._fills(capacity, kinds, self.counts)
             if fills is None:
                 return None
+            # A fill that has no more of any kind than another one is never needed.
             fullest = _extremes(fills, most_of=True)
             for _ in range(count):
                 steps += len(front) * len(fullest)
                 if steps > _MOST_SUMS:
                     return None
+                # More than all pods of a kind is as good as all: capped vectors are equal more often.
                 sums = {tuple(map(min, map(add, one, fill), self.counts)) for one in front for fill in fullest}
                 larger = _extremes(sums, most_of=True)
+                # The other nodes of this class add nothing, either.
                 if larger == front:
                     break
                 front = larger
@@ -178,10 +183,12 @@ class Packing:
             if not full:
                 return False
             blocking.append((_extremes(full, most_of=False), count))
+        # Nodes that need the most pods come first: the front is empty sooner, which ends the search.
         blocking.sort(key=lambda entry: -min(map(sum, entry[0])))
         steps = 0
         front = {tuple(0 for _ in others)}
         for fills, count in blocking:
+            # Where an empty node has no room for the kind, no pod is needed to block it.
             for _ in range(count if (0,) * len(others) not in fills else 0):
                 steps += len(front) * len(fills)
                 if steps > _MOST_SUMS:

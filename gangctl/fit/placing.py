@@ -128,6 +128,7 @@ class Placing:
         for unit, view, found in self._attempt(steps, (), ever=ever):
             if found is None:
                 alone = self._view(unit, view.domains, {})
+                # Alone it would have a place: then the message names the podsets before it.
                 beside = bool(find(view.domains.tree, alone.leaves, alone.ask))
                 return self._failure(unit, view, ever=ever, beside=beside)
             where.append(view.where(found))
@@ -153,6 +154,8 @@ class Placing:
             domains = None if self._provisioned(flavor) else self._domains(flavor, ever=ever)
             if domains is None:
                 continue
+            # A host name is one node in all flavors: with TASHandleOverlappingFlavors pods that were placed in one
+            # flavor use room in the next.
             taken = self._freed(domains, without) if shared is None or not domains.hosts else shared
             shared = taken if domains.hosts and self._overlapping else shared
             for unit in units:
@@ -170,6 +173,7 @@ class Placing:
             first: Placed | None = None
             for flavor in self._candidates(unit):
                 domains = None if self._provisioned(flavor) else self._domains(flavor, ever=True)
+                # What is not known may hold the pods: then there is no proof.
                 if domains is None:
                     break
                 view = self._view(unit, domains, {})

@@ -51,6 +51,7 @@ class Preemption:
 
     def assess(self, pair: Pair, amount: int) -> tuple[Mode, int]:
         """How Kueue could assign an amount that does not exceed the most the queue could ever have."""
+        # Each simulation restores the usage, so that an answer stays true for this gang.
         if (pair, amount) not in self._known:
             self._known[pair, amount] = self._assess(pair, amount)
         return self._known[pair, amount]
@@ -60,12 +61,14 @@ class Preemption:
         if amount <= max(0, self.node.available(pair)):
             return Mode.FIT, level
         queue = self.preemptor.queue
+        # canPreemptWhileBorrowing of Kueue's flavorassigner.
         may_borrow = queue.while_borrowing or (self.preemptor.strategies is not None and queue.reclaim != "Never")
         if amount > self.node.quota(pair).nominal and not below_root and not may_borrow:
             return Mode.NO_FIT, level
         preempted = self.preempted({pair: amount}, {pair})
         if not preempted:
             return Mode.NO_CANDIDATES, level
+        # Kueue compares flavors by what they borrow after the preemption (SimulatePreemption).
         for one in preempted:
             self._take(one)
         level = borrowed_at(self.node, pair, amount)[0]
@@ -92,6 +95,7 @@ class Preemption:
         # Those that are being evicted already come first, of any group.
         candidates.sort(key=lambda one: not one.workload.holds("Evicted"))
         queue = self.preemptor.queue
+        # The first attempt that makes room decides, so that their order is Kueue's (classicalPreemptions).
         under = all(self.node.usage(pair) < self.node.quota(pair).nominal for pair in short)
         if not (above or beside) or (not queue.while_borrowing and not under):
             attempts = [True]
@@ -125,6 +129,7 @@ class Preemption:
         # Shares are those with the gang in place.
         self._add(requests, 1)
         taken, fits = self._by_shares(candidates, requests, short)
+        # Taken out before `_minimal`, which asks whether the gang has room in what is free.
         self._add(requests, -1)
         if fits:
             return self._minimal(taken, requests, borrowing=True)
@@ -160,6 +165,7 @@ class Preemption:
                 each.why = Why.FAIR
                 if self._is_enough(each, taken, requests):
                     return taken, True
+            # LessThanInitialShare does not depend on the workload: one try for each queue (runSecondFsStrategy).
             queue.dropped = True
         return taken, False
 
@@ -387,6 +393,7 @@ def decide(demands: Sequence[Demand], terms: Terms, preemption: Preemption, plac
         if now.fits:
             return now
         waits = waits or now
+        # No preemption helps pods that get no domain even where no workload has any.
         if not placing.fits(steps, vacant=True):
             continue
         short = {(step.flavor, resource) for step in steps for resource in step.waits} | placing.pairs(steps)

@@ -82,10 +82,12 @@ class Quotas:
         node = self._queue_nodes.get(queue.name)
         if node is not None:
             node.weight = queue.weight
+        # The status of a ClusterQueue changes with every admission, and no sum depends on it.
         if before is not None and before.groups == queue.groups and before.cohort == queue.cohort:
             return
         if node is None:
             node = self._queue_nodes[queue.name] = TreeNode(queue.name, is_queue=True, weight=queue.weight)
+            # Informers have no common order: workloads may be known before their ClusterQueue.
             for held in self._holders.get(queue.name, {}).values():
                 for pair, amount in held.items():
                     node.used[pair] = node.used.get(pair, 0) + amount
@@ -94,6 +96,7 @@ class Quotas:
         old, node.quotas = node.quotas, quotas_of(queue.groups)
         if node.parent is None and queue.cohort:
             self._join(node, queue.cohort)
+        # With the pairs of before: those that it has no more are still in the sums above.
         self._lift(node, {*old, *node.pairs()})
 
     def remove_queue(self, name: str) -> None:
@@ -123,6 +126,7 @@ class Quotas:
             return
         node = self._cohort_nodes[name]
         old, node.quotas = node.quotas, {}
+        # A cohort without an object has the default weight.
         node.weight = 1.0
         if node.parent is not None:
             self._move(node, "")
@@ -291,6 +295,7 @@ class Quotas:
         parent = node.parent
         if parent is None:
             return
+        # While it still has its parent: the amounts are taken out along the way to the root.
         node.withdraw()
         parent.children.discard(node)
         node.parent = None

@@ -77,6 +77,7 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
     count = jobs * max(0, pods)
     topology, problems = read_request(annotations, count)
     return PodSet(
+        # Kueue's names of podsets are in lower case (NewPodSetReference).
         name=name.lower() if isinstance(name, str) else "",
         index=index,
         pods=count,
@@ -138,6 +139,7 @@ def _add(limits: RangeLimits, entry: Mapping[str, Any]) -> None:
     most, least = _amounts(entry, "max"), _amounts(entry, "min")
     default, default_request = _amounts(entry, "default"), _amounts(entry, "defaultRequest")
     if entry["type"] == CONTAINER:
+        # The API server does this to a LimitRange that it stores (SetDefaults_LimitRangeItem); one from a file lacks it.
         default = most | default
         default_request = least | default | default_request
     limits.max = _merged(limits.max, most, min)

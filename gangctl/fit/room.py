@@ -53,6 +53,7 @@ class _InDomains:
         if sum(self._copies) > _MOST_COPIES:
             return RoomOutcome(Exploration(None, None))
         rooms = [self._rooms(gang, copies) for gang, copies in zip(self._gangs, self._copies, strict=True)]
+        # Each domain by itself, with nothing else of the JobSet placed: what lacks room even so never has it.
         if any(sum(most for _, most in each) < copies for each, copies in zip(rooms, self._copies, strict=True)):
             return RoomOutcome(Exploration(possible=False, certain=False))
         placed = self._greedy()

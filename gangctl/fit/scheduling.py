@@ -116,8 +116,10 @@ class Floor:
         self.used = in_use(others)
         for pod in others if known else ():
             self.used[pod.node] = {**self.used[pod.node], **ports_as_amounts(pod.ports, known)}
+        # Pods of which a node holds one are counted like a resource: that costs much less than to explore their order.
         self._alone = [] if self._differ else list(self._exclusive())
         self._tolerated = [
+            # Pods that exist have passed admission: what they tolerate is known.
             _extended(amounts) if hopeful and podset.name not in neighbours.admitted else frozenset()
             for podset, amounts in zip(podsets, requests, strict=True)
         ]
@@ -362,6 +364,7 @@ class Floor:
             explore(*self._problem(gang.pods, {n: empty[n] for n in domain if n in empty}, now=False)).possible
             for domain in self.domains(gang.topology).values()
         ]
+        # A node that has not reported its capacity may hold it, so that there is no proof.
         unreported = any(not node.capacity for node in self.nodes)
         return True if True in found else None if None in found or unreported else False
 
@@ -391,6 +394,7 @@ class Floor:
             domains = {number: value for number, value in self._by(term.key).items() if number in free}
             owners = frozenset(index for index, member in enumerate(members) if term in member.repels)
             matches = self._matching(members, [term], unknown=not self._hopeful)
+            # A term that is counted as a resource (`_alone`) must not become a rule, too: any rule has to be explored.
             alone = owners == matches and not self._differ and len(set(domains.values())) == len(domains)
             if matches and not (alone and any(domains.items() <= of.items() for _, of in self._alone)):
                 repulsions.append(Repulsion(owners, matches, domains))
@@ -409,6 +413,7 @@ class Floor:
             self._positions[pod.node]
             for pod in self.neighbours.pods or ()
             if pod.node in self._positions
+            # To draw a pod admits it: here hope takes what is not known as a match, while for what repels it does not.
             and all(term.matches(pod.namespace, pod.labels, labels_of, unknown=self._hopeful) for term in terms)
         ]
         domains = tuple(self._by(term.key) for term in terms)
@@ -422,6 +427,7 @@ class Floor:
         domains = {
             number: node.labels[spread.key]
             for number, node in enumerate(self.nodes)
+            # PodTopologySpread counts only nodes that have the labels of all constraints of the pod.
             if keys <= node.labels.keys()
             and (not spread.by_affinity or affinity_allows(spec, node.labels))
             and not (spread.by_taints and untolerated((*node.taints, *node.passing), tolerations))
@@ -430,6 +436,7 @@ class Floor:
         there = dict.fromkeys(domains.values(), 0)
         for pod in self.neighbours.pods or ():
             number = self._positions.get(pod.node, -1)
+            # PodTopologySpread does not count pods that are being deleted.
             if number in domains and not pod.deleting and term.matches(pod.namespace, pod.labels, lambda _: None):
                 there[domains[number]] += 1
         return Evenness(index, self._matching(members, [term]), domains, there, spread.skew, spread.domains)

@@ -125,6 +125,7 @@ class _Packing:
         """Available amounts of a flavor, at most the total of all demands."""
         amounts = (available.get((flavor, name), 0) for name in resources)
         return tuple(
+            # More than all demands together is as good as all: more states of the search are equal.
             total if amount is None else max(0, min(amount, total))
             for amount, total in zip(amounts, self._total, strict=True)
         )
@@ -149,6 +150,7 @@ class _Packing:
         options = self._options(waiting)
         if options is None or not self._may_fit(waiting):
             return False
+        # Only what was searched to the end is added to these: it is proved to fail.
         key = self._key(waiting)
         if key in self._failed:
             return False
@@ -157,6 +159,7 @@ class _Packing:
         tried = set()
         for flavor in sorted(options[item], key=lambda f: self._free[f]):
             before = self._free[flavor]
+            # A flavor that the same demands may use, with the same amounts left, leads to an equal search.
             if (self._classes[flavor], before) in tried:
                 continue
             tried.add((self._classes[flavor], before))
@@ -304,11 +307,13 @@ def _try(demand: Demand, terms: Terms, taken: Mapping[tuple[str, str], int], sta
     """The first flavor at which Kueue stops, or the best of all; and where it continues."""
     best, best_rank = Step("", Mode.NO_FIT), terms.rank(Mode.NO_FIT, 0)
     among = demand.among or demand.flavors
+    # Kueue counts positions among all flavors of the group, also those that these pods may not use.
     for index, flavor in enumerate(among[start:], start=start + 1):
         if flavor not in demand.flavors:
             continue
         step, borrowed = _assess(flavor, demand.amounts, terms, taken)
         if terms.stops(step.mode, borrowed):
+            # After the last flavor the next try starts with the first.
             return step, index % len(among)
         rank = terms.rank(step.mode, borrowed)
         if step.mode is not Mode.NO_FIT and rank > best_rank:

@@ -37,6 +37,7 @@ class Tree:
             for index, value in enumerate(values[0]):
                 starts.setdefault(value[:depth], index)
             stops = [*starts.values(), len(values[0])][1:]
+            # The leaves are in order, so that the children of a domain are neighbours.
             children.insert(0, tuple(range(start, stop) for start, stop in zip(starts.values(), stops, strict=True)))
             values.insert(0, tuple(starts))
         return cls(tuple(levels), tuple(values), tuple(children))
@@ -186,6 +187,7 @@ def _at(room: Room, ask: Ask, *, top: bool) -> list[int] | None:
         for domain in order:
             if room.leaders[domain] >= leader and counts[domain] >= ask.slices:
                 return [domain]
+    # The first has the most room: if it has not enough, none has.
     elif counts[order[0]] >= ask.slices and room.leaders[order[0]] >= leader:
         return [_tightest(room, order, ask.slices, counts, leader)]
     if ask.required or not (top or ask.anywhere):
@@ -239,6 +241,8 @@ def _distribute(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, chosen:
     """Pods of the chosen domains in the lowest ones."""
     leader = 1 if ask.leader else 0
     chosen = _take(rooms[level], chosen, ask.count, leader, ask.size, least=ask.least, whole=True)
+    # Down to the level of the slices, Kueue distributes among the children of all chosen domains together. Below it,
+    # what a domain got stays in it: a slice must not be divided.
     while level < min(tree.lowest, ask.slice_level):
         below = [child for domain in chosen for child in tree.children[level][domain]]
         level += 1

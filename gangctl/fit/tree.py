@@ -127,6 +127,7 @@ class TreeNode:
         borrowing = self.quota(pair).borrowing_limit
         if borrowing is not None:
             local = self.local(pair)
+            # What the node lent to its parent and does not use comes back to it, besides what it may borrow.
             stored = minus(self.subtree(pair), local)
             drawn = max(0, minus(self.usage(pair), local))
             above = min(above, plus(minus(stored, drawn), borrowing))
@@ -173,6 +174,7 @@ class TreeNode:
 
     def below(self) -> list[TreeNode]:
         """This node and its descendants, each once."""
+        # Users can write cohorts that are a cycle: a walk that does not remember its nodes would not end.
         found = {self: None}
         waiting = [self]
         while waiting:
@@ -196,6 +198,7 @@ class TreeNode:
         old = self.given.get(pair, (0, 0))
         if new == old or self.parent is None:
             return False
+        # An absent pair is (0, 0): it returned above, so that there is an entry here.
         if new == (0, 0):
             del self.given[pair]
         else:

@@ -171,8 +171,10 @@ def fit(
     may_default = request.new and not case.queue and not abandoned
     if may_default and cluster.local_queue(request.namespace, DEFAULT_QUEUE) is not None:
         case.queue = DEFAULT_QUEUE
+    # Kueue suspends by the label in any namespace; without a label, only where it manages JobSets without a queue.
     held = abandoned if case.queue else case.conditions.held_without_queue()
     outside = case.conditions.outside(case.queue)
+    # Without a queue `outside` always has a reason, and Kueue may suspend the JobSet nevertheless.
     if outside and (case.queue or not held):
         return case.answer("fits", "NotQueued", outside + _unsure(case))
     if held:
@@ -193,6 +195,7 @@ def fit(
         case.blocked = f'the cohorts of ClusterQueue "{queue.name}" form a cycle, in which nothing is admitted'
         return case.answer("not-now", "QueueBlocked", case.blocked)
     topologies = cluster.topologies() if cluster.topology_aware(queue) else None
+    # A flavor or check that could not be read would look like one that does not exist.
     if not case.unknown and (inactive := unresolved(queue, cluster.check, cluster.flavor, topologies)):
         case.blocked = inactive.message
         return case.answer("not-now", "QueueBlocked", case.blocked)
@@ -222,6 +225,7 @@ def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> report.FitReport
         # Kueue's webhook rejects the JobSet.
         return case.never("NeverMisconfigured", "; ".join(malformed), blocking=False)
     if case.cluster.topology_aware(queue):
+        # Doubts turn `fits` into unknown, but never hide a `never`: no quota would change that.
         case.conditions.doubts += remainders(podsets)
     problems = _count(case, podsets, queue)
     if problems:
@@ -263,6 +267,7 @@ def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[
 def _by_quota(case: _Case, gang: explain.GangDemands, placing: Placing, budget: int) -> report.FitReport:
     """The verdict on a gang without errors that Kueue rejects with any quota."""
     demands = gang.needs.demands
+    # Kueue's own choice comes first: if it finds one, that is a proof, and costs less than the search.
     empty = list(tries(demands, when_empty(gang.queue, gang.node, gang.capacity)))
     found = next((steps for steps in empty if steps is not None), None)
     if found is None:
@@ -298,6 +303,7 @@ def _when(
     case: _Case, gang: explain.GangDemands, placing: Placing, empty: Sequence[tuple[Step, ...] | None], *, budget: int
 ) -> report.FitReport:
     """The verdict on a gang that can fit; ``empty`` are Kueue's tries with nothing in use."""
+    # Only after `never` was ruled out: a class that does not exist can be created, which helps only what can fit.
     if case.missing:
         case.blocked = case.missing
         return case.answer("not-now", "QueueBlocked", case.missing)
@@ -308,9 +314,11 @@ def _when(
     now = decide(demands, as_it_is(simulation, gang.capacity), simulation, placing)
     if now.fits:
         case.steps, case.domains = now.steps or (), list(now.placed.domains)
+        # Nodes decide only about a gang that has quota; for others they would make a certain answer unknown.
         case.unknown += placing.unknown()
         flavors = [step.flavor for step in case.steps]
         case.conditions.doubts += contradictions(gang.members, gang.needs, flavors, case.cluster.flavor)
+    # Kueue tries nothing behind the head of a StrictFIFO queue, whatever quota is free.
     if (now.fits or now.preempted) and (behind := _behind(case, gang, simulation.preemptor, fits=now.fits)) is not None:
         return behind
     if now.fits:

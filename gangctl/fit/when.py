@@ -108,6 +108,7 @@ class Replay:
         try:
             yield
         finally:
+            # The tree is that of the whole cluster: a replay must not change it, also if its steps run out.
             for queue, held, sign in reversed(self._changes):
                 self.quotas.use(queue, held, -1 if sign == 1 else 1)
             self._changes.clear()
@@ -146,6 +147,7 @@ class Replay:
     def _end_first(self, ends: list[_End]) -> float:
         """End those that end first, and the time of that."""
         now = ends[0][0]
+        # All that end at one time end before anything is admitted: which of them is first is not known.
         while ends and ends[0][0] <= now:
             _, _, queue, held = heapq.heappop(ends)
             self._use(queue, held, -1)
@@ -197,6 +199,7 @@ class Replay:
                 asked = held if held is not None else waiter.pairs or {}
                 node = self.quotas.node(name)
                 levels = [borrowed_at(node, *pair)[0] for pair in asked.items()] if node is not None else []
+                # Kueue's order of a scheduling cycle: what borrows less, then priority, then the time of queueing.
                 rank = max(levels, default=0), -waiter.priority, waiter.since, name
                 nominated.append((rank, waiter, length, held))
             moved = False
@@ -213,6 +216,7 @@ class Replay:
                     self._use(name, held, 1)
                     moved = True
                     yield waiter, length, held
+            # Kueue holds them back for one scheduling cycle only.
             for name, amounts in kept:
                 self._use(name, amounts, -1)
             if not moved:
@@ -338,6 +342,7 @@ class Estimate:
         try:
             earliest = self._early(Replay(self.cluster.quotas, BUDGET), first)
         except OutOfStepsError:
+            # Now is not later than any start, so that it is true without a replay.
             earliest = 0.0
         try:
             latest = self._late(Replay(self.cluster.quotas, BUDGET))
@@ -445,4 +450,5 @@ class Estimate:
 
 def _in_mix(uid: str, mix: int) -> bool:
     """Any half of the workloads, but the same each time."""
+    # hash() of a text differs between processes, and the same question must have the same answer.
     return blake2b(f"{mix}/{uid}".encode(), digest_size=1).digest()[0] % 2 == 0
