@@ -59,4 +59,5 @@ def sayings(found: Mapping[str, ScaleUp], pods: Collection[str], now: float) -> 
 
 def latest(found: Iterable[ScaleUp]) -> dict[str, ScaleUp]:
     """The last of each pod, by its name."""
+    # Times are in whole seconds: of two events in one, the one that promises a node counts.
     return {one.pod: one for one in sorted(found, key=lambda one: (one.at, one.reason in STARTED))}

@@ -39,6 +39,7 @@ def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bo
     counts = totals.counts
     if group.finished:
         return GangPhase.SUCCEEDED
+    # Before the others: while the attempt before is still there, missing pods are no loss of this one.
     if counts.created < counts.wanted and (group.earlier or any(job.attempt < attempt for job in group.leaving_jobs)):
         return GangPhase.RESTARTING
     if counts.wanted > 0 and (counts.ready >= group.enough or counting):
@@ -57,6 +58,7 @@ def _unplaced(group: Group, totals: Totals) -> GangPhase:
     """The phase if all needed pods exist, and not all of them have nodes."""
     if totals.free < group.needed:
         return GangPhase.GATED
+    # Nodes that it holds are kept from other gangs, whatever the scheduler says of the other pods.
     if totals.bound_placed:
         return GangPhase.PARTIALLY_PLACED
     scheduled = group.scheduled
@@ -179,6 +181,7 @@ def _finished(jobset: JobSet, groups: Sequence[Group], now: int, before: Readine
     known = _by_name(before)
     found = []
     for group in groups:
+        # It gets no more pods: they would be counted as missing.
         counts = replace(totals(group, runs=False).counts, wanted=0)
         phase = GangPhase.SUCCEEDED if succeeded or group.finished else GangPhase.FAILED
         own = known.get(group.name)
@@ -272,6 +275,7 @@ def _recovered(snapshot: Snapshot) -> bool:
     """Whether Kueue observed all pods ready since admission: it records that with waitForPodsReady."""
     workload = snapshot.queued_workload
     ready = workload.conditions.get("PodsReady") if workload is not None else None
+    # The condition is of the admission: Kueue does not evaluate it anew when JobSet restarts the pods.
     if ready is None or snapshot.jobset.restarts:
         return False
     return ready.status or ready.reason == "WaitForRecovery"
@@ -316,6 +320,7 @@ def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
         return 0
     if counts.created >= counts.wanted or counts.ready < counts.created:
         return 0
+    # With another number of wanted pods the Job has counted one: what is missing then is missing since now.
     if before.missing_since and before.counts.wanted == counts.wanted:
         return before.missing_since
     return life.now
@@ -323,6 +328,7 @@ def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
 
 def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | None) -> Readiness:
     jobset, (groups, phase, since) = snapshot.jobset, found
+    # A group that has succeeded before it was observed has no time, and must not hide those of the others.
     alive = [group for group in groups if group.phase is not GangPhase.SUCCEEDED or group.placed_at]
     firsts = [group.first_ready_at for group in groups if group.first_ready_at]
     been = bool(groups) and all(group.been_ready or group.phase is GangPhase.SUCCEEDED for group in groups)

@@ -346,6 +346,7 @@ def read_scale_up(raw: Object) -> ScaleUp | None:
 
 def event_seen_at(raw: Object) -> int:
     """Last occurrence of an event of ``events.k8s.io/v1``, Unix seconds; 0 if unknown."""
+    # A repeated event keeps its eventTime. Events that were written through core/v1 have no eventTime.
     times = (
         object_at(raw, "series").get("lastObservedTime"),
         raw.get("deprecatedLastTimestamp"),
@@ -431,6 +432,7 @@ def _number(value: object) -> int:
 
 
 def _integer(value: object) -> int:
+    # Not isinstance: True is an int, and `_same` could return it for a 1.
     return _same(value) if type(value) is int else 0
 
 

@@ -80,4 +80,5 @@ class Losses:
             return NOTHING
         loss.reason = now.reason or Reason.UNKNOWN
         loss.counted = loss.reason not in VAGUE
+        # Prometheus sees no increase in a series that begins with 1: it begins at 0 with the first symptom.
         return Noticed(loss=loss.reason) if loss.counted else Noticed(begun=loss.reason)

@@ -128,10 +128,12 @@ def members(snapshot: Snapshot) -> tuple[Group, ...]:
     else:
         drafts = _planned_drafts(plan)
         if generation is None:
+            # Without a served version names cannot be compared with the plan: only that there is none is certain.
             unlinked = frozenset(job.key for job in snapshot.jobs if not job.group)
         else:
             unlinked = frozenset(job.key for job in find_unlinked(plan, snapshot.jobs, generation))
     roll = _Roll(jobset, drafts)
+    # Before the pods: whether a pod is of an earlier JobSet follows from the group of its Job.
     for job in snapshot.jobs:
         roll.enter_job(job)
     for pod in snapshot.pods:
@@ -181,6 +183,7 @@ class _Roll:
                 if job.reference is not None:
                     # A pod names a PodGroup, or on 1.35 the three parts of its reference.
                     for generation in (Generation.V1ALPHA1, NEWEST):
+                        # By family, so that pods of earlier attempts are found, too: their group has another number.
                         self._by_name[family(job.reference.named(generation))] = draft
 
     def enter_job(self, job: JobProgress) -> None:
@@ -279,6 +282,7 @@ def _sorted_pods(
     latest = draft.attempts
     for pod in draft.pods:
         of_now = pod.attempt >= restarts
+        # Pods of the next attempt may be known before the status of the JobSet: informers have no common order.
         if latest and of_now:
             of_now = pod.attempt >= latest.get((pod.replicated_job, pod.job_index), restarts)
         if pod.phase in FINISHED:
@@ -298,6 +302,7 @@ def _progress(draft: _GroupDraft, over: Iterable[PodFacts]) -> dict[JobKey, JobP
         if pod.phase == "Succeeded":
             key = (pod.replicated_job, pod.job_index)
             succeeded[key] = succeeded.get(key, 0) + 1
+    # A pod has its phase before the Job controller counts it.
     counted = dict(draft.jobs)
     for key, count in succeeded.items():
         job = counted.get(key)
@@ -364,6 +369,7 @@ def totals(group: Group, *, runs: bool) -> Totals:
             refused += 1
             refused_at = min(refused_at or pod.refused_at, pod.refused_at or refused_at)
         free += 1
+    # Where no Job is unlinked `bound` is the same tuple: a second pass over the pods is not needed.
     placed = bound_placed if bound is group.pods else sum(1 for pod in group.pods if pod.node)
     counts = Counts(
         desired=group.desired,

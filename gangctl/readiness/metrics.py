@@ -257,6 +257,7 @@ class Aggregates:
         shown = 0
         for hold, oldest in table.items():
             blocked = BlockedGangs(len(oldest), oldest.first())
+            # Only the phases that an alert asks for are kept apart: with all, the number of series exceeds its bound.
             others = Hold(THE_OTHERS, hold.reason, hold.phase if hold.phase in DATED else None)
             if hold.queue in own and shown < most:
                 shown += 1

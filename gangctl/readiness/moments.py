@@ -145,6 +145,7 @@ def _written(phase: GangPhase, group: Group, totals: Totals, found: Traces, life
         case GangPhase.UNSCHEDULABLE:
             scheduled = group.scheduled
             rejected_at = unix(scheduled.since) if scheduled is not None and not scheduled.status else 0
+            # The condition of a group is never reset: it may be older than all present pods.
             return totals.refused_at or max(rejected_at, nth(totals.created_at, group.needed))
         case GangPhase.PARTIALLY_PLACED:
             return nth(totals.placed_at, 1)
@@ -171,6 +172,7 @@ def placed_at(group: Group, totals: Totals, been_ready: bool, life: Life) -> int
     if group.finished:
         return max((pod.placed_at for pod in group.over), default=0)
     decided = scheduled_at(group)
+    # A pod that was replaced was placed later than the gang: then the scheduler's condition has the time.
     now = nth(totals.placed_at, group.needed)
     if now or been_ready:
         return min(now, decided) if now and decided else now or decided or nth(totals.placed_at, len(totals.placed_at))

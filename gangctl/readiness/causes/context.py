@@ -189,6 +189,7 @@ class Context:
     def suggest(self, command: Command, **values: object) -> Suggestion:
         """A command about the JobSet, with these values quoted for a shell; a list becomes several words."""
         jobset = self.snapshot.jobset
+        # Users paste the command into a shell, and names come from objects that other clients write.
         words = {"namespace": jobset.namespace, "jobset": jobset.name, **values}
         quoted = {name: join(value) if isinstance(value, list) else quote(str(value)) for name, value in words.items()}
         return Suggestion(command.format(**quoted))

@@ -80,6 +80,7 @@ def read_queue_refusal(message: str) -> QueueRefusal | None:
         kinds = {against for against, _ in matching}
         if not matching or Against.USAGE in kinds:
             continue
+        # One flavor is enough: the one for which the least has to change decides.
         against = next(kind for kind in (Against.ROOM, Against.NODES, Against.QUEUE) if kind in kinds)
         return QueueRefusal(against, "; ".join(dict.fromkeys(remedy for _, remedy in matching)))
     return None

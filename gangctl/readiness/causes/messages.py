@@ -19,6 +19,7 @@ from gangctl.errors import plural
 from gangctl.readiness.causes.context import Command
 
 _SAME: Final = 256
+# Every repetition is bounded: any client may write an event, and reading its text must not take long.
 _NODES: Final = re.compile(
     r"(?P<free>\d{1,7})/(?P<all>\d{1,7}) nodes are available: (?P<why>.{0,2000}?)(?:\.(?:\s|$)|$)"
 )
@@ -223,6 +224,7 @@ def _reasons(why: str) -> tuple[Mapping[str, int], set[Filter | None]]:
     """
     shortened: Counter[str] = Counter()
     filters: set[Filter | None] = set()
+    # A reason may contain a comma; the next one begins with a number.
     for part in re.split(r", (?=\d)", why):
         counted = _COUNTED.match(part.strip().rstrip("."))
         what = part.strip() if counted is None else counted["what"]
@@ -262,6 +264,7 @@ class Denial:
 
 _Texts = tuple[tuple[re.Pattern[str], Denial], ...]
 """Texts by the pattern whose groups are filled into them; the first that matches counts."""
+# Read before _OF_ANY, whose pattern of a webhook matches these messages, too.
 _OF_JOBS: Final[_Texts] = (
     (
         re.compile(r'failed calling webhook "(?P<name>[^"]{1,241}\.gangctl\.dev)"'),

@@ -212,6 +212,7 @@ def unreachable_minimum(context: Context) -> Iterator[Cause]:
             continue
         found.sort(key=lambda pair: pair[0].name)
         since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
+        # Where minCount can change, the controller is about to lower it.
         if not mutable or context.late(since, QUICK):
             yield cause_of(context, found, since, mutable=mutable)
 

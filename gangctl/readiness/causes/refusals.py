@@ -108,6 +108,7 @@ def refused(context: Context) -> Iterator[Cause]:
 def _reason(context: Context, held: _Refused) -> Reason:
     if held.refusal.priorities is not None or _priorities(context, held.group):
         return Reason.PRIORITY_MISMATCH
+    # Before all that is about nodes: none helps while a claim is not bound.
     if not held.refusal.filters.isdisjoint(CLAIMS) or (held.refusal.hidden and _claims(context, held)):
         return Reason.VOLUME_NOT_BOUND
     if held.reasons & _ERRORS:

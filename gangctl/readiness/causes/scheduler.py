@@ -42,6 +42,7 @@ def _is_quiet(context: Context, group: Group) -> bool:
     condition = group.scheduled
     if condition is not None and not condition.status:
         return False
+    # Below its minimum the scheduler does not look at a group, and writes nothing: that is another cause.
     return counted(group) >= group.minimum
 
 
@@ -119,10 +120,12 @@ def _partial_since(group: Group) -> int:
     """Since when a group is placed in part although all its pods existed; the only evidence before 1.36."""
     placed = [pod for pod in group.bound if pod.node and pod.placed_at]
     left = [pod for pod in group.bound if not pod.node]
+    # With pods that have ended, a gang that is there in part may have been placed as a whole.
     clean = not (group.succeeded or group.leaving or group.earlier or group.over)
     if not clean or not placed or not left or len(placed) >= group.minimum:
         return 0
     first = min(pod.placed_at for pod in placed)
+    # Pods that were created after the first was placed could not be placed with it.
     return max(pod.placed_at for pod in placed) if all(0 < pod.created <= first for pod in left) else 0
 
 
