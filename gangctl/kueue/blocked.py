@@ -278,6 +278,7 @@ def _waiting(
 
 def _evicting(workload: objects.QueuedWorkload, owner: JobFacts, when: TimeFormat) -> Stuck | None:
     since = moment(workload.condition("Evicted").since) if workload.holds("Evicted") else None
+    # None is not known: only no pods at all are a proof that nothing uses the quota.
     if owner.pods != 0 or since is None or when.now - since < TIMEOUT:
         return None
     return Stuck(

@@ -66,6 +66,7 @@ def current(workloads: Iterable[QueuedWorkload]) -> QueuedWorkload | None:
 
     def rank(workload: QueuedWorkload) -> tuple[bool, bool, bool, str, str]:
         finished, quota = workload.holds("Finished"), workload.holds("QuotaReserved")
+        # Times of Kubernetes are RFC 3339 in UTC and whole seconds, so that they sort as text.
         return not finished, quota, not workload.deleting, workload.created, workload.name
 
     return max(workloads, key=rank, default=None)

@@ -179,6 +179,7 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
         reclaim=_text(preemption, "reclaimWithinCohort", "Never"),
         while_borrowing=_text(borrowing, "policy", "Never") != "Never",
         while_borrowing_up_to=_integer(borrowing, "maxPriorityThreshold")
+        # A threshold of 0 is not the same as none.
         if "maxPriorityThreshold" in borrowing
         else None,
         prefers_preemption=fungibility.get("preference") == "PreemptionOverBorrowing",
@@ -288,6 +289,7 @@ def _assignment(
     count = max(0, _integer(raw, "count", requested))
     usage = read_amounts(raw.get("resourceUsage"))
     left = max(0, requested - reclaimable.get(name, 0))
+    # Quota of reclaimable pods is free already (KEP-78), and resourceUsage has all pods.
     if left < count:
         usage = {resource: total // count * left for resource, total in usage.items()}
     return objects.PodSetAssignment(

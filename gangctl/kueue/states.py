@@ -195,8 +195,10 @@ def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Que
     new one has no conditions.
     """
     finished = workload.condition("Finished")
+    # Before the others: Kueue leaves them as they are when a Workload finishes.
     if finished.status:
         return QueuePhase.SUCCEEDED if finished.reason == "Succeeded" else QueuePhase.FAILED
+    # Before Deactivated: it holds its quota until its pods are gone.
     if workload.holds("QuotaReserved") and (workload.holds("Evicted") or not workload.active):
         return QueuePhase.EVICTING
     if not workload.active:

@@ -128,6 +128,7 @@ def _layers(notes: Mapping[str, str], pods: int, problems: list[str]) -> Iterato
 def _written_layers(text: str, problems: list[str]) -> Iterator[Layer]:
     try:
         entries = json.loads(text)
+    # The json module raises RecursionError for nesting that fits into one annotation.
     except (ValueError, RecursionError):
         entries = None
     if not isinstance(entries, list) or not 1 <= len(entries) <= MOST_LAYERS:
@@ -155,6 +156,7 @@ def _size(value: object) -> int | None:
 
 def _integer(text: str) -> int | None:
     digits = text.removeprefix("+")
+    # int() raises ValueError for thousands of digits, which fit into an annotation.
     if not digits.isascii() or not digits.isdecimal() or len(digits) > _SHOWN:
         return None
     return value if 1 <= (value := int(digits)) <= _INT32 else None
