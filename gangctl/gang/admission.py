@@ -44,6 +44,7 @@ def _annotate(raw_template: Mapping[str, Any], path: str, value: str | None) -> 
             return []
         operation = "replace" if present else "add"
         return [{"op": operation, "path": f"{path}{_STAMP}", "value": value}]
+    # RFC 6902: the object to which a member is added has to exist.
     if isinstance(metadata, dict):
         return [{"op": "add", "path": f"{path}/metadata/annotations", "value": {meta.GANG_REF: value}}]
     return [{"op": "add", "path": f"{path}/metadata", "value": {"annotations": {meta.GANG_REF: value}}}]
@@ -188,6 +189,7 @@ def _labelled_reference(metadata: Mapping[str, Any], stamp: Stamp) -> Reference 
     labels = within(metadata, "labels")
     owner = controller_owner(dict(metadata)) or {}
     name, uid = owner.get("name"), owner.get("uid")
+    # Any user may write labels: with those of another JobSet, the pods of a Job would join its groups.
     named = isinstance(name, str) and name == labels.get(meta.JOBSET_NAME)
     if not (named and isinstance(uid, str) and uid == labels.get(meta.JOBSET_UID) and is_jobset_owner(owner)):
         detail = (

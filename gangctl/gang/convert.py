@@ -134,6 +134,7 @@ def _intent(raw: Mapping[str, Any], jobset: JobSet) -> tuple[GangConfig, tuple[F
     native_config, errors = read_scheduling(jobset, native)
     if errors or not is_configured(jobset):
         return native_config, errors
+    # Compared in the notation that both have: different annotations may mean the same gangs.
     said, _ = write_scheduling(jobset, config)
     meant, _ = write_scheduling(jobset, native_config)
     if said == meant:
@@ -295,6 +296,7 @@ def _placed(entry: Object, key: str) -> Object:
         "namespaceSelector": {},
         "topologyKey": key,
     }
+    # Appended to what is there: terms of anti-affinity are independent, and those of affinity were refused before.
     added = {
         part: {**object_at(affinity, part), REQUIRED: [*(object_at(affinity, part).get(REQUIRED) or ()), term]}
         for part, term in (("podAffinity", own), ("podAntiAffinity", others))

@@ -242,6 +242,7 @@ def counted(plan: GangPlan, jobs: Iterable[JobProgress], unlinked: Sequence[JobP
     if composite is not None:
         # The scheduler does not count a group whose pods have finished.
         composite = composite._replace(min_group_count=max(1, sum(map(bool, left.values()))))
+    # The API accepts no minCount below 1; a group without pods is in `finished`.
     counts = {group.name: max(1, min(group.template.min_count, left[group.name])) for group in plan.groups}
     finished = frozenset(name for name, pods in left.items() if not pods)
     if not finished and composite == plan.composite and all(g.min_count == counts[g.name] for g in plan.groups):

@@ -245,7 +245,9 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
     if plan is None:
         return Difference()
     if workload is not None and workload.owner_uid != plan.uid:
+        # PodGroups name their Workload: they would belong to that of another owner.
         return Difference(conflicts=(("Workload", workload.name),))
+    # The next one has the same name, and cannot be created before this one is gone.
     if workload is not None and workload.deleting:
         return Difference(ending(desired, existing, capabilities))
     own = Create("Workload", plan.workload) if workload is None else _of_workload(plan.workload, workload)

@@ -124,6 +124,7 @@ class _Schemas:
 
     def _resolve(self, schema: object) -> Mapping[str, Any]:
         """The schema itself, which may be behind references; empty without one."""
+        # Bounded, because the document is the server's, and may refer to itself.
         for _ in range(_REFERENCES):
             if not isinstance(schema, dict):
                 break

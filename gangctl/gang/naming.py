@@ -51,6 +51,7 @@ def _readable(text: str) -> str:
 
 
 def _hash(text: str) -> str:
+    # JSON may have single surrogates, which UTF-8 does not encode.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
 
 
@@ -69,6 +70,7 @@ def base_name(jobset: str, replicated_job: str | None = None) -> str:
         return whole
     scope = "" if replicated_job is None else f"/{replicated_job}"
     readable = _readable(whole).lstrip("-")[: BASE_LENGTH - _HASH - 1].rstrip("-") or "gang"
+    # With a slash, which no name has: "a-b" with "c" and "a" with "b-c" need different hashes.
     return f"{readable}-{_hash(f'{jobset}{scope}')}"
 
 
@@ -97,6 +99,7 @@ def replica_names(base: str, uid: str, attempt: int, job_attempts: Iterable[int]
 def family(named: str) -> str:
     """Common prefix of the names of one group in all attempts; see :func:`~gangctl.api.scheduling.named_group`."""
     head, slash, key = named.rpartition("/")
+    # Restarts of one Job are counted after a dot, so that the last dash is in front of the attempt.
     if not slash:
         return named.rpartition("-")[0]
     index, dash, _ = key.partition("-")

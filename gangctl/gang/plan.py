@@ -158,6 +158,7 @@ class GangPlan:
             prefix, pods = f"{jobset}-{rj.name}-", job_pods(rj)
             reference = None
             for index in range(rj.replicas):
+                # One reference for all Jobs of a shared group: a JobSet may have 50,000 of them.
                 if stamp is not None and (stamp.scope is Scope.JOB or reference is None):
                     own = index if stamp.scope is Scope.JOB else None
                     key = replica_key(self.jobset.restarts, own, rj.job_restarts(index))

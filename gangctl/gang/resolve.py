@@ -141,6 +141,7 @@ def _leave_other_schedulers(draft: _Draft) -> None:
     if draft.config.gangs:
         for group in draft.groups():
             draft.errors += validate.check_schedulers([rj for rj in group if rj.replicas > 0])
+    # A sequenced gang is split by a later step: its replicated jobs may have different schedulers.
     elif draft.config.jobset is GangMode.GANG and not is_sequenced(draft.jobset, members):
         draft.errors += validate.check_schedulers([rj for rj in members if rj.replicas > 0])
     aware = draft.rules.gang_schedulers
@@ -257,6 +258,7 @@ def _warn_of_lone_gang(draft: _Draft) -> None:
         draft.notices.append(Notice(Reason.NO_EFFECT, message))
 
 
+# What leaves its gang must not be checked as a member of it, and a split changes which groups are checked.
 _STEPS: Final = (
     _assign_scopes,
     _leave_user_managed,
