@@ -211,6 +211,7 @@ _WEIGHT: Final = 100
 
 def extent(value: Any) -> tuple[int, int, int]:
     """Of plain data: the number of values, how many more its long texts count as, and how deep containers nest."""
+    # Without recursion: how deep the data nests is not known before.
     count = longer = depth = 0
     level = [value]
     while level:
@@ -398,6 +399,7 @@ class EventReader:
         if event.anchor not in self._extents:
             self._extents[event.anchor] = extent(value.data)
         count, longer, levels = self._extents[event.anchor]
+        # Before the copy: aliases of aliases multiply, and a copy of all of them could fill the memory.
         self._expandable -= count + longer
         if self._expandable < 0:
             most = self._limits.max_expanded

@@ -391,5 +391,6 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         unread=tuple(unread[:_MOST_UNREAD]),
     )
     if jobset.managed_elsewhere:
+        # Not for others: these counts change with every Job, and each change of a projection is a reconcile.
         jobset = replace(jobset, reported=_reported(status))
     return jobset, tuple(errors)

@@ -182,6 +182,7 @@ def _values(tokens: _Tokens) -> tuple[str, ...]:
     while True:
         word = tokens.next()
         if word == ")":
+            # Kubernetes reads `in ()` as one empty value (parseValues in pkg/labels).
             return tuple(values) or ("",)
         if not word:
             expected = "',' or ')'" if values else "',', ')' or identifier"

@@ -104,6 +104,7 @@ def pod_requests(pod_spec: Mapping[str, Any]) -> tuple[Requests, tuple[FieldErro
             continue
         if name in requests:
             total[name] = requests[name]
+        # A pod-level limit is the request only of what no container requests (API server's defaulting, KEP-2837).
         elif name not in total:
             total[name] = limits[name]
     overhead = read_list(pod_spec.get("overhead"), FieldPath().child("overhead"), errors)

@@ -81,6 +81,7 @@ class Store(Generic[T]):
         if old is not None and old.uid != entry.uid:
             return [*self.discard(key), *self.put(key, entry)]
         if old is not None and old.value == entry.value:
+            # The resourceVersion is new, although the projection is not.
             self._entries[key] = entry
             return []
         if old is not None:
