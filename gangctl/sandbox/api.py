@@ -225,6 +225,7 @@ class Api:
                 why = f'pod {name} is already assigned to node "{old["spec"]["nodeName"]}"'
                 raise errors.conflict(kind, name, why)
             new = copy(old)
+            # A binding is based on no version: without one the write is retried on the newest state.
             del new["metadata"]["resourceVersion"]
             new["spec"]["nodeName"] = node
             conditions = new["status"].setdefault("conditions", [])

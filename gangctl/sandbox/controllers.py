@@ -138,6 +138,7 @@ class GarbageCollector(StoreController[GraphNode]):
 
     def __init__(self, api: Api) -> None:
         """Start with an empty graph."""
+        # Before super(), which subscribes: the first change needs the graph.
         self._there: dict[str, GraphNode] = {}
         self._dependents: dict[str, dict[GraphNode, None]] = {}
         super().__init__(api)
@@ -226,6 +227,7 @@ class GarbageCollector(StoreController[GraphNode]):
 
     async def _delete(self, kind: ResourceKind, obj: Object, propagation: Propagation) -> None:
         metadata = obj["metadata"]
+        # With the resourceVersion: an object that gets another owner meanwhile must stay.
         options = DeleteOptions(
             propagation=propagation, uid=metadata["uid"], resource_version=metadata["resourceVersion"]
         )

@@ -71,6 +71,7 @@ async def delete(deletion: Deletion) -> Deleted:
         attributes = _attributes(deletion, old)
         await deletion.backend.admission.mutate(attributes, old)
         await deletion.backend.admission.validate(attributes, None)
+        # Webhooks were called meanwhile: if it has changed, preconditions and webhooks are for the new state.
         if store.get(kind.storage, deletion.key) is stored:
             break
     if deletion.kind.qualified_name == "namespaces" and deletion.name in FIRST_NAMESPACES:

@@ -258,6 +258,7 @@ class Front:
         try:
             watch = Watch(self._api.store, target.kind, target.namespace, query)
         except StatusError as error:
+            # The API server answers 200 to a watch from an expired revision, and sends the 410 as an event.
             if error.code != _GONE:
                 raise
             return await watches.refuse(request, error)

@@ -110,9 +110,11 @@ class Sandbox:
             upkeep.cancel()
             await asyncio.wait({upkeep})
             if not upkeep.cancelled():
+                # An error of a controller is raised here: no caller awaits the task.
                 upkeep.result()
         runner, self._runner = self._runner, None
         if runner is not None:
+            # Before the clean-up, which waits for open requests.
             self._front.end_watches()
             await runner.cleanup()
         await self.api.backend.admission.close()

@@ -86,6 +86,7 @@ class Subscription:
         """The available changes, without waiting."""
         taken = list(self._changes)
         self._changes.clear()
+        # An ended one stays set, so that its waiters return and see the end.
         if not self.ended:
             self._arrived.clear()
         return taken
@@ -144,6 +145,7 @@ class Bucket:
 
     def at(self, revision: int) -> dict[Key, Stored]:
         """The objects at ``revision``; 410 if it has expired."""
+        # The dictionary alone is copied: what is stored is frozen.
         objects = dict(self.objects)
         for change in reversed(self.since(revision)):
             if change.old is None:
@@ -168,6 +170,7 @@ class ObjectStore:
         """The objects of one resource."""
         found = self._buckets.get(storage)
         if found is None:
+            # A bucket that is made later has no changes from before the compaction, either.
             found = self._buckets[storage] = Bucket(self._compacted, self._remembered)
         return found
 
@@ -219,6 +222,7 @@ class ObjectStore:
     def subscribe(self, storage: str, since: int) -> Subscription:
         """Changes of a resource after ``since``; 410 when that is not remembered."""
         bucket = self.bucket(storage)
+        # Registered after since(), which raises for an expired revision.
         subscription = Subscription(bucket, bucket.since(since))
         bucket.subscriptions[subscription] = None
         return subscription

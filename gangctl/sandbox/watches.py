@@ -44,6 +44,7 @@ class Watch:
         if revision == 0 or query.initial_events:
             items = (in_version(kind, stored) for stored in store.items(kind.storage, namespace))
             self._initial = [("ADDED", stored) for stored in items if self._chosen.matches(stored.obj)]
+            # There is no await before the subscription, so that no change is between it and these objects.
             revision = store.revision
             if query.initial_events and query.bookmarks:
                 self._initial.append(("BOOKMARK", self.bookmark(revision, initial_events_end=True)))

@@ -102,6 +102,7 @@ async def create(write: Write, body: Object) -> Stored:
 async def _finish_create(write: Write, body: Object) -> Stored:
     metadata = body["metadata"]
     generated = not metadata.get("name") and bool(metadata.get("generateName"))
+    # After mutation, as in rest.BeforeCreate of the API server: mutating webhooks see no uid.
     metadata["uid"], metadata["creationTimestamp"] = uid(), now()
     if generated:
         metadata["name"] = _free_name(write, metadata["generateName"])
@@ -115,6 +116,7 @@ async def _finish_create(write: Write, body: Object) -> Stored:
     await write.backend.admission.validate(write.attributes("CREATE", None), body)
     # The namespace may have been deleted during the webhook calls.
     _check_namespace(write)
+    # From here to the end there is no await: two requests must not take the last place of a quota, or the same name.
     quotas.check(write.kind, body, write.backend.store)
     stored = to_storage(write.kind, body)
     taken = write.backend.store.get(write.kind.storage, write.key)
@@ -221,6 +223,7 @@ async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
     if write.operation == "Update" and write.subresource != "binding":
         managed.track(write.kind, old, new, managed.manager_of(write.caller, write.options), write.subresource)
     new = await _mutate(write, "UPDATE", new, old)
+    # Again: a webhook may have changed fields that this endpoint does not write.
     new = _separate(write, new, old)
     rules = write.backend.registry.rules(write.kind)
     rules.prepare_update(new, old, write.subresource)
@@ -318,6 +321,7 @@ async def _mutate(write: Write, operation: str, obj: Object, old: Object | None)
     mutated = await write.backend.admission.mutate(write.attributes(operation, old), obj)
     if mutated is not obj:
         mutated.setdefault("metadata", {})
+        # What a webhook wrote is not the client's: no warnings.
         _drop_and_default(write, mutated, warn=False)
     return mutated
 

@@ -119,6 +119,7 @@ class Policies:
     def _cached(self, storage: str, stored: Stored) -> Any:
         key = storage, _name(stored)
         known = self._read.get(key)
+        # What is stored is frozen, so that another state is another object.
         if known is None or known[0] is not stored:
             known = self._read[key] = stored, (_policy if storage == hooks.POLICIES else _binding)(stored.obj)
         return known[1]

@@ -99,6 +99,7 @@ class FreeCapacity:
         fitting = [name for name, node in self._nodes.items() if not _refusals(node, pod) and self._has(name, requests)]
         if not fitting:
             return None
+        # Of equal nodes the first by name: a run with the same seed must place the same pods.
         chosen = max(sorted(fitting), key=self._free_share)
         self.take(chosen, requests)
         return chosen
@@ -324,6 +325,7 @@ class Binder(SimulatedController[str]):
 
     async def _refuse(self, pod: Object, why: str, reason: str = "Unschedulable") -> None:
         old = controller.find(pod, "PodScheduled") or {}
+        # Every write of a pod triggers the binder again, so that an equal one would never end.
         if (old.get("status"), old.get("reason"), old.get("message")) == ("False", reason, why):
             return
         since = old.get("lastTransitionTime") if old.get("status") == "False" else None

@@ -234,6 +234,7 @@ class JobController(controller.SimulatedController[JobKey]):
                 elif _set(look.job, "Suspended", status="False", reason="JobResumed", message="Job resumed"):
                     look.status["startTime"] = now()
         await self._write(look, stored)
+        # After the status is written: pods that were created before the refused one are counted.
         if error is not None:
             raise error
 
