@@ -277,6 +277,7 @@ def _check_all(found: podchecks.Findings) -> None:
 def _check_with_slice(found: podchecks.Findings) -> None:
     job = found.job
     if not found.problems:
+        # Both need names and quantities that are valid.
         check_pod_names(found)
         podchecks.check_pod_size(found)
     check_slicing(found)

@@ -109,6 +109,7 @@ def read_template(controller: Reader) -> dict[str, Any] | None:
     if value is None:
         return None
     template = controller.child("template")
+    # Before the functions that recurse: too deep a template would raise RecursionError in them.
     if too_deep(value):
         add(controller, template.path, ErrorKind.INVALID, "is nested deeper than any pod")
         return {}
