@@ -126,6 +126,7 @@ def _plan(
         if name not in there:
             raise ObjectNotFoundError("Node", name, others=there)
     now, drained = question.now(), set(names)
+    # Once for all gangs: each is compared with the nodes that stay, as if it were the only one that moves.
     stock.nodes = [node for node in stock.nodes if node.name not in drained]
     gangs: list[DrainedGang] = []
     in_gangs = 0

@@ -121,6 +121,7 @@ class _Parser:
 
     def template(self, ranges: int = 0) -> list[_Part]:
         """Texts and actions; inside of ``ranges`` up to the end of the innermost."""
+        # Each range is one more call of this function: without a bound it would be a RecursionError.
         if ranges > _MOST_RANGES:
             raise TemplateError(f"more than {_MOST_RANGES} ranges within each other")
         parts: list[_Part] = []

@@ -52,6 +52,7 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
     stock = Stock()
     stock.note_presence(True)
     places = None if namespaces is None else sorted(set(namespaces))
+    # Before the others, not together with them: without these two there is no answer, and their error is raised.
     await take(client, stock, kinds.CLUSTER_QUEUES)
     for place in places if places is not None else (None,):
         await take(client, stock, kinds.LOCAL_QUEUES, place)
@@ -350,6 +351,7 @@ async def _read(worker: Worker, question: Question, subjects: Sequence[FitSubjec
             stock = await stock_for(client, question, subjects)
             return _Read(stock, {key: uid for key in map(_key, subjects) if (uid := await _copy(client, *key))})
     except (ApiError, ClusterUnavailableError) as error:
+        # One worker cluster that does not answer must not hide the verdicts of the others.
         return _Read(Stock(), {}, str(error))
 
 

@@ -130,6 +130,7 @@ class RootGroup(LazyGroup):
     def _run(self, args: list[str], name: str) -> None:
         with self.make_context(name, args) as ctx:
             self.invoke(ctx)
+        # Here a closed pipe becomes an exit code; when the interpreter ends, Python would print an error of its own.
         sys.stdout.flush()
 
 

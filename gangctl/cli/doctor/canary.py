@@ -164,6 +164,7 @@ async def run_canary(client: Client, namespace: str, timeout: float) -> Canary: 
         why = f"{error.message}; left behind: {', '.join(left)}" if left else error.message
         raise UnseenError(why, denied(error.message)) from error
     except asyncio.CancelledError:
+        # Also after Ctrl-C no pods may stay.
         await run.remove()
         raise
     return Canary(whole, torn, _HOLD_SECONDS, tuple(await run.remove()))
@@ -191,10 +192,12 @@ class _CanaryRun:
 
     async def watch(self, name: str, manifest: dict[str, Any], done: Callable[[CanaryJobSet], bool]) -> CanaryJobSet:
         """Create it, and poll until it is ``done`` or the timeout expires."""
+        # Before the request: the JobSet may exist although the response was lost.
         self.made.add(name)
         try:
             created = await self.client.create(JOBSETS, manifest, self.namespace)
         except ApiError as error:
+            # The API server refused it, so that there is nothing to delete.
             if isinstance(error, (ForbiddenError, InvalidError, NotFoundError)):
                 self.made.discard(name)
             if denied(error.message):

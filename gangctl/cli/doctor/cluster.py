@@ -94,6 +94,7 @@ def fact(read: Fact[T]) -> Fact[T]:
     @wraps(read)
     async def once(cluster: Cluster) -> T:
         if once not in cluster.facts:
+            # A task: several checks await one fact, and a coroutine can be awaited only once.
             cluster.facts[once] = asyncio.create_task(_see(read, cluster), name=f"read-{read.__name__}")
         known: T = await cluster.facts[once]
         return known

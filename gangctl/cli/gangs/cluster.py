@@ -211,6 +211,7 @@ class ScopeReader:
         members = [*member_sources(self.state, self.scope), node_source(self.state)]
         missing, _ = await asyncio.gather(self._read_all([*groups, *members]), self._read_queues())
         self.state.groups_known = not any(missing[: len(groups)])
+        # The nodes are the last of the sources.
         self.state.nodes_known = not missing[-1]
         if self._left_out:
             where = f"worker cluster {self.state.worker.name}: " if self.state.worker is not None else ""
@@ -272,6 +273,7 @@ class ScopeReader:
         for namespace in sorted(namespaces) if generation is not None else ():
             assert generation is not None  # noqa: S101 -- for mypy
             try:
+                # A namespace may refuse the Job; one answer is enough, because it is the whole API server's.
                 self.state.api = await prove(self.client, generation, namespace)
             except (ForbiddenError, InvalidError, NotFoundError):
                 continue
@@ -417,6 +419,7 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
         present = [podset for podset in sets if podset.pods]
         if any(any((*limits.deciding(found.jobset, one, neighbours), *limits.of_labels(one))) for one in present):
             return None
+        # Without hope: the answer may contradict the scheduler, which has refused these pods.
         floor = Floor(sets, requests, stock.nodes, neighbours, jobset=key[1], hopeful=False)
         return room_now(floor, together).answer.certain
 

@@ -74,6 +74,7 @@ class GangWatch:
         finally:
             for task in tasks:
                 task.cancel()
+            # The caller closes the client next: no watch may be open then.
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _wait(self, tick: float | None) -> bool:

@@ -110,6 +110,7 @@ def render(choice: InstallationOptions) -> list[Object]:
     if choice.shards is not None:
         objects = [divided(item, choice.shards) for item in objects]
     objects = [_deployed(item, choice) if item["kind"] == "Deployment" else item for item in objects]
+    # After shards and flags, which decide the number of replicas.
     for replicas in [item["spec"]["replicas"] for item in objects if item["kind"] == "Deployment"]:
         objects = [with_room(item, replicas) for item in objects]
     if choice.failure_policy is not None:

@@ -184,6 +184,7 @@ def try_to_load(bundle: Bundle, minor: str) -> LoadedPolicies:
             found.append((load_policy(document.value), document))
         except PolicyError as error:
             remarks += remarks_of(error.problems, document, error.policy)
+    # `pair` returns the objects themselves: their identity leads back to their files.
     documents = {id(document.value): document for document in (*bundle.natives, *bundle.bindings)}
     for both in pair(document.value for document in documents.values())[0]:
         document = documents[id(both.policy)]

@@ -104,6 +104,7 @@ class Session:
         if applied.conflicts or not applied.patch:
             return Met(review, notes, conflicts=applied.conflicts)
         given = jsonpatch.apply(review.object, applied.patch)
+        # Defaults change the gang and the queue, so that what policies read of these is computed again.
         review, _ = request_of(given, operation, setting, policies, self.catalogue)
         return Met(review, notes, applied.sources)
 

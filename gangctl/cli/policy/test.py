@@ -314,6 +314,7 @@ class _Run:
     async def _met(self, case: Case) -> Met:
         """The request of a case, as policies meet it."""
         row = case.row
+        # By identity: objects are not hashable, and a subject lives as long as its file.
         asked = (id(case.subject), row.operation, row.old, row.user, row.groups)
         if asked not in self.known:
             setting = replace(self.setting, user=row.user, groups=row.groups)
