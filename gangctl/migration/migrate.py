@@ -180,6 +180,7 @@ def convert_draft(
     draft: ConversionDraft, objects: Sequence[Object], pod_groups: Sequence[ForeignPodGroup], queue: str
 ) -> Object:
     """The JobSet with gangctl's annotations; unchanged if the draft has problems afterwards."""
+    # First, and alone: what has two meanings would be read as one of them below.
     check_words_of(draft)
     if draft.problems:
         return draft.raw
@@ -239,6 +240,7 @@ def migrate(objects: Sequence[Object], system: System, *, queue: str = "") -> Mi
             text = f'{NAMES[system].title} PodGroup "{pod_group.name}" stays: no JobSet of the input needs it'
             notes.append(Note(pod_group.position, "", text))
     for position in dropped:
+        # Not removed: the positions in notes and problems are those of the input.
         values[position] = None
     by_position = sorted(notes, key=lambda note: note.position)
     return Migration(tuple(values), tuple(by_position), tuple(problems), len(drafts))
