@@ -125,6 +125,7 @@ def _put(document: Any, segments: list[str], value: Any, *, adding: bool) -> Any
 
 
 def _remove(document: Any, segments: list[str]) -> Any:
+    # RFC 6902: what is removed has to exist.
     _find(document, segments)
     if not segments:
         return None
@@ -137,6 +138,7 @@ def _remove(document: Any, segments: list[str]) -> Any:
 
 
 def _same(left: Any, right: Any) -> bool:
+    # In Python True equals 1, in JSON it does not.
     if isinstance(left, bool) != isinstance(right, bool):
         return False
     return bool(left == right)

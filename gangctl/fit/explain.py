@@ -67,6 +67,7 @@ class _Trial:
         found: Relief | None = None
         least = float("inf")
         for pairs in choices:
+            # What is missing is a lower bound: the increase of this choice cannot be less.
             if sum(self.share(pair, self.missing[pair]) for pair in pairs) >= least:
                 continue
             if not self._fits({**self._available, **dict.fromkeys(pairs)}):
@@ -100,6 +101,7 @@ class _Trial:
 
         if len(candidates) == 1 or enough(candidates[0]):
             return candidates[0]
+        # Unlike Kueue's walk, the search tries all choices, so more quota never makes it fail.
         return candidates[bisect_left(candidates, True, lo=1, hi=len(candidates) - 1, key=enough)]
 
     def _fits(self, available: Available) -> bool:
@@ -115,6 +117,7 @@ def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
     sums = {0}
     for size in sizes:
         sums |= {total + size for total in sums}
+        # The sums double with each size; evenly spaced amounts stand for too many.
         if len(sums) > _SUMS:
             total = sum(sizes)
             sums = {there + need + (total - there - need) * n // _SUMS for n in range(_SUMS)} | {total}

@@ -162,6 +162,7 @@ class DefinitionController(StoreController[str]):
             return
         kinds = dict(_kinds(definition))
         if ending:
+            # An object created while the others are deleted would keep the finalizer of the definition.
             kinds = {replace(kind, verbs=kind.verbs - {"create"}): version for kind, version in kinds.items()}
         for gone in set(self._served.get(name, ())) - set(kinds):
             self.api.registry.remove(gone)
@@ -179,6 +180,7 @@ class DefinitionController(StoreController[str]):
         kinds = self._served.get(name, ())
         if kinds:
             self._serve(definition, ending=True)
+        # One version is enough: the objects of a resource are stored once for all its versions.
         if kinds and await self.delete_all(self._served[name][0]):
             return
         await self.release(self.api.kind(DEFINITIONS), definition, FINALIZER)

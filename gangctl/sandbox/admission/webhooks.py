@@ -184,6 +184,7 @@ class WebhookAdmission:
         hooks = [hook for hook in self._hooks.of(VALIDATING) if hook.match.includes(attributes, obj, namespace)]
         requests = [(hook, _request(hook, attributes, obj)) for hook in hooks]
         calls = (self._asked(hook, attributes, request) for hook, request in requests if request is not None)
+        # Of several denials the first in the order of the webhooks is raised, not the fastest.
         answers = await asyncio.gather(*calls, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
