@@ -102,6 +102,7 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
             "preempts": [],
             "starts": None,
         }
+    # The time is that of Kueue's admission: pods without room on nodes do not start then.
     if nodes["verdict"] != "fits":
         queued = {**queued, "starts": None}
     unknown = list(dict.fromkeys([*queued["unknown"], *nodes["unknown"]]))

@@ -248,6 +248,7 @@ def _read_block(
     )
     gang.basic = policy == "basic"
     groups = details.get("minGroupCount")
+    # In Python True equals 1.
     if groups is not None and (isinstance(groups, bool) or groups != jobs):
         where = f"{path}.schedulingPolicy.gang.minGroupCount"
         parse.refuse(where, f"must be the number of Jobs, {jobs}, as a gang is all of them, got {shown(groups)}")

@@ -188,6 +188,7 @@ class Api:
         if (patch.get("metadata") or {}).get("managedFields") is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
         payloads.settle_type(kind, patch)
+        # A copy: decode() drops the unknown fields, but an apply with one is refused.
         unknown = self.registry.rules(kind).decode(copy(patch))
         if unknown:
             place = (

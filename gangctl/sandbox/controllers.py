@@ -214,6 +214,7 @@ class GarbageCollector(StoreController[GraphNode]):
 
     async def _set_free(self, kind: ResourceKind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
+        # A copy: every patch changes the graph through `changed`.
         for node in list(self._dependents.get(uid, {})):
             stored, dependent_kind = self.store.get(*node), self.kind_of(node.storage)
             if stored is not None and dependent_kind is not None:

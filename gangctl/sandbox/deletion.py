@@ -126,6 +126,7 @@ def _finalizers(deletion: Deletion, old: Object) -> list[str]:
     if propagation is None:
         if ORPHAN in finalizers or FOREGROUND in finalizers:
             return finalizers
+        # batch/v1 Jobs have OrphanDependents as default (DefaultGarbageCollectionPolicy).
         propagation = "Orphan" if deletion.kind.qualified_name == "jobs.batch" else "Background"
     kept = [finalizer for finalizer in finalizers if finalizer not in {ORPHAN, FOREGROUND}]
     match propagation:
@@ -143,6 +144,7 @@ def _grace(kind: ResourceKind, old: Object, asked: int | None) -> int:
     if kind.qualified_name != "pods":
         return 0
     grace = asked if asked is not None else _spec(old).get("terminationGracePeriodSeconds", _POD_GRACE)
+    # No kubelet has containers to stop, so no kubelet would end the wait.
     if not _spec(old).get("nodeName") or is_finished(old):
         grace = 0
     grace = max(grace, 1) if grace < 0 else grace

@@ -219,6 +219,7 @@ class Front:
         """Answer one request."""
         caller = self._caller(request)
         try:
+            # These paths and the version need no token (ClusterRole system:public-info-viewer).
             if request.path in _HEALTH:
                 return payloads.of_text("ok").response()
             if request.path == "/version" and request.method == "GET":

@@ -150,6 +150,7 @@ def item_elements(items: list[Any], keys: tuple[str, ...]) -> dict[str, Any] | N
             continue
         if not isinstance(item, dict):
             return None
+        # Sorted: a path is compared as text with those that were written before.
         key = {name: item.get(name, KEY_DEFAULTS.get(name)) for name in sorted(keys)}
         key = {name: value for name, value in key.items() if value is not None}
         if not key:
@@ -185,6 +186,7 @@ def fields(value: Any, names: Path, path: Path = (), *, containers: bool = False
 
 def changes(old: Any, new: Any, names: Path, path: Path = ()) -> Iterator[tuple[Path, bool]]:
     """Paths that differ from ``old`` to ``new``, and whether they are there in ``new``."""
+    # In Python True equals 1, in JSON it does not.
     if old == new and type(old) is type(new):
         return
     if isinstance(old, dict) and isinstance(new, dict) and old and new and names[-1] not in ATOMIC:
@@ -308,6 +310,7 @@ def track(kind: ResourceKind, old: Object | None, new: Object, manager: str, sub
 
     Other managers lose these fields.
     """
+    # A copy: `old` is the store's, and entries lose fields below.
     entries: list[Object] = copy({"entries": (old or {}).get("metadata", {}).get("managedFields") or []})["entries"]
     changed = list(changes(tracked(old or {}), tracked(new), (kind.kind,)))
     mine = entry_of(entries, manager, "Update", kind.api_version, subresource)

@@ -49,6 +49,7 @@ def apply(
             _prune(merged, path, [claimed, *(entry["fieldsV1"] for entry in others)])
     if mine is None:
         entries.append(managed.new_entry(manager, "Apply", kind.api_version, subresource, claimed))
+    # An entry that stays the same keeps its time: an apply that changes nothing is not written.
     elif mine["fieldsV1"] != claimed:
         mine["fieldsV1"], mine["time"] = claimed, now()
     managed.put(merged, entries)
@@ -258,6 +259,7 @@ def strategic(obj: Object, patch: Any, kind: str) -> Object:
     """Apply a strategic merge patch to a built-in ``kind``: lists with a merge key are merged by it."""
     if not isinstance(patch, dict):
         raise errors.bad_request(f"error decoding patch: {_UNREADABLE} map[string]interface {{}}")
+    # The patch is copied because its directives are taken out; a retry needs them again.
     merged: Object = _strategic(copy(obj), copy(patch), (kind,))
     return merged
 
@@ -285,6 +287,7 @@ def _strategic(value: dict[str, Any], patch: dict[str, Any], path: tuple[str, ..
             value[key] = _strategic_list(current if isinstance(current, list) else [], change, (*path, key))
         else:
             value[key] = change
+    # Last, when the lists have all their items.
     for name, order in orders.items():
         _reorder(value, name, order, merge_key((*path, name)))
     return value

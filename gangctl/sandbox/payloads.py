@@ -228,6 +228,7 @@ class HttpAnswer:
     def response(self) -> web.Response:
         """The response as it is sent."""
         headers = CIMultiDict({"Cache-Control": "no-cache, private", "Content-Type": self.content_type})
+        # The API server sends each text once.
         for text in dict.fromkeys(self.warnings):
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.add("Warning", f'299 - "{escaped}"')
@@ -252,6 +253,7 @@ def of_text(text: str, status: int = 200) -> HttpAnswer:
 def of_page(kind: ResourceKind, page: ListResult) -> HttpAnswer:
     """A list; items of built-in kinds have no apiVersion and kind."""
     head = orjson.dumps({"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": list_metadata(page)})
+    # An object is encoded once for all lists, so that a list is joined from bytes.
     items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
     return HttpAnswer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}")
 

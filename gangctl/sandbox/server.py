@@ -87,6 +87,7 @@ class Sandbox:
 
     async def open(self) -> None:
         """Listen; again on the same port after :meth:`close`, with everything that is stored."""
+        # In aiohttp 0 is no limit.
         app = web.Application(client_max_size=0)
         app.router.add_route("*", "/{path:.*}", self._front.handle)
         # Cancel handlers of disconnected clients, so that watches without a reader end.

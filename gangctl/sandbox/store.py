@@ -215,6 +215,7 @@ class ObjectStore:
         self._listeners.append(listener)
 
     def _record(self, storage: str, change: StoredChange) -> None:
+        # Before the listeners: they read the store.
         self.bucket(storage).record(change)
         for listener in self._listeners:
             listener(storage, change)

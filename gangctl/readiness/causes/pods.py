@@ -237,6 +237,7 @@ def node_unhealthy(context: Context) -> Iterator[Cause]:
     for group in context.groups:
         for pod in group.pods:
             node = (context.snapshot.nodes or {}).get(pod.node)
+            # A node that is not ready is a cause of `node_lost`.
             if node is not None and node.ready and node.troubles and not pod.ready:
                 found.setdefault(node.name, []).append((group, pod))
     if not found:
@@ -276,6 +277,7 @@ def crash_loops(context: Context) -> Iterator[Cause]:
     found: list[tuple[Group, PodFacts]] = []
     for group in context.groups:
         for pod in group.pods:
+            # `troubles` has the containers that wait after a crash.
             runs = pod.ready or pod.waiting in _STARTS
             if runs and pod.restarts >= _MANY and not context.late(pod.ended_at, _STEADY):
                 found.append((group, pod))

@@ -74,6 +74,7 @@ def _show_workload(context: Context, workload: QueuedWorkload) -> Suggestion:
 def _stuck(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     """Problems that Kueue does not resolve, by the names of the queue commands."""
     stuck = facts.stuck
+    # `_closed` reports a closed queue.
     if stuck is None or (stuck.reason is Reason.QUEUE_BLOCKED and facts.blocked is not None):
         return
     name = "PodsReady" if stuck.reason is Reason.PODS_NOT_READY else "QuotaReserved"

@@ -50,6 +50,7 @@ def put(status: Object, new: Object) -> bool:
     return True
 
 
+# The API server refuses an event with a longer note.
 _NOTE_LENGTH: Final = 1024
 _REMEMBERED: Final = 4096
 _LOST: Final = frozenset({403, 404})
@@ -75,6 +76,7 @@ class Recorder:
         self._recorded[key] = None
         if len(self._recorded) > _REMEMBERED:
             del self._recorded[next(iter(self._recorded))]
+        # The API server accepts events of cluster-scoped objects only in this namespace.
         namespace = metadata.get("namespace") or "default"
         event: Object = {
             "apiVersion": "events.k8s.io/v1",
@@ -247,6 +249,7 @@ FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 """Finalizer of a pod until the Job controller has counted its end."""
 
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+# The API server cuts a longer generateName (names.MaxGeneratedNameLength), and with it the index at its end.
 _LONGEST_PREFIX: Final = 58
 
 

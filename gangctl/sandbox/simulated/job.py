@@ -44,6 +44,7 @@ def _exit_code(pod: Object, wanted: Object) -> str | None:
     for container in (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())):
         code = (container["state"].get("terminated") or {}).get("exitCode")
         named = wanted.get("containerName") in {None, container["name"]}
+        # A container that ended with 0 matches no rule, NotIn included.
         if code and named and (code in wanted["values"]) == (wanted["operator"] == "In"):
             return f"Container {container['name']} for pod {_place(pod)} failed with exit code {code}"
     return None
@@ -199,6 +200,7 @@ class JobController(controller.SimulatedController[JobKey]):
         """Reconcile one Job's pods and status."""
         stored = self._jobs.get(key[:2])
         pods = self._pods.indexed(key[2])
+        # A pod without the finalizer is not counted again, so its UID need not be kept.
         self._counted -= {pod["metadata"]["uid"] for pod in pods if not controller.is_tracked(pod)}
         if stored is None or stored["metadata"]["uid"] != key[2]:
             await self._let_go(pods)
@@ -223,6 +225,7 @@ class JobController(controller.SimulatedController[JobKey]):
                 await self.delete(self._pods, pod)
             look.terminating += look.active
             look.active = []
+        # A Job that is deleted in the foreground waits for its pods: new ones would keep it.
         elif "deletionTimestamp" not in look.job["metadata"]:
             error = await self._manage(look)
             _complete(look)
@@ -246,7 +249,9 @@ class JobController(controller.SimulatedController[JobKey]):
             if controller.is_tracked(pod)
             and (controller.has_succeeded(pod) or controller.is_failed(pod, look.job) or look.ending == "FailureTarget")
         ]
+        # A pod can keep its finalizer after it was counted: for the pod that replaces it, or because a release failed.
         fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in self._counted]
+        # The completions of an elastic Indexed Job can become less than an index that exists.
         valid = range(int(look.job["spec"].get("completions") or 0))
         if controller.is_indexed(look.job):
             done = {i for i in look.indexes("completedIndexes") if i in valid}
@@ -290,6 +295,7 @@ class JobController(controller.SimulatedController[JobKey]):
         wanted = 0 if look.suspended else _wanted(look)
         going = look.active if look.suspended else controller.surplus(look.job, look.active, wanted)
         for pod in going:
+            # Before the deletion: with the finalizer the pod would be counted as failed.
             await self._release(pod)
             await self.delete(self._pods, pod)
         if going:
@@ -318,6 +324,7 @@ class JobController(controller.SimulatedController[JobKey]):
         status["active"] = len(look.active)
         status["ready"] = sum(controller.is_true(pod, "Ready") for pod in look.active)
         status["terminating"] = len(look.terminating)
+        # The real controller leaves an empty object; pods between count and release are in `_counted` here.
         status["uncountedTerminatedPods"] = {}
         for counter in ("active", "succeeded", "failed"):
             if not status[counter]:
@@ -370,6 +377,7 @@ def _wanted(look: _Look) -> int:
     completions = look.job["spec"].get("completions")
     if completions is not None:
         return max(0, min(parallelism, int(completions) - look.count("succeeded")))
+    # Without completions the pods share a work queue: after the first success no other is started.
     return len(look.active) if look.count("succeeded") else parallelism
 
 

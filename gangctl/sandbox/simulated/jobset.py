@@ -160,6 +160,7 @@ class JobSetController(SimulatedController[Key]):
                 jobset, "RestartingJobSet", value=False, reason="JobsReady", message="all jobs are ready"
             )
         if jobs.failed:
+            # Only the status changes here: the next reconcile finds the Jobs of the run before by the stored restarts.
             event = apply_failure_policy(jobset, jobs)
             if event is not None:
                 await self._record(jobset, *event, warning=True)
@@ -177,6 +178,7 @@ class JobSetController(SimulatedController[Key]):
     async def _delete_jobs(self, jobs: Iterable[Object]) -> None:
         for job in jobs:
             if "deletionTimestamp" not in job["metadata"]:
+                # In the foreground: the name of a Job is free only when its pods are gone.
                 await self.delete(self._jobs, job, propagation="Foreground")
 
     async def _create_service(self, jobset: Object) -> None:
@@ -218,6 +220,7 @@ class JobSetController(SimulatedController[Key]):
         policy = jobset["spec"].get("failurePolicy") or {}
         blocked = bool(jobs.previous) and policy.get("restartStrategy") == "BlockingRecreate"
         waits = sequence.in_order and not progress.is_suspended(jobset)
+        # Jobs of an earlier run have their names until they are gone.
         taken = jobs.names
         alone = bool(self.api.registry.gates.get("RestartJob"))
         children = childjobs.ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
