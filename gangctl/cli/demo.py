@@ -152,6 +152,7 @@ def until_interrupted(work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- it is this one
         loop = asyncio.get_running_loop()
+        # Event loops of Windows have no signal handlers.
         if sys.platform != "win32":
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
         return await work

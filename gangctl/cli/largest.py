@@ -58,6 +58,7 @@ class _Asked:
 
     def __init__(self, subject: FitSubject, stock: Stock, index: int, topology: str) -> None:
         self._subject, self._stock, self._index, self._topology = subject, stock, index, topology
+        # Each report is a whole fit, and both searches of `_gang` ask for the same counts.
         self.report = cache(self._report)
 
     def _subject_of(self, pods: int) -> FitSubject:
@@ -134,6 +135,7 @@ class _Asked:
     def _gang(self) -> RoomReport:
         """The largest gang of these pods alone that ``gangctl fit`` lets start."""
         possible = highest(lambda pods: self.report(pods)["verdict"] in {"fits", "unknown"}, MOST)
+        # What fits for certain is at most what may fit.
         pods = highest(lambda pods: self.report(pods)["verdict"] == "fits", possible)
         why = self.report(pods + 1)["message"] if pods < MOST else ""
         return room_report("gang", CountRange(pods, possible), why)

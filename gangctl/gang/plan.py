@@ -108,6 +108,7 @@ def composite_template(templates: Sequence[Template], groups: int) -> CompositeT
         return None
     taken = {template.name for template in templates}
     name = next(candidate for candidate in naming.numbered("all") if candidate not in taken)
+    # All have the same class: `check_composite` refuses others.
     return CompositeTemplate(name, groups, templates[0].priority_class)
 
 
@@ -249,6 +250,7 @@ def make_plan(
     names = tuple(
         group_names(real, jobset.restarts, rj, stamp) for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True)
     )
+    # By name: the ReplicatedJobs of one gang have the same group.
     grouped = {
         name: template
         for stamp, own in zip(stamps, names, strict=True)

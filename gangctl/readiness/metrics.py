@@ -236,6 +236,7 @@ class Aggregates:
     def rows(self) -> Iterator[tuple[Queue, QueueRow]]:
         """The gangs of each queue, and those of all other queues together."""
         rows = iter(self._rows.items())
+        # One iterator: the loop below goes on where the slice ends.
         yield from islice(rows, self.limits.queues)
         others = QueueRow()
         for _, row in rows:

@@ -41,6 +41,7 @@ def decode(body: bytes, minor: str, default: tuple[str, str]) -> Object:
     """
     if not body.startswith(_MAGIC):
         raise ValueError("provided data does not appear to be a protobuf message")
+    # Of a field that comes twice the last value counts, as protobuf has it.
     envelope = dict(_fields(body[len(_MAGIC) :]))
     named = dict(_fields(_bytes(envelope.get(1, b""))))
     api_version, kind = (_text(named.get(number, b"")) for number in (1, 2))

@@ -55,6 +55,7 @@ async def dry_run(cluster: Cluster) -> DryRun:
     try:
         answer = await cluster.client.create(JOBSETS, gang_of_two(_PROBE), cluster.namespace, dry_run=True)
     except (ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError) as error:
+        # The right is missing: no webhook was called, and nothing is known of them.
         if denied(error.message):
             raise
         return DryRun(refusal=error.message)
@@ -197,6 +198,7 @@ async def _answering(cluster: Cluster, evidence: list[str], services: set[tuple[
         evidence += installed.endpoint_counts(services, ready)
     tried = await seen_or(dry_run(cluster), None)
     called = _CALLING.search(tried.refusal) if tried is not None else None
+    # The dry run calls gangctl's webhooks, too: the check `admission` is about those.
     silent = called is not None and "gangctl" not in called[1]
     empty = ready is not None and any(not ready.get(service) for service in services)
     if silent or empty:
