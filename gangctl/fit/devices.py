@@ -275,7 +275,10 @@ _OF_A_NODE: Final = frozenset({"driver", "pool", "nodeName", "devices"})
 def _selects(ask: _Ask, driver: str, device: Object) -> bool:
     view: dict[str, Any] | None = None
     for expression in ask.selectors:
-        view = _view(driver, device) if view is None else view
+        try:
+            view = _view(driver, device) if view is None else view
+        except ValueError as error:
+            raise _NotKnownError(f"what devices have: {one_line(str(error), 160)}") from error
         try:
             if _compiled(expression)({"device": view}) is not True:
                 return False

@@ -8,7 +8,7 @@ waits for other nodes. Nodes that are drained or not ready now count for it, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -129,7 +129,7 @@ def admitted(raw: Object, surroundings: Surroundings, neighbours: Neighbours) ->
     return [
         replace(podset, template=_unplaced(neighbours.admitted[podset.name]))
         if podset.name in neighbours.admitted
-        else _of_class(podset, surroundings)
+        else _as_made(podset, surroundings)
         for podset in podsets_of(raw)
     ]
 
@@ -144,19 +144,39 @@ def _without_devices(podset: PodSet) -> PodSet:
     return replace(podset, template={**podset.template, "spec": {**podset.pod_spec, "resourceClaims": None}})
 
 
-def _of_class(podset: PodSet, surroundings: Surroundings) -> PodSet:
-    """The podset with the node selector and the tolerations of its RuntimeClass."""
-    spec = podset.pod_spec
+def _as_made(podset: PodSet, surroundings: Surroundings) -> PodSet:
+    """The podset with its requests, and with the node selector and the tolerations of its RuntimeClass."""
+    spec = _requesting(podset.pod_spec)
     name = spec.get("runtimeClassName")
     found = (surroundings.runtime_classes or {}).get(name, {}) if isinstance(name, str) else {}
     scheduling = object_at(found, "scheduling")
-    if not scheduling:
-        return podset
-    more: dict[str, Any] = {
-        "nodeSelector": {**object_at(scheduling, "nodeSelector"), **object_at(spec, "nodeSelector")},
-        "tolerations": [*objects_at(spec, "tolerations"), *objects_at(scheduling, "tolerations")],
-    }
+    more: dict[str, Any] = (
+        {}
+        if not scheduling
+        else {
+            "nodeSelector": {**object_at(scheduling, "nodeSelector"), **object_at(spec, "nodeSelector")},
+            "tolerations": [*objects_at(spec, "tolerations"), *objects_at(scheduling, "tolerations")],
+        }
+    )
     return replace(podset, template={**podset.template, "spec": {**spec, **more}})
+
+
+def _requesting(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a pod of which each container requests what it is limited to, where it says nothing else.
+
+    The API server does it to a pod before LimitRanger (SetDefaults_Pod): no defaultRequest applies there. Kueue reads
+    pod templates, in which a defaultRequest comes first.
+    """
+    lists = {kind: spec[kind] for kind in ("containers", "initContainers") if isinstance(spec.get(kind), list)}
+    return {**spec, **{kind: [_container(one) for one in containers] for kind, containers in lists.items()}}
+
+
+def _container(container: object) -> object:
+    resources = object_at(container, "resources") if isinstance(container, dict) else {}
+    limits, requests = resources.get("limits"), resources.get("requests")
+    if not isinstance(container, dict) or not isinstance(limits, dict) or not isinstance(requests, dict | None):
+        return container
+    return {**container, "resources": {**resources, "requests": limits | (requests or {})}}
 
 
 @dataclass(slots=True)

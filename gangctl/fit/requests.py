@@ -139,7 +139,7 @@ def _add(limits: RangeLimits, entry: Mapping[str, Any]) -> None:
     most, least = _amounts(entry, "max"), _amounts(entry, "min")
     default, default_request = _amounts(entry, "default"), _amounts(entry, "defaultRequest")
     if entry["type"] == CONTAINER:
-        # The API server does this to a LimitRange that it stores (SetDefaults_LimitRangeItem); one from a file lacks it.
+        # The API server does this to a LimitRange that it stores (SetDefaults_LimitRangeItem), and files lack it.
         default = most | default
         default_request = least | default | default_request
     limits.max = _merged(limits.max, most, min)

@@ -150,6 +150,8 @@ EITHER: Final[dict[str, Any]] = {"spec": {"spec": {"devices": {"requests": [{"fi
             known([pool("n0", device("d0", taints=[{"key": "a"}]))]),
             "ResourceSlices whose devices have taints",
         ),
+        (known([pool("n0", device("d0", attributes={"driver": {"version": "1"}}))]), f"{PATH}[0]: what devices have"),
+        (known([pool("n0", device("d0", memory="much"))]), f"{PATH}[0]: what devices have"),
         (known([pool("n0", device("d0", consumesCounters=[{}]))]), "have consumesCounters"),
         (known([pool("", device("d0"), allNodes=True)]), "have allNodes"),
     ],

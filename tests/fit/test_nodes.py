@@ -78,6 +78,15 @@ class TestVerdicts:
         assert gist(report) == ("never", "NeverExceedsNodes")
         assert '5 pods of "w" at once, and the nodes hold 4 of that size at most' in report["message"]
 
+    def test_a_container_requests_its_limit_before_a_default_of_the_namespace_applies(self) -> None:
+        """SetDefaults_Pod comes before LimitRanger."""
+        default = {"type": "Container", "defaultRequest": {"cpu": "2"}}
+        ranges = Surroundings([{"spec": {"limits": [default]}}], runtime_classes={})
+        container = {"name": "c", "resources": {"limits": {"cpu": "8"}}}
+        raw = gang(pods("w", 1, {"containers": [container]}))
+        report = node_fit(FitRequest(raw, NAMESPACE, None, "", fixed_nodes=True), nodes(2), ranges, Neighbours([]))
+        assert gist(report) == ("never", "NeverNoNode")
+
     def test_a_gang_that_the_nodes_cannot_hold_waits_if_nodes_may_be_added(self) -> None:
         report = ask(gang(cpu(5, 3)), nodes(4), fixed=False)
         assert gist(report) == ("not-now", "NeedsNodes")
