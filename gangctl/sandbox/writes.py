@@ -143,7 +143,7 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
     payloads.settle_type(kind, body)
     payloads.settle_place(kind, write.namespace, body, write.name)
     given = body["metadata"].get("resourceVersion", "")
-    if given and not str(given).isdigit():
+    if given and not (str(given).isascii() and str(given).isdigit()):
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
     if write.backend.store.get(kind.storage, write.key) is None and kind.create_on_update and not write.subresource:
         if body["metadata"].get("resourceVersion") or body["metadata"].get("uid"):

@@ -148,6 +148,19 @@ async def test_a_podgroup_has_a_scheduling_condition(minor: str, kind: str) -> N
         assert after["status"] == "True", "it never goes back"
 
 
+async def test_a_group_with_a_gated_pod_waits_and_others_do_not() -> None:
+    async with stage("1.37") as on:
+        await add_nodes(on.api, 1)
+        await create_group(on, "1.37", "g", 2)
+        await on.create("pods", pod("p-0", schedulingGates=[{"name": "example.com/hold"}], **reference("1.37", "g")))
+        await on.create("pods", pod("p-1", **reference("1.37", "g")))
+        await on.idle()
+        refused = condition(await on.get("pods", "p-1"), "PodScheduled")
+        assert "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining" in refused["message"]
+        await on.create("pods", pod("alone"))
+        await on.until_bound(1)
+
+
 @each("minor", MINORS)
 async def test_a_replacement_pod_joins_its_running_gang(minor: str) -> None:
     async with stage(minor) as on:

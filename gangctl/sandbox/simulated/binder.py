@@ -300,8 +300,10 @@ class Binder(SimulatedController[str]):
         places = [(pod, draft.place(pod, requests_of(pod))) for pod in turn.waiting]
         bound = sum(bool(pod["spec"].get("nodeName")) for pod in members)
         if bound + sum(node is not None for _, node in places) < policy.min_count:
-            first = next(pod for pod, node in places if node is None)
-            why = draft.why_not(first, requests_of(first))
+            # All of them fit where others of the group are gated or leave: there are too few to begin with.
+            first = next((pod for pod, node in places if node is None), None)
+            lacking = f"minCount ({policy.min_count}) cannot be satisfied: {bound} scheduled, {len(places)} remaining"
+            why = lacking if first is None else draft.why_not(first, requests_of(first))
             await self._refuse_group(turn, f"{_UNSCHEDULABLE}: {why}", reason="Unschedulable")
             return free
         for pod, node in places:
