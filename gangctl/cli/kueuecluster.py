@@ -30,7 +30,6 @@ from gangctl.kueue.objects import AdmissionCheck
 from gangctl.kueue.reading import read_clusters
 
 HINT: Final = "gangctl fit --fixed-nodes asks what the nodes can hold, without Kueue"
-"""The field selector of pods that have not ended."""
 PAGE: Final = 200
 """Objects in memory as they are sent: a Workload carries whole pod templates."""
 

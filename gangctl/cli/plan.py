@@ -126,8 +126,7 @@ def _details(report: PlanReport) -> list[str]:
     for text, names in same.items():
         if text:
             lines.append(text if len(same) == 1 else f"{', '.join(names)}: {text}")
-    alone = Counter({(job["replicatedJob"], job["pods"]): 0 for job in report["jobs"] if job["group"] is None})
-    alone.update((job["replicatedJob"], job["pods"]) for job in report["jobs"] if job["group"] is None)
+    alone = Counter((job["replicatedJob"], job["pods"]) for job in report["jobs"] if job["group"] is None)
     if alone and report["groups"]:
         lines.append("Not in a gang: " + ", ".join(f"{name} {jobs}x{pods}" for (name, pods), jobs in alone.items()))
     return lines

@@ -50,8 +50,6 @@ def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> Mapping[str, 
 JobKey = tuple[str, int]
 """ReplicatedJob and index."""
 
-"""``status.phase`` of pods that hold no resources."""
-
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -187,13 +185,13 @@ class _Roll:
                         self._by_name[family(job.reference.named(generation))] = draft
 
     def enter_job(self, job: JobProgress) -> None:
-        """Whether a Job belongs to this JobSet, by its UID."""
+        """Take a Job in if it belongs to this JobSet, by its UID."""
         draft = self._by_job.get(job.key)
         if draft is not None and job.jobset_uid == self._jobset.uid:
             draft.jobs[job.key] = job
 
     def enter_pod(self, pod: PodFacts) -> None:
-        """Whether a pod belongs to this JobSet, by its group name or creation time."""
+        """Take a pod in if it belongs to this JobSet, by its group name or creation time."""
         if pod.jobset != self._jobset.name or pod.namespace != self._jobset.namespace:
             return
         key = (pod.replicated_job, pod.job_index)

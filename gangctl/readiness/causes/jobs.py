@@ -104,7 +104,8 @@ def pod_creation_refused(context: Context) -> Iterator[Cause]:
     by_denial: dict[Denial, list[tuple[Group, PlannedJob, int, Refused]]] = {}
     for group, planned, short, refused in _short_jobs(context):
         denial = read_denial(refused.message, pods=True)
-        newest = max((pod.created for pod in group.pods if pod.job_index == planned.index), default=0)
+        own = (planned.replicated_job, planned.index)
+        newest = max((pod.created for pod in group.pods if (pod.replicated_job, pod.job_index) == own), default=0)
         if not denial.follower and newest <= refused.at:
             by_denial.setdefault(denial, []).append((group, planned, short, refused))
     for denial, found in by_denial.items():

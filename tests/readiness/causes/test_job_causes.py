@@ -92,6 +92,13 @@ def test_a_refusal_of_pods_that_exist_by_now_is_not_reported() -> None:
     assert Reason.POD_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING, count=3), refused=refused))
 
 
+def test_a_newer_pod_of_another_replicated_job_hides_no_refusal() -> None:
+    context = Context(jobset("js", rj("v", 1, 2, 2), rj("w", 1, 2, 2), mode="Gang"))
+    refused = [refused_job("js-w-0", recorded("1.37", "job/quota"), at=BORN)]
+    newer = context.pods(PENDING, only="v", created=NOW)
+    assert Reason.POD_CREATION_REFUSED in reasons(context.snapshot(newer, refused=refused))
+
+
 def test_an_unknown_message_is_reported_unchanged() -> None:
     context = Context(JS)
     refused = [refused_job("js-w-0", "Error creating: the moon is full")]
