@@ -75,6 +75,7 @@ class SelectorError(ValueError):
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 
+_INTEGER: Final = re.compile(r"-?[0-9]+")
 _TOKEN: Final = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")
 _OPERATORS: Final[Mapping[str, Operator | Literal["Gt", "Lt"]]] = {
     "=": "In",
@@ -102,7 +103,7 @@ class Requirement:
         if self.operator not in {"Gt", "Lt"}:
             return holds(self.key, cast("Operator", self.operator), self.values, labels)
         value = labels.get(self.key)
-        if value is None or not value.lstrip("-").isdigit():
+        if value is None or _INTEGER.fullmatch(value) is None:
             return False
         bound = int(self.values[0])
         return int(value) > bound if self.operator == "Gt" else int(value) < bound
@@ -166,7 +167,7 @@ def _requirement(tokens: _Tokens) -> Requirement:
     if wrong := label_value(value):
         message = f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {wrong[0]}'
         raise SelectorError(message)
-    if operator in {">", "<"} and not value.lstrip("-").isdigit():
+    if operator in {">", "<"} and _INTEGER.fullmatch(value) is None:
         raise SelectorError(
             f"unable to parse requirement: values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, "
             "the value must be an integer"

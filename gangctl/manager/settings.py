@@ -322,7 +322,7 @@ def _listenable(host: str) -> str:
 def split_address(address: str) -> tuple[str, int]:
     """``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT`` as host and port; ValueError lists the allowed forms."""
     host, separator, port = address.rpartition(":")
-    if not separator or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 - the largest TCP port
+    if not separator or not (port.isascii() and port.isdigit()) or int(port) > 65535:  # noqa: PLR2004 - the largest TCP port
         raise ValueError(f'"{address}" must look like HOST:PORT')
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api import jsonpatch
 from gangctl.api.jsonpatch import additions, pointer
+from tests.rows import each
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([0.5]), st.sampled_from(["", "~/"]))
 KEYS = st.sampled_from(["a", "b", "~", "/", "~1", "", "gangctl.dev/gang-ref"])
@@ -36,6 +38,12 @@ def test_applying_the_additions_gives_the_new_object(data: st.DataObject, old: d
     assert jsonpatch.apply(old, operations) == new
     assert list(additions(new, new)) == []
     assert all(operation["op"] == "add" or operation["value"] is not None for operation in operations)
+
+
+@each("index", ["\u00b2", "-1", "2", ""])
+def test_what_is_no_index_of_a_list_is_refused(index: str) -> None:
+    with pytest.raises(jsonpatch.PatchError):
+        jsonpatch.apply({"a": [1, 2]}, [{"op": "replace", "path": f"/a/{index}", "value": 3}])
 
 
 def test_pointers_are_escaped() -> None:

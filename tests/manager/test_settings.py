@@ -127,8 +127,9 @@ def test_namespace_selectors_are_parsed(text: str, expressions: list[dict[str, A
 
 def test_addresses_are_parsed() -> None:
     assert split_address(":8080") == ("0.0.0.0", 8080)
-    with pytest.raises(ValueError, match="HOST:PORT"):
-        split_address("127.0.0.1:port")
+    for address in ("127.0.0.1:port", ":\u00b2"):
+        with pytest.raises(ValueError, match="HOST:PORT"):
+            split_address(address)
 
 
 @each(

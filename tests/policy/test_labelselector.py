@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.labelselector import Operator, check_term, holds
+from gangctl.api.labelselector import Operator, SelectorError, check_term, holds, parse_labels
 from gangctl.api.names import is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.policy.model import LabelSelector
 from tests.rows import each
@@ -32,6 +33,18 @@ def test_a_term_selects_by_its_operator(
     assert holds("k", operator, values, {"k": "x"}) is present
     assert holds("k", operator, values, {"k": "z"}) is other
     assert holds("k", operator, values, {"j": "x"}) is absent
+
+
+@each(("value", "matches"), [("5", True), ("3", False), ("--5", False), ("\u00b2", False), ("", False)])
+def test_only_integers_are_compared(value: str, matches: bool) -> None:
+    (term,) = parse_labels("k > 4")
+    assert term.matches({"k": value}) is matches
+
+
+@each("bound", ["--4", "x"])
+def test_the_bound_of_a_comparison_is_an_integer(bound: str) -> None:
+    with pytest.raises(SelectorError, match="Invalid value"):
+        parse_labels(f"k > {bound}")
 
 
 @PROPERTY
