@@ -38,6 +38,7 @@ PROGRESS_DELAY_SECONDS: Final = 0.25
 """Jobs report pods one by one; their JobSet is checked once for many of them."""
 
 _log = structlog.get_logger(__name__)
+# JobSet puts this label on each Job that it creates: the API server leaves out all other Jobs.
 _CHILDREN: Final = Selection(label_selector=JOBSET_NAME)
 
 
@@ -168,6 +169,7 @@ class GangCaches:
             self._scheduling = cache
             self._task = asyncio.create_task(cache.run(), name=f"scheduling-{generation}")
             await cache.settled()
+        # What each JobSet needs depends on the generation, and no event of its own follows when that changes.
         await in_parts(self.jobsets.store.keys(), lambda key: self._enqueue(key, 0.0))
 
     async def _stop_scheduling(self) -> None:
@@ -223,6 +225,7 @@ class GangCaches:
                 owned = self._store(kind).keys_by_index("orphans", (namespace, workload.name))
                 found = [*((kind, name) for _, name in owned), *found]
             for kind, name in found:
+                # Read through the overlay: the index is of the cache, which may not show gangctl's own delete yet.
                 observed = self.scheduling(kind, namespace, name)
                 if observed is not None and observed.orphan_of and not observed.deleting:
                     yield kind, observed
@@ -232,6 +235,7 @@ class GangCaches:
 
     def _owned(self, kind: Kind, uid: str) -> Callable[[Sequence[str]], list[str]]:
         """A function that returns the names of the groups that a JobSet controls now, except the known ones."""
+        # Copied here, in the event loop: for a large JobSet, ``others`` runs in a thread.
         seen, written = self._store(kind).keys_by_index("owner", uid), self.overlay.written(kind)
 
         def others(known: Sequence[str]) -> list[str]:
@@ -264,6 +268,8 @@ class GangCaches:
             self._enqueue(changed.key, 0.0)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
+        # A new Job needs no reconcile: its group is planned from the JobSet. If it names another group, that is noticed
+        # when its pods are counted first.
         if old is not None and (new is None or changes_objects(old, new) or not self._names_its_group(new)):
             self._enqueue((old.namespace, old.jobset), PROGRESS_DELAY_SECONDS)
 
@@ -273,6 +279,7 @@ class GangCaches:
 
     def _on_scheduling(self, kind: Kind) -> Callable[[Observed | None, Observed | None], None]:
         def on_change(old: Observed | None, new: Observed | None) -> None:
+            # Before the overlay drops its entry: the event that shows gangctl's own write is no change.
             known = self.overlay.view(kind, new.namespace, new.name, old) if new is not None else old
             self.overlay.observed_change(kind, old, new)
             # gangctl's own write may have shown first that the gang has started: nothing was decided by that yet.

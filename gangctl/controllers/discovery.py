@@ -77,6 +77,7 @@ async def find_dropped(client: Client, generation: Generation, namespace: str) -
     try:
         return dropped_options(await client.create(resource, workload, namespace, dry_run=True))
     except (ForbiddenError, InvalidError, NotFoundError) as refused:
+        # Debug only, because each discovery repeats it.
         log.debug("a dry run to find out which options of gangs are kept was refused", error=str(refused))
         return frozenset()
 
@@ -98,6 +99,7 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
         return ApiState(None, reason)
     if proved.generation is None:
         return proved
+    # Without PodGroups it is Kubernetes 1.35, where this API is off by default: there the webhook names the groups.
     policies = proved.generation.capabilities.pod_groups and await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
     lacks = picked.lacks | await find_dropped(client, proved.generation, own_namespace)
     return replace(proved, reason=picked.reason, policies=policies, lacks=lacks)
@@ -164,4 +166,5 @@ class DiscoveryLoop(Polling):
             log.info("gang scheduling API found", generation=found.generation.api_version)
         self.state = found
         await self._on_change(found)
+        # Set last: webhooks answer from the caches, which ``on_change`` has synced for this generation.
         self.settled.set()

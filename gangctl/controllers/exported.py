@@ -129,6 +129,7 @@ def _changed(native: Pair) -> datetime:
     for one in (native.policy, native.binding):
         metadata = object_at(one or {}, "metadata")
         fields = metadata.get("managedFields") or ()
+        # The status has the result of the API server's type checking, which changes nothing that is enforced.
         times += [entry.get("time") for entry in fields if not entry.get("subresource")]
         times.append(metadata.get("creationTimestamp"))
     return max(datetime.fromisoformat(time) for time in times if time)

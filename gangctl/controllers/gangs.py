@@ -89,10 +89,12 @@ class Assessments:
 
     def _known(self, inputs: _Inputs) -> Assessment | None:
         known = self._kept.get(inputs[0].key)
+        # The whole JobSet is compared: its generation does not change with its status, which the assessment reads, too.
         return known[1] if known is not None and known[0] == inputs else None
 
     def _keep(self, inputs: _Inputs, assessment: Assessment) -> Assessment:
         jobset = inputs[0]
+        # Removed first, so that it becomes the youngest entry.
         self._kept.pop(jobset.key, None)
         if jobset.jobs <= LARGEST_KEPT:
             self._kept[jobset.key] = inputs, assessment
@@ -205,6 +207,7 @@ class GangController:
     ) -> Action:
         jobset = observed.jobset
         difference = await computed(jobset.jobs, diff, desired, existing, generation.capabilities)
+        # Before the writes: what they create counts as reported by this process.
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
         if not await self._apply(jobset, plan, difference, generation, interrupted=interrupted):
             return requeue(CONFLICT_RETRY_SECONDS)
@@ -222,6 +225,7 @@ class GangController:
         changes = retire(plan.uid, existing)
         if not changes:
             return await_change()
+        # Their end is a change of the Job. Pods that terminate after that are not watched here: they are polled below.
         if any(job.active for job in observed.jobs if job.jobset_uid == plan.uid):
             return self._resync()
         # It may have been resumed while its pods were read.
@@ -248,19 +252,23 @@ class GangController:
             self._reporter.rejected(jobset, plan, conflict)
             return False
         except ApiError as error:
+            # The deletion of the namespace deletes all: an event would be refused, too, and a retry changes nothing.
             if error.namespace_terminating:
                 return True
             self._reporter.failed(jobset, plan, error, done, generation)
             raise
+        # After the changes: a quota may have no place left, and the running gang comes first.
         prepared: list[Change] = []
         try:
             await self._writer(generation).carry_out(difference.spares, prepared)
         except (ApiError, OwnershipConflictError) as error:
+            # Until the resync, up to ten minutes later, a restart would wait for these groups.
             if is_transient(error):
                 raise
             # No failure, as by a quota: the gang runs, and a resync tries again.
             _log.info("groups of the next attempt were refused", jobset="/".join(jobset.key), error=str(error))
         finally:
+            # Also when a spare failed: the next reconcile finds the changes above done, and would not report them.
             self._reporter.applied(jobset, plan, changes, generation, interrupted=interrupted, prepared=bool(prepared))
         return True
 
@@ -340,10 +348,12 @@ class ReplicaGangs:
         A cluster may lack JobSets, and the set of informers may change: neither is waited for.
         """
         await self.synced()
+        # minCounts follow the progress of Jobs.
         await self.caches.informers["jobs"].synced.wait()
 
     async def _lead(self) -> None:
         await self.known()
+        # Every JobSet: the replica that led before may have stopped between two writes.
         await in_parts(self.caches.jobsets.store.keys(), self.controller.enqueue)
         await self.controller.run()
 

@@ -116,7 +116,9 @@ class PolicyKeeper:
         try:
             while True:
                 await self._dirty.wait()
+                # Before the rebuild: a change during it causes another one.
                 self._dirty.clear()
+                # A set without policies that are not listed yet would admit what they deny.
                 if not self._sources.unsynced():
                     await self._rebuild()
         finally:
@@ -135,7 +137,9 @@ class PolicyKeeper:
         allowed = tuple(each for _, each in self._exceptions.values() if isinstance(each, LoadedException))
         self.standing = self._exported.standing(loaded, allowed, self._now())
         if self.standing.seconds is not None:
+            # No object changes when an exported policy has become old enough.
             asyncio.get_running_loop().call_later(self.standing.seconds, self.wake)
+        # The first set is put in force even if it is empty, because readiness waits for it.
         if changed or self.standing.names != self.current.exported or not self.synced.is_set():
             broken = tuple(policy.broken for policy in held if isinstance(policy, PolicyError))
             generation = self.current.generation + 1
@@ -145,6 +149,7 @@ class PolicyKeeper:
                 self._on_status_change((kind, name))
 
     async def _swap(self, policies: PolicySet) -> None:
+        # First the workers load it: webhooks must not use a set that no worker has.
         await self._evaluator.install(policies)
         self.current = policies
         counts = {name: len(getattr(policies, name)) for name in ("policies", "broken", "exported")}

@@ -77,6 +77,7 @@ class PolicySources:
                 observer=observer(resource),
                 on_change=on_change,
                 confirm_seconds=confirm_seconds,
+                # Where no policy is known, none can be lost: readiness need not wait for a confirmation.
                 confirm_empty=False,
                 options=settings,
             )
@@ -123,6 +124,7 @@ class PolicySources:
         missing = [
             source.informer.resource.plural
             for source in self._documents.values()
+            # Policies that were read stay in force while a starting API server denies their kind.
             if not source.known and not source.missing and not len(source.store)
         ]
         return missing + (["namespaces"] if not self.namespaces.synced.is_set() else [])
@@ -279,6 +281,7 @@ class Parameters:
         tasks = {asyncio.create_task(source.settled.wait()) for source in self._sources.values()}
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=SETTLE_SECONDS)
+            # Only the waiting ends: the source goes on, and its policies get a ParamsError until it is synced.
             for task in late:
                 task.cancel()
 
@@ -413,6 +416,7 @@ class _Source(InformerObserver):
         while True:
             try:
                 for resource in await self._client.discovery.resources(group, version):
+                    # A subresource, such as ``x/status``, may have the kind of its parent.
                     if resource.get("kind") == self._wanted.kind and "/" not in str(resource.get("name", "/")):
                         namespaced = bool(resource.get("namespaced"))
                         return Resource(group, version, str(resource["name"]), self._wanted.kind, namespaced=namespaced)

@@ -38,6 +38,7 @@ class Polling(ABC):
         """
         again = Backoff(_AGAIN_SECONDS, self._period)
         while True:
+            # Before the check: a trigger during it causes another one.
             self._trigger.clear()
             try:
                 settled = await self._check()

@@ -124,6 +124,7 @@ class Scan:
         self._report = NamespaceReport()
         if self._before is None or not report.summary:
             return
+        # Removed, because ``finish`` deletes those that are left.
         before = self._before.pop(namespace, None)
         wanted = report.build(namespace, before, self._now)
         if before is not None and _same(before, wanted):
@@ -256,6 +257,7 @@ class PolicyScan:
         """Scan until cancelled."""
         while True:
             delay = self._options.period_seconds
+            # Before the scan: a change during it causes another one.
             self._dirty.clear()
             try:
                 await self.scan()

@@ -19,9 +19,11 @@ def difference(live: Mapping[str, Any], wanted: Mapping[str, Any], now: datetime
     before = [condition for condition in live.get("conditions") or [] if isinstance(condition, dict)]
     (condition,) = wanted["conditions"]
     old = next((other for other in before if other.get("type") == condition["type"]), {})
+    # By the API conventions, lastTransitionTime changes with the status alone.
     changed = old.get("status") != condition["status"]
     since = now.isoformat(timespec="seconds").replace("+00:00", "Z") if changed else old.get("lastTransitionTime")
     target = {**wanted, "conditions": [{**condition, "lastTransitionTime": since}]}
+    # A merge patch replaces the whole list: conditions of other controllers are sent along.
     target["conditions"] += [other for other in before if other.get("type") != condition["type"]]
     same = all(live.get(key) == value for key, value in target.items() if key != "conditions")
     if same and sorted(before, key=_kind) == sorted(target["conditions"], key=_kind):
@@ -37,6 +39,7 @@ async def write_status(
     client: Client, resource: Resource, metadata: Mapping[str, Any], status: Mapping[str, Any]
 ) -> Action:
     """Merge it into the object with this metadata, as it was observed; a conflict is retried a moment later."""
+    # The list of conditions is complete for this version only: a later one is a conflict.
     patch = {"metadata": {"resourceVersion": metadata.get("resourceVersion")}, "status": status}
     try:
         await client.merge_patch(resource, metadata["name"], patch, subresource="status")

@@ -159,6 +159,7 @@ class Writer:
             batch = list(run)
             for start in range(0, len(batch), CONCURRENT_WRITES):
                 part = batch[start : start + CONCURRENT_WRITES]
+                # Without cancelling the others at the first error: ``done`` must have every write that succeeded.
                 results = await asyncio.gather(*(self._one(change) for change in part), return_exceptions=True)
                 done += [change for change, error in zip(part, results, strict=True) if error is None]
                 for error in results:
@@ -221,5 +222,6 @@ class Writer:
                 self._resource(change.kind), found.name, found.namespace, uid=found.uid, propagation="Background"
             )
         except (NotFoundError, ConflictError):
+            # A conflict is the UID precondition: the object is gone, and another one has its name.
             return
         self._overlay.deleted(change.kind, found)

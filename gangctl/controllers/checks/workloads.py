@@ -196,6 +196,7 @@ class WorkloadChecks:
         self._report_again(observed)
         decisions = await self._plan(observed)
         if any(decision.state is not None for decision in decisions.values()):
+            # metav1.Time has whole seconds, and after a restart the event has to have the same text.
             now = self._now().replace(microsecond=0)
             try:
                 await self._apply(observed, decisions, now)
@@ -265,6 +266,8 @@ class WorkloadChecks:
         }
         written = [_entry(entry, decisions[entry.name], now) for entry in observed.entries]
         body = {"metadata": metadata, "status": {"admissionChecks": written}}
+        # Forced, because Kueue made the entries and owns their fields. With uid and resourceVersion in the body the
+        # apply is a conflict where Kueue has written since.
         await self._writer.apply(QUEUED_WORKLOADS, body, force=True, subresource="status", field_manager=FIELD_MANAGER)
 
     def _report(self, observed: _ObservedCheck, decisions: dict[str, Decision], now: datetime) -> None:

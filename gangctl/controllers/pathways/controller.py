@@ -320,6 +320,7 @@ class PathwaysController:
         self, facts: PathwaysFacts, made: Draft, events: tuple[Notice, ...]
     ) -> JobSetFacts | Obstacle | None:
         """The JobSet that exists now, or why there is none; None if the error is not about this PathwaysJob."""
+        # Checked again: upstream's controller may have begun to lead during the requests before.
         if not self.upstream.absent:
             return None
         self._report(facts, events)

@@ -271,6 +271,7 @@ class QueueSources:
             project,
             observer=self._observer(resource),
             on_change=self._notify_known,
+            # An informer notices before the next check that Kueue's definitions were removed.
             on_absent=self.presence.trigger,
             store=store,
             namespace=namespace,
@@ -287,6 +288,7 @@ class QueueSources:
         if self.present and self._tasks is not None:
             for source in self.all:
                 resource = source.informer.resource
+                # Kinds of other groups are not in Kueue's discovery: they are followed where Kueue is.
                 ours = resource.group == CLUSTER_QUEUES.group
                 name = resource.qualified_name
                 if name not in self._running and (not ours or resource.plural in self.presence.served):

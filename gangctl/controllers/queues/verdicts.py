@@ -155,8 +155,10 @@ class Verdicts:
             self._reported.pop(key, None)
             return await_change()
         raw = await self._read(key)
+        # Another JobSet has the name: its own event causes its reconcile.
         if raw is None or (raw.get("metadata") or {}).get("uid") != jobset.uid:
             return await_change()
+        # It is stored: Kueue gives the LocalQueue called default at CREATE only.
         report = self._view.ever(raw, jobset.namespace, new=False)
         self._set_status(key, WaitStatus(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
         self._note_never(key, never_of(report))

@@ -150,6 +150,7 @@ class QueueView(Queues):
         if old is not None and new is not None and _settings(old) == _settings(new):
             self.keep(old, new)
             return
+        # The trees before and after: a ClusterQueue that changes its cohort concerns those that it leaves, too.
         before = self._tree([name])
         self.keep(old, new)
         self._notify(Affected(cluster_queues=before | self._tree([name])))
@@ -191,6 +192,7 @@ class QueueView(Queues):
     def _on_local_queue(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         self.keep(old, new)
         changed = new or old
+        # status.pendingWorkloads changes with each Workload and decides no verdict.
         if changed is None or (old is not None and new is not None and replace(old, pending=new.pending) == new):
             return
         self._notify(Affected(local_queues=frozenset({(changed.namespace, changed.name)})))
@@ -225,6 +227,7 @@ class QueueView(Queues):
             self._notify(Affected(namespaces=frozenset({changed["metadata"]["namespace"]})))
 
     def _on_namespace(self, old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> None:
+        # The projection has only labels, and the API server gives every namespace this one.
         name = (new or old or {}).get(NAMESPACE_NAME, "")
         self._notify(Affected(namespaces=frozenset({name})))
 

@@ -109,6 +109,7 @@ class RequeueTimers(Generic[K]):
     def mark(self, key: K) -> None:
         """Check it soon: something about it has changed."""
         if key not in self._batch and key not in self._changed:
+            # With the time of its first mark, from which the lag is measured.
             self._changed[key] = self._later.pop(key, self._clock.now())
             self._wake.set()
 
@@ -263,6 +264,7 @@ class ReadinessController:
 
         Those sync first: the webhooks answer from them, and 100,000 pods would delay that.
         """
+        # Before the lists: what becomes ready while they are read counts as observed by this replica.
         self._notify(lambda observer: observer.leads())
         try:
             await known()
@@ -274,6 +276,7 @@ class ReadinessController:
 
     async def _compute(self) -> None:
         await self._sources.known()
+        # Until here marks are dropped: with some sources missing, causes would be reported that are none.
         self._active = True
         await in_parts(self._caches.jobsets.store.keys(), self._mark_later)
         await self._requeue_timers.run()

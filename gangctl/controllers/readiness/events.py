@@ -137,6 +137,7 @@ class ReadinessEvents(ReadinessObserver):
     def _slot(self, key: Key, now: float) -> float:
         """When its event may be recorded; it keeps the slot until then."""
         if key not in self._slots:
+            # Unused slots add up to a burst, and no further.
             self._last_slot = max(self._last_slot, now - BURST * PACE_SECONDS) + PACE_SECONDS
             self._slots[key] = self._last_slot
         return self._slots[key]
@@ -159,6 +160,7 @@ class ReadinessEvents(ReadinessObserver):
     def _record(self, key: Key, reason: Reason) -> None:
         readiness, reported = self._latest[key], self._reported[key]
         self._slots.pop(key, None)
+        # Noted before the JobSet is looked up: ``_record_due`` repeats until nothing is due.
         match reason:
             case Reason.GANG_READY:
                 reported.ready = True

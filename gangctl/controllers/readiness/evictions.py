@@ -144,6 +144,7 @@ class Evictions(ReadinessObserver):
         if any(gang.evict for gang in found):
             try:
                 pods = await self._pods(self._reader, jobset)
+                # Decided again with these: a cache may lag for longer than a gang needs to be completed.
                 found = self._decide(jobset, delay, await self._scale_ups(key[0]), pods)
             except ForbiddenError as refused:
                 # A node may be on its way: what is unknown evicts nothing.
@@ -189,6 +190,7 @@ class Evictions(ReadinessObserver):
     async def _evict(self, jobset: JobSet, gang: Stranded, delay: float, uids: Mapping[str, str]) -> None:
         evicted = await self._evict_pods(jobset.namespace, gang.evict, uids)
         mark = jobset.key, jobset.uid, gang.group
+        # One event for each gang: a PodDisruptionBudget may spread its evictions over several checks.
         if not evicted or mark in self._begun:
             return
         self._begun.add(mark)
@@ -209,8 +211,10 @@ class Evictions(ReadinessObserver):
             try:
                 await self._writer.evict(namespace, pod.name, uid=uid)
             except (ConflictError, NotFoundError):
+                # It is gone, or another pod has its name: the UID is a precondition.
                 continue
             except TooManyRequestsError as blocked:
+                # A PodDisruptionBudget: the other pods are tried, and this one again at the next check.
                 self._metrics.pods.labels("blocked").inc()
                 _log.info("a stranded pod is not evicted yet", namespace=namespace, name=pod.name, error=str(blocked))
                 continue

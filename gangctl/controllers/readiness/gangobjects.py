@@ -255,6 +255,7 @@ class GangObjects(ReadinessObserver):
         self._written[key] = self._clock.now()
         namespace, name = key
         if current is None:
+            # Without status: it is a subresource, and the API server drops it from a create.
             owned = metadata(namespace, name, Owner(name, wanted.uid))
             body = {"apiVersion": GANGS.api_version, "kind": GANGS.kind, "metadata": owned}
             current = self._wrote(key, await self._writer.create(GANGS, body, namespace))
