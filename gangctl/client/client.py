@@ -176,6 +176,7 @@ class Client:
                 body = (await (coming or self.send(asked()))).json()
                 metadata = body.get("metadata") or {}
                 following = metadata.get("continue") or ""
+                # A server that repeats a continue token would be read without end.
                 again = following == query.get("continue")
                 query["continue"] = following
                 coming = asyncio.create_task(self.send(asked())) if ahead and following and not again else None
@@ -296,6 +297,7 @@ class Client:
         """
         namespace = namespace or _namespace_of(resource, body)
         path = resource.path(namespace, _name_of(body), subresource)
+        # An apply needs both, and items of a list have neither.
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         request = Request(
             "PATCH",

@@ -90,6 +90,7 @@ class ClusterConfig:
         """Return the credentials, read again when they are due."""
         if self._due():
             async with self._renewing:
+                # Another call may have renewed them during the wait for the lock.
                 if self._due():
                     try:
                         await self._load()
@@ -102,6 +103,7 @@ class ClusterConfig:
     async def refresh(self, refused: Access) -> bool:
         """Read the credentials again, once for many callers; False when that gave the same ones."""
         async with self._renewing:
+            # Another caller with the same refused ones may have been first.
             if self._access is refused:
                 await self._load()
         return self._access != refused
@@ -183,6 +185,7 @@ class ServiceAccountSource:
         configuration = Configuration()
         authority = self._directory / "ca.crt"
         try:
+            # Without its own refresh: the files are read again here, and its errors become those of gangctl.
             InClusterConfigLoader(
                 str(self._directory / "token"), str(authority), try_refresh_token=False, environ=self._environ
             ).load_and_set(configuration)
@@ -258,6 +261,7 @@ class KubeconfigSource:
     def _valid_seconds(self, selected: SelectedContext, found: Credential) -> float | None:
         if found.expires is not None:
             lifetime = (found.expires - self._clock.wall()).total_seconds()
+            # Also where the clock is wrong, or the token short-lived, the plugin does not run for each request.
             return max(_RENEWAL_RETRY_SECONDS, lifetime - min(_EXPIRY_MARGIN_SECONDS, lifetime / 5))
         return _TOKEN_FILE_SECONDS if selected.user.get("tokenFile") else None
 

@@ -101,6 +101,7 @@ class Plugin:
             try:
                 process = await self._start(sending)
             finally:
+                # The pipe has no end while this process has it open for writing.
                 os.close(sending)
             try:
                 async with asyncio.timeout(seconds):
@@ -109,6 +110,7 @@ class Plugin:
             except TimeoutError as error:
                 raise ConfigError(f"exec: {self.command}: no credentials within {seconds:g} s") from error
             finally:
+                # Whatever ended the wait: no plugin is left running.
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
@@ -124,6 +126,7 @@ class Plugin:
             env={**os.environ, **self.environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
             stdin=None if asked["interactive"] else asyncio.subprocess.DEVNULL,
             stdout=stdout,
+            # As with kubectl, what a plugin prints for people goes to their terminal, and to no log.
             stderr=None if _is_terminal("stderr") else asyncio.subprocess.DEVNULL,
         )
 

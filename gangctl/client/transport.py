@@ -201,11 +201,13 @@ class Transport:
         """
         if throttled:
             await self._bucket.acquire()
+        # Only until the head of the answer: the stream itself lasts for minutes.
         async with _call_timeout(request, request.timeout_seconds or self._options.timeout_seconds):
             response = await self._open(request, read_timeout_seconds)
         try:
             yield Stream(response, request, self._clock)
         finally:
+            # Closed, not released: with unread data, the connection cannot be used again.
             response.close()
 
     async def _attempt(self, request: Request, seconds: float) -> Response:
@@ -333,6 +335,7 @@ def network_errors(request: Request) -> Iterator[None]:
     what = f"{request.verb} {request.resource}"
     try:
         yield
+    # First, because ClientSSLError is a ClientConnectorError.
     except (aiohttp.ClientSSLError, ssl.SSLError) as error:
         raise UnavailableError(0, "TLSFailure", f"{what}: {_said(error)}") from error
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -341,6 +344,7 @@ def network_errors(request: Request) -> Iterator[None]:
         # The text of this error holds the URL, of a proxy too, and with it the proxy's password.
         raise UnavailableError(0, "ConnectionLost", f"{what}: HTTP {error.status} {error.message}") from error
     except (aiohttp.ClientError, OSError) as error:
+        # A stream that is silent for too long ends without an error, in ``Stream.read``.
         if isinstance(error, TimeoutError):
             raise
         raise UnavailableError(0, "ConnectionLost", f"{what}: {str(error) or type(error).__name__}") from error
