@@ -49,6 +49,7 @@ class Rotation:
 
     def __post_init__(self) -> None:
         """Reject times with which handshakes would fail."""
+        # A sixth of the authority's: its last third has one overlap before the new one signs, and one after that.
         fits = timedelta(0) < self.overlap < min(self.certificate / 3, self.authority / 6)
         if not fits or self.certificate > self.authority:
             raise ConfigError(
@@ -109,6 +110,7 @@ class CertificateBundle:
             raise ConfigError("the Secret holds authorities that are not PEM certificates") from error
         following = Authority(data[NEXT_CERTIFICATE], data.get(NEXT_KEY, b"")) if data.get(NEXT_CERTIFICATE) else None
         bundle = cls(
+            # ``trusted`` writes the current authority first.
             Authority(signers[0], data[CA_KEY]),
             KeyPair(data[CERTIFICATE], data[KEY]),
             following,
@@ -143,6 +145,7 @@ def due(bundle: CertificateBundle, now: datetime, rotation: Rotation, hosts: Col
         return Due.INTRODUCE
     if third_left(leaf, now) or not normal(hosts) <= covered(bundle.pair.chain):
         return Due.CERTIFICATE
+    # Since the new authority signed: other replicas may serve the certificate before that for one overlap.
     known_for = now - begun(leaf)
     if bundle.previous and (
         known_for >= rotation.overlap

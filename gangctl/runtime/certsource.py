@@ -95,6 +95,7 @@ class _Polled(ABC, Generic[T]):
                 if found != delivered:
                     deliver(found)
                     self._delivered(found)
+                # After the delivery: one that fails is repeated by the next poll.
                 delivered, trouble = found, ""
             except (ApiError, ConfigError, OSError) as error:
                 # Log a repeated error only once.

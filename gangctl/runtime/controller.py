@@ -193,6 +193,7 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """Wait for a key and take it; :meth:`done` must follow."""
+        # Another worker may take the key between the wake-up and this turn.
         while not self._queued:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -356,6 +357,7 @@ class Controller(Generic[K]):
             try:
                 await self._process(key)
             except (asyncio.CancelledError, LeadershipLostError):
+                # Before ``done``, which then queues or parks it: a later run continues with it.
                 self.queue.add(key)
                 raise
             finally:
@@ -384,6 +386,7 @@ class Controller(Generic[K]):
             async with deadline:
                 return await self._reconcile(key)
         except TimeoutError as error:
+            # A TimeoutError of the reconcile's own is an error like any other.
             if not deadline.expired():
                 raise
             raise DeadlineExceededError(f"longer than {self._options.deadline_seconds:g} s") from error

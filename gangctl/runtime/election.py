@@ -137,6 +137,7 @@ class LeaseElection:
     @property
     def is_leader(self) -> bool:
         """Whether this replica may act now."""
+        # By the clock, too: where the event loop is blocked, the task that waits for the deadline is late.
         return self._leading and self._clock.now() < self._deadline
 
     @property
@@ -215,6 +216,7 @@ class LeaseElection:
         """Renew again and again; returns when another candidate holds the Lease."""
         while True:
             await self._clock.sleep(self._options.retry_seconds)
+            # After an error only the deadline ends the lead: the API server may answer again in time.
             if not await self.attempt() and self.holder not in {"", self.identity}:
                 return
 
@@ -232,6 +234,7 @@ class LeaseElection:
                 self._stale = True  # read again next time: its holder will have renewed it
                 if self._clock.now() < seen.expires(self._options.lease_seconds):
                     return False
+            # Taken before the request: for the others the lease begins when the server has stored it, which is later.
             sent = self._clock.now()
             await self._write(self.identity, self._options.lease_seconds)
         except (ConflictError, AlreadyExistsError):
@@ -259,11 +262,13 @@ class LeaseElection:
     async def _write(self, holder: str, seconds: float) -> None:
         """Create or update the Lease, only if it is unchanged since it was last read."""
         now = micro_time(self._clock.wall())
+        # An update replaces the object: fields that gangctl does not know stay.
         spec = dict(self._seen.spec) if self._seen else {}
         if self._seen is None or self._seen.holder != holder:
             spec["acquireTime"] = now
             taken = self._seen is not None and bool(holder)
             spec["leaseTransitions"] = _number(spec.get("leaseTransitions")) + (1 if taken else 0)
+        # A Lease counts in whole seconds: rounded up, so that no other candidate is early.
         spec |= {"holderIdentity": holder, "leaseDurationSeconds": math.ceil(seconds), "renewTime": now}
         before = self._seen.lease.get("metadata") if self._seen else None
         metadata = {**(before or {}), "name": self._name, "namespace": self._namespace}
@@ -278,6 +283,7 @@ class LeaseElection:
             if self._stale:
                 await self._read()
             if self.holder == self.identity:
+                # As client-go releases a Lease: without a holder, for one second.
                 await self._write("", 1)
                 self._log.info("lease given back")
         except ApiError as error:
@@ -285,6 +291,7 @@ class LeaseElection:
 
     def _note(self, lease: dict[str, Any]) -> None:
         before = self._seen
+        # A change of metadata alone is no renewal.
         unchanged = before is not None and before.spec == (lease.get("spec") or {})
         self._seen = _Seen(lease, before.at if before is not None and unchanged else self._clock.now())
 

@@ -125,6 +125,7 @@ class EventRecorder:
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
+            # Forgotten, so that the next record of the same event is not taken for a repetition.
             self._reported.pop((event.namespace, event.name), None)
             self._recorded("dropped")
             if not self._dropping:

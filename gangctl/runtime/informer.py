@@ -181,8 +181,10 @@ class Informer(Generic[T]):
                     key = self._upsert(raw)
                     if key is not None and seen is not None:
                         seen.add(key)
+        # Only what is in this namespace: informers of others may share the store.
         if seen is not None:
             self._notify(self.store.retain(seen, self._namespace))
+        # Not before the end: an incomplete list is no version to resume from.
         self._version = version
         self._absent = False
         if not self.synced.is_set():
@@ -206,10 +208,12 @@ class Informer(Generic[T]):
                     self._forget(event.object)
                 elif event.type != "BOOKMARK":
                     self._upsert(event.object)
+                # Of bookmarks, too: the version of a quiet collection would become too old.
                 self._version = event.resource_version or self._version
 
     def _touch(self) -> None:
         self._contact = self._clock.now()
+        # Pages of a list do not count: only a watch that lives shows that the version is accepted.
         if self._opened is None and self._version:
             self._opened = self._contact
 
@@ -227,6 +231,7 @@ class Informer(Generic[T]):
             value = self._project(raw)
         except InputError as error:
             self._not_understood(error, namespace=key[0], name=key[1])
+            # The object exists, so a list does not drop its last readable state.
             return key
         except Exception:  # noqa: BLE001 -- one unreadable object must not block the others
             self._log.exception("object not understood", namespace=key[0], name=key[1])
@@ -262,6 +267,7 @@ class Informer(Generic[T]):
 
     def _note_absence(self) -> None:
         """Log it once, as a warning only if it was served before: most resources are optional."""
+        # The store stays: a starting API server may deny for a moment what it serves.
         self._version = ""
         was_served = self.synced.is_set()
         self.synced.clear()

@@ -113,6 +113,7 @@ class AccessReviewer:
 
     def _keep(self, digest: bytes, done: asyncio.Task[_Answer]) -> None:
         del self._asking[digest]
+        # An error is no answer about the token: the next caller asks again.
         if done.cancelled() or done.exception() is not None:
             return
         self._answers[digest] = done.result()

@@ -103,6 +103,7 @@ class PerNamespaceInformer(Informer[T]):
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
+                    # Before the read: a change during the stops below causes another round.
                     self._changed.clear()
                     wanted = set(self._namespaces.current())
                     for namespace in [followed for followed in self._followed if followed not in wanted]:
@@ -111,6 +112,7 @@ class PerNamespaceInformer(Informer[T]):
                         informer = self._one(namespace)
                         task = group.create_task(informer.run(), name=f"{self.resource.plural} of {namespace}")
                         self._followed[namespace] = _Followed(informer, task, self._clock.now())
+                    # Where no namespace is active, no informer calls it.
                     self._note_synced()
                     await self._changed.wait()
         finally:
@@ -120,6 +122,7 @@ class PerNamespaceInformer(Informer[T]):
         task = self._followed.pop(namespace).task
         task.cancel()
         await asyncio.wait({task})
+        # After the informer has ended, and can store nothing more.
         self._notify(self.store.retain((), namespace))
 
     def _note_synced(self) -> None:

@@ -65,6 +65,7 @@ def _reachable(address: tuple[str, int]) -> tuple[str, int]:
 def _trust(serving: Serving) -> ssl.SSLContext:
     context = client_context(serving.authorities or serving.pair.chain)
     if not serving.authorities:
+        # The served certificate itself is trusted, which need not be an authority's.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 

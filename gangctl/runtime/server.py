@@ -283,6 +283,7 @@ class WebhookServer(Listener):
         self._clock = clock
 
     async def _call(self, request: web.BaseRequest) -> web.Response:
+        # Without a client certificate: a balancer has none, nor has gangctl's check of its own listener.
         if request.path == HEALTH_PATH:
             allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
             return text_response(HTTPStatus.OK, "ok")
@@ -297,6 +298,7 @@ class WebhookServer(Listener):
         body = bytearray()
         try:
             await self._read(request, body, min(seconds, self._limits.read_seconds))
+            # The wait for a slot counts, because the API server's deadline runs. Only complete bodies take a slot.
             async with asyncio.timeout(seconds - (self._clock() - began)), self._slots:
                 answer = await handler(bytes(body))
         except TimeoutError as error:
@@ -324,6 +326,7 @@ class WebhookServer(Listener):
 
     async def _read(self, request: web.BaseRequest, body: bytearray, seconds: float) -> None:
         """Read the body into ``body``, where it can be counted after any end."""
+        # aiohttp answers this in the routes of an application, which this server does not have.
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         deadline = asyncio.timeout(seconds)
@@ -335,6 +338,7 @@ class WebhookServer(Listener):
                     if len(body) > self._limits.max_bytes:
                         raise self._too_large()
         except TimeoutError as error:
+            # Also where ``_Bodies`` ended it, by the same deadline.
             text = f"the body did not arrive within {seconds:g} s"
             raise HttpRefusal(HTTPStatus.REQUEST_TIMEOUT, text, Connection="close") from error
         except (web.RequestPayloadError, ConnectionError) as error:

@@ -56,6 +56,7 @@ class ServerTls:
         """
         if pair == self._pair:
             return False
+        # First in a context of its own: a pair that does not match must not replace half of the served one.
         check_pair(pair)
         _load(self.context, pair)
         self._pair = pair

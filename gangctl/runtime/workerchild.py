@@ -155,6 +155,7 @@ def _limit_cpu(seconds: float) -> None:
 def _serve(channel: socket.socket, service: Service, limit: int, cpu_seconds: float) -> None:
     channel.sendall(pack(FrameKind.HELLO, None, limit))
     while (request := _receive(channel, limit)) is not None:
+        # Before each request, because the kernel counts from the start of the process.
         _limit_cpu(cpu_seconds)
         for answer in service(unpack(request)):
             channel.sendall(pack(FrameKind.ANSWER, answer, limit))

@@ -162,6 +162,7 @@ class WorkerProcess:
     @classmethod
     async def _spawn(cls, spec: WorkerSpec) -> Self:
         ours, theirs = socket.socketpair()
+        # Closed here once the worker has it: a second copy would keep the channel open after the worker's end.
         with theirs:
             try:
                 # Before there is a process: one whose start is cancelled here would have no owner.
@@ -289,6 +290,7 @@ class WorkerProcess:
 
     async def _end(self) -> Exit:
         code = await self._process.wait()
+        # The last line of its output is the reason of a failed start.
         await self._stderr
         self._writer.close()
         with contextlib.suppress(ConnectionError):

@@ -173,6 +173,7 @@ class Workers:
         try:
             return await waiter
         except asyncio.CancelledError:
+            # The cancellation came after the worker had been lent.
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self.give_back(waiter.result(), worked=False)
             raise
@@ -324,6 +325,7 @@ class Workers:
         await self._prepared(process)
 
     async def _prepared(self, process: WorkerProcess) -> None:
+        # Before the preparation: with a refresh during it, the worker is stale at once.
         version = self._version
         try:
             await self._prepare(process)
