@@ -61,6 +61,7 @@ FailurePolicy = Literal["Fail", "Ignore"]
 
 def _with_our_keys(name: str) -> str:
     """CEL: the object ``name`` has a label or an annotation of a gang, or a misspelt one."""
+    # Keys that gangctl itself writes ask for no gang: a JobSet of a PathwaysJob has them, too.
     others = "".join(f" && !k.startsWith('{prefix}')" for prefix in WRITTEN)
     parts = (
         f"(has({name}.metadata.{part}) && {name}.metadata.{part}.exists(k, k.startsWith('{PREFIX}'){others}))"
@@ -259,6 +260,7 @@ def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[s
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,
     }
+    # Jobs of no JobSet are left out by their labels, before any CEL is evaluated.
     if hook.resource == JOBS:
         webhook["objectSelector"] = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
     return webhook

@@ -111,6 +111,7 @@ class GangAdmission:
         jobset, errors = read_opted_in(raw)
         if request.operation == "UPDATE":
             old, _ = read_opted_in(request.old_object or {})
+            # Errors of an update are left to the validating webhook, which is called for it, too.
             return AdmissionResponse.allow([] if errors else restamp_patch(raw, old, jobset))
         return _answer(jobset, errors) if errors else self._create(raw, jobset, request.namespace)
 
@@ -126,6 +127,7 @@ class GangAdmission:
         if request.operation == "UPDATE":
             old, _ = read_opted_in(request.old_object or {})
             return _answer(jobset, check_update(old, jobset, generation))
+        # Again, because later webhooks may have changed what the stamps were made from.
         resolution = self._resolve(jobset)
         if resolution.errors:
             return _answer(jobset, resolution.errors)

@@ -49,6 +49,7 @@ def contains(live: Any, wanted: Any) -> bool:
     if isinstance(wanted, list):
         entries = live or []
         return isinstance(entries, list) and len(entries) == len(wanted) and all(map(contains, entries, wanted))
+    # The types, too: True equals 1 in Python.
     return type(live) is type(wanted) and bool(live == wanted)
 
 
@@ -196,6 +197,7 @@ class Registrar:
         backoff = Backoff(self._options.base_delay_seconds, self._options.cap_delay_seconds)
         trouble = ""
         while True:
+            # Before the check: a change during it causes another one.
             self._woken.clear()
             try:
                 wrote = await self.check()

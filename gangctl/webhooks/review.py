@@ -105,6 +105,7 @@ class OversizedError(InputError):
 
 def decode_review(body: bytes) -> AdmissionRequest:
     """Read the JSON body of a webhook call; InputError (HTTP 400) names the missing or wrong field."""
+    # Counted in the text, because decoding takes the memory that the limit protects.
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MAX_VALUES:
         # API servers write the objects behind all that a refusal needs to know.
         end = body.find(b',"object":')
