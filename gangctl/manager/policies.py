@@ -109,6 +109,7 @@ class ReplicaScanView:
         plan = gang_of(jobset, view.cluster_rules()) if reads & COMPUTED.keys() else None
         fit = view.fit(jobset, jobset["metadata"]["namespace"], new=False) if "fit" in reads else None
         review = review_of_existing(jobset, namespace, plan, view.now(), fit)
+        # By name, because those that API servers evaluate at admission are scanned here, too.
         names = frozenset(policy.name for policy in policies)
         return await view.evaluate(with_params(review, policies, view.catalogue), names)
 

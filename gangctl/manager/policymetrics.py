@@ -94,6 +94,7 @@ class PolicyMetrics(EvaluatorObserver):
         kept = frozenset(names[:MOST_POLICIES])
         self._forget(self._names - kept)
         self._names = kept
+        # At 0 from the beginning, so that the first one is an increase.
         for name, why in product(kept, _WHYS):
             self._kills.labels(name, why)
 

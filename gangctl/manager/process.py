@@ -205,6 +205,7 @@ class Process:
         wiring = Wiring(manager, self._settings)
         self._manager, self._webhooks = manager, wiring.webhooks
         async with (
+            # First, so that it ends last: ``_drain`` waits for its writes.
             _task(recorder.run(), "events"),
             self._measured(own_namespace),
             # Policies are evaluated until the last request is answered: longer than the informers run.
@@ -233,6 +234,7 @@ class Process:
             self._metrics.track_election(None)
             return None
         options = election_options(self._settings.lease_duration)
+        # Renewals of a Lease must not wait behind requests for gangs.
         client = Client(self._transport, Settings(throttled=False))
         elections = [
             LeaseElection(client, name=name, namespace=own_namespace, identity=self._identity, options=options)

@@ -330,6 +330,7 @@ def split_address(address: str) -> tuple[str, int]:
 def parse_selector(text: str) -> list[dict[str, Any]]:
     """``matchExpressions`` of a label selector such as ``team=ml,tier in (gold, silver),!legacy``."""
     expressions: list[dict[str, Any]] = []
+    # A comma before a closing parenthesis separates values, not terms.
     for term in re.split(r",(?![^(]*\))", text):
         match = _SELECTOR_TERM.fullmatch(term)
         if match is None:
@@ -349,6 +350,7 @@ def load_settings(flags: Mapping[str, Any], config: str | None) -> ControllerSet
     values: dict[str, Any] = {}
     if config is not None:
         values = _read_file(config)
+    # A flag that may be repeated is an empty tuple where it is not given.
     values |= {_kebab(name): value for name, value in flags.items() if value is not None and value != ()}
     try:
         return ControllerSettings.model_validate(values)

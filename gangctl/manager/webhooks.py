@@ -119,6 +119,7 @@ class Webhooks:
         self._policies_registered = False
         admission = GangAdmission(gangs, queues=queues, fail_open=settings.unavailable == "allow")
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
+        # A GangPolicy is checked without any state of the cluster, so there is nothing to wait for.
         at_once = partial(asyncio.sleep, 0)
         self._endpoints |= build_endpoints(GangPolicyAdmission().routes(), at_once, self._metrics.answered)
         if policies is not None:
@@ -180,6 +181,7 @@ class Webhooks:
             try:
                 yield
             finally:
+                # Before the listener stops: registered webhooks without an answer would refuse JobSets.
                 if self._settings.unregister_on_exit:
                     await self._unregister()
 
