@@ -263,6 +263,7 @@ class _PolicyRun:
         if not failed:
             return True
         words = list(dict.fromkeys(_error_words(condition, error) for condition, error in failed))
+        # As Go prints several errors (utilerrors.Aggregate): each text once, in brackets.
         message = words[0] if len(words) == 1 else f"[{', '.join(words)}]"
         finding = self._made(MATCH_CONDITIONS, Result.ERROR, message, error=str(failed[0][1].kind))
         self.findings.append(finding)
@@ -294,6 +295,7 @@ class _PolicyRun:
         except EvalError:
             return ""  # as natively: the reason is for the policy's author, to whom lint and test report it
         text = value.strip() if isinstance(value, str) else ""
+        # As natively, such a message is dropped, and that of the rule is used.
         return "" if "\n" in text or len(text.encode(errors="replace")) > MESSAGE_BYTES else text
 
     def _annotate(self, key: str, expression: Expression) -> None:

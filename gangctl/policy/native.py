@@ -214,6 +214,7 @@ def _joined(policy: PolicySpec, binding: BindingSpec | None) -> GangPolicySpec:
         param_kind=policy.param_kind,
         param_ref=None if binding is None else binding.param_ref,
         variables=policy.variables,
+        # Constructed, not validated: the limits of GangPolicies are not those of native policies.
         validations=tuple(Validation.model_construct(name="", **dict(rule)) for rule in policy.validations),
         audit_annotations=policy.audit_annotations,
         validation_actions=("Deny",) if binding is None else binding.validation_actions,

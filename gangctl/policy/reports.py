@@ -111,6 +111,7 @@ class NamespaceReport:
 
         A result of the previous report keeps its time, a new one gets ``now`` (Unix seconds).
         """
+        # With the times of the previous report an equal one is not written again.
         known = {_identity(result): result.get("timestamp") for result in (before or {}).get("results") or ()}
         results = [
             {**result, "timestamp": known.get(_identity(result)) or {"seconds": now, "nanos": 0}}

@@ -67,6 +67,7 @@ def gang_of(raw: Mapping[str, Any], rules: ClusterRules) -> PlanReport | str:
     if malformed:
         return _unplanned(malformed[0])
     jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
+    # Before the plan is made, whose size grows with the Jobs.
     if jobs > MAX_JOBS:
         return _unplanned(f"{jobs} Jobs, at most {MAX_JOBS} can be planned")
     if not jobset.name and jobset.generate_name:
