@@ -79,10 +79,12 @@ def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
         unknown = _decode(jobset, namespace)
     except DecodeError as error:
         return Created(jobset, refused=(FieldCause("FieldValueTypeInvalid", error.path, str(error)),))
+    # In the server's order: the schema's pruning and defaults, then JobSet's mutating webhook, then the validation.
     unknown += structural.prune(jobset, schema)
     structural.default(jobset, schema)
     jobsets.default(jobset)
     refused = [*validate_metadata(jobset, None), *structural.validate(jobset, schema)]
+    # The server validates by the schema before it calls validating webhooks.
     if not refused:
         refused = validate_create(jobset, GATES)
     refused = [cause for cause in refused if cause != structural.NOT_CHECKED]
@@ -131,6 +133,7 @@ def refused_jobs(jobset: Object) -> Iterator[FieldCause]:
         template = Causes()
         validate_template(job["spec"]["template"], "spec.template", template)
         path = f"spec.replicatedJobs[{index}]"
+        # Both checks read the labels of the template.
         seen: set[tuple[str, str]] = set()
         for cause in (*causes, *template):
             place = f"{path}.name" if cause.field == "metadata.name" else f"{path}.template.{cause.field}"

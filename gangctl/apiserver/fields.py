@@ -252,6 +252,7 @@ class Decoder:
         if shape.item is None:
             self._struct(cast("Object", value), shape.name, path, location[1], unknown)
             return value
+        # Go decodes null in a list or map as the zero value.
         empty: Any = {} if shape.item.form == "struct" else ""
         for key in range(len(value)) if isinstance(value, list) else list(value):
             here = f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}"

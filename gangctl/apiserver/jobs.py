@@ -78,6 +78,7 @@ def prepare_create(job: Object) -> None:
     if spec["manualSelector"]:
         return
     template = spec["template"]["metadata"]
+    # By identity: only where ``default`` has made one map of both.
     follows = metadata.get("labels") is template.get("labels")
     labels = template.setdefault("labels", {})
     for key in _NAME_LABELS:

@@ -150,6 +150,7 @@ def _shared(metadata: Mapping[str, Any], causes: Causes) -> Causes:
 def validate_annotations(annotations: Mapping[str, str], path: str, causes: Causes) -> None:
     """Check keys, and the size of all."""
     for key in sorted(annotations):
+        # As in ValidateAnnotations, the case of a key does not matter.
         causes.invalid_each(path, key, qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_BYTES:
         causes.too_long(path, ANNOTATIONS_BYTES)

@@ -271,6 +271,7 @@ def default(value: Any, schema: Schema) -> None:
         return
     for key, inner in (schema.get("properties") or {}).items():
         if "default" in inner and (key not in value or (value[key] is None and not inner.get("nullable"))):
+            # A copy, because the schema is shared by all requests.
             value[key] = copy({"value": inner["default"]})["value"]
     for key in list(value):
         inner = part(schema, key)
