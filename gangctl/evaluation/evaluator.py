@@ -89,6 +89,7 @@ def size_of(review: Review, options: EvaluatorOptions) -> Size:
             left.extend(value.values())
         elif isinstance(value, list | tuple):
             left.extend(value)
+        # With those that wait: a long list ends the loop at once.
         if values + len(left) > options.local_values:
             return "large"
     return "small"
@@ -149,6 +150,7 @@ class PolicyEvaluator:
         not work.
         """
         coming = snapshot_of(policies)
+        # The workers have all of it: only what is new takes time.
         if not self._options.ahead or coming.keys <= self._snapshot.keys:
             return
         self.pool.loader.coming = coming
@@ -165,6 +167,7 @@ class PolicyEvaluator:
         """Put a set in force from the next review on; workers load it in the background."""
         loader = self.pool.loader
         coming, loader.coming = loader.coming, None
+        # By identity: another set may have been prepared last.
         prepared = coming is not None and coming.policies is policies
         snapshot = coming if coming is not None and prepared else snapshot_of(policies)
         self._snapshot = loader.current = snapshot
@@ -190,6 +193,7 @@ class PolicyEvaluator:
             async with asyncio.timeout_at(deadline + _GRACE_SECONDS):
                 await request.wait()
         except TimeoutError:
+            # A copy, because each failure removes one.
             for entry in [*request.pending.values()]:
                 self._observer.unanswered(request.queues[entry.key], "late")
                 request.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
@@ -211,6 +215,7 @@ class PolicyEvaluator:
                 request.fail(entry, EvalKind.OTHER, UNLOADABLE)
         if request.over:
             return
+        # Only for what is left, because it walks the objects.
         request.size = size_of(review, self._options)
         if request.size == "small":
             self._evaluate_locally(request, evaluation)
@@ -222,6 +227,7 @@ class PolicyEvaluator:
         The interrupted policy is then evaluated from its beginning in the pool. One with a penalty is tried, too, after
         all others: the penalty may come from another object of the same size.
         """
+        # CPU time of this thread: what else runs in the process, or on the machine, does not count.
         time_slice = TimeSlice(self._options.slice_seconds, time.thread_time)
         exceptions = request.snapshot.policies.exceptions
         # One that needs the whole slice would leave none to those behind it.
@@ -240,6 +246,7 @@ class PolicyEvaluator:
             if outcome is not None:
                 request.settle(entry, outcome)
                 self._observer.evaluated(entry.policy.name, "local", spent - before)
+            # Of an interrupted one as well: next time it begins after the others.
             self._seconds[entry.key] = spent - before
             if spent > _OVERRUN * self._options.slice_seconds:
                 self.pool.harmful.add(entry.key)

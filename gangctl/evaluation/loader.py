@@ -73,6 +73,7 @@ class WorkerLoader:
         for snapshot in (self.current, self.coming):
             if snapshot is not None:
                 await self.load(worker, snapshot, ())
+                # One by one: a worker that ends shows by that which policy it cannot load.
                 for entry in filter(self.loadable, snapshot.entries):
                     await self.load(worker, snapshot, [entry])
 
@@ -101,6 +102,7 @@ class WorkerLoader:
             try:
                 await self._received(worker, partial(read_text, entry.key))
             except (WorkerDiedError, TimeoutError) as error:
+                # A worker that does not work shows nothing about the policy.
                 if isinstance(error, WorkerDiedError) and error.ended.fault:
                     raise
                 self._unloadable.add(entry.key)

@@ -183,6 +183,7 @@ class Pool:
         together: deque[KeyedPolicy] = deque()
         for entry in entries:
             if (entry.key, request.size) in self.slow:
+                # A group for each policy and size: groups take turns, so that one slow policy does not delay another.
                 self._put(Task(request, deque([entry])), TaskGroup("penalized", f"{entry.key}/{request.size}"))
             else:
                 together.append(entry)
@@ -210,6 +211,7 @@ class Pool:
 
     async def _run(self, queue: Queue, task: Task) -> None:
         """Run one task, with the next worker each time one ends."""
+        # Each turn settles a policy, or is one of the attempts to have the task read.
         for _ in range(_ATTEMPTS + len(task.entries)):
             # Some policies may have got a penalty since the task was queued.
             request = task.request
@@ -293,6 +295,7 @@ class Pool:
             while not receiving.done():
                 rest = _GRACE_SECONDS + min(limit - spent, end - self._clock.now())
                 if rest <= 0:
+                    # A worker that has not even used CPU time does not work: that is no fault of a policy.
                     idle = entry is None and spent < _MINIMUM_SECONDS
                     worker.kill(f"the worker did not answer within {self._clock.now() - now:.3g} s" if idle else "")
                     rest = _POLL_SECONDS

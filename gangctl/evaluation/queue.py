@@ -74,6 +74,7 @@ class FairQueue(Generic[T]):
         sources = self._groups.setdefault(group, OrderedDict())
         items = sources.setdefault(source, deque())
         if len(items) >= self._limit:
+            # Only where it is full: requests that are over make room.
             sources[source] = items = deque(item for item in items if not item.over)
         if len(items) >= self._limit:
             return False
@@ -92,6 +93,7 @@ class FairQueue(Generic[T]):
             await self._changed.wait()
 
     def _pop(self, group: TaskGroup) -> T:
+        # Taken out and added at the end again: groups take turns, and so do the sources of a group.
         sources = self._groups.pop(group)
         source, items = sources.popitem(last=False)
         item = items.popleft()
