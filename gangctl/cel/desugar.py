@@ -170,6 +170,7 @@ class _Rewriter:
             bracket.questions += 1
             yield token
         elif token.text == ":":
+            # This colon belongs to a conditional, not to an entry of the map.
             if bracket.questions:
                 bracket.questions -= 1
             elif bracket.opening == "map":
@@ -183,6 +184,7 @@ class _Rewriter:
             yield token
             return
         following = self._peek()
+        # CEL allows one comma after the last element, cel-python's grammar none.
         last = following is not None and following.is_operator("]" if bracket.opening == "list" else "}")
         twice = self.previous is not None and self.previous.is_operator(",")
         if last and not twice:

@@ -63,6 +63,7 @@ class Inference:
     def infer(self, node: Node) -> Type:
         """The type of a whole expression; CompileError of kind UNDECLARED, TYPE or UNSUPPORTED."""
         type_ = self._unifier.resolved(self._type(node), free=False)
+        # At the end, because a later part may bind a type variable of an earlier one.
         self.types = {key: self._unifier.resolved(each, free=False) for key, each in self.types.items()}
         return type_
 

@@ -81,6 +81,7 @@ class Duration(Extension):
     def __str__(self) -> str:
         """Seconds as a decimal number with an s, as cel-go's ``string(duration)``."""
         whole, rest = divmod(abs(self.nanoseconds), SECOND)
+        # By a double, because cel-go prints Go's Duration.Seconds(), which is one.
         seconds = Decimal(repr(whole + rest / 1e9))
         sign = "-" if self.nanoseconds < 0 else ""
         return f"{sign}{_positional(seconds)}s"

@@ -23,6 +23,7 @@ def select(operand: Code, fields: Sequence[tuple[str, int]]) -> Code:
         try:
             value = operand(frame)
             for field, offset in fields:  # noqa: B007 - it is the place of an error
+                # First the most frequent type: an object of JSON.
                 if type(value) is dict:
                     found = value.get(field, MISSING)
                     value = found if type(found) in _AS_THEY_ARE else _there(decoded(found), field)

@@ -26,6 +26,7 @@ def decoded(value: Any) -> Any:
     """A value from an object or list; a list with all its numbers decoded."""
     cls = type(value)
     if cls is int:
+        # The API server decodes a number of JSON beyond 64 bits as a double.
         return value if INT_MIN <= value <= INT_MAX else float(value)
     if cls is list and value and type(value[0]) in {int, float} and not all(map(_held, value)):
         return [decoded(item) for item in value]
@@ -69,6 +70,7 @@ def contains(item: Any, container: Any, charge: Charge) -> bool:
         return find(container, item) is not MISSING
     if type(container) not in _LISTS:
         raise no_such_overload("@in")
+    # Python's own search is fast, and a string equals nothing but a string.
     if type(item) is str:
         charge(len(container) >> 3)
         return item in container
@@ -189,6 +191,7 @@ def remainder(left: Any, right: Any) -> Any:
             raise EvalError(EvalKind.DIVIDE_BY_ZERO, "modulus by zero")
         if cls is Uint:
             return Uint(int(left) % int(right))
+        # As in cel-go: the quotient of these two does not fit.
         if left == INT_MIN and right == -1:
             raise EvalError(EvalKind.OVERFLOW, "integer overflow")
         rest = abs(left) % abs(right)

@@ -100,6 +100,7 @@ def _name(name: str, offset: int) -> Code:
         if frame.unpaid >= STEPS_PER_PAYMENT:
             frame.settle()
         value = frame.names.get(name, MISSING)
+        # A variable without a value, such as ``gang`` of a JobSet without a plan, is an error only where it is read.
         if value.__class__ is EvalError:
             raise EvalError(value.kind, value.message, offset)
         if value is not MISSING:
@@ -118,6 +119,7 @@ def _select(node: Select, types: Mapping[int, Type]) -> Code:
     if node.test or node.optional:
         make = access.has if node.test else access.select_optional
         return placed(make(compile_node(node.operand, types), node.field), _place(node))
+    # One closure for a whole chain: most steps of policies select a field.
     fields: list[tuple[str, int]] = []
     operand: Node = node
     while isinstance(operand, Select) and not operand.test and not operand.optional and dotted(operand) not in TYPES:
@@ -209,6 +211,7 @@ def _arithmetic(operator: Operator, left: Code, right: Code) -> Code:
     def run(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
         if type(one) in _SIZED and type(other) in _SIZED:
+            # Paid before the value is made, so that repeated concatenation ends before it is large.
             frame.charge((len(one) + len(other)) >> COPIED_SHIFT)
         return operator(one, other)
 
@@ -279,9 +282,11 @@ def _called(function: ResolvedFunction, parts: Sequence[Code]) -> Code:
 
     def run(frame: Frame) -> Any:
         arguments = [part(frame) for part in parts]
+        # Before the call, which cannot be stopped.
         frame.charge(function.cost(arguments))
         try:
             value = function.call(frame, *arguments) if function.metered else function.call(*arguments)
+        # What an implementation raises is an error of the expression, and failurePolicy decides.
         except _PYTHON as error:
             raise EvalError(EvalKind.OTHER, f"{function.name} failed") from error
         if type(value) in _SIZED:

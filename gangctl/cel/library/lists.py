@@ -171,6 +171,7 @@ def _sort_by_keys(spending: Spending, values: Sequence[Any], keys: Sequence[Any]
         raise no_such_overload("sort")
     if any(kind(key) != name for key in keys):
         raise invalid("sort: the elements must have the same type")
+    # Before the sort, which cannot be stopped.
     spending.charge(len(keys) * len(keys).bit_length())
     by_key = cmp_to_key(lambda one, other: compare(one, other) or 0)
     indexes = sorted(range(len(values)), key=lambda index: by_key(keys[index]))

@@ -115,6 +115,7 @@ def _decimal_exponent(suffix: str) -> int:
 
 
 def _parse_binary(sign: int, whole: str, fraction: str, power: int, *, has_digits: bool) -> Quantity:
+    # As ParseQuantity estimates: a number that might not fit an int64 becomes a decimal, even if it would fit.
     if not fraction and _BINARY_DIGITS - len(whole) - power * 3 // 10 - 1 >= 0:
         value = int(whole) << power
         if value <= INT_MAX:
@@ -122,6 +123,7 @@ def _parse_binary(sign: int, whole: str, fraction: str, power: int, *, has_digit
     if not has_digits:
         raise ValueError("not a quantity")
     decimal = _decimal(1, int(whole + fraction) << power, -len(fraction))
+    # ParseQuantity caps quantities with binary suffixes, and no others.
     if decimal > Quantity(INT_MAX, 0):
         decimal = Quantity(INT_MAX, 0, exact=False)
     return Quantity(sign * decimal.unscaled, decimal.exponent, exact=False)

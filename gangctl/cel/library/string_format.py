@@ -153,6 +153,7 @@ def _literal(spending: Spending, value: object) -> str:
     if name in _TIMES:
         return f"{_TIMES[name]}({quoted(str(value))})"
     if isinstance(value, Mapping):
+        # Sorted, so that the text does not depend on the order of the map.
         entries = sorted((_key(spending, key), _literal(spending, entry)) for key, entry in value.items())
         text = "{" + ", ".join(f"{key}:{entry}" for key, entry in entries) + "}"
     elif isinstance(value, Sequence):

@@ -64,6 +64,7 @@ class Extension:
     """Whether comparing one with a value of another type is an error; for CEL's own types it is false."""
 
 
+# In this order: bool and Uint are ints, and str and bytes are sequences.
 _KINDS: Final[tuple[tuple[type, str], ...]] = (
     (bool, "bool"),
     (Uint, "uint"),
