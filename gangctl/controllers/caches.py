@@ -167,6 +167,7 @@ class GangCaches:
             for kind, informer in cache.informers.items():
                 informer.subscribe(self._on_scheduling(kind))
             self._scheduling = cache
+            # A task of its own: these informers end with the generation, those of JobSets and Jobs do not.
             self._task = asyncio.create_task(cache.run(), name=f"scheduling-{generation}")
             await cache.settled()
         # What each JobSet needs depends on the generation, and no event of its own follows when that changes.
@@ -263,6 +264,7 @@ class GangCaches:
 
     def _on_jobset(self, old: JobSet | None, new: JobSet | None) -> None:
         self.absent = False
+        # Also of a deleted JobSet, which the reporter has to forget.
         changed = new or old
         if changed is not None:
             self._enqueue(changed.key, 0.0)

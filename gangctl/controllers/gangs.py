@@ -119,6 +119,7 @@ class PodReader:
     async def any_unfinished(self, jobset: JobSet) -> bool:
         """Whether any pod of the JobSet has not finished; one that terminates still counts."""
         selection = Selection(f"{JOBSET_NAME}={jobset.name}", UNFINISHED)
+        # One pod decides, and a JobSet may have thousands.
         async for page in self._client.pages(PODS, jobset.namespace, selection=selection, limit=1):
             return bool(page.items)
         return False
@@ -209,6 +210,7 @@ class GangController:
         difference = await computed(jobset.jobs, diff, desired, existing, generation.capabilities)
         # Before the writes: what they create counts as reported by this process.
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
+        # A conflict is checked again by time: no event of another owner's object leads to this JobSet.
         if not await self._apply(jobset, plan, difference, generation, interrupted=interrupted):
             return requeue(CONFLICT_RETRY_SECONDS)
         self._reporter.present(jobset, plan, difference, generation, interrupted=interrupted)

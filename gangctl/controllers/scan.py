@@ -329,6 +329,7 @@ class PolicyScan:
             return
         name = document["metadata"]["name"]
         try:
+            # Without a resourceVersion: conditions, which PolicyStatusWriter writes, are other fields of the status.
             await self._writer.merge_patch(GANG_POLICIES, name, {"status": status}, subresource="status")
         except NotFoundError:
             return  # it was deleted during the scan

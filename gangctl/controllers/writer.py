@@ -113,6 +113,7 @@ _PLURALS: Final[dict[Kind, str]] = {
 
 def scheduling_resource(generation: Generation, kind: Kind) -> Resource:
     """The resource of objects of a kind where the cluster serves a generation."""
+    # CompositePodGroups (KEP-6012) have a version of their own, beside that of any generation.
     version = scheduling_versions.VERSION if kind == "CompositePodGroup" else generation.value
     return Resource(GROUP, version, _PLURALS[kind], kind)
 

@@ -175,6 +175,7 @@ class Upstream:
         seen = self._seen.get(lease.namespace)
         if not lease.holder:
             self._seen.pop(lease.namespace, None)
+        # Another change of the Lease is no renewal, and does not prolong it.
         elif seen is None or seen.facts.renewal != lease.renewal:
             self._seen[lease.namespace] = _SeenUpstream(lease, self._clock.now())
 
@@ -209,6 +210,7 @@ class Upstream:
                 continue
             if left > 0:
                 await self._clock.sleep(left)
+            # Asked of the API server, because the watch may be late.
             elif not await self._read_again():
                 await self._clock.sleep(AGAIN_SECONDS)
 

@@ -120,6 +120,7 @@ class Presence(Polling):
         address = str(entry.get("serverRelativeURL", "")) if isinstance(entry, dict) else ""
         if address and address != self._limit_read:
             self.podset_limit = podset_limit(await self._client.discovery.openapi_v3(_DOCUMENT))
+            # Noted last, so that a failed read is repeated.
             self._limit_read = address
 
 

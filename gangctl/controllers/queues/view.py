@@ -73,6 +73,7 @@ class QueueView(Queues):
 
     def __init__(self, sources: QueueSources, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """Follow ``sources`` from now on."""
+        # Masked: events, Gang objects and ``fit`` are read by users who may not read other namespaces.
         super().__init__(now, masked=True)
         self._sources = sources
         self._listeners: list[Callable[[Affected], None]] = []

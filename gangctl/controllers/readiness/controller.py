@@ -161,6 +161,7 @@ class RequeueTimers(Generic[K]):
         taken = began = self._clock.now()
         while self._batch or self._later:
             key, since = (self._batch or self._later).popitem(last=False)
+            # It rests from a check after the batch began: the next one has it, with the time of its first change.
             if self._resting.get(key, 0.0) > began:
                 self._changed[key] = since
                 continue

@@ -164,6 +164,7 @@ class GangObjects(ReadinessObserver):
             clock=self._clock,
         )
         self.informer.subscribe(self._seen)
+        # Refusals are handled in ``_reconcile``. What is left, such as a foreign object, waits for a change.
         self._controller = manager.controller(
             NAME, self._reconcile, WORKERS, admits=manager.share.admits, error_policy=default_error_policy
         )
@@ -252,6 +253,7 @@ class GangObjects(ReadinessObserver):
         return self._written.get(key, -math.inf) + pause - self._clock.now()
 
     async def _apply(self, key: Key, wanted: Readiness, current: GangCopy | None, status: dict[str, Any]) -> None:
+        # Before the write: retries of a refused one keep the pace, too.
         self._written[key] = self._clock.now()
         namespace, name = key
         if current is None:

@@ -139,6 +139,7 @@ class ReadinessSources:
 
     async def known(self) -> None:
         """Wait until all pods are synced, and the rest as far as it may be read."""
+        # Not only settled: without its pods each gang would be reported as incomplete.
         await self.pods.informer.synced.wait()
         for source in self.all:
             await source.settled.wait()
