@@ -163,6 +163,7 @@ class Informer(Generic[T]):
             if self._watched_seconds() >= self._options.steady_seconds:
                 self._backoff.reset()
                 self._refusals, self._trouble = 0, ""
+            # After a normal end, too: a server that ends each watch at once must not be asked in a loop.
             await self._clock.sleep(max(delay, self._backoff.next()))
 
     async def _relist(self) -> None:

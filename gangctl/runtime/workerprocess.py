@@ -312,6 +312,7 @@ class WorkerProcess:
         logged, rest = 0, b""
         while chunk := await stderr.read(4096):
             *lines, rest = (rest + chunk).split(b"\n")
+            # A line without an end must not fill the memory.
             rest = rest[: 4 * _STDERR_CHARACTERS]
             for line in lines:
                 logged += self._write_down(line, log=logged < _STDERR_LINES)

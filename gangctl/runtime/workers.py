@@ -120,6 +120,7 @@ class Workers:
         keeper, self._keeper = self._keeper, None
         if self._calm is not None:
             self._calm.cancel()
+        # First the keeper, which would replace the workers that end below.
         if keeper is not None:
             keeper.cancel()
             await asyncio.wait([keeper])
@@ -292,6 +293,7 @@ class Workers:
         waited_for: float | None = None
         while True:
             self._changed.clear()
+            # Before anything is started: workers that die at once must not be started in a loop.
             if self._last_death is not None and self._last_death != waited_for:
                 waited_for = self._last_death
                 await self._clock.sleep(self._backoff.next())
