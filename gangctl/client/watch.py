@@ -120,5 +120,6 @@ def _decode(line: bytes) -> WatchEvent:
     if not isinstance(kind, str) or not isinstance(subject, dict):
         raise ServerError(_OK, "UnreadableBody", "a watch line without type and object")
     if kind == "ERROR":
+        # Such as 410 for a version that is too old: the status of the answer itself is 200.
         raise error_from_status(subject)
     return WatchEvent(kind, subject)
