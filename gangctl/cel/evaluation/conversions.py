@@ -30,6 +30,7 @@ _BOOLEANS: Final = {
 _LONGEST_NUMBER: Final = 128
 DOUBLE_OVER_INT: Final = 2.0**63
 DOUBLE_OVER_UINT: Final = 2.0**64
+# Excluded as a bound: the nearest double below zero, so that -0.0 is a uint.
 _BELOW_ZERO: Final = -5e-324
 
 

@@ -108,6 +108,7 @@ def of_non_zero(value: Any) -> Optional:
     if isinstance(value, Duration):
         zero = not value.nanoseconds
     elif isinstance(value, Timestamp):
+        # The zero value of Go's time.Time is the first moment of the year 1.
         zero = value.nanoseconds == EARLIEST
     else:
         zero = value is None or (isinstance(value, (int, float, str, bytes, list, tuple, Mapping)) and not value)
