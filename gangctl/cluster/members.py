@@ -55,6 +55,7 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
     return JobProgress(
         namespace=meta.get("namespace", ""),
         name=meta.get("name", ""),
+        # Interned: the same few texts for all Jobs of a JobSet.
         jobset=sys.intern(str(owner.get("name", ""))),
         jobset_uid=sys.intern(str(owner.get("uid", ""))),
         replicated_job=sys.intern(str(labels.get(REPLICATED_JOB_NAME, ""))),
@@ -65,6 +66,8 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         deleting=bool(meta.get("deletionTimestamp")),
         failed=failed,
         active=bool(status.get("active") or status.get("terminating")),
+        # A work queue keeps the pods that it has after its first success (manageJob of the Job controller). Otherwise
+        # 0: a pod that starts must not change the projection.
         unfinished=_count(status, "active") if failed or (succeeded and work_queue) else 0,
         group=sys.intern(named_group(object_at(object_at(spec, "template"), "spec"))),
         failed_indexes=count_indexes(status.get("failedIndexes")),

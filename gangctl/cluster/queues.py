@@ -146,6 +146,7 @@ class Queues:
                 self.heads.changed(changed)
                 return
             case ClusterQueue() | Cohort() if new is not None:
+                # Their quotas alone: what never fits must not depend on Workloads.
                 self._unused.take(new)
             case ClusterQueue() | Cohort():
                 self._unused.drop(old)
@@ -188,6 +189,7 @@ class Queues:
         workloads = self.workloads.by_index("cluster_queue", cluster_queue)
         for local_queue in self.local_queues.by_index("cluster_queue", cluster_queue):
             came = self.workloads.by_index("local_queue", (local_queue.namespace, local_queue.name))
+            # One with a ClusterQueue is found above, or has its quota in another one.
             workloads += [workload for workload in came if not workload.cluster_queue]
         return [workload for workload in workloads if not workload.holds("Finished")]
 
@@ -363,6 +365,7 @@ class Heads:
 
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
         head = find_head(queue, self._tried(queue), now)
+        # Without an earlier head there is no change of it, and no listener is called.
         _, known = self._cached.get(queue.name, (None, head))
         self._cached[queue.name] = now + timedelta(seconds=HEAD_SECONDS), head
         if _reason(known) != _reason(head):
