@@ -151,6 +151,7 @@ class WorkQueue(Generic[K]):
     def add(self, key: K) -> None:
         """Queue ``key``, or do so after its present processing."""
         if not self._admits(key):
+            # Another replica processes it: failures that were counted here must not delay it when it comes back.
             self.forget(key)
             return
         if key in self._processing:

@@ -200,6 +200,7 @@ class LeaseElection:
                     await _end(guard)
         for guard in guards:
             if not guard.cancelled():
+                # An unexpected error of a guard is raised, and not reported as a lost lease.
                 guard.result()
         if lost:
             cause = None if work.cancelled() else work.exception()

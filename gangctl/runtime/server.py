@@ -241,6 +241,7 @@ class _Bodies:
         self._arriving[deadline] = self._arriving.get(deadline, 0) + count
         if self._held > self._most:
             largest = max(self._arriving, key=self._arriving.__getitem__)
+            # Removed at once: its task ends later, and until then another body has to be the largest.
             self._arriving.pop(largest)
             if not largest.expired():
                 largest.reschedule(0)
