@@ -76,6 +76,7 @@ def is_bind(call: Call) -> bool:
 def _variable(node: Node, macro: str) -> str:
     if not isinstance(node, Name):
         raise _refused(f"{macro} takes the name of a variable here", node.span)
+    # cel-go has the result of its macros under this name.
     if node.name == "__result__":
         raise _refused("the name '__result__' is taken", node.span)
     return node.name

@@ -39,6 +39,7 @@ class Program:
             try:
                 return self._code(frame)
             finally:
+                # After an error, too: the steps were spent, and the budget of the policy counts them.
                 frame.settle()
         except RecursionError:
             raise EvalError(EvalKind.BUDGET_EXCEEDED, "a value is nested too deeply") from None

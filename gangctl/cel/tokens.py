@@ -23,6 +23,7 @@ _STRING: Final = (
     rf"|\"(?:{_ESCAPE}|[^\\\"\n\r])*\"|'(?:{_ESCAPE}|[^\\'\n\r])*'"
 )
 _TOKEN: Final = re.compile(
+    # In this order: the prefix of a string is no name, a float begins like an int, and ``==`` is not two operators.
     r"(?P<blank>[\t\n\r\f ]+|//[^\n]*)"
     rf"|(?P<bytes>[bB](?:{_STRING}))"
     rf"|(?P<string>{_STRING})"
