@@ -129,6 +129,7 @@ class PolicyAdmission:
         closed = {policy.name for policy in conditional if policy.fail_closed}
         for outcome in outcomes:
             for finding in without_answer(outcome):
+                # A policy that fails open still denies what no failurePolicy excuses, such as an exhausted budget.
                 if outcome.policy in closed or finding in merge([outcome]).denials:
                     return _refuse(finding)
         applied = defaults_of(policies, review, outcomes)
