@@ -156,6 +156,7 @@ class Process:
                 task.cancel()
             await task
         except asyncio.CancelledError:
+            # Otherwise the cancellation is the one above.
             if not self._stop.is_set():
                 raise
         finally:
