@@ -236,6 +236,7 @@ class Registrar:
             if repairable and await self._rotated():
                 continue
             left = [configuration.difference for configuration in different if configuration not in repairable]
+            # One after the other: an error ends the check, and what comes later depends on what comes first.
             left += [await self._repair(configuration) for configuration in repairable]
             self.checked = True
             self._set_problem(next(filter(None, left), None))
