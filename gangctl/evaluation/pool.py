@@ -263,6 +263,7 @@ class Pool:
             )
             await worker.send(messages.plain_request(message))
         except FrameError as error:
+            # Nothing has been sent, so the worker can be used again.
             self._fail_all(task, EvalKind.BUDGET_EXCEEDED, f"{UNSENDABLE}: {error.message}")
             return False
         except WorkerDiedError as error:
