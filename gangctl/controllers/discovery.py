@@ -55,6 +55,7 @@ async def _compare(client: Client, generation: Generation, resources: frozenset[
     try:
         document = await client.discovery.openapi_v3(f"apis/{generation.api_version}")
     except (ForbiddenError, NotFoundError) as error:
+        # In the place of a difference: a version that cannot be compared is not used.
         unknown = f"they are unknown, because its OpenAPI document cannot be read ({error.reason})"
         return ServedVersion(resources, (unknown,))
     composite = differences(generation, document, composite=True)

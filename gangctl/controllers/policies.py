@@ -144,6 +144,7 @@ class PolicyKeeper:
             broken = tuple(policy.broken for policy in held if isinstance(policy, PolicyError))
             generation = self.current.generation + 1
             await self._swap(PolicySet(generation, loaded, allowed, broken, self.standing.names))
+        # Of all: the state of exports and of parameters is in the status, too.
         for kind, names in ((POLICY_KIND, policies), (EXCEPTION_KIND, exceptions)):
             for name in names:
                 self._on_status_change((kind, name))
@@ -321,6 +322,7 @@ class PolicyStatusWriter:
             written = await write_status(self._client, resource, document["metadata"], status)
         if written != await_change() or until is None:
             return written
+        # A little later, because a timer may end before the wall clock gets there.
         return requeue(max(0.0, (until - now).total_seconds()) + 0.001)
 
     def _plan(self, key: Key, document: Object, now: datetime) -> tuple[Object | None, datetime | None]:

@@ -80,6 +80,7 @@ def events_of(plan: GangPlan, changes: Sequence[Change], generation: Generation)
         match change:
             case Create(kind="Workload"):
                 notices.append(created(plan, generation.capabilities))
+            # Groups of a new gang are in the event of its Workload.
             case Create() if not new:
                 recreated.setdefault(change.kind, []).append(change.name)
             case SetMinCounts():

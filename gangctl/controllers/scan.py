@@ -122,6 +122,7 @@ class Scan:
     async def _close(self) -> None:
         report, namespace = self._report, self._namespace
         self._report = NamespaceReport()
+        # Without a result there is no report, and ``finish`` deletes the earlier one.
         if self._before is None or not report.summary:
             return
         # Removed, because ``finish`` deletes those that are left.

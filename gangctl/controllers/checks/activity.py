@@ -115,6 +115,7 @@ class Checks:
         if check is None or found is None:
             return await_change()
         try:
+            # From the API server: the cache has neither the conditions of other owners nor the resourceVersion.
             live = await self._reader.get(ADMISSION_CHECKS, name)
         except NotFoundError:
             return await_change()

@@ -219,6 +219,7 @@ class WorkloadChecks:
         if not entries or not reserved(workload):
             return None
         jobset = self._jobsets.jobset((workload.namespace, workload.owner_name)) if of_jobset(workload) else None
+        # Another JobSet has the name: the garbage collector deletes this Workload.
         if jobset is not None and jobset.uid != workload.owner_uid:
             jobset = None
         return _ObservedCheck(workload, entries, jobset)

@@ -265,6 +265,7 @@ class PathwaysController:
     def _observe(self, key: Key) -> tuple[PathwaysCopy | None, JobSetFacts | None]:
         """The PathwaysJob, and the JobSet that it owns, or owned until it had finished and was deleted."""
         copy, jobset = self._current(key), self.jobsets.store.get(*key)
+        # Noted again below where the name is still taken.
         self._conflicts.discard(key)
         if copy is not None and (jobset is None or jobset.owner != copy.facts.uid):
             jobset = self._ended.get(copy.facts.uid)

@@ -206,6 +206,7 @@ class Verdicts:
         return KEPT_SECONDS
 
     def _on_jobset(self, old: JobSet | None, new: JobSet | None) -> None:
+        # First its earlier place: a suspended JobSet may move to another queue.
         if old is not None:
             keys = self._local_queues.get((old.namespace, old.queue), {})
             keys.pop(old.key, None)

@@ -139,6 +139,7 @@ class Evictions(ReadinessObserver):
         delay = delay_of(jobset, self._default) if jobset is not None else None
         if jobset is None or delay is None or key not in self._stranded:
             return await_change()
+        # First from the cache: where nothing is to be evicted, nothing is read.
         found = self._decide(jobset, delay)
         pods: Pods = {}
         if any(gang.evict for gang in found):
