@@ -72,6 +72,7 @@ class Event:
     @property
     def name(self) -> str:
         """The name that all recorders give this event: part of the object's, and a hash of the content."""
+        # With the UID: an object that is created again gets its own events.
         sent_at = f"{self.regarding.uid}\n{self.reason}\n{self.note}"
         digest = hashlib.sha256(sent_at.encode("utf-8", "replace")).hexdigest()[:16]
         return f"{self.regarding.name[:_NAME_PREFIX_LENGTH].rstrip('.-')}.{digest}"

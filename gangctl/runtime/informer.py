@@ -160,6 +160,7 @@ class Informer(Generic[T]):
                 reason, delay = type(error).__name__, error.retry_after or 0.0
                 self._note_trouble(error)
             self._observer.restarted(reason)
+            # Only a watch that has lived for a while shows that the trouble is over.
             if self._watched_seconds() >= self._options.steady_seconds:
                 self._backoff.reset()
                 self._refusals, self._trouble = 0, ""
