@@ -177,6 +177,7 @@ class Transport:
         deadline = self._clock.now() + (request.timeout_seconds or self._options.timeout_seconds)
         backoff = Backoff(0.1, 5.0)
         for attempt in range(1, self._options.attempts + 1):
+            # Each attempt is a request to the API server: retries must not exceed the rate.
             if throttled and attempt > 1:
                 await self._bucket.acquire()
             if guard is not None:
@@ -307,6 +308,7 @@ def _retry_delay(error: ApiError, request: Request, backoff: Backoff) -> float |
         again = turned_away or (request.idempotent and error.reason not in {"UnreadableBody", "ResponseTooLarge"})
     else:
         again = False
+    # In addition: clients that got the same Retry-After must not come back together.
     return (error.retry_after or 0.0) + backoff.next() if again else None
 
 
