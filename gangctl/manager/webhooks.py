@@ -263,6 +263,7 @@ class Webhooks:
 
     def _deliver(self, serving: Serving) -> None:
         if self._tls is not None:
+            # First what may fail: with a pair that cannot be served, nothing else changes.
             self._tls.load(serving.pair)
         self._serving = serving
         self._metrics.delivered(serving)
