@@ -43,6 +43,7 @@ def comprehension(macro: str, target: Code, loop: Loop) -> Code:
         try:
             return body(frame, loop, value)
         finally:
+            # After an error, too, which ``||`` or ``exists`` around it may absorb.
             for name, hidden in outer:
                 if hidden is MISSING:
                     names.pop(name, None)
