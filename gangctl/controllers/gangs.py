@@ -17,6 +17,7 @@ import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -120,8 +121,9 @@ class PodReader:
         """Whether any pod of the JobSet has not finished; one that terminates still counts."""
         selection = Selection(f"{JOBSET_NAME}={jobset.name}", UNFINISHED)
         # One pod decides, and a JobSet may have thousands.
-        async for page in self._client.pages(PODS, jobset.namespace, selection=selection, limit=1):
-            return bool(page.items)
+        async with aclosing(self._client.pages(PODS, jobset.namespace, selection=selection, limit=1)) as pages:
+            async for page in pages:
+                return bool(page.items)
         return False
 
 
@@ -210,9 +212,9 @@ class GangController:
         difference = await computed(jobset.jobs, diff, desired, existing, generation.capabilities)
         # Before the writes: what they create counts as reported by this process.
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
-        # A conflict is checked again by time: no event of another owner's object leads to this JobSet.
-        if not await self._apply(jobset, plan, difference, generation, interrupted=interrupted):
-            return requeue(CONFLICT_RETRY_SECONDS)
+        refused = await self._apply(jobset, plan, difference, generation, interrupted=interrupted)
+        if refused is not None:
+            return refused
         self._reporter.present(jobset, plan, difference, generation, interrupted=interrupted)
         if existing.workload is not None and existing.workload.deleting:
             return requeue(TERMINATING_RETRY_SECONDS)
@@ -245,18 +247,19 @@ class GangController:
         generation: Generation,
         *,
         interrupted: bool = False,
-    ) -> bool:
-        """Write, and report what was written; False when another owner has one of the names."""
+    ) -> Action | None:
+        """Write, and report what was written; what to do if nothing could be."""
         changes, done = difference.changes, list[Change]()
         try:
             await self._writer(generation).carry_out(changes, done)
         except OwnershipConflictError as conflict:
             self._reporter.rejected(jobset, plan, conflict)
-            return False
+            # By time: no event of another owner's object leads to this JobSet.
+            return requeue(CONFLICT_RETRY_SECONDS)
         except ApiError as error:
             # The deletion of the namespace deletes all: an event would be refused, too, and a retry changes nothing.
             if error.namespace_terminating:
-                return True
+                return self._resync()
             self._reporter.failed(jobset, plan, error, done, generation)
             raise
         # After the changes: a quota may have no place left, and the running gang comes first.
@@ -272,7 +275,7 @@ class GangController:
         finally:
             # Also when a spare failed: the next reconcile finds the changes above done, and would not report them.
             self._reporter.applied(jobset, plan, changes, generation, interrupted=interrupted, prepared=bool(prepared))
-        return True
+        return None
 
 
 class ReplicaGangs:

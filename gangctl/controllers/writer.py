@@ -154,7 +154,7 @@ class Writer:
     async def carry_out(self, changes: Sequence[Change], done: list[Change]) -> None:
         """Carry out all changes in order; consecutive ones of one type and kind go together.
 
-        ``done`` is called with each that succeeded, also when a later one fails.
+        ``done`` gets each that succeeded, also when a later one fails.
         """
         for _, run in groupby(changes, key=lambda change: (type(change), change.kind)):
             batch = list(run)
