@@ -80,7 +80,8 @@ def _text(value: str, schema: Schema, path: str, causes: Causes) -> None:
 
 @lru_cache(maxsize=256)
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)
+    # In RE2 `$` is the end of the text; in Python also the place before a newline that ends it.
+    return re.compile(rf"{text[:-1]}\Z" if text.endswith("$") and not text.endswith("\\$") else text)
 
 
 def _is_time(text: str) -> bool:

@@ -1,7 +1,5 @@
 """Type inference: which types match, the types that type variables get, and messages for what does not exist.
 
-Type inference: which types match, and the types that type variables get.
-
 The rules are cel-go's, because its acceptance counts: ``dyn`` matches everything, null matches objects, times and
 opaque types, and a variable gets the more general of its types.
 """

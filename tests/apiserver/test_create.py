@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from gangctl.apiserver.create import create, errors_of_jobs
 from gangctl.apiserver.jobsets import unknown_field
+from gangctl.apiserver.metadata import Causes
+from gangctl.apiserver.structural import check_value
 from tests.apiserver.agreement import ANSWERS, CASES, PUBLIC, ask, errors
 from tests.controlplane.api import Object
 from tests.controlplane.binaries import JOBSETS
@@ -129,3 +131,11 @@ def test_every_jobset_gets_an_answer_whatever_is_written_in_its_place(
 def test_an_unknown_field_is_named_with_the_field_that_is_near(path: str, meant: str) -> None:
     assert unknown_field(path).endswith(f"did you mean {meant}?")
     assert "did you mean" not in unknown_field(f"{path}xyzxyzxyzxyzxyzxyz")
+
+
+@each(("text", "errors"), [("ab", 0), ("ab\n", 1), ("b", 1)])
+def test_a_pattern_ends_where_the_text_does(text: str, errors: int) -> None:
+    """In RE2 ``$`` is not also the place before a last newline."""
+    causes = Causes()
+    check_value(text, {"type": "string", "pattern": "^a.*$"}, "spec.x", causes)
+    assert len(causes) == errors
