@@ -48,6 +48,8 @@ def tables(results: Sequence[Measured]) -> str:
             here = [each for each in results if (each.cell.window, each.cell.variation) == (window, variation.name)]
             if here:
                 parts += [_heading(here[0], variation.text), _table(here).markdown(), _cpu(here).markdown()]
+    if missing := _missing(results):
+        parts.append(f"Not run yet: {'; '.join(missing)}.")
     commits = ", ".join(sorted({each.facts.commit for each in results}))
     beside = "".join(f", Volcano {each}" for each in sorted({each.volcano for each in results} - {""}))
     first = results[0].facts
@@ -57,6 +59,14 @@ def tables(results: Sequence[Measured]) -> str:
         f"Python {first.python}, {min(each.began for each in results)[:10]}."
     )
     return "\n\n".join(parts)
+
+
+def _missing(results: Sequence[Measured]) -> list[str]:
+    """Windows and variations of the matrix without a result."""
+    there = {(each.cell.window, each.cell.variation) for each in results}
+    plain, *others = VARIATIONS.values()
+    windows = [f"window {window}" for window in NAMES if (window, plain.name) not in there]
+    return windows + [f"window {NAMES[0]}: {one.text}" for one in others if (NAMES[0], one.name) not in there]
 
 
 def _heading(measured: Measured, text: str) -> str:
