@@ -130,6 +130,7 @@ class GangCaches:
         )
         self._scheduling: SchedulingCache | None = None
         self._task: asyncio.Task[None] | None = None
+        self._broken: asyncio.Queue[BaseException] = asyncio.Queue()
         self.jobsets.subscribe(self._on_jobset)
         self._jobs.subscribe(self._on_job)
 
@@ -150,13 +151,22 @@ class GangCaches:
         ]
 
     async def run(self) -> None:
-        """Keep JobSets and Jobs current until cancelled."""
+        """Keep JobSets and Jobs current until cancelled; raises what ends an informer of a followed generation, too."""
         try:
             async with asyncio.TaskGroup() as group:
                 for informer in (self.jobsets, self._jobs):
                     group.create_task(informer.run())
+                group.create_task(self._until_broken())
         finally:
             await self._stop_scheduling()
+
+    async def _until_broken(self) -> None:
+        # Without these informers gangs would be computed from what was true once: the process has to start again.
+        raise await self._broken.get()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._broken.put_nowait(error)
 
     async def follow(self, generation: Generation | None, *, composite: bool = False) -> None:
         """Mirror Workloads and groups of ``generation`` and forget any others; returns once they are synced."""
@@ -169,6 +179,7 @@ class GangCaches:
             self._scheduling = cache
             # A task of its own: these informers end with the generation, those of JobSets and Jobs do not.
             self._task = asyncio.create_task(cache.run(), name=f"scheduling-{generation}")
+            self._task.add_done_callback(self._ended)
             await cache.settled()
         # What each JobSet needs depends on the generation, and no event of its own follows when that changes.
         await in_parts(self.jobsets.store.keys(), lambda key: self._enqueue(key, 0.0))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.scheduling import Observed, Scheduled
+from gangctl.api.scheduling import Generation, Observed, Scheduled
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.controllers import caches
@@ -48,6 +49,28 @@ async def test_many_groups_are_looked_up_in_slices(monkeypatch: pytest.MonkeyPat
     assert list(existing.groups) == names
     assert existing.workload is not None
     assert turns == 3, "between four slices of seven names"
+
+
+async def test_an_informer_of_a_generation_that_fails_ends_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        informers: Mapping[str, object] = {}
+
+        def __init__(self, *_: object) -> None: ...
+
+        async def run(self) -> None:
+            raise ZeroDivisionError
+
+        async def settled(self) -> None: ...
+
+    monkeypatch.setattr(caches, "SchedulingCache", Failing)
+    transport = Transport(StaticCredentials("http://127.0.0.1:1"))
+    gangs = GangCaches(Client(transport), lambda _key, _seconds: None, lambda: 0.0)
+    running = asyncio.create_task(gangs.run())
+    await gangs.follow(Generation.V1BETA1)
+    with pytest.raises(ExceptionGroup) as raised:
+        await running
+    await transport.close()
+    assert raised.group_contains(ZeroDivisionError)
 
 
 GROUP = Observed("ns", "js-w-1", "g", "1", FIXTURE_UID, "js", False, "", (("", 2),))
