@@ -89,7 +89,7 @@ def names_of(context: click.Context, resource: Resource, incomplete: str) -> lis
             return sorted(await names_in(client, resource, home))
 
     try:
-        found = ask_cluster(ClusterFlags(kubeconfig, name), ask)
+        names = ask_cluster(ClusterFlags(kubeconfig, name), ask)
     except (GangctlError, TimeoutError):
         return []
-    return [candidate for candidate in found if candidate.startswith(incomplete)]
+    return [candidate for candidate in names if candidate.startswith(incomplete)]

@@ -34,20 +34,20 @@ def completion(shell: str) -> None:
 
     kubectl completes "kubectl gang" by itself when kubectl_complete-gang is on the PATH.
     """
-    found = get_completion_class(shell)
-    assert found is not None  # noqa: S101 -- click knows the shells of the table
+    completer = get_completion_class(shell)
+    assert completer is not None  # noqa: S101 -- click knows the shells of the table
     # The base class, because bash's own runs bash to check its version.
-    click.echo(ShellComplete.source(found(program, {}, "gangctl", COMPLETE_VARIABLE)))
+    click.echo(ShellComplete.source(completer(program, {}, "gangctl", COMPLETE_VARIABLE)))
     click.echo(f"hint: {_HINTS[shell]}", err=True)
 
 
 def candidates(words: Sequence[str]) -> tuple[list[str], Directive]:
     """Lines for kubectl: ``candidate<TAB>help``; the last word is the one being typed."""
-    found = ShellComplete(program, {}, "gangctl", COMPLETE_VARIABLE).get_completions(list(words[:-1]), words[-1])
-    lines = [f"{item.value}\t{item.help or ''}".rstrip() for item in found if item.type == "plain"]
-    if any(item.type == "file" for item in found):
+    completions = ShellComplete(program, {}, "gangctl", COMPLETE_VARIABLE).get_completions(list(words[:-1]), words[-1])
+    lines = [f"{item.value}\t{item.help or ''}".rstrip() for item in completions if item.type == "plain"]
+    if any(item.type == "file" for item in completions):
         return lines, Directive.FILES
-    if any(item.type == "dir" for item in found):
+    if any(item.type == "dir" for item in completions):
         return lines, Directive.DIRECTORIES
     return lines, Directive.NO_FILES
 

@@ -104,10 +104,10 @@ class _Cluster:
 
 
 def _of_files(question: asking.Asking, names: Sequence[str]) -> DrainPlan:
-    found = asking.find(question)
-    if not found.state.queues.nodes:
+    selection = asking.find(question)
+    if not selection.state.queues.nodes:
         raise InputError("the files have no Node", hint="kubectl get nodes -o yaml")
-    return _plan(question, found.state, found.state.queues, found.keys, names)
+    return _plan(question, selection.state, selection.state.queues, selection.keys, names)
 
 
 def _plan(

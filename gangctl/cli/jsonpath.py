@@ -52,10 +52,10 @@ class Path:
 
     def find(self, value: Any) -> list[Any]:
         """Everything that it selects; a missing key selects nothing."""
-        found = [value]
+        matches = [value]
         for step in self.steps:
-            found = [inner for item in found for inner in step(item)]
-        return found
+            matches = [inner for item in matches for inner in step(item)]
+        return matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +283,8 @@ class _Parser:
             raise self._unexpected(f'"{character}"')
 
     def _unexpected(self, wanted: str) -> TemplateError:
-        found = f'"{self._text[self._at : self._at + 20]}"' if self._peek() else "the end"
-        return TemplateError(f"expected {wanted} at character {self._at + 1}, found {found}")
+        rest = f'"{self._text[self._at : self._at + 20]}"' if self._peek() else "the end"
+        return TemplateError(f"expected {wanted} at character {self._at + 1}, found {rest}")
 
 
 def _unescaped(text: str) -> str:

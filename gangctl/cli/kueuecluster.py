@@ -313,7 +313,7 @@ def fit_with_workers(question: Question, workers: Sequence[Worker], cluster: Clu
         clusters = {name: await _clusters(client, check) for name, check in _checks(stock).items()}
         _check_names(workers, clusters, stock)
         read = await asyncio.gather(*(_read(worker, question, subjects, cluster) for worker in workers))
-        there = {worker.name: each for worker, each in zip(workers, read, strict=True)}
+        there = {worker.name: reading for worker, reading in zip(workers, read, strict=True)}
         return [_answer(subject, question, stock, clusters, there) for subject in subjects]
 
     return ask_cluster(cluster, ask)

@@ -216,11 +216,11 @@ def read_pathways_manifest(document: Document, namespace: str | None, rules: Clu
     from gangctl.pathways.result import setting_for  # noqa: PLC0415
 
     raw = placed(document.value, namespace)
-    found = translate(read_pathways_job(raw), setting_for(rules))
-    errors = (*_with_namespace(raw, namespace), *map(field_error, found.problems))
-    if found.rendering is None or found.jobset is None:
-        return Manifest(document, raw, read_jobset({})[0], errors, readable=False, translation=found)
-    return Manifest(document, dict(found.rendering.jobset), found.jobset, errors, translation=found)
+    translation = translate(read_pathways_job(raw), setting_for(rules))
+    errors = (*_with_namespace(raw, namespace), *map(field_error, translation.problems))
+    if translation.rendering is None or translation.jobset is None:
+        return Manifest(document, raw, read_jobset({})[0], errors, readable=False, translation=translation)
+    return Manifest(document, dict(translation.rendering.jobset), translation.jobset, errors, translation=translation)
 
 
 def other_schedulers(document: Document) -> Iterator[str]:
@@ -277,7 +277,7 @@ def plan_manifests(
 ) -> list[PlannedManifest]:
     """Plan every JobSet and PathwaysJob in these files; InvalidInputError with all errors of all of them."""
     problems = Problems()
-    found = []
+    manifests = []
     for manifest in read_manifests(filenames, namespace, rules):
         errors = list(manifest.errors)
         if manifest.readable:
@@ -289,6 +289,6 @@ def plan_manifests(
         lost = signals.notices(manifest.raw) if plan is not None and manifest.translation is None else ()
         planned = Planned(manifest.jobset, plan, (*manifest.notices, *resolution.notices, *lost), rules.generation)
         report, _ = plan_report(manifest.raw, planned)
-        found.append(PlannedManifest(manifest, planned, report))
+        manifests.append(PlannedManifest(manifest, planned, report))
     problems.raise_if_any()
-    return found
+    return manifests

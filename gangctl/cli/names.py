@@ -59,8 +59,8 @@ GANGS_AND_PODS: Final = (*GANGS, "Pod")
 
 def qualified(kind: str) -> str:
     """A kind in the plural with its group, as the API server's messages have it."""
-    found = _TYPES[kind]
-    return f"{found.plural}.{found.group}" if found.group else found.plural
+    names = _TYPES[kind]
+    return f"{names.plural}.{names.group}" if names.group else names.plural
 
 
 class ObjectNotFoundError(GangctlError):
@@ -114,9 +114,9 @@ class NameArgument(click.ParamType[ObjectName]):
     def _kind(self, type_name: str) -> str | None:
         resource, _, group = type_name.lower().partition(".")
         for kind in self.kinds:
-            found = _TYPES[kind]
-            of_group = re.fullmatch(rf"(?:{_VERSION}\.)?{re.escape(found.group)}", group) if group else True
-            if resource in {kind.lower(), found.plural, *found.short} and of_group:
+            names = _TYPES[kind]
+            of_group = re.fullmatch(rf"(?:{_VERSION}\.)?{re.escape(names.group)}", group) if group else True
+            if resource in {kind.lower(), names.plural, *names.short} and of_group:
                 return kind
         return None
 

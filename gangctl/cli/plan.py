@@ -75,12 +75,12 @@ def plan(
 
 def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object]]:
     """Objects of a gang at run time: PodGroups, on Kubernetes 1.35 the Workload."""
-    found = []
+    resources = []
     for preview in planned:
         if preview.planned.plan is not None:
             objects = build_objects(preview.planned.plan, preview.planned.generation)
-            found += objects[1:] or objects
-    return found
+            resources += objects[1:] or objects
+    return resources
 
 
 def _has_placeholder(each: PlannedManifest) -> bool:

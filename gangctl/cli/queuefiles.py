@@ -129,4 +129,4 @@ def _quota_problems(document: Document, spec: Object) -> Iterator[str]:
 
 def _entries(value: object, path: str) -> Iterator[tuple[str, Object]]:
     entries: Iterable[object] = value if isinstance(value, list) else ()
-    return ((f"{path}[{index}]", each) for index, each in enumerate(entries) if isinstance(each, dict))
+    return ((f"{path}[{index}]", entry) for index, entry in enumerate(entries) if isinstance(entry, dict))

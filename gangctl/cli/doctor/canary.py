@@ -116,8 +116,8 @@ def _replicated_job(name: str, selector: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _templates(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = objects((stored.get("spec") or {}).get("replicatedJobs"))
-    return [entry["template"] for entry in found if isinstance(entry.get("template"), dict)]
+    replicated_jobs = objects((stored.get("spec") or {}).get("replicatedJobs"))
+    return [entry["template"] for entry in replicated_jobs if isinstance(entry.get("template"), dict)]
 
 
 def is_stamped(stored: Mapping[str, Any]) -> bool:
@@ -229,14 +229,14 @@ class _CanaryRun:
 
     async def _groups(self, jobset: str) -> list[tuple[str, str]]:
         """Kind and name of the objects that the JobSet controls."""
-        found = []
+        groups = []
         kinds = scheduling_resources(self.generation) if self.generation is not None else {}
         for kind, resource in kinds.items():
             for item in (await self.client.list(resource, self.namespace)).items:
                 owner = controller_owner(item["metadata"]) or {}
                 if owner.get("kind") == "JobSet" and owner.get("name") == jobset:
-                    found.append((str(kind), str(item["metadata"].get("name"))))
-        return found
+                    groups.append((str(kind), str(item["metadata"].get("name"))))
+        return groups
 
     async def remove(self) -> list[str]:
         """Delete the objects and wait until they are gone; returns those that remain after the timeout."""
@@ -264,7 +264,7 @@ class _CanaryRun:
         for resource in (JOBS, PODS):
             page = await self.client.list(resource, namespace, selection=Selection(f"{JOBSET_NAME}={name}"))
             left += [f"{resource.kind} {namespace}/{item['metadata'].get('name')}" for item in page.items]
-        left += [f"{kind} {namespace}/{each}" for kind, each in await self._groups(name)]
+        left += [f"{kind} {namespace}/{group}" for kind, group in await self._groups(name)]
         return left
 
 

@@ -84,15 +84,15 @@ class Check:
     async def outcome(self, cluster: Cluster) -> CheckOutcome:
         """Run it; every text is a single bounded line."""
         try:
-            found = await self.evaluate(cluster)
+            outcome = await self.evaluate(cluster)
         except UnseenError as error:
-            found = unknown(error.why)
+            outcome = unknown(error.why)
             if error.right:
                 remedy = f"ask your administrator, or get the right to {error.right}"
-                found = unknown(f"you may not {error.right}", remedy=remedy)
-        evidence = tuple(one_line(line, _CHARACTERS) for line in dict.fromkeys(found.evidence) if line)
-        texts = (one_line(text, _CHARACTERS) for text in (found.remedy, found.command))
-        return CheckOutcome(found.verdict, one_line(found.message, _CHARACTERS), evidence[:_MOST_EVIDENCE], *texts)
+                outcome = unknown(f"you may not {error.right}", remedy=remedy)
+        evidence = tuple(one_line(line, _CHARACTERS) for line in dict.fromkeys(outcome.evidence) if line)
+        texts = (one_line(text, _CHARACTERS) for text in (outcome.remedy, outcome.command))
+        return CheckOutcome(outcome.verdict, one_line(outcome.message, _CHARACTERS), evidence[:_MOST_EVIDENCE], *texts)
 
 
 REGISTERED: Final[list[Check]] = []

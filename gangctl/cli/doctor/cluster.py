@@ -51,12 +51,12 @@ def denied(message: str) -> str:
     >>> denied('x is forbidden: User "u" cannot list resource "jobs" in API group "batch" in the namespace "t"')
     'list jobs.batch in namespace t'
     """
-    found = _DENIED.search(message)
-    if found is None:
+    match = _DENIED.search(message)
+    if match is None:
         return ""
-    resource = f"{found['plural']}.{found['group']}" if found["group"] else found["plural"]
+    resource = f"{match['plural']}.{match['group']}" if match["group"] else match["plural"]
     # For a Namespace, the API server reports its own name as the namespace.
-    return right(found["verb"], resource, found["namespace"] if resource != "namespaces" else None)
+    return right(match["verb"], resource, match["namespace"] if resource != "namespaces" else None)
 
 
 @dataclass(eq=False, slots=True)

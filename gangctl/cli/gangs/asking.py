@@ -219,11 +219,11 @@ def _of_pods_in(state: GangState, asking: Asking) -> Asking:
     """The same of files."""
     owners = []
     for name in asking.pods:
-        found = [pod for pod in state.pods.values() if pod.name == name and asking.namespace in {None, pod.namespace}]
-        if not found:
+        pods = [pod for pod in state.pods.values() if pod.name == name and asking.namespace in {None, pod.namespace}]
+        if not pods:
             hint = "pods that have finished are not read from files"
             raise ObjectNotFoundError("Pod", name, asking.namespace, hint=hint)
-        owners.append(_owner(name, found[0].namespace, found[0].jobset))
+        owners.append(_owner(name, pods[0].namespace, pods[0].jobset))
     return _with(asking, owners)
 
 
@@ -256,7 +256,7 @@ def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
             count = f"{plural(len(here), 'JobSet')}"
             note(f"{count} without a gang: {HOW_TO_ASK}")
         return followed
-    found: list[Key] = []
+    keys: list[Key] = []
     for name in asking.names:
         named = [stored.jobset for stored in here if stored.jobset.name == name]
         if not named:
@@ -265,8 +265,8 @@ def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
         if not gangs:
             title = f"{named[0].namespace}/{name}"
             raise NotAGangError(f"JobSet {title} asks for no gang: its pods are scheduled one by one", hint=HOW_TO_ASK)
-        found += gangs
-    return found
+        keys += gangs
+    return keys
 
 
 def _selected(asking: Asking, raw: dict[str, Any]) -> bool:

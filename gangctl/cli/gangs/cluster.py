@@ -126,8 +126,8 @@ def jobset_source(state: GangState, scope: JobSetScope) -> ReadCollection[Stored
     selection = Selection(scope.selector, f"metadata.name={one}" if one else None)
 
     def project(raw: dict[str, Any]) -> StoredJobSet | None:
-        found = project_stored(raw)
-        return found if scope.has(found.jobset.key) else None
+        stored = project_stored(raw)
+        return stored if scope.has(stored.jobset.key) else None
 
     return ReadCollection(JOBSETS, project, state.jobsets, scope.namespace, selection)
 
@@ -244,13 +244,13 @@ class ScopeReader:
             selection = Selection(field_selector=f"reason={reason},regarding.kind=Pod")
             with suppress(ForbiddenError):
                 page = await self.client.list(EVENTS, namespace, selection=selection)
-                found = filter(None, map(read_scale_up, page.items))
-                self.state.scale_ups += [(namespace, one) for one in found]
+                scale_ups = filter(None, map(read_scale_up, page.items))
+                self.state.scale_ups += [(namespace, one) for one in scale_ups]
 
     async def read_events(self, key: Key) -> None:
         """Read the events of a JobSet and of its groups, if allowed."""
-        found = self.state.jobsets.get(*key)
-        plan = self.state.assessment(found.jobset).plan if found is not None else None
+        stored = self.state.jobsets.get(*key)
+        plan = self.state.assessment(stored.jobset).plan if stored is not None else None
         groups = [group.name for group in plan.groups] if plan is not None else []
         try:
             self.state.events += await read_events(self.client, key, groups)
@@ -317,14 +317,14 @@ async def read_workers(
 
     A cluster that does not answer is left out, with a note. Raises ConfigError if the kubeconfig lacks a context.
     """
-    found = await asyncio.gather(
+    clusters = await asyncio.gather(
         *(
             _read(asking, worker, own, more)
             for worker in asking.workers
             if (own := [key for key in keys if state.cluster_of(key) == worker.name])
         )
     )
-    return {key: there for states in found for key, there in states.items()}
+    return {key: there for states in clusters for key, there in states.items()}
 
 
 async def _read(asking: Asking, worker: Worker, keys: Sequence[Key], more: More | None) -> dict[Key, GangState]:
@@ -345,17 +345,17 @@ async def _read(asking: Asking, worker: Worker, keys: Sequence[Key], more: More 
 
 def _is_copy(state: GangState, key: Key) -> bool:
     """Whether there is a JobSet of this name that MultiKueue made."""
-    found = state.jobsets.get(*key)
-    return found is not None and MULTIKUEUE_ORIGIN in (found.raw["metadata"].get("labels") or {})
+    stored = state.jobsets.get(*key)
+    return stored is not None and MULTIKUEUE_ORIGIN in (stored.raw["metadata"].get("labels") or {})
 
 
 def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
     """Store what its pods and the nodes tell of a JobSet of which the scheduler rejected pods."""
-    found, made = state.jobsets.get(*key), stock.admitted.get(key)
-    if found is None or made is None or not any(pod.refused for pod in state.pods.by_index("jobset", key)):
+    stored, made = state.jobsets.get(*key), stock.admitted.get(key)
+    if stored is None or made is None or not any(pod.refused for pod in state.pods.by_index("jobset", key)):
         return
-    workload = current(state.queues.workloads_of(found.jobset.uid))
-    changed, labels = tuple(changes(found.raw, made)), labels_of(workload, state.queues.snapshot)
+    workload = current(state.queues.workloads_of(stored.jobset.uid))
+    changed, labels = tuple(changes(stored.raw, made)), labels_of(workload, state.queues.snapshot)
     # No template is like all of its pods where these differ: only the scheduler knows.
     if key in stock.varied or not stock.nodes:
         state.on_nodes[key] = OnNodes(changes=changed, flavors=labels)
@@ -378,11 +378,11 @@ def newcomers(state: GangState, key: Key, stock: Stock) -> Mapping[str, Sequence
 
 def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:
     """The message of ``gangctl fit --fixed-nodes`` if that is ``never``; otherwise empty."""
-    found = state.jobsets.get(*key)
+    stored = state.jobsets.get(*key)
     # A stage that has finished needs no nodes any more, and fit does not leave it out.
-    if found is None or any(job.complete for job in state.jobs.by_index("jobset", key)):
+    if stored is None or any(job.complete for job in state.jobs.by_index("jobset", key)):
         return ""
-    request = FitRequest(found.raw, key[0], None, found.jobset.queue, new=False, fixed_nodes=True)
+    request = FitRequest(stored.raw, key[0], None, stored.jobset.queue, new=False, fixed_nodes=True)
     report = onto_nodes(request, stock, lambda pod: (pod.namespace, pod.jobset) == key)
     never = never_of(report)
     return never.message if never is not None else ""
@@ -390,19 +390,19 @@ def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:
 
 def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
     """By group of a JobSet; without unknown ones, and those that were not rejected."""
-    found = state.jobsets.get(*key)
-    plan = state.assessment(found.jobset).plan if found is not None else None
-    if found is None or plan is None or stock.pods is None:
+    stored = state.jobsets.get(*key)
+    plan = state.assessment(stored.jobset).plan if stored is not None else None
+    if stored is None or plan is None or stock.pods is None:
         return {}
     # Their requests have all defaults already.
     surroundings = replace(stock.snapshot.surroundings(key[0]), configuration=KueueConfiguration(), limit_ranges=())
     neighbours = neighbours_of(stock, key)
-    podsets = admitted(found.raw, surroundings, neighbours)
+    podsets = admitted(stored.raw, surroundings, neighbours)
     counted = [requests_of(podset, surroundings) for podset in podsets]
     if any(requests.unknown for requests in counted):
         return {}
     requests = [count.requests for count in counted]
-    index = {rj.name: rj.index for rj in found.jobset.replicated_jobs}
+    index = {rj.name: rj.index for rj in stored.jobset.replicated_jobs}
     gangs = {
         group: Together(
             dict(Counter(index[pod.replicated_job] for pod in pods if pod.replicated_job in index)),
@@ -417,7 +417,7 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
             waiting.update(gang.pods)
         sets = [replace(podset, pods=waiting[podset.index]) for podset in podsets]
         present = [podset for podset in sets if podset.pods]
-        if any(any((*limits.deciding(found.jobset, one, neighbours), *limits.of_labels(one))) for one in present):
+        if any(any((*limits.deciding(stored.jobset, one, neighbours), *limits.of_labels(one))) for one in present):
             return None
         # Without hope: the answer may contradict the scheduler, which has refused these pods.
         floor = Floor(sets, requests, stock.nodes, neighbours, jobset=key[1], hopeful=False)
@@ -436,7 +436,7 @@ def _pods_without_node(state: GangState, key: Key, plan: GangPlan) -> dict[str, 
     If some pods of a group with a topology have nodes, the others must join them, which is not checked here.
     """
     names = {group.name for group in plan.groups}
-    found: dict[str, list[PodFacts]] = {}
+    unplaced: dict[str, list[PodFacts]] = {}
     placed: set[str] = set()
     refused: set[str] = set()
     group_of = {(job.replicated_job, job.index): job.reference.group for job in plan.jobs() if job.reference}
@@ -447,12 +447,12 @@ def _pods_without_node(state: GangState, key: Key, plan: GangPlan) -> dict[str, 
         if pod.node:
             placed.add(group)
             continue
-        found.setdefault(group, []).append(pod)
+        unplaced.setdefault(group, []).append(pod)
         if pod.refused:
             refused.add(group)
     return {
         group: pods
-        for group, pods in found.items()
+        for group, pods in unplaced.items()
         if group in refused and not (group in placed and _topology(plan, group))
     }
 

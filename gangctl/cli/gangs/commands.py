@@ -28,10 +28,10 @@ class PhaseChoice(click.ParamType["GangPhase"]):
         """The phase; a usage error names all phases."""
         from gangctl.readiness.result import GangPhase  # noqa: PLC0415 -- --help does without
 
-        found = next((phase for phase in GangPhase if str(value).lower() == phase.label), None)
-        if found is None:
+        choice = next((phase for phase in GangPhase if str(value).lower() == phase.label), None)
+        if choice is None:
             self.fail(f'"{value}" is no phase; there are {", ".join(GangPhase)}', param, ctx)
-        return found
+        return choice
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002
         """Their names."""
@@ -108,9 +108,9 @@ def get(
 
         print_changes(wanted, chosen, listing)
         return
-    found = asking.find(wanted)
+    selection = asking.find(wanted)
     now = wanted.now()
-    states = [found.where(key).readiness(key, now) for key in found.keys]
+    states = [selection.where(key).readiness(key, now) for key in selection.keys]
     shown = [state for state in states if state is not None and (not chosen or state.phase in chosen)]
     headers = headers_of(shown)
     listing.print(
@@ -154,10 +154,10 @@ def describe(*, name: ObjectName, group: str | None, form: str, **flags: Any) ->
             await reader.read_events(key)
 
     wanted = asking.asked((name,), **flags)
-    found = asking.find(wanted, more)
+    selection = asking.find(wanted, more)
     now = wanted.now()
-    key = asking.one_of_each(found)[0]
-    described = describe(found.where(key), key, group or "", now)
+    key = asking.one_of_each(selection)[0]
+    described = describe(selection.where(key), key, group or "", now)
     print_answer(form, [described.as_object()], lambda: description_sections(described, now))
 
 
@@ -195,12 +195,12 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
     from gangctl.readiness.report import gang_object  # noqa: PLC0415
 
     wanted = asking.asked(names, **flags)
-    found = asking.find(
+    selection = asking.find(
         wanted, lambda reader, keys: reader.look_closely(keys if names else reader.refused(keys)[:_MOST_COMPARED])
     )
-    keys = asking.one_of_each(found) if names else found.keys
+    keys = asking.one_of_each(selection) if names else selection.keys
     now = wanted.now()
-    gangs = [gang for key in keys if (gang := found.where(key).readiness(key, now)) is not None]
+    gangs = [gang for key in keys if (gang := selection.where(key).readiness(key, now)) is not None]
     if not gangs:
         click.echo(wanted.nothing, err=True)
     shown = gangs if names else [gang for gang in gangs if needs_attention(gang)]
@@ -209,7 +209,7 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
         if not names:
             return in_short(shown, len(gangs), now)
         return [
-            section for gang in gangs for section in explanation(gang, found.where(gang.key).outcome(gang.key), now)
+            section for gang in gangs for section in explanation(gang, selection.where(gang.key).outcome(gang.key), now)
         ]
 
     print_answer(form, [gang_object(gang) for gang in shown], sections, listed=len(names) != 1)
@@ -314,10 +314,10 @@ def top(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
 
         show(wanted)
         return
-    found = asking.find(wanted)
+    selection = asking.find(wanted)
     now = wanted.now()
-    gangs = (found.state.readiness(key, now) for key in found.keys)
-    summary = summarise(seen(found.state, gang) for gang in gangs if gang is not None)
+    gangs = (selection.state.readiness(key, now) for key in selection.keys)
+    summary = summarise(seen(selection.state, gang) for gang in gangs if gang is not None)
     if form == TABLE and not summary["gangs"]:
         click.echo(wanted.nothing, err=True)
     print_answer(

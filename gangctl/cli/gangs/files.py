@@ -57,8 +57,8 @@ def read_files(filenames: Sequence[str]) -> GangState:
 def _generation_of(documents: Iterable[Document]) -> Generation | None:
     """The generation of the scheduling objects; None if there are none."""
     versions = (str(document.value.get("apiVersion")) for document in documents)
-    found = {version.partition("/")[2] for version in versions if version.startswith(f"{SCHEDULING}/")}
-    return next((generation for generation in Generation if generation.value in found), None)
+    names = {version.partition("/")[2] for version in versions if version.startswith(f"{SCHEDULING}/")}
+    return next((generation for generation in Generation if generation.value in names), None)
 
 
 class _Taking:
@@ -137,5 +137,5 @@ def _check_names(raw: Mapping[str, Any]) -> None:
 
 def _unfinished(raw: dict[str, Any]) -> PodFacts | None:
     """Finished pods are counted by their Jobs, as with a cluster."""
-    found = read_pod(raw)
-    return None if found is None or found.phase in FINISHED else found
+    pod = read_pod(raw)
+    return None if pod is None or pod.phase in FINISHED else pod

@@ -72,10 +72,10 @@ class _Named(Mapping[str, NodeFacts]):
         self._nodes = nodes
 
     def __getitem__(self, name: str) -> NodeFacts:
-        found = self._nodes.get("", name)
-        if found is None:
+        node = self._nodes.get("", name)
+        if node is None:
             raise KeyError(name)
-        return found
+        return node
 
     def __iter__(self) -> Iterator[str]:
         return (name for _, name in self._nodes.keys())  # noqa: SIM118 -- a store is no mapping
@@ -117,15 +117,15 @@ class GangState:
 
     def followed(self) -> list[Key]:
         """The JobSets that are gangs, in the order of their names."""
-        found = (jobset.jobset for jobset in self.jobsets.values())
-        return sorted(jobset.key for jobset in found if is_followed(jobset))
+        jobsets = (jobset.jobset for jobset in self.jobsets.values())
+        return sorted(jobset.key for jobset in jobsets if is_followed(jobset))
 
     def snapshot(self, key: Key, now: float) -> Snapshot | None:
         """The snapshot of one JobSet; None if it does not exist."""
-        found = self.jobsets.get(*key)
-        if found is None:
+        stored = self.jobsets.get(*key)
+        if stored is None:
             return None
-        jobset = found.jobset
+        jobset = stored.jobset
         own = self.pods.by_index("jobset", key)
         moment = datetime.fromtimestamp(now, UTC)
         queue = self.queues.facts_of(jobset, len(own), moment, never=self._never)
@@ -149,8 +149,8 @@ class GangState:
         snapshot = self.snapshot(key, now)
         if snapshot is None:
             return None
-        found = evaluate(snapshot, now, before)
-        return found if self.worker is None else _on(self.worker, found)
+        readiness = evaluate(snapshot, now, before)
+        return readiness if self.worker is None else _on(self.worker, readiness)
 
     def cluster_of(self, key: Key) -> str:
         """The worker cluster on which MultiKueue runs a JobSet; empty for none."""
@@ -187,15 +187,15 @@ class GangState:
 
     def _groups(self, namespace: str, uid: str, names: Sequence[str]) -> Mapping[str, Observed]:
         named = (self.groups.get(namespace, name) for name in names)
-        found = [group for group in (*named, *self.groups.by_index("owner", uid)) if group is not None]
-        return {group.name: group for group in found}
+        groups = [group for group in (*named, *self.groups.by_index("owner", uid)) if group is not None]
+        return {group.name: group for group in groups}
 
     def outcome(self, key: Key) -> str:
         """The JobSet's message about its end; empty while it has not finished."""
-        found = self.jobsets.get(*key)
-        if found is None or not found.jobset.finished:
+        stored = self.jobsets.get(*key)
+        if stored is None or not stored.jobset.finished:
             return ""
-        jobset = found.jobset
+        jobset = stored.jobset
         return ": ".join(filter(None, (jobset.outcome_reason, jobset.outcome_message)))
 
 
@@ -223,12 +223,12 @@ _MOST_GROUPS: Final = 8
 async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[Event]:
     """Events of a JobSet and of its groups; ForbiddenError if they may not be read."""
     namespace, jobset = key
-    found: list[Event] = []
+    events: list[Event] = []
     for kind, name in [("JobSet", jobset), *(("PodGroup", group) for group in groups[:_MOST_GROUPS])]:
         selection = Selection(field_selector=f"regarding.kind={kind},regarding.name={name}")
         page = await client.list(EVENTS, namespace, selection=selection)
-        found += map(read_event, page.items)
-    return found
+        events += map(read_event, page.items)
+    return events
 
 
 def read_event(raw: Object) -> Event:

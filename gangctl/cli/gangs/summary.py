@@ -87,13 +87,13 @@ class SummedGang:
 
 def seen(state: GangState, gang: Readiness) -> SummedGang:
     """A gang with the requests of its JobSet; none after it has finished."""
-    found = state.jobsets.get(*gang.key)
-    if found is None or gang.phase.over:
+    stored = state.jobsets.get(*gang.key)
+    if stored is None or gang.phase.over:
         return SummedGang(gang, {})
-    jobset, _ = read_jobset(found.raw)
-    requests, _ = requests_per_pod(found.raw)
+    jobset, _ = read_jobset(stored.raw)
+    requests, _ = requests_per_pod(stored.raw)
     pods = map(replicated_job_pods, jobset.replicated_jobs)
-    return SummedGang(gang, together([times(each, count) for each, count in zip(requests, pods, strict=True)]))
+    return SummedGang(gang, together([times(request, count) for request, count in zip(requests, pods, strict=True)]))
 
 
 def summarise(gangs: Iterable[SummedGang]) -> Summary:

@@ -141,20 +141,20 @@ def _pod(pod: PodFacts) -> PodDetail:
 
 
 def _by_job(pods: Iterable[PodFacts]) -> Mapping[JobKey, list[PodFacts]]:
-    found: dict[JobKey, list[PodFacts]] = {}
+    jobs: dict[JobKey, list[PodFacts]] = {}
     for pod in sorted(pods, key=lambda each: each.name):
-        found.setdefault((pod.replicated_job, pod.job_index), []).append(pod)
-    return found
+        jobs.setdefault((pod.replicated_job, pod.job_index), []).append(pod)
+    return jobs
 
 
 def _nodes(pods: Iterable[PodFacts], nodes: Mapping[str, NodeFacts] | None) -> list[NodeDetail]:
     """Nodes with problems come first."""
     placed = [pod for pod in pods if pod.node]
     count, ready = Counter(pod.node for pod in placed), Counter(pod.node for pod in placed if pod.ready)
-    found: list[NodeDetail] = [
+    details: list[NodeDetail] = [
         {"name": name, "pods": count[name], "ready": ready[name], "state": _node_state(name, nodes)} for name in count
     ]
-    return sorted(found, key=lambda node: (node["state"] in {"", "Ready"}, node["name"]))
+    return sorted(details, key=lambda node: (node["state"] in {"", "Ready"}, node["name"]))
 
 
 def _node_state(name: str, nodes: Mapping[str, NodeFacts] | None) -> str:

@@ -86,7 +86,7 @@ class GangWatch:
             await asyncio.wait_for(self._changed.wait(), min(limits, default=None))
         except TimeoutError:
             now = time.time()
-            late = {key for key, each in self.last.items() if each.look_again and each.look_again <= now}
+            late = {key for key, gang in self.last.items() if gang.look_again and gang.look_again <= now}
             self._dirty |= late
             return bool(late)
         await asyncio.sleep(SETTLE_SECONDS)
@@ -102,10 +102,10 @@ class GangWatch:
         changes: Changes = []
         for key in sorted(keys):
             before = self.last.get(key)
-            found = self._state.jobsets.get(*key)
-            is_gang = found is not None and is_followed(found.jobset)
+            stored = self._state.jobsets.get(*key)
+            is_gang = stored is not None and is_followed(stored.jobset)
             # The readiness of a deleted JobSet does not apply to the next one of its name.
-            same = found is not None and before is not None and found.jobset.uid == before.uid
+            same = stored is not None and before is not None and stored.jobset.uid == before.uid
             after = self._state.readiness(key, now, before if same else None) if is_gang else None
             if after is None:
                 self.last.pop(key, None)
@@ -337,8 +337,8 @@ class _Wait:
     def _is_reached(self, key: Key, gang: Readiness) -> bool:
         if self.goal != SUSPENDED:
             return gang.phase in _GOALS[self.goal]
-        found = self.state.jobsets.get(*key)
-        return found is not None and found.jobset.suspend and not (gang.phase.over or gang.counts.created)
+        stored = self.state.jobsets.get(*key)
+        return stored is not None and stored.jobset.suspend and not (gang.phase.over or gang.counts.created)
 
     def _is_hopeless(self, gang: Readiness) -> bool:
         """Whether it will not reach the goal without a change."""

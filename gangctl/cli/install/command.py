@@ -184,15 +184,15 @@ def _agree_on_shards(components: Sequence[str], shards: int | None, changes: Map
 
 def _flags(changes: Mapping[str, Any]) -> tuple[str, ...]:
     """The flags of the controller, each as ``--NAME=VALUE``; UsageError for another format."""
-    found = []
+    flags = []
     for text in changes["flags"]:
         flag = _FLAG.fullmatch(text)
         if flag is None:
             raise click.UsageError(f'--flag "{text}" must look like NAME=VALUE, for example kueue-namespace=kueue')
-        found.append(f"--{flag['name']}={flag['value']}")
+        flags.append(f"--{flag['name']}={flag['value']}")
     if changes["log_level"] is not None:
-        found.append(f"--log-level={changes['log_level']}")
-    return tuple(found)
+        flags.append(f"--log-level={changes['log_level']}")
+    return tuple(flags)
 
 
 def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:

@@ -167,7 +167,7 @@ def _deployed(deployment: Object, choice: InstallationOptions) -> Object:
 def _moved(value: Any, namespace: str) -> Any:
     """The same in another namespace: in all references, selectors and expressions included."""
     if isinstance(value, dict):
-        return {key: _moved(each, namespace) for key, each in value.items()}
+        return {key: _moved(field, namespace) for key, field in value.items()}
     if isinstance(value, list):
         return [_moved(item, namespace) for item in value]
     return _OWN_NAMESPACE.sub(namespace, value) if isinstance(value, str) else value

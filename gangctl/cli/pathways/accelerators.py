@@ -136,8 +136,8 @@ def _named(name: str, topology: str | None) -> AcceleratorReport:
 
 def _report(accelerator: tpus.MachineType, topology: str | None) -> AcceleratorReport:
     """A machine type with a slice of it; RefusedValueError if flags do not support it: a PathwaysJob has no more."""
-    found = None if topology is None else tpus.slice_of(accelerator, topology, strict=False)
-    row = accelerator if found is None else found.accelerator
+    tpu_slice = None if topology is None else tpus.slice_of(accelerator, topology, strict=False)
+    row = accelerator if tpu_slice is None else tpu_slice.accelerator
     selector = {GKE_ACCELERATOR: row.label}
     return {
         "apiVersion": "gangctl.dev/v1alpha1",
@@ -150,10 +150,10 @@ def _report(accelerator: tpus.MachineType, topology: str | None) -> AcceleratorR
         "key": row.key,
         "chipsPerVM": row.chips_per_vm,
         "coresPerChip": row.cores_per_chip,
-        "nodeSelector": selector if found is None else {**selector, GKE_TOPOLOGY: found.topology},
+        "nodeSelector": selector if tpu_slice is None else {**selector, GKE_TOPOLOGY: tpu_slice.topology},
         "topologies": list(tpus.topologies(row, strict=False)),
         "pathwaysJobTopologies": list(tpus.topologies(row, strict=True)),
-        "slice": None if found is None else _slice_report(accelerator, found),
+        "slice": None if tpu_slice is None else _slice_report(accelerator, tpu_slice),
     }
 
 
@@ -209,13 +209,16 @@ def _described(report: AcceleratorReport) -> list[Section]:
         ("label", report["label"]),
         *selector,
     ]
-    found = report["slice"]
-    if found is None:
+    tpu_slice = report["slice"]
+    if tpu_slice is None:
         rows += [("with flags", _flags_rule(report)), ("in a PathwaysJob", _counted(report["pathwaysJobTopologies"]))]
     else:
         rows += [
-            ("slice", f"{found['topology']}, {plural(found['chips'], 'chip')} on {plural(found['vms'], 'VM')}"),
-            ("may be asked for", " and ".join(_WHERE[place] for place in found["allowedWith"])),
+            (
+                "slice",
+                f"{tpu_slice['topology']}, {plural(tpu_slice['chips'], 'chip')} on {plural(tpu_slice['vms'], 'VM')}",
+            ),
+            ("may be asked for", " and ".join(_WHERE[place] for place in tpu_slice["allowedWith"])),
         ]
     return [Section(_shortest(report), tuple(f"{f'{what}:':<18} {value}" for what, value in rows))]
 

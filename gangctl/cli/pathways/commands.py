@@ -164,20 +164,20 @@ def validate(
     subjects = wanted.subjects(around)
     stock = around.stock if around is not None else read_stock(queue_files) if queue_files else None
     home = around.namespace if around is not None else "default"
-    found = [(subject, validation.fit_of(subject, stock, local_queue, home)) for subject in subjects]
+    fits = [(subject, validation.fit_of(subject, stock, local_queue, home)) for subject in subjects]
     print_answer(
         form,
-        [validation.validation_data(*one) for one in found],
+        [validation.validation_data(*one) for one in fits],
         lambda: [
             validation_section
-            for one in found
+            for one in fits
             if not one[0].problems
             for validation_section in validation.validation_sections(*one)
         ],
     )
     refuse(subjects)
     warned = any(notice.is_warning for subject in subjects for notice in subject.notices)
-    never = any(fit is not None and fit["verdict"] == "never" for _, fit in found)
+    never = any(fit is not None and fit["verdict"] == "never" for _, fit in fits)
     if never or (warned and fail_on_warnings):
         answer_no()
 
@@ -221,12 +221,12 @@ def why(
     subjects = flags.wanted(given).subjects(flags.facts_of(cluster))
     refuse(subjects)
     say_notices(subjects)
-    found = [(subject, provenance.fields_of(subject, prefixes)) for subject in subjects]
-    if not any(fields for _, fields in found):
+    origins = [(subject, provenance.fields_of(subject, prefixes)) for subject in subjects]
+    if not any(fields for _, fields in origins):
         hint = "without --field all are shown; replicatedJobs[0] is the head, replicatedJobs[1] the workers"
         raise InputError(f"--field: the JobSet has nothing at {' or '.join(prefixes)}", hint=hint)
     print_answer(
         form,
-        [provenance.origins_data(*one) for one in found],
-        lambda: [origins_section for one in found for origins_section in provenance.origins_sections(*one)],
+        [provenance.origins_data(*one) for one in origins],
+        lambda: [origins_section for one in origins for origins_section in provenance.origins_sections(*one)],
     )

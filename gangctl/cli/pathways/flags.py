@@ -89,23 +89,23 @@ def take_options(flags: dict[str, Any]) -> PathwaysOptions:
 
 def pairs(flag: str, texts: Iterable[str]) -> dict[str, str]:
     """``KEY=VALUE`` each, where the value may hold more signs of equality; InputError for anything else."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign or not key:
             raise InputError(f'{flag}: "{text}" is not of the form KEY=VALUE')
-        if key in found:
+        if key in entries:
             raise InputError(f'{flag}: "{key}" is given twice')
-        found[key] = value
-    return found
+        entries[key] = value
+    return entries
 
 
 def _head_resources(texts: Iterable[str]) -> dict[str, Any]:
     """Nested as the option has it, of JSON objects and of single quantities."""
-    found: dict[str, Any] = {}
+    resources: dict[str, Any] = {}
     for text in texts:
         if text.lstrip().startswith("{"):
-            _merge(found, _json(text))
+            _merge(resources, _json(text))
             continue
         path, sign, quantity = text.partition("=")
         component, list_of, resource = (*path.split(".", 2), "", "")[:3]
@@ -115,11 +115,11 @@ def _head_resources(texts: Iterable[str]) -> dict[str, Any]:
                 f'--head-resources: "{text}" is not of the form {RESOURCE}',
                 hint=f"components: {', '.join(COMPONENTS)}; requests or limits: {example}",
             )
-        _merge(found, {component: {list_of: {resource: quantity}}})
-    for component in found:
+        _merge(resources, {component: {list_of: {resource: quantity}}})
+    for component in resources:
         if component not in COMPONENTS:
             raise InputError(f'--head-resources: "{component}" is no component, known: {", ".join(COMPONENTS)}')
-    return found
+    return resources
 
 
 def _json(text: str) -> dict[str, Any]:

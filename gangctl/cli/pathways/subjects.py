@@ -112,7 +112,7 @@ def _written_at(path: str, origins: Mapping[str, Origin]) -> str:
         return ""
     for length in range(len(steps), 0, -1):
         around = str(FieldPath(steps[:length]))
-        inside = [each for leaf, each in origins.items() if lies_in(leaf, around)]
+        inside = [origin for leaf, origin in origins.items() if lies_in(leaf, around)]
         if inside:
             return _shared(inside) if all(item.kind in _WRITTEN for item in inside) else ""
     return ""
@@ -211,10 +211,10 @@ class WantedSubjects:
 
             reading = read_flags(self.flags, self.profile, self.options)
             translation = translate(reading, setting).planned(rules)
-            found = [_subject(self.flags.workload or "", self.namespace, translation, None)]
+            subjects = [_subject(self.flags.workload or "", self.namespace, translation, None)]
         else:
-            found = [self._of(document, setting, rules) for document in self.documents]
-        return [_on_nodes(subject, nodes) for subject in found]
+            subjects = [self._of(document, setting, rules) for document in self.documents]
+        return [_on_nodes(subject, nodes) for subject in subjects]
 
     def _of(self, document: Document, setting: RenderingInputs, rules: ClusterRules) -> RenderedSubject:
         own = _metadata(document, "namespace")
@@ -244,12 +244,12 @@ class WantedSubjects:
 def pathways_jobs(filenames: Sequence[str]) -> tuple[Document, ...]:
     """The PathwaysJobs of files; other objects are skipped with a note, and InputError where there is nothing else."""
     documents = read_documents(filenames)
-    found = tuple(document for document in documents if is_pathways_job(document.value))
-    if not found:
+    jobs = tuple(document for document in documents if is_pathways_job(document.value))
+    if not jobs:
         hint = f"expected apiVersion {API_VERSION}"
         raise InputError(f"no {KIND} in the input: found {count_kinds(documents)}", hint=hint)
-    note_skipped(document for document in documents if document not in found)
-    return found
+    note_skipped(document for document in documents if document not in jobs)
+    return jobs
 
 
 def _metadata(document: Document, key: str) -> str:

@@ -177,11 +177,11 @@ def try_to_load(bundle: Bundle, minor: str) -> LoadedPolicies:
     check_unique(bundle.policies, "GangPolicy")
     check_unique(bundle.natives, "ValidatingAdmissionPolicy")
     check_unique(bundle.exceptions, "GangPolicyException")
-    found: list[tuple[LoadedPolicy, Document]] = []
+    policies: list[tuple[LoadedPolicy, Document]] = []
     remarks: list[Remark] = []
     for document in bundle.policies:
         try:
-            found.append((load_policy(document.value), document))
+            policies.append((load_policy(document.value), document))
         except PolicyError as error:
             remarks += remarks_of(error.problems, document, error.policy)
     # `pair` returns the objects themselves: their identity leads back to their files.
@@ -189,7 +189,7 @@ def try_to_load(bundle: Bundle, minor: str) -> LoadedPolicies:
     for both in pair(document.value for document in documents.values())[0]:
         document = documents[id(both.policy)]
         try:
-            found.append((load_pair(both, minor), document))
+            policies.append((load_pair(both, minor), document))
         except PolicyError as error:
             binding = document if both.binding is None else documents[id(both.binding)]
             for problem in error.problems:
@@ -200,10 +200,10 @@ def try_to_load(bundle: Bundle, minor: str) -> LoadedPolicies:
             exceptions.append(load_exception(document.value))
         except ValidationError as error:
             remarks += remarks_of(map(problem_of_field, error.errors), document, name_of(document.value))
-    found.sort(key=lambda pair: pair[0].name)
+    policies.sort(key=lambda pair: pair[0].name)
     return LoadedPolicies(
-        tuple(policy for policy, _ in found),
-        {policy.name: document for policy, document in found},
+        tuple(policy for policy, _ in policies),
+        {policy.name: document for policy, document in policies},
         tuple(sorted(exceptions, key=lambda exception: exception.name)),
         tuple(in_order(remarks)),
     )

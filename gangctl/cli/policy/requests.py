@@ -99,26 +99,26 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
     InvalidInputError with all errors of all PathwaysJobs.
     """
     problems = Problems()
-    found: list[Sent] = []
+    requests: list[Sent] = []
     for document in documents:
         if not is_pathways_job(document.value):
-            found.append(Sent(document, document.value))
+            requests.append(Sent(document, document.value))
             continue
         manifest = read_pathways_manifest(document, None, ClusterRules(generation))
         if problems.add(document, manifest.errors):
             continue
         if operation == "UPDATE":
             note = "an UPDATE of a PathwaysJob does not change its JobSet: no policy about JobSets is asked"
-            found.append(Sent(document, document.value, (note,)))
+            requests.append(Sent(document, document.value, (note,)))
             continue
-        found.append(Sent(document, document.value, only_if_matched=True))
+        requests.append(Sent(document, document.value, only_if_matched=True))
         notes = (
             f"evaluated is the JobSet that PathwaysJob {manifest.title} becomes",
             *(f"{notice.reason}: {notice.message}" for notice in manifest.notices),
         )
-        found.append(Sent(document, manifest.raw, notes))
+        requests.append(Sent(document, manifest.raw, notes))
     problems.raise_if_any()
-    return found
+    return requests
 
 
 USER: Final = "kubernetes-admin"

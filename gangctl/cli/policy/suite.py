@@ -280,21 +280,21 @@ def _fits(selector: Selector, subject: Sent) -> bool:
 
 def find_suite_files(paths: Sequence[str]) -> list[Path]:
     """Files as they are named, and those called ``gangctl-test.yaml`` below directories; InputError without any."""
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for path in map(Path, paths):
         if path.is_dir():
             below = sorted(file for file in files_below(path) if file.name == FILE_NAME)
             for file in below:
                 if not file.resolve().is_relative_to(path.resolve()):
                     raise InputError(f"{file} leads out of {path}")
-            found |= dict.fromkeys(below)
+            files |= dict.fromkeys(below)
         elif path.exists():
-            found[path] = None
+            files[path] = None
         else:
             raise InputError(f"{path}: no such file or directory")
-    if not found:
+    if not files:
         raise InputError(f"no tests: no {FILE_NAME} in {', '.join(paths)} or below")
-    return list(found)
+    return list(files)
 
 
 def read_suite_file(path: Path) -> SuiteFile:

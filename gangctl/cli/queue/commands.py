@@ -69,12 +69,12 @@ def read(
 
     async def ask(client: Client, own_namespace: str) -> QueueObjects:
         home = namespace or own_namespace
-        found = QueueObjects(
+        objects = QueueObjects(
             await read_kueue(client, None if everywhere else [home], kueue_namespace=kueue_namespace), home
         )
         if more is not None:
-            await more(client, found)
-        return found
+            await more(client, objects)
+        return objects
 
     return ask_cluster(cluster, ask)
 
@@ -115,17 +115,17 @@ def command(
     if namespace is not None and (everywhere or cluster_queues):
         raise click.UsageError("--namespace excludes --all-namespaces and --cluster-queues")
     everywhere |= cluster_queues
-    found = read(queue_files, cluster, namespace, everywhere=everywhere)
+    objects = read(queue_files, cluster, namespace, everywhere=everywhere)
     now = datetime.now(UTC)
-    reports = _reports(found.stock, now, None if everywhere else found.home, cluster_queues=cluster_queues)
+    reports = _reports(objects.stock, now, None if everywhere else objects.home, cluster_queues=cluster_queues)
     if selector:
-        reports = [report for report in reports if options.selected(selector, found.stock.raw[_key(report)])]
+        reports = [report for report in reports if options.selected(selector, objects.stock.raw[_key(report)])]
     kind = "ClusterQueues" if cluster_queues else "LocalQueues"
     listing.print(
         HEADERS if cluster_queues else (*LOCAL_HEADERS, *HEADERS),
         [list_entry(report, now, local=not cluster_queues) for report in reports],
         wide=WIDE_HEADERS,
-        nothing=f"No {kind} found{'' if everywhere else f' in namespace {found.home}'}.",
+        nothing=f"No {kind} found{'' if everywhere else f' in namespace {objects.home}'}.",
         legend=LIST_LEGEND,
     )
 

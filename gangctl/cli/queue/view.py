@@ -50,17 +50,17 @@ class JobSets:
 
 async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> JobSets:
     """The JobSets of the cluster; unknown if they may not be read."""
-    found = JobSets()
+    jobsets = JobSets()
     try:
         page = await client.list(JOBSETS, namespace, selection=Selection(label_selector=QUEUE_NAME))
-        found.raw = {str(item["metadata"].get("uid")): item for item in page.items}
+        jobsets.raw = {str(item["metadata"].get("uid")): item for item in page.items}
         for workload in stock.live_workloads():
             # Only the pods of an evicted Workload show whether it holds its quota unnecessarily.
-            if workload.owner_uid in found.raw and workload.holds("Evicted") and workload.holds("QuotaReserved"):
-                found.pods[workload.owner_uid] = await _pods(client, workload)
+            if workload.owner_uid in jobsets.raw and workload.holds("Evicted") and workload.holds("QuotaReserved"):
+                jobsets.pods[workload.owner_uid] = await _pods(client, workload)
     except (ForbiddenError, NotFoundError):
-        return found
-    return found
+        return jobsets
+    return jobsets
 
 
 async def _pods(client: Client, workload: QueuedWorkload) -> int:
@@ -130,11 +130,11 @@ class View:
         }
 
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
-        found: list[QuotaReport] = []
+        quotas: list[QuotaReport] = []
         for (flavor, resource), quota in quotas_of(queue.groups).items():
             used = self.stock.snapshot.quotas.used(queue.name, flavor, resource)
             ceiling = self.stock.snapshot.quotas.ceiling(queue.name, flavor, resource).amount
-            found.append(
+            quotas.append(
                 {
                     "flavor": flavor,
                     "resource": resource,
@@ -145,7 +145,7 @@ class View:
                     "free": max(0, self.stock.snapshot.quotas.available(queue.name, flavor, resource)),
                 }
             )
-        return found
+        return quotas
 
     def describe(self, report: QueueReport) -> QueueDescription:
         """A queue with what is in it."""
@@ -182,13 +182,13 @@ class View:
     def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
         """JobSets of these LocalQueues without a Workload of Kueue, each in a sentence."""
         known = {workload.owner_uid for workload in self.stock.live_workloads()}
-        found = []
+        messages = []
         for uid, raw in self.jobsets.raw.items():
             jobset, _ = read_jobset(raw)
             if uid not in known and (jobset.namespace, jobset.queue) in doors:
                 stuck = self.stock.unqueued(jobset, self.now)
-                found += [f"JobSet {jobset.namespace}/{jobset.name}: {stuck.message}"] if stuck is not None else []
-        return sorted(found)
+                messages += [f"JobSet {jobset.namespace}/{jobset.name}: {stuck.message}"] if stuck is not None else []
+        return sorted(messages)
 
     def _member(self, workload: QueuedWorkload, position: int | None) -> MemberReport:
         closed = self.stock.obstacle(workload.namespace, workload.queue)
@@ -217,12 +217,12 @@ class View:
         }
 
     def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport]:
-        found: list[BorrowerReport] = []
+        borrowers: list[BorrowerReport] = []
         for name in self.stock.snapshot.quotas.tree(queue.name):
             borrower = self.stock.cluster_queue(name)
             if borrower is None or not borrower.cohort:
                 continue
-            found += [
+            borrowers += [
                 {
                     "clusterQueue": name,
                     "flavor": quota["flavor"],
@@ -232,7 +232,7 @@ class View:
                 for quota in self._quotas(borrower)
                 if quota["borrowed"]
             ]
-        return found
+        return borrowers
 
 
 _HOLDING: Final = frozenset({QueuePhase.ADMITTED, QueuePhase.QUOTA_RESERVED, QueuePhase.EVICTING})

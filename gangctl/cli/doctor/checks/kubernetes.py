@@ -36,8 +36,8 @@ def minor_of(version: str) -> str:
     >>> minor_of("v1.37.1-gke.2")
     '1.37'
     """
-    found = _VERSION.match(version)
-    return found[1] if found else ""
+    match = _VERSION.match(version)
+    return match[1] if match else ""
 
 
 @check("kubernetes-version", Area.KUBERNETES, "Is it a Kubernetes that gangctl knows?", "GET /version")
@@ -147,23 +147,23 @@ async def _prove(cluster: Cluster, generation: Generation) -> PodField | None:
 async def reference(cluster: Cluster) -> CheckOutcome:
     """A field of a disabled gate is dropped silently, and kept even if no group can exist."""
     made = await generation(cluster)
-    found = await pod_field(cluster)
-    if found.kept is None:
-        return await _by_what_exists(cluster, found)
+    field = await pod_field(cluster)
+    if field.kept is None:
+        return await _by_what_exists(cluster, field)
     if made is None:
-        if not found.kept:
-            return ok(f"pods that name a group cannot hang: spec.{found.field} is dropped while no group can exist")
+        if not field.kept:
+            return ok(f"pods that name a group cannot hang: spec.{field.field} is dropped while no group can exist")
         return failed(
-            f"pods keep spec.{found.field} while no group can exist: those that have one wait permanently",
-            [found.how],
+            f"pods keep spec.{field.field} while no group can exist: those that have one wait permanently",
+            [field.how],
             remedy=f"serve {GROUP}/{await _release(cluster)}, or switch the feature gate GenericWorkload off until "
             "it is served",
         )
-    if found.kept:
-        return ok(f"spec.{found.field} of pods is kept", found.how)
+    if field.kept:
+        return ok(f"spec.{field.field} of pods is kept", field.how)
     return failed(
-        f"the API server serves {made.api_version}, and drops spec.{found.field} of pods",
-        [found.how],
+        f"the API server serves {made.api_version}, and drops spec.{field.field} of pods",
+        [field.how],
         remedy=f"enable the feature gate {GATES} on kube-apiserver, kube-scheduler and kube-controller-manager",
         command="kubectl -n kube-system get pods -l tier=control-plane -o yaml",
     )
