@@ -167,10 +167,10 @@ class Shares:
         ``candidates`` are in order. Each round must take a candidate out of the queue, or drop the queue.
         """
         queues: dict[TreeNode, Waiting] = {}
-        for rank, each in enumerate(candidates):
-            if each.node not in queues:
-                queues[each.node] = Waiting(each.node, self._preemptor, self)
-            queues[each.node].waiting.append((rank, each))
+        for rank, candidate in enumerate(candidates):
+            if candidate.node not in queues:
+                queues[candidate.node] = Waiting(candidate.node, self._preemptor, self)
+            queues[candidate.node].waiting.append((rank, candidate))
         root, over = self._path[-1], set[TreeNode]()
         if root is self._preemptor:
             own = queues.get(root)
@@ -178,9 +178,9 @@ class Shares:
                 yield own
             return
         while root not in over:
-            found = self._highest(root, queues, over)
-            if found is not None:
-                yield found
+            queue = self._highest(root, queues, over)
+            if queue is not None:
+                yield queue
 
     def _highest(self, cohort: TreeNode, queues: dict[TreeNode, Waiting], over: set[TreeNode]) -> Waiting | None:
         """The queue with the highest share below a cohort; None if only nodes without candidates were found."""

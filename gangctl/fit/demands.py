@@ -102,8 +102,8 @@ def refusal(
 
 def all_with_topology(queue: ClusterQueue, flavor: Callable[[str], ResourceFlavor | None]) -> bool:
     """Whether every flavor of a ClusterQueue has a topology: then pods get one without requesting it."""
-    found = [flavor(quota.name) for group in queue.groups for quota in group.flavors]
-    return all(flavor is not None and flavor.topology for flavor in found)
+    flavors = [flavor(quota.name) for group in queue.groups for quota in group.flavors]
+    return all(flavor is not None and flavor.topology for flavor in flavors)
 
 
 def _placement_refusal(

@@ -232,15 +232,15 @@ def _pools(slices: Sequence[Object]) -> list[list[Object]]:
     for raw in slices:
         spec = object_at(raw, "spec")
         pools.setdefault((text_at(spec, "driver"), text_at(object_at(spec, "pool"), "name")), []).append(spec)
-    found = []
+    generations = []
     for (_, name), specs in pools.items():
         # A driver replaces the slices of a pool one by one, so that two generations may exist at once.
         newest = max(_number(spec, "generation") for spec in specs)
         kept = [spec for spec in specs if _number(spec, "generation") == newest]
         if len(kept) != _number(kept[0], "resourceSliceCount"):
             raise _NotKnownError(f"all ResourceSlices of pool {one_line(name, 80)}, of which some are missing")
-        found.append(kept)
-    return found
+        generations.append(kept)
+    return generations
 
 
 def _number(spec: Object, key: str) -> int:
@@ -250,7 +250,7 @@ def _number(spec: Object, key: str) -> int:
 
 def _matching(ask: _Ask, pools: Sequence[Sequence[Object]], nodes: Collection[str]) -> _Sets:
     """The devices of each node that a request may take."""
-    found: dict[str, set[Device]] = {}
+    devices: dict[str, set[Device]] = {}
     for spec in (spec for specs in pools for spec in specs):
         node = text_at(spec, "nodeName")
         if node and node not in nodes:
@@ -264,8 +264,8 @@ def _matching(ask: _Ask, pools: Sequence[Sequence[Object]], nodes: Collection[st
             others += sorted(key for key, value in spec.items() if value and key not in _OF_A_NODE)
             if others or not node:
                 raise _NotKnownError(f"ResourceSlices whose devices have {one_line([*others, 'no nodeName'][0], 80)}")
-            found.setdefault(node, set()).add((driver, pool, text_at(device, "name")))
-    return {node: frozenset(own) for node, own in found.items()}
+            devices.setdefault(node, set()).add((driver, pool, text_at(device, "name")))
+    return {node: frozenset(own) for node, own in devices.items()}
 
 
 _PLAIN: Final = frozenset({"name", "attributes", "capacity"})

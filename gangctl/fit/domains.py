@@ -58,7 +58,7 @@ class FlavorDomains:
         self._ever = ever
         self._eligible: dict[str, list[bool]] = {}
         self._counted: dict[tuple[int, int], Leaves] = {}
-        found: dict[Key, tuple[Key, NodeShape, dict[str, int] | None]] = {}
+        domains: dict[Key, tuple[Key, NodeShape, dict[str, int] | None]] = {}
         wanted, named = flavor.node_labels.items(), set(levels)
         for node in nodes:
             labels = node.labels
@@ -72,18 +72,18 @@ class FlavorDomains:
             else:
                 # Without a limit where nothing is known of a node yet.
                 amounts = {PODS: UNLIMITED, **node.capacity} if node.capacity else None
-            if key in found:
-                values, first, before = found[key]
+            if key in domains:
+                values, first, before = domains[key]
                 # The taints of the first node are kept for all: they are read only where a domain is one host.
-                found[key] = values, first, _sum(before, amounts)
+                domains[key] = values, first, _sum(before, amounts)
             else:
-                found[key] = values, node, amounts
-        leaves = sorted((values, key) for key, (values, _, _) in found.items())
+                domains[key] = values, node, amounts
+        leaves = sorted((values, key) for key, (values, _, _) in domains.items())
         self.tree = Tree.of(levels, [values for values, _ in leaves])
         self.keys = [key for _, key in leaves]
         self._index = {key: index for index, key in enumerate(self.keys)}
-        self._nodes = [found[key][1] for key in self.keys]
-        self._free = [found[key][2] for key in self.keys]
+        self._nodes = [domains[key][1] for key in self.keys]
+        self._free = [domains[key][2] for key in self.keys]
 
     def occupy(self, placement: Placement) -> None:
         """Add the usage of pods that Kueue placed; before any count."""
@@ -320,5 +320,5 @@ class DomainView:
         room = self._rooms[0]
         if not self.ask.leader:
             return sum(room.slices)
-        lost = [room.slices[each] - room.slices_beside[each] for each, leads in enumerate(room.leaders) if leads]
+        lost = [room.slices[domain] - room.slices_beside[domain] for domain, leads in enumerate(room.leaders) if leads]
         return sum(room.slices) - min(lost) if lost else 0

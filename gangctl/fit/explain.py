@@ -39,9 +39,9 @@ def relief(demands: Sequence[Demand], available: Available, budget: int = _BUDGE
     """
     trial = _Trial(demands, available, budget)
     singles = sorted((trial.share(pair, need), pair) for pair, need in trial.missing.items())
-    found = trial.best([(pair,) for _, pair in singles[:_TRIED]])
-    if found is not None:
-        return found
+    single = trial.best([(pair,) for _, pair in singles[:_TRIED]])
+    if single is not None:
+        return single
     flavors = list(dict.fromkeys(flavor for _, (flavor, _) in singles))[:_TRIED]
     whole = [tuple(pair for pair in trial.missing if pair[0] == flavor) for flavor in flavors]
     return trial.best([pairs for pairs in whole if len(pairs) > 1])
@@ -64,7 +64,7 @@ class _Trial:
 
     def best(self, choices: Sequence[tuple[Pair, ...]]) -> Relief | None:
         """The least sufficient increase of these pairs; the first choices are the likeliest."""
-        found: Relief | None = None
+        increase: Relief | None = None
         least = float("inf")
         for pairs in choices:
             # What is missing is a lower bound: the increase of this choice cannot be less.
@@ -75,12 +75,12 @@ class _Trial:
             more = self._smallest(pairs)
             if self._left <= 0:
                 # The result of the last steps may be more than enough.
-                return found
+                return increase
             share = sum(self.share(pair, amount) for pair, amount in more.items())
             if share < least:
-                found = Relief(pairs[0][0], {resource: amount for (_, resource), amount in more.items() if amount})
+                increase = Relief(pairs[0][0], {resource: amount for (_, resource), amount in more.items() if amount})
                 least = share
-        return found
+        return increase
 
     def _smallest(self, pairs: tuple[Pair, ...]) -> dict[Pair, int]:
         """Increase of each pair, one after the other, while later ones are unlimited."""
@@ -107,9 +107,9 @@ class _Trial:
     def _fits(self, available: Available) -> bool:
         if self._left <= 0:
             return False
-        found = search(self._demands, available, self._left)
-        self._left -= found.steps
-        return found.choice is not None
+        answer = search(self._demands, available, self._left)
+        self._left -= answer.steps
+        return answer.choice is not None
 
 
 def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
@@ -260,8 +260,8 @@ def _several(gang: GangDemands, asked: Sequence[_Asked]) -> str:
 
 def _advice(gang: GangDemands, asked: Sequence[_Asked]) -> str:
     """Changes that would help."""
-    found = relief([demand for demand, _ in asked], gang.capacity.ceiling)
-    more = f'{show_all(found.more)} more in flavor "{found.flavor}" would do' if found else ""
+    increase = relief([demand for demand, _ in asked], gang.capacity.ceiling)
+    more = f'{show_all(increase.more)} more in flavor "{increase.flavor}" would do' if increase else ""
     fewer = _fewer(gang, *asked[0]) if len(asked) == 1 and len(asked[0][1]) == 1 else ""
     return ", and so would ".join(part for part in (more, fewer) if part) or "ask for less, or split the JobSet"
 

@@ -221,12 +221,12 @@ class _Exploration:
     def _drawn(self, state: State, attraction: Attraction, nodes: set[int]) -> set[int]:
         nodes = {node for node in nodes if all(node in domains for domains in attraction.domains)}
         there = [
-            found | {domain for domain, pods in self._count(state, domains, attraction.matches).items() if pods}
-            for domains, found in zip(attraction.domains, attraction.there, strict=True)
+            occupied | {domain for domain, pods in self._count(state, domains, attraction.matches).items() if pods}
+            for domains, occupied in zip(attraction.domains, attraction.there, strict=True)
         ]
         # The first pod of those that are drawn to each other may be on any node, or none of them could ever start
         # (satisfyPodAffinity of InterPodAffinity).
         if not any(there) and attraction.kind in attraction.matches:
             return nodes
         pairs = list(zip(attraction.domains, there, strict=True))
-        return {node for node in nodes if all(domains[node] in found for domains, found in pairs)}
+        return {node for node in nodes if all(domains[node] in occupied for domains, occupied in pairs)}

@@ -79,8 +79,8 @@ class NodeShape:
 def read_node(raw: Mapping[str, Any]) -> NodeShape:
     """Project a raw Node; total."""
     metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
-    found = objects_at(spec, "taints")
-    passing = [taint for taint in found if str(taint.get("key", "")).startswith(_PASSING)]
+    taints = objects_at(spec, "taints")
+    passing = [taint for taint in taints if str(taint.get("key", "")).startswith(_PASSING)]
     capacity = read_amounts(status.get("capacity"))
     allocatable = read_amounts(status.get("allocatable")) or capacity
     # Failed devices are missing in allocatable until they are repaired. Of CPU and memory the kubelet reserves a part,
@@ -91,7 +91,7 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
     return NodeShape(
         name if isinstance(name, str) else "",
         {key: value for key, value in object_at(metadata, "labels").items() if isinstance(value, str)},
-        tuple(taint for taint in found if taint not in passing),
+        tuple(taint for taint in taints if taint not in passing),
         {**allocatable, **devices},
         allocatable,
         tuple(passing),

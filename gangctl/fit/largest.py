@@ -166,11 +166,11 @@ class ShapeOnNodes:
         """The node with the most room, the domain of each label with the most, and all nodes."""
         sides, floor = self._sides, self._sides[0][0]
         name, span = _best(sides, {node.name: [number] for number, node in enumerate(floor.nodes)})
-        found = [room_report("node", span, "nodes", name=name)]
+        rooms = [room_report("node", span, "nodes", name=name)]
         for level in levels:
             name, span = _best(sides, floor.domains(level))
-            found.append(room_report("domain", span, "nodes", level=level, name=name))
-        return [*found, room_report("cluster", _span(sides, range(len(floor.nodes))), "nodes")]
+            rooms.append(room_report("domain", span, "nodes", level=level, name=name))
+        return [*rooms, room_report("cluster", _span(sides, range(len(floor.nodes))), "nodes")]
 
     def on_flavor(self, flavor: ResourceFlavor) -> CountRange:
         """Pods on the nodes of a flavor, with the tolerations that it gives to them."""

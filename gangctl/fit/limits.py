@@ -44,11 +44,11 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
     terms = objects_at(within(affinity, "nodeAffinity", REQUIRED), "nodeSelectorTerms")
     if any(term.get("matchFields") for term in terms):
         yield f"{path}.affinity.nodeAffinity: matchFields"
-    for place, found in (
+    for place, notes in (
         ("metadata.annotations", jobset.annotations),
         (f"spec.replicatedJobs[{podset.index}].template.metadata.annotations", _annotations(jobset, podset)),
     ):
-        if EXCLUSIVE_TOPOLOGY in found:
+        if EXCLUSIVE_TOPOLOGY in notes:
             yield f"{place}[{EXCLUSIVE_TOPOLOGY}]: which domain JobSet gives to each Job"
 
 

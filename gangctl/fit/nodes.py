@@ -148,8 +148,8 @@ def _as_made(podset: PodSet, surroundings: Surroundings) -> PodSet:
     """The podset with its requests, and with the node selector and the tolerations of its RuntimeClass."""
     spec = _requesting(podset.pod_spec)
     name = spec.get("runtimeClassName")
-    found = (surroundings.runtime_classes or {}).get(name, {}) if isinstance(name, str) else {}
-    scheduling = object_at(found, "scheduling")
+    runtime_class = (surroundings.runtime_classes or {}).get(name, {}) if isinstance(name, str) else {}
+    scheduling = object_at(runtime_class, "scheduling")
     more: dict[str, Any] = (
         {}
         if not scheduling
@@ -241,14 +241,14 @@ class _NodesCase:
 
     def _ruling(self) -> list[str]:
         """The fields by which one pod decides where another one can be."""
-        found = []
+        fields = []
         for podset in self.floor.podsets:
             path = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec"
             affinity = object_at(podset.pod_spec, "affinity")
-            found += [f"{path}.affinity.{part}" for part in ("podAffinity", "podAntiAffinity") if affinity.get(part)]
+            fields += [f"{path}.affinity.{part}" for part in ("podAffinity", "podAntiAffinity") if affinity.get(part)]
             if podset.pod_spec.get("topologySpreadConstraints"):
-                found.append(f"{path}.topologySpreadConstraints")
-        return found or ["spec.replicatedJobs"]
+                fields.append(f"{path}.topologySpreadConstraints")
+        return fields or ["spec.replicatedJobs"]
 
     def _unknown(self, words: str) -> tuple[report.Verdict, str, str]:
         return "unknown", "Unknown", f"{words}not known: {'; '.join(dict.fromkeys(self.unknown))}"
@@ -259,18 +259,18 @@ _NOTHING_SHOWS: Final = "nothing shows that the nodes cannot hold it, but "
 
 def _assumed(floor: Floor, wary: Floor) -> list[str]:
     """What the one assumes and the other does not, where they differ."""
-    found = []
+    assumptions = []
     for number, node in enumerate(floor.nodes):
         for index in sorted(floor.takers[number] - wary.takers[number]):
             path = f"spec.replicatedJobs[{index}].template.spec.template.spec.tolerations"
             keys = [str(taint.get("key")) for taint in node.taints if "/" in str(taint.get("key"))]
-            found.append(
+            assumptions.append(
                 f"{path}: whether admission adds a toleration of the taint {keys[0] if keys else ''} "
                 "(kube-apiserver --enable-admission-plugins=ExtendedResourceToleration)"
             )
         if (node.unready or node.passing) and floor.takers_now(number) - wary.takers_now(number):
-            found.append(f'whether node "{node.name}" becomes ready')
-    return list(dict.fromkeys(found)) or [
+            assumptions.append(f'whether node "{node.name}" becomes ready')
+    return list(dict.fromkeys(assumptions)) or [
         "which namespaces a namespaceSelector selects (give the Namespaces with their labels with --queues)"
     ]
 
@@ -292,7 +292,7 @@ def _domains(
     reports: list[report.DomainReport] = []
     for gang in gangs:
         for index, pods in sorted(gang.pods.items()) if gang.topology else ():
-            assigned = Counter(value for each, value in placed if each is gang)
+            assigned = Counter(value for other, value in placed if other is gang)
             rooms = sorted(
                 floor.rooms(gang, index), key=lambda room: (-assigned[room[0]], room[2] < pods, -room[1], room[0])
             )
@@ -373,8 +373,8 @@ def _limits(floor: Floor, requests: Sequence[Amounts]) -> list[report.LimitRepor
     reports = []
     for resource in floor.resources:
         asked = sum(
-            podset.pods * (1 if resource == PODS else each.get(resource, 0))
-            for podset, each in zip(floor.podsets, requests, strict=True)
+            podset.pods * (1 if resource == PODS else request.get(resource, 0))
+            for podset, request in zip(floor.podsets, requests, strict=True)
         )
         there = sum(node.capacity.get(resource, 0) for node in usable)
         taken = sum(floor.used.get(node.name, {}).get(resource, 0) for node in usable)

@@ -71,11 +71,11 @@ def _alone(index: int, kind: PodKind, classes: Sequence[Class]) -> Excess | None
 
 def _subsets(kinds: Sequence[PodKind]) -> list[tuple[int, ...]]:
     """Sets of kinds that compete for nodes: for each kind, all that are limited to its nodes; and all kinds."""
-    found = dict.fromkeys(
-        tuple(other for other, each in enumerate(kinds) if each.classes <= kind.classes) for kind in kinds
+    subsets = dict.fromkeys(
+        tuple(other for other, rival in enumerate(kinds) if rival.classes <= kind.classes) for kind in kinds
     )
-    found[tuple(range(len(kinds)))] = None
-    return [subset for subset in found if len(subset) > 1]
+    subsets[tuple(range(len(kinds)))] = None
+    return [subset for subset in subsets if len(subset) > 1]
 
 
 def _together(subset: tuple[int, ...], kinds: Sequence[PodKind], classes: Sequence[Class]) -> Excess | None:

@@ -117,7 +117,9 @@ class Placing:
         """
         if vacant and self.units:
             without = {workload.uid for workload in self._cluster.quotas.workloads()}
-        return not self._ambiguous(steps) and all(found for _, _, found in self._attempt(steps, without, ever=False))
+        return not self._ambiguous(steps) and all(
+            assignment for _, _, assignment in self._attempt(steps, without, ever=False)
+        )
 
     def place(self, steps: Sequence[Step], *, ever: bool = False) -> Placed:
         """The same with the domains or the problem; ``ever`` is with all nodes ready and nothing on them."""
@@ -125,14 +127,14 @@ class Placing:
             return Placed(problem=f"{self._ambiguous(steps)} would not get exactly one flavor with a topology")
         where: list[str] = []
         rows: list[DomainReport] = []
-        for unit, view, found in self._attempt(steps, (), ever=ever):
-            if found is None:
+        for unit, view, assignment in self._attempt(steps, (), ever=ever):
+            if assignment is None:
                 alone = self._view(unit, view.domains, {})
                 # Alone it would have a place: then the message names the podsets before it.
                 beside = bool(find(view.domains.tree, alone.leaves, alone.ask))
                 return self._failure(unit, view, ever=ever, beside=beside)
-            where.append(view.where(found))
-            rows += view.rows(self._empty(unit, view), found)
+            where.append(view.where(assignment))
+            rows += view.rows(self._empty(unit, view), assignment)
         return Placed(joined(where), domains=rows)
 
     def _ambiguous(self, steps: Sequence[Step]) -> str:
@@ -160,12 +162,12 @@ class Placing:
             shared = taken if domains.hosts and self._overlapping else shared
             for unit in units:
                 view = self._view(unit, domains, taken)
-                found = find(domains.tree, view.leaves, view.ask)
-                yield unit, view, found
-                for index, pods in found.pods.items() if found is not None else ():
+                assignment = find(domains.tree, view.leaves, view.ask)
+                yield unit, view, assignment
+                for index, pods in assignment.pods.items() if assignment is not None else ():
                     use(taken, domains.keys[index], unit.workers.counted.asked, pods)
-                if unit.leader is not None and found is not None and found.leader is not None:
-                    use(taken, domains.keys[found.leader], unit.leader.counted.asked, 1)
+                if unit.leader is not None and assignment is not None and assignment.leader is not None:
+                    use(taken, domains.keys[assignment.leader], unit.leader.counted.asked, 1)
 
     def ever(self) -> Placed:
         """A podset that none of its flavors can hold, with all nodes ready and nothing on them, if there is one."""
@@ -209,8 +211,8 @@ class Placing:
         return [flavor for flavor in dict.fromkeys(chosen) if self._has_topology(flavor)]
 
     def _has_topology(self, flavor: str) -> bool:
-        found = self._cluster.flavor(flavor)
-        return found is not None and bool(found.topology)
+        resource_flavor = self._cluster.flavor(flavor)
+        return resource_flavor is not None and bool(resource_flavor.topology)
 
     def _domains(self, name: str, *, ever: bool) -> FlavorDomains | None:
         """Domains of a flavor, None if they are unknown."""
@@ -283,14 +285,14 @@ class Placing:
         """Workloads in the domain that lacks the least, or if it need not be one, in all."""
         keys = view.keys(view.nearest(empty) if view.ask.required else None)
         wanted = {resource for resource, amount in unit.workers.counted.asked.items() if amount > 0}
-        found: dict[str, tuple[QueuedWorkload, dict[str, int]]] = {}
+        holders: dict[str, tuple[QueuedWorkload, dict[str, int]]] = {}
         for workload, placement in self._placements(view.domains):
             pods = sum(count for key, count in placement.domains.items() if key in keys)
             if pods:
-                _, amounts = found.setdefault(workload.uid, (workload, {}))
+                _, amounts = holders.setdefault(workload.uid, (workload, {}))
                 for resource in wanted & placement.requests.keys():
                     amounts[resource] = amounts.get(resource, 0) + placement.requests[resource] * pods
-        return sorted(found.values(), key=lambda each: (each[0].priority, each[0].namespace, each[0].name))
+        return sorted(holders.values(), key=lambda each: (each[0].priority, each[0].namespace, each[0].name))
 
 
 def _units(members: Sequence[Member], *, implied: bool) -> Iterator[Unit]:

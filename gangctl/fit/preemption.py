@@ -151,19 +151,19 @@ class Preemption:
                 break
             own = queue.node is self.node
             if own or entitled:
-                each: Candidate | None = queue.pop()
+                candidate: Candidate | None = queue.pop()
             else:
-                each = self._next_by_share(queue, first, left)
-            if each is not None:
-                each.why = Why.IN_QUEUE if own else Why.RECLAIM if entitled else Why.FAIR
-                if self._is_enough(each, taken, requests):
+                candidate = self._next_by_share(queue, first, left)
+            if candidate is not None:
+                candidate.why = Why.IN_QUEUE if own else Why.RECLAIM if entitled else Why.FAIR
+                if self._is_enough(candidate, taken, requests):
                     return taken, True
         for queue in self._shares.walk(left) if others and not self.exhausted else ():
             new, old = queue.shares()
             if new < old:
-                each = queue.pop()
-                each.why = Why.FAIR
-                if self._is_enough(each, taken, requests):
+                candidate = queue.pop()
+                candidate.why = Why.FAIR
+                if self._is_enough(candidate, taken, requests):
                     return taken, True
             # LessThanInitialShare does not depend on the workload: one try for each queue (runSecondFsStrategy).
             queue.dropped = True
@@ -173,10 +173,10 @@ class Preemption:
         """The first workload of a queue that the strategy allows; those before it are added to ``left``."""
         new, old = queue.shares()
         while queue.waiting:
-            each = queue.pop()
-            if new < old if strategy == "LessThanInitialShare" else new <= self._share_without(each, queue):
-                return each
-            left.append(each)
+            candidate = queue.pop()
+            if new < old if strategy == "LessThanInitialShare" else new <= self._share_without(candidate, queue):
+                return candidate
+            left.append(candidate)
         return None
 
     def _is_enough(self, each: Candidate, taken: list[Candidate], requests: Mapping[Pair, int]) -> bool:
@@ -215,12 +215,12 @@ class Preemption:
         nearer, left = _left_over(self.node, requests)
         below: TreeNode | None = None
         for cohort in self.node.above()[1:]:
-            found = above if nearer else beside
+            candidates = above if nearer else beside
             for node in self._borrowing_below(cohort, below, short):
                 for candidate in self._candidates(node, self.preemptor.queue.reclaim, short):
                     candidate.common = cohort
                     self._classify(candidate, nearer=nearer)
-                    found.append(candidate)
+                    candidates.append(candidate)
             fits, left = _left_over(cohort, left)
             nearer = nearer or fits
             below = cohort
@@ -301,10 +301,10 @@ def borrowed_at(node: TreeNode, pair: Pair, amount: int, *, empty: bool = False)
     """
     left = amount
     path = node.above()
-    for level, each in enumerate(path[:-1]):
-        if not (left > each.subtree(pair) if empty else each.borrows(pair, left)):
+    for level, ancestor in enumerate(path[:-1]):
+        if not (left > ancestor.subtree(pair) if empty else ancestor.borrows(pair, left)):
             return level, True
-        left = minus(left, each.local(pair) if empty else each.locally_available(pair))
+        left = minus(left, ancestor.local(pair) if empty else ancestor.locally_available(pair))
     return len(path) - 1, False
 
 

@@ -269,14 +269,16 @@ class Quotas:
         lowest priority.
         """
         wanted = set(pairs)
-        found: list[tuple[QueuedWorkload, Amounts]] = [
+        holders: list[tuple[QueuedWorkload, Amounts]] = [
             (self._workloads[uid], amounts)
             for name in self.tree(queue)
             for uid, held in self._holders.get(name, {}).items()
             if (amounts := by_resource(held, wanted))
         ]
-        found.sort(key=lambda each: (each[0].cluster_queue != queue, each[0].priority, each[0].namespace, each[0].name))
-        return found
+        holders.sort(
+            key=lambda each: (each[0].cluster_queue != queue, each[0].priority, each[0].namespace, each[0].name)
+        )
+        return holders
 
     @staticmethod
     def _lift(node: TreeNode, pairs: Iterable[Pair]) -> None:
@@ -367,4 +369,4 @@ def with_lending_limits(capacity: Capacity, node: TreeNode) -> Capacity:
         names = joined([str(keeper) for keeper in keepers[:_NAMED]])
         return replace(ceiling, limit=f"{ceiling.limit} beyond the lendingLimit of {names}") if keepers else ceiling
 
-    return replace(capacity, ceilings={pair: named(pair, each) for pair, each in capacity.ceilings.items()})
+    return replace(capacity, ceilings={pair: named(pair, bound) for pair, bound in capacity.ceilings.items()})

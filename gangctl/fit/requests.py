@@ -90,12 +90,12 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
 
 def malformed_topology(podsets: Sequence[PodSet]) -> list[str]:
     """Requests for a topology that Kueue's webhook rejects when the JobSet is created."""
-    found = [f'"{podset.name}": {problem}' for podset in podsets for problem in podset.problems]
+    problems = [f'"{podset.name}": {problem}' for podset in podsets for problem in podset.problems]
     groups: dict[str, list[tuple[str, int, TopologyRequest]]] = {}
     for podset in podsets:
         if podset.topology is not None and podset.group:
             groups.setdefault(podset.group, []).append((podset.name, podset.pods, podset.topology))
-    return found + [problem for members in groups.values() for problem in group_problems(members)]
+    return problems + [problem for members in groups.values() for problem in group_problems(members)]
 
 
 def remainders(podsets: Iterable[PodSet]) -> Iterator[str]:
@@ -151,8 +151,8 @@ def _add(limits: RangeLimits, entry: Mapping[str, Any]) -> None:
 
 def _amounts(entry: Mapping[str, Any], key: str) -> Requests:
     written = entry.get(key)
-    found = {name: read_quantity(value) for name, value in (written if isinstance(written, dict) else {}).items()}
-    return {name: value for name, value in found.items() if value is not None}
+    quantities = {name: read_quantity(value) for name, value in (written if isinstance(written, dict) else {}).items()}
+    return {name: value for name, value in quantities.items() if value is not None}
 
 
 _MOST_SHOWN: Final = 4
@@ -186,18 +186,18 @@ def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
     """Requests of one pod of a podset. Total: unreadable values are left out and listed in ``unknown``."""
     counting = _Counting(podset, surroundings)
     spec = counting.filled_in()
-    found, errors = pod_requests(spec)
+    requests, errors = pod_requests(spec)
     counting.unknown += [f"{counting.name}: {error}" for error in errors[:_MOST_SHOWN]]
-    counting.check(spec, found)
-    counting.look_for_devices(found)
+    counting.check(spec, requests)
+    counting.look_for_devices(requests)
     configuration = surroundings.configuration
-    kept = {name: value for name, value in found.items() if not name.startswith(configuration.exclude_prefixes)}
+    kept = {name: value for name, value in requests.items() if not name.startswith(configuration.exclude_prefixes)}
     transformed = _transformed(kept, configuration.transformations)
     return Counted(
         {name: max(0, amount(name, value)) for name, value in transformed.items()},
         tuple(counting.problems),
         tuple(dict.fromkeys(counting.unknown)),
-        {name: max(0, amount(name, value)) for name, value in found.items()},
+        {name: max(0, amount(name, value)) for name, value in requests.items()},
     )
 
 
@@ -211,8 +211,8 @@ def _transformed(requests: Requests, transformations: Sequence[Transformation]) 
             kept[name] = value
         if transformation is not None:
             factor = value * requests.get(transformation.multiply_by, Fraction(1))
-            for output, each in transformation.outputs.items():
-                made[output] = made.get(output, Fraction()) + factor * each
+            for output, quantity in transformation.outputs.items():
+                made[output] = made.get(output, Fraction()) + factor * quantity
     # Outputs may cancel each other out, but do not reduce requested resources.
     return kept | {name: kept.get(name, Fraction()) + max(value, Fraction()) for name, value in made.items()}
 

@@ -54,7 +54,7 @@ class _InDomains:
             return RoomOutcome(Exploration(None, None))
         rooms = [self._rooms(gang, copies) for gang, copies in zip(self._gangs, self._copies, strict=True)]
         # Each domain by itself, with nothing else of the JobSet placed: what lacks room even so never has it.
-        if any(sum(most for _, most in each) < copies for each, copies in zip(rooms, self._copies, strict=True)):
+        if any(sum(most for _, most in domains) < copies for domains, copies in zip(rooms, self._copies, strict=True)):
             return RoomOutcome(Exploration(possible=False, certain=False))
         placed = self._greedy()
         possible = True if placed is not None else None
@@ -70,7 +70,7 @@ class _InDomains:
 
     def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:
         """By domain, the copies that fit in any order, and at most; not more than there are."""
-        found = []
+        rooms = []
         helped = self._floor.helped(gang, sum(self._copies))
         for value in self._values(gang):
             nodes, least, highest = self._nodes(gang, value), 0, 0
@@ -81,8 +81,8 @@ class _InDomains:
                 highest = number
                 least = number if answer.certain and least == number - 1 else least
             # That the gang has no room by itself says nothing where pods of another one come first.
-            found.append((least, copies if helped else highest))
-        return found
+            rooms.append((least, copies if helped else highest))
+        return rooms
 
     def _values(self, gang: Together) -> list[str]:
         return list(self._floor.domains(gang.topology))

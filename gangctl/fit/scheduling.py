@@ -248,7 +248,7 @@ class Floor:
 
     def _all_takers_now(self) -> list[frozenset[int]]:
         against = [self._against(member) for member in self._members]
-        found = []
+        takers_now = []
         for node, takers in zip(self.nodes, self.takers, strict=True):
             open_to = (
                 index
@@ -256,13 +256,13 @@ class Floor:
                 if node.admits(self.podsets[index], hopeful=self._hopeful)
                 and not any(node.labels.get(key) == value for key, value in against[index])
             )
-            found.append(frozenset(open_to))
-        return found
+            takers_now.append(frozenset(open_to))
+        return takers_now
 
     def _against(self, member: _Member) -> set[tuple[str, str]]:
         """Domains with a pod that repels those of a podset, or that they repel."""
         labels_of, namespace, unknown = self.neighbours.labels_of, self.neighbours.namespace, not self._hopeful
-        found = set()
+        domains = set()
         for pod in self.neighbours.pods or ():
             terms = [term for term in pod.repels if term.matches(namespace, member.labels, labels_of, unknown=unknown)]
             terms += [
@@ -270,8 +270,8 @@ class Floor:
             ]
             number = self._positions.get(pod.node) if terms else None
             labels = self.nodes[number].labels if number is not None else {}
-            found |= {(term.key, labels[term.key]) for term in terms if term.key in labels}
-        return found
+            domains |= {(term.key, labels[term.key]) for term in terms if term.key in labels}
+        return domains
 
     def repelled(self, index: int) -> bool:
         """Whether a pod on some node is against those of a podset there."""
@@ -360,13 +360,13 @@ class Floor:
         return False if False in answers else None if None in answers else True
 
     def _ever(self, gang: Together, empty: Mapping[int, Vector]) -> bool | None:
-        found = [
+        answers = [
             explore(*self._problem(gang.pods, {n: empty[n] for n in domain if n in empty}, now=False)).possible
             for domain in self.domains(gang.topology).values()
         ]
         # A node that has not reported its capacity may hold it, so that there is no proof.
         unreported = any(not node.capacity for node in self.nodes)
-        return True if True in found else None if None in found or unreported else False
+        return True if True in answers else None if None in answers or unreported else False
 
     def _members_of(self, pods: Mapping[int, int]) -> Iterator[tuple[_Member, int, int]]:
         """Kinds of pods: with the number of each, and the index of the podset."""
@@ -417,8 +417,8 @@ class Floor:
             and all(term.matches(pod.namespace, pod.labels, labels_of, unknown=self._hopeful) for term in terms)
         ]
         domains = tuple(self._by(term.key) for term in terms)
-        found = tuple(frozenset(of[number] for number in there if number in of) for of in domains)
-        return Attraction(index, self._matching(members, terms, unknown=self._hopeful), domains, found)
+        occupied = tuple(frozenset(of[number] for number in there if number in of) for of in domains)
+        return Attraction(index, self._matching(members, terms, unknown=self._hopeful), domains, occupied)
 
     def _evenness(self, index: int, members: Sequence[_Member], spread: Spread) -> Evenness:
         member, namespace = members[index], self.neighbours.namespace

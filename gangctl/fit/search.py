@@ -293,7 +293,7 @@ def _walk(
         if step.mode is Mode.NO_FIT:
             if demand.sharing >= 0:
                 following = [
-                    0 if each.sharing == demand.sharing else at for each, at in zip(demands, following, strict=True)
+                    0 if other.sharing == demand.sharing else at for other, at in zip(demands, following, strict=True)
                 ]
             return None, tuple(following)
         for resource, amount in demand.amounts.items():

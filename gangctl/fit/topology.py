@@ -201,22 +201,22 @@ def _several(room: Room, order: list[int], ask: Ask, leader: int) -> list[int] |
     left = ask.slices
     if leader:
         first = _leading_first(room, order, ask.slices, room.slices, room.slices_beside)
-        each = first[0]
-        if not room.leaders[each]:
+        domain = first[0]
+        if not room.leaders[domain]:
             return None
-        if not ask.least and room.slices_beside[each] >= left:
-            each = _tightest(room, first, left, room.slices_beside, leader)
-        chosen.append(each)
-        left -= room.slices_beside[each]
+        if not ask.least and room.slices_beside[domain] >= left:
+            domain = _tightest(room, first, left, room.slices_beside, leader)
+        chosen.append(domain)
+        left -= room.slices_beside[domain]
         order = first[1:]
     order = room.order(order, least=ask.least)
-    for position, each in enumerate(order):
+    for position, domain in enumerate(order):
         if left <= 0:
             break
-        if not ask.least and room.slices[each] >= left:
-            each = _tightest(room, order[position:], left, room.slices, 0)  # noqa: PLW2901 -- the last of them
-        chosen.append(each)
-        left -= room.slices[each]
+        if not ask.least and room.slices[domain] >= left:
+            domain = _tightest(room, order[position:], left, room.slices, 0)  # noqa: PLW2901 -- the last of them
+        chosen.append(domain)
+        left -= room.slices[domain]
     return chosen if left <= 0 else None
 
 
@@ -231,9 +231,9 @@ def _leading_first(
 ) -> list[int]:
     """The same domains, first one for the leader that leaves room for all of its workers."""
     there = sum(counts[domain] for domain in order)
-    for position, each in enumerate(order):
-        if room.leaders[each] and there - (counts[each] - beside[each]) >= wanted:
-            return [each, *order[:position], *order[position + 1 :]]
+    for position, candidate in enumerate(order):
+        if room.leaders[candidate] and there - (counts[candidate] - beside[candidate]) >= wanted:
+            return [candidate, *order[:position], *order[position + 1 :]]
     return order
 
 
@@ -281,15 +281,15 @@ def _take(room: Room, order: list[int], count: int, leader: int, size: int, *, l
         order = _leading_first(room, order, left, counts, beside)
     chosen: list[int] = []
     for position, domain in enumerate(order):
-        each, there = domain, beside if leader else counts
-        if not least and there[each] >= left and room.leaders[each] >= leader:
-            each = _tightest(room, order[position:], left, there, leader)
-        counts[each] = min(there[each], left)
-        room.pods[each] = counts[each] * size
-        room.leaders[each] = min(room.leaders[each], leader)
-        leader -= room.leaders[each]
-        left -= counts[each]
-        chosen.append(each)
+        choice, there = domain, beside if leader else counts
+        if not least and there[choice] >= left and room.leaders[choice] >= leader:
+            choice = _tightest(room, order[position:], left, there, leader)
+        counts[choice] = min(there[choice], left)
+        room.pods[choice] = counts[choice] * size
+        room.leaders[choice] = min(room.leaders[choice], leader)
+        leader -= room.leaders[choice]
+        left -= counts[choice]
+        chosen.append(choice)
         if left <= 0 and not leader:
             break
     return chosen

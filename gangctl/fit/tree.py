@@ -175,14 +175,14 @@ class TreeNode:
     def below(self) -> list[TreeNode]:
         """This node and its descendants, each once."""
         # Users can write cohorts that are a cycle: a walk that does not remember its nodes would not end.
-        found = {self: None}
+        nodes = {self: None}
         waiting = [self]
         while waiting:
             for child in waiting.pop().children:
-                if child not in found:
-                    found[child] = None
+                if child not in nodes:
+                    nodes[child] = None
                     waiting.append(child)
-        return list(found)
+        return list(nodes)
 
     def lift(self, pairs: Iterable[Pair]) -> None:
         """Update the sums of the ancestors of this node. Not for a node in a cycle."""

@@ -269,8 +269,8 @@ def _by_quota(case: _Case, gang: explain.GangDemands, placing: Placing, budget: 
     demands = gang.needs.demands
     # Kueue's own choice comes first: if it finds one, that is a proof, and costs less than the search.
     empty = list(tries(demands, when_empty(gang.queue, gang.node, gang.capacity)))
-    found = next((steps for steps in empty if steps is not None), None)
-    if found is None:
+    choice = next((steps for steps in empty if steps is not None), None)
+    if choice is None:
         failing, exhausted, left = [], False, budget
         for part in sorted({demand.part for demand in demands}):
             answer = search([demand for demand in demands if demand.part == part], gang.capacity.ceiling, left)

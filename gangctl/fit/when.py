@@ -73,7 +73,7 @@ def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, .
     """
     if not workload.requests:
         return None
-    found = []
+    demands = []
     for number, (name, requests) in enumerate(workload.requests.items()):
         counted = dict(requests)
         if PODS in with_pods({}, queue):
@@ -81,8 +81,8 @@ def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, .
         for part, group in enumerate(queue.groups):
             amounts = {resource: counted[resource] for resource in group.resources if counted.get(resource)}
             if amounts:
-                found.append(Demand(amounts, tuple(flavor.name for flavor in group.flavors), part, number))
-    return tuple(found)
+                demands.append(Demand(amounts, tuple(flavor.name for flavor in group.flavors), part, number))
+    return tuple(demands)
 
 
 _Holding = tuple[float, str, Mapping[Pair, int]]
@@ -158,8 +158,8 @@ class Replay:
         self.spend()
         name = waiter.queue.name
         free = {pair: max(0, self.quotas.available(name, *pair)) for pair in pairs_of(waiter.demands)}
-        found = search(waiter.demands, free, _SEARCH)
-        return found.choice is not None or found.exhausted
+        answer = search(waiter.demands, free, _SEARCH)
+        return answer.choice is not None or answer.exhausted
 
     def start(
         self, holders: Sequence[_Holding], waiting: Mapping[str, Sequence[tuple[Waiter, float]]], gang: Waiter
@@ -169,7 +169,7 @@ class Replay:
         ``waiting`` are those of each queue in their order, the gang among them, with their run times.
         """
         ends = _heap(holders)
-        left = {name: list(each) for name, each in waiting.items()}
+        left = {name: list(waiters) for name, waiters in waiting.items()}
         now = 0.0
         with self._restored():
             while True:
@@ -296,7 +296,7 @@ class Estimate:
         quotas, wanted = self.cluster.quotas, set(pairs_of(self.demands))
         tree = quotas.tree(queue.name)
         self.running = [workload for name in tree for workload in quotas.held_in(name)]
-        self.holders = [(each, held) for each, held in self.running if not wanted.isdisjoint(held)]
+        self.holders = [(holder, held) for holder, held in self.running if not wanted.isdisjoint(held)]
         by_queue: dict[str, list[QueuedWorkload]] = {name: [] for name in tree}
         for workload in self.outlook.pending:
             local = self.cluster.local_queue(workload.namespace, workload.queue)
@@ -337,7 +337,9 @@ class Estimate:
         name = self.own.queue.name
         own = -self.own.priority, self.own.since, self.own.uid or "~"
         others = self.others.get(name, ())
-        first = [(each, waiter) for each, waiter in others if (-waiter.priority, waiter.since, waiter.uid) < own]
+        first = [
+            (workload, waiter) for workload, waiter in others if (-waiter.priority, waiter.since, waiter.uid) < own
+        ]
         self.ahead = len(first)
         try:
             earliest = self._early(Replay(self.cluster.quotas, BUDGET), first)
@@ -402,20 +404,20 @@ class Estimate:
             early, late = ranges[uid]
             return early if mix and late < inf and _in_mix(uid, mix) else late
 
-        holders = [(end(each.uid), each.cluster_queue, held) for each, held in self.running]
+        holders = [(end(workload.uid), workload.cluster_queue, held) for workload, held in self.running]
         waiting: dict[str, list[tuple[Waiter, float]]] = {}
         for name, those in self.others.items():
             queue = self.cluster.quotas.queue(name)
             # How long the checks of a queue take is not known.
             checked = queue is not None and bool(queue.checks)
-            waiting[name] = [(waiter, inf if checked else end(each.uid)) for each, waiter in those]
+            waiting[name] = [(waiter, inf if checked else end(workload.uid)) for workload, waiter in those]
         mine = waiting.setdefault(self.own.queue.name, [])
         mine.insert(self.ahead, (self.own, inf))
         return replay.start(holders, waiting, self.own)
 
     def why(self, latest: float) -> Iterator[str]:
         """The reasons, each as a sentence without its full stop."""
-        concerned = [each for each, held in self.holders if not self.short.keys().isdisjoint(held)]
+        concerned = [workload for workload, held in self.holders if not self.short.keys().isdisjoint(held)]
         bound = [
             holder
             for holder in concerned
