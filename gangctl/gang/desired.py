@@ -216,7 +216,7 @@ def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Gener
     """
     seen = {job.key: job for job in jobs if job.jobset_uid == plan.uid and not job.deleting}
     by_name = {rj.name: rj for rj in plan.jobset.replicated_jobs}
-    found = []
+    unlinked = []
     for planned in plan.jobs() if seen else ():
         job = seen.get((planned.replicated_job, planned.index))
         if job is None or planned.reference is None:
@@ -224,8 +224,8 @@ def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Gener
         if not is_of_attempt(job, by_name[job.replicated_job], plan.jobset.restarts):
             continue
         if job.group != planned.reference.named(generation):
-            found.append(job)
-    return tuple(found)
+            unlinked.append(job)
+    return tuple(unlinked)
 
 
 def counted(plan: GangPlan, jobs: Iterable[JobProgress], unlinked: Sequence[JobProgress] = ()) -> GangPlan:

@@ -273,12 +273,12 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
         *([composite] if isinstance(composite, Create) else []),
         *(Create("PodGroup", group) for group in missing),
     ]
-    found = {**existing.groups, **existing.composites}
+    groups = {**existing.groups, **existing.composites}
     return Difference(
         tuple(changes),
         conflicts,
         frozen,
-        frozenset(name for kind, name in conflicts if found[name].deleting),
+        frozenset(name for kind, name in conflicts if groups[name].deleting),
         tuple(_spares(desired, plan, existing)) if capabilities.pod_groups else (),
     )
 

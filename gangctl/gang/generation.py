@@ -67,10 +67,10 @@ def differences(generation: Generation, document: object, *, composite: bool = F
     Each field that it writes or reads has to exist with that type, and none that it does not write may be required.
     Never raises, for any JSON.
     """
-    schemas, found = _Schemas(document), dict[str, None]()
+    schemas, fields = _Schemas(document), dict[str, None]()
     for sample in _samples(generation, composite=composite):
-        found |= dict.fromkeys(schemas.compare(sample["kind"], schemas.root(generation, sample["kind"]), sample))
-    return tuple(found)
+        fields |= dict.fromkeys(schemas.compare(sample["kind"], schemas.root(generation, sample["kind"]), sample))
+    return tuple(fields)
 
 
 def _samples(generation: Generation, *, composite: bool) -> Iterator[dict[str, Any]]:
@@ -101,16 +101,16 @@ class _Schemas:
 
     def compare(self, path: str, schema: object, value: object) -> Iterator[str]:
         """What ``schema`` does not say of the field at ``path``, which has a value like this."""
-        found, wanted = self._resolve(schema), _TYPES[type(value)]
-        if not found:
+        resolved, wanted = self._resolve(schema), _TYPES[type(value)]
+        if not resolved:
             yield f"{path} does not exist"
-        elif found.get("type") != wanted:
+        elif resolved.get("type") != wanted:
             yield f"{path} is not of type {wanted}"
         elif isinstance(value, dict):
-            yield from self._compare_fields(path, found, value)
+            yield from self._compare_fields(path, resolved, value)
         elif isinstance(value, list):
             for item in value:
-                yield from self.compare(f"{path}[]", found.get("items"), item)
+                yield from self.compare(f"{path}[]", resolved.get("items"), item)
 
     def _compare_fields(self, path: str, schema: Mapping[str, Any], value: Mapping[str, object]) -> Iterator[str]:
         properties, required = schema.get("properties"), schema.get("required")
@@ -166,20 +166,20 @@ def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:
     """
     reason = ""
     for generation in _NEWEST_FIRST:
-        found = served.get(generation.value, ServedVersion())
+        version = served.get(generation.value, ServedVersion())
         wanted = {"workloads", "podgroups"} if generation.capabilities.pod_groups else {"workloads"}
-        if not wanted <= found.resources:
+        if not wanted <= version.resources:
             continue
-        if not found.differences:
+        if not version.differences:
             above = served.get(scheduling_versions.VERSION, ServedVersion())
             lacks = frozenset() if "compositepodgroups" in above.resources else frozenset({Feature.COMPOSITE})
-            return ApiState(generation, reason, lacks=lacks | found.lacks)
-        more = f" and {len(found.differences) - _LISTED} more" if len(found.differences) > _LISTED else ""
-        listed = "; ".join(found.differences[:_LISTED]) + more
+            return ApiState(generation, reason, lacks=lacks | version.lacks)
+        more = f" and {len(version.differences) - _LISTED} more" if len(version.differences) > _LISTED else ""
+        listed = "; ".join(version.differences[:_LISTED]) + more
         reason = f"{generation.api_version} is served with other fields than this gangctl writes and reads: {listed}"
     if reason:
         return ApiState(None, f"{reason}. Upgrade gangctl, or serve {GROUP}/{NEWEST.value} beside it")
-    versions = ", ".join(sorted(v for v, found in served.items() if "workloads" in found.resources))
+    versions = ", ".join(sorted(v for v, version in served.items() if "workloads" in version.resources))
     if versions:
         return ApiState(None, f"Workloads are served only in {GROUP}/{versions}, which gangctl does not speak")
     return ApiState(
@@ -195,13 +195,13 @@ def evaluate_unreadable(message: str) -> ApiState | None:
     There is no conversion between the generations. Objects that an earlier minor stored cannot be
     decoded, and a single one prevents the API server from listing and watching its kind.
     """
-    found = _NOT_REGISTERED.search(message)
-    if found is None:
+    match = _NOT_REGISTERED.search(message)
+    if match is None:
         return None
     return ApiState(
         None,
-        f"the API server cannot read the {found['kind']} objects that an earlier Kubernetes stored as "
-        f"{found['version']}, and serves none of that kind because of them: remove what is under /registry/workloads/ "
+        f"the API server cannot read the {match['kind']} objects that an earlier Kubernetes stored as "
+        f"{match['version']}, and serves none of that kind because of them: remove what is under /registry/workloads/ "
         "and /registry/podgroups/ from etcd (etcdctl del --prefix). Running pods do not need it, and gangctl makes its "
         "own anew",
     )

@@ -289,7 +289,7 @@ def _read_targets(parse: _Parse, value: object, path: str, taken: dict[str, str]
     if not isinstance(value, list) or not value:
         parse.refuse(path, "must list at least one replicated job", ErrorKind.REQUIRED)
         return ()
-    found = []
+    targets = []
     for index, name in enumerate(value):
         where = f"{path}[{index}]"
         if not isinstance(name, str) or name not in by_name:
@@ -298,8 +298,8 @@ def _read_targets(parse: _Parse, value: object, path: str, taken: dict[str, str]
             parse.refuse(where, f'replicated job "{name}" is already a target at {taken[name]}', ErrorKind.DUPLICATE)
         else:
             taken[name] = where
-            found.append(by_name[name])
-    return tuple(found)
+            targets.append(by_name[name])
+    return tuple(targets)
 
 
 def _read_entry(parse: _Parse, value: object, path: str, taken: dict[str, str]) -> _Gang:

@@ -206,11 +206,11 @@ def stored_stamps(jobset: JobSet) -> tuple[tuple[Stamp | None, ...], tuple[Field
     stamps: list[Stamp | None] = []
     errors: list[FieldError] = []
     for rj in jobset.replicated_jobs:
-        found = read_stamp(rj.annotations, rj.annotation_path(GANG_REF))
-        if isinstance(found, FieldError):
-            errors.append(found)
-            found = None
-        stamps.append(found)
+        stamp = read_stamp(rj.annotations, rj.annotation_path(GANG_REF))
+        if isinstance(stamp, FieldError):
+            errors.append(stamp)
+            stamp = None
+        stamps.append(stamp)
     return tuple(stamps), tuple(errors)
 
 

@@ -75,12 +75,12 @@ class _Draft:
 
     def groups(self) -> list[list[ReplicatedJob]]:
         """Members that share a template."""
-        found: dict[str, list[ReplicatedJob]] = {}
+        groups: dict[str, list[ReplicatedJob]] = {}
         for rj in self.members():
             gang = self.gang_of(rj)
             shared = "" if self.scopes[rj.index] is Scope.JOBSET else f"/{gang.name if gang else rj.index}"
-            found.setdefault(shared, []).append(rj)
-        return list(found.values())
+            groups.setdefault(shared, []).append(rj)
+        return list(groups.values())
 
     def drop(self, dropped: Iterable[ReplicatedJob]) -> None:
         """Take ReplicatedJobs out of their gangs."""
