@@ -63,16 +63,16 @@ DAY: Final = 24 * HOUR
 def moment(text: str) -> datetime | None:
     """The time in a text, in UTC; None if there is none."""
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def age(text: str, now: datetime) -> timedelta | None:
     """How long ago a time was, at least zero; None without a time."""
-    found = moment(text)
-    return None if found is None else max(timedelta(), now - found)
+    time = moment(text)
+    return None if time is None else max(timedelta(), now - time)
 
 
 def span(length: timedelta) -> str:

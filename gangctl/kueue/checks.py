@@ -169,8 +169,8 @@ def digest_of(workload: QueuedWorkload) -> str:
 
 def message_digest(message: str) -> str:
     """The digest in a message, empty if there is none."""
-    found = _DIGEST.search(message)
-    return found[1] if found is not None else ""
+    match = _DIGEST.search(message)
+    return match[1] if match is not None else ""
 
 
 def waiting_since(workload: QueuedWorkload, entry: CheckState, started: datetime) -> datetime:

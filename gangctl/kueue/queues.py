@@ -146,18 +146,18 @@ class Head:
         quota = self.workload.condition("QuotaReserved")
         if (not behind and not impossible) or quota.reason in _NOT_TRIED:
             return None
-        found, remedy = (
+        state, remedy = (
             "does not fit now",
             "it goes once quota is free; queueingStrategy BestEffortFIFO would let others pass",
         )
         if impossible:
-            found = "can never fit"
+            state = "can never fit"
             remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"
         since = moment(quota.since or self.workload.created)
         waited = f" {TimeFormat(self.now, kept).lasting(since)}" if since is not None else ""
         return Stuck(
             Reason.HEAD_BLOCKS_QUEUE,
-            f'"{self.workload.title_for(reader)}" {found}, and is the head of StrictFIFO ClusterQueue '
+            f'"{self.workload.title_for(reader)}" {state}, and is the head of StrictFIFO ClusterQueue '
             f'"{self.queue.name}"{waited}; {behind} behind it wait',
             remedy,
             waits=not impossible,

@@ -318,14 +318,14 @@ def _run_time(raw: Mapping[str, Any]) -> objects.RunTime:
     spec, status = object_at(raw, "spec"), object_at(raw, "status")
     pods = [object_at(object_at(pod_set, "template"), "spec") for pod_set in objects_at(spec, "podSets")]
     graces = [_seconds(pod, "terminationGracePeriodSeconds", _UNDECLARED.grace) for pod in pods]
-    found = objects.RunTime(
+    run_time = objects.RunTime(
         _seconds(spec, "maximumExecutionTimeSeconds") or None,
         _seconds(status, "accumulatedPastExecutionTimeSeconds"),
         read_expected(raw),
         max(graces, default=_UNDECLARED.grace),
     )
     # Most declare nothing, and there are many of them.
-    return _UNDECLARED if found == _UNDECLARED else found
+    return _UNDECLARED if run_time == _UNDECLARED else run_time
 
 
 def _requests(
@@ -335,12 +335,12 @@ def _requests(
     counted = objects_at(status, "resourceRequests")
     if counted:
         return {_name(entry, "name"): read_amounts(entry.get("resources")) for entry in counted}
-    found: dict[str, objects.Amounts] = {}
+    amounts: dict[str, objects.Amounts] = {}
     for pod_set in objects_at(spec, "podSets") if pods else ():
         name = sys.intern(_text(pod_set, "name", "main"))
         requests = as_integers(pod_requests(object_at(object_at(pod_set, "template"), "spec"))[0])
-        found[name] = {sys.intern(resource): amount for resource, amount in times(requests, pods[name]).items()}
-    return found
+        amounts[name] = {sys.intern(resource): amount for resource, amount in times(requests, pods[name]).items()}
+    return amounts
 
 
 def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:

@@ -192,14 +192,14 @@ def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
     """A Workload with its topology assignments; InputError when it has no name. Total otherwise."""
     templates = {pod_set.get("name", "main"): pod_set for pod_set in objects_at(object_at(raw, "spec"), "podSets")}
     admission = object_at(object_at(raw, "status"), "admission")
-    found = []
+    placements = []
     for assignment in objects_at(admission, "podSetAssignments"):
         written = object_at(assignment, "topologyAssignment")
         levels = written.get("levels")
         if not isinstance(levels, list):
             continue
         template = object_at(templates.get(assignment.get("name"), {}), "template")
-        found.append(
+        placements.append(
             Placement(
                 frozenset(flavor for flavor in object_at(assignment, "flavors").values() if isinstance(flavor, str)),
                 tuple(sys.intern(str(level)) for level in levels),
@@ -207,7 +207,7 @@ def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
                 as_integers(pod_requests(object_at(template, "spec"))[0]),
             )
         )
-    return replace(read_workload(raw), placements=tuple(found))
+    return replace(read_workload(raw), placements=tuple(placements))
 
 
 def _domains(written: Mapping[str, Any]) -> dict[tuple[str, ...], int]:
