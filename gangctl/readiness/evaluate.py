@@ -133,14 +133,14 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     same = before is not None and before.attempt == jobset.restarts
     memory = before if before is not None and same and (before.admitted_at == free_at or jobset.finished) else None
     if jobset.finished:
-        found = _finished(jobset, groups, int(now), memory)
+        state = _finished(jobset, groups, int(now), memory)
     elif jobset.suspend:
-        found = _suspended(snapshot, groups, int(now), before)
+        state = _suspended(snapshot, groups, int(now), before)
     elif jobset.managed_elsewhere:
-        found = _elsewhere(snapshot, groups, int(now), memory)
+        state = _elsewhere(snapshot, groups, int(now), memory)
     else:
-        found = _running(snapshot, groups, int(now), memory)
-    readiness = _whole(snapshot, found, free_at, memory)
+        state = _running(snapshot, groups, int(now), memory)
+    readiness = _whole(snapshot, state, free_at, memory)
     if readiness.phase.over:
         return readiness
     causes, later = find_causes(snapshot, groups, readiness, now, kept=kept)
@@ -179,15 +179,15 @@ def _finished(jobset: JobSet, groups: Sequence[Group], now: int, before: Readine
     outcome = GangPhase.SUCCEEDED if succeeded else GangPhase.FAILED
     since = unix(jobset.finished_at) or _same(before, outcome) or now
     known = _by_name(before)
-    found = []
+    states = []
     for group in groups:
         # It gets no more pods: they would be counted as missing.
         counts = replace(totals(group, runs=False).counts, wanted=0)
         phase = GangPhase.SUCCEEDED if succeeded or group.finished else GangPhase.FAILED
         own = known.get(group.name)
         at = own.since if own is not None and own.phase is phase else since
-        found.append(_group(group, phase, at, counts, own))
-    return found, outcome, since
+        states.append(_group(group, phase, at, counts, own))
+    return states, outcome, since
 
 
 def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Readiness | None) -> _Found:
@@ -198,8 +198,8 @@ def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Re
     # A group that ran has not waited since its creation; JobSet is about to write the time.
     made = 0 if jobset.resumed_at else unix(jobset.created)
     since = unix(jobset.suspended_at) or _same(before, phase) or made or now
-    found = [_group(group, phase, since, totals(group, runs=False).counts, None) for group in groups]
-    return found, phase, since
+    states = [_group(group, phase, since, totals(group, runs=False).counts, None) for group in groups]
+    return states, phase, since
 
 
 def _same(before: Readiness | None, phase: GangPhase) -> int:
@@ -227,14 +227,14 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
     known = _by_name(memory)
     begun = unix(jobset.restarting_at) if jobset.restarts else _free_at(snapshot)
     recovered = _recovered(snapshot)
-    found = []
+    states = []
     for group in groups:
         life = Life(begun, jobset.restarts, now, known.get(group.name))
-        found.append(_running_group(group, life, deleting=jobset.deleting, recovered=recovered))
+        states.append(_running_group(group, life, deleting=jobset.deleting, recovered=recovered))
     stages = stages_to_come(jobset, snapshot.jobs)
     waiting = [group for group in groups if not group.pods and stages.keys() >= set(group.replicated_jobs)]
     to_come = {group.name for group in waiting} if stages else ()
-    return found, *rolled_up(found, to_come)
+    return states, *rolled_up(states, to_come)
 
 
 def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
@@ -242,7 +242,7 @@ def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Re
     workload = snapshot.queued_workload
     conditions = workload.conditions if workload is not None else {}
     recovered, known = _recovered(snapshot), _by_name(memory)
-    found = []
+    states = []
     for group in groups:
         counts, own = _reported(snapshot.jobset, group), known.get(group.name)
         been = recovered or (own is not None and own.been_ready)
@@ -256,8 +256,8 @@ def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Re
         if own is not None:
             since = own.since if own.phase is phase else now
         been = been or phase is GangPhase.READY
-        found.append(replace(_group(group, phase, since, counts, own), been_ready=been))
-    return found, *rolled_up(found, ())
+        states.append(replace(_group(group, phase, since, counts, own), been_ready=been))
+    return states, *rolled_up(states, ())
 
 
 def _reported(jobset: JobSet, group: Group) -> Counts:
@@ -283,8 +283,8 @@ def _recovered(snapshot: Snapshot) -> bool:
 
 def _running_group(group: Group, life: Life, *, deleting: bool, recovered: bool) -> GroupReadiness:
     sum_ = totals(group, runs=not deleting)
-    found = traces(group)
-    been = not deleting and _been_ready(group, found, life.before, recovered=recovered)
+    evidence = traces(group)
+    been = not deleting and _been_ready(group, evidence, life.before, recovered=recovered)
     missing = _missing_since(group, sum_, life) if been else 0
     counting = missing > 0 and life.now < missing + COUNTING_SECONDS
     phase = phase_of_group(group, sum_, life.attempt, been_ready=been, counting=counting)
@@ -294,7 +294,7 @@ def _running_group(group: Group, life: Life, *, deleting: bool, recovered: bool)
         template=group.template,
         replicated_jobs=group.replicated_jobs,
         phase=phase,
-        since=moments.since(phase, group, sum_, found, life),
+        since=moments.since(phase, group, sum_, evidence, life),
         counts=sum_.counts,
         placed_at=moments.placed_at(group, sum_, been, life),
         first_ready_at=(life.before.first_ready_at if life.before else 0) or nth(sum_.ready_at, 1),

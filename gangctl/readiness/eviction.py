@@ -61,7 +61,7 @@ def stranded(
     jobset = snapshot.jobset
     if jobset.suspend or jobset.finished or jobset.deleting or jobset.managed_elsewhere:
         return ()
-    found = []
+    gangs = []
     for group in members(snapshot):
         if group.scope is None or not totals(group, runs=True).counts.stranded:
             continue
@@ -69,7 +69,7 @@ def stranded(
         unplaced = [pod for pod in group.bound if not pod.node]
         missing = group.needed - len(placed)
         if hope := _hope(snapshot, group, placed, unplaced):
-            found.append(Stranded(group.name, missing, why=hope))
+            gangs.append(Stranded(group.name, missing, why=hope))
             continue
         look_again, why = _time(group, placed, unplaced, seen.get(group.name, now), delay), "it may wait for so long"
         running = [
@@ -79,10 +79,10 @@ def stranded(
             last = max(running, key=lambda one: one.at)
             look_again, why = max(look_again, last.at + NODE_SECONDS), f"an autoscaler adds a node for {last.pod}"
         if now < look_again:
-            found.append(Stranded(group.name, missing, look_again=look_again, why=why))
+            gangs.append(Stranded(group.name, missing, look_again=look_again, why=why))
         else:
-            found.append(Stranded(group.name, missing, tuple(sorted(placed, key=lambda pod: pod.name))))
-    return tuple(found)
+            gangs.append(Stranded(group.name, missing, tuple(sorted(placed, key=lambda pod: pod.name))))
+    return tuple(gangs)
 
 
 def _time(group: Group, placed: Sequence[PodFacts], unplaced: Sequence[PodFacts], seen: float, delay: float) -> float:

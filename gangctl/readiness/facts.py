@@ -365,8 +365,8 @@ def unix(text: object) -> int:
 def _unix(text: str) -> int:
     # Cached, because the pods of a gang have equal times: they share one number.
     try:
-        found = datetime.fromisoformat(text)
-        moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        time = datetime.fromisoformat(text)
+        moment = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
         return max(0, int(moment.timestamp()))
     except (ValueError, OverflowError):
         return 0

@@ -48,7 +48,7 @@ class Oldest(Generic[K]):
             return
         self._times[key] = time
         if len(self._heap) > 2 * len(self._times) + _SLACK:
-            self._heap = [(since, each) for each, since in self._times.items()]
+            self._heap = [(since, other) for other, since in self._times.items()]
             heapq.heapify(self._heap)
         else:
             heapq.heappush(self._heap, (time, key))
@@ -277,10 +277,10 @@ class Aggregates:
     def lost(self) -> Mapping[tuple[str, str], int]:
         """Gangs that are scheduled pod by pod, by namespace and cause."""
         own = set(islice(self._namespaces, self.limits.namespaces))
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for (namespace, cause), gangs in self._lost.items():
-            found[namespace if namespace in own else OTHERS, cause] += gangs
-        return found
+            counts[namespace if namespace in own else OTHERS, cause] += gangs
+        return counts
 
     def _add(self, now: Readiness, counted: Readiness | None, at: int) -> None:
         self._gangs[now.key] = now

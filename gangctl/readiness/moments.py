@@ -60,23 +60,23 @@ def scheduled_at(group: Group) -> int:
 
 def traces(group: Group) -> Traces:
     """Evidence in the pods of this attempt."""
-    found = Traces()
+    evidence = Traces()
     begun = _begun(group)
     lost: list[int] = []
     for pod in (*group.pods, *group.leaving):
         if pod.ready and pod.node:
-            found.ready += 1
-            found.ready_by = max(found.ready_by, pod.ready_at)
+            evidence.ready += 1
+            evidence.ready_by = max(evidence.ready_by, pod.ready_at)
         elif _turned(pod):
-            found.turned += 1
+            evidence.turned += 1
             lost.append(pod.ready_at)
         elif 0 < begun < pod.created:
-            found.replaced += 1
+            evidence.replaced += 1
             lost.append(pod.created)
         else:
-            found.never += 1
-    found.lost_at = min(lost, default=0)
-    return found
+            evidence.never += 1
+    evidence.lost_at = min(lost, default=0)
+    return evidence
 
 
 def shows_readiness(group: Group, found: Traces) -> bool:

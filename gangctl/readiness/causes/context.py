@@ -145,14 +145,14 @@ class Context:
         """The planned Jobs of each group by its name."""
         by_name = {rj.name: rj for rj in self.snapshot.jobset.replicated_jobs}
         restarts = self.snapshot.jobset.restarts
-        found: dict[str, list[Expected]] = {}
+        expected: dict[str, list[Expected]] = {}
         for group in self.groups:
             jobs = {job.key: job for job in group.jobs}
-            rows = found.setdefault(group.name, [])
+            rows = expected.setdefault(group.name, [])
             for planned in group.planned:
                 job = jobs.get((planned.replicated_job, planned.index))
                 rows.append((planned, job, job_pods_left(by_name[planned.replicated_job], job, restarts)))
-        return found
+        return expected
 
     @property
     def free_since(self) -> int:

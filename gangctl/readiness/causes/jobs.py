@@ -37,8 +37,8 @@ def _stages(context: Context) -> Mapping[str, Sequence[str]]:
 
 
 def _job_name(refused: Refused) -> str:
-    found = _REFUSED_JOB.search(refused.message)
-    return found["name"] if found is not None else ""
+    match = _REFUSED_JOB.search(refused.message)
+    return match["name"] if match is not None else ""
 
 
 def waiting_for_stage(context: Context) -> Iterator[Cause]:
@@ -108,18 +108,18 @@ def pod_creation_refused(context: Context) -> Iterator[Cause]:
         newest = max((pod.created for pod in group.pods if (pod.replicated_job, pod.job_index) == own), default=0)
         if not denial.follower and newest <= refused.at:
             by_denial.setdefault(denial, []).append((group, planned, short, refused))
-    for denial, found in by_denial.items():
-        names = [planned.name for _, planned, _, _ in found]
-        pods = sum(short for _, _, short, _ in found)
+    for denial, jobs in by_denial.items():
+        names = [planned.name for _, planned, _, _ in jobs]
+        pods = sum(short for _, _, short, _ in jobs)
         yield context.cause(
             Reason.POD_CREATION_REFUSED,
             f"{plural(pods, 'pod')} cannot be created: {denial.what}",
-            evidence=[*sorted({refused.message for *_, refused in found})[:2], f"pods of {listed(names)}"],
+            evidence=[*sorted({refused.message for *_, refused in jobs})[:2], f"pods of {listed(names)}"],
             remedy=f"{denial.remedy}; the Job controller tries again by itself" if denial.ends else denial.remedy,
             command=_about(context, denial) or context.suggest(Command.DESCRIBE_JOB, job=min(names)),
-            groups=[group for group, *_ in found],
+            groups=[group for group, *_ in jobs],
             pods=pods,
-            since=oldest(refused.at for *_, refused in found),
+            since=oldest(refused.at for *_, refused in jobs),
         )
 
 
@@ -190,12 +190,12 @@ def exclusive_deadlock(context: Context) -> Iterator[Cause]:
 def _exclusive(context: Context) -> Mapping[str, str]:
     """ReplicatedJobs that are placed exclusively by the webhook, with the topology."""
     jobset = context.snapshot.jobset
-    found = {}
+    topologies = {}
     for rj in jobset.replicated_jobs:
         for notes in (jobset.annotations, rj.annotations):
             if notes.get(EXCLUSIVE_TOPOLOGY) and not notes.get(NODE_SELECTOR_STRATEGY):
-                found[rj.name] = notes[EXCLUSIVE_TOPOLOGY]
-    return found
+                topologies[rj.name] = notes[EXCLUSIVE_TOPOLOGY]
+    return topologies
 
 
 def pods_missing(context: Context) -> Iterator[Cause]:

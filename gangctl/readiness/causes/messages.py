@@ -189,10 +189,10 @@ def _read(texts: tuple[str, ...]) -> Refusal:
     reasons: dict[str, int] = {}
     filters: set[Filter | None] = set()
     for text in texts:
-        found = _NODES.search(text)
-        if found is not None and int(found["all"]) >= (nodes or 0):
-            nodes = int(found["all"])
-            counts, known = _reasons(found["why"])
+        match = _NODES.search(text)
+        if match is not None and int(match["all"]) >= (nodes or 0):
+            nodes = int(match["all"])
+            counts, known = _reasons(match["why"])
             filters |= known
             for what, count in counts.items():
                 reasons[what] = max(count, reasons.get(what, 0))
@@ -214,7 +214,7 @@ def _read(texts: tuple[str, ...]) -> Refusal:
 
 
 def _last(pattern: re.Pattern[str], texts: Iterable[str]) -> re.Match[str] | None:
-    return next((found for text in texts if (found := pattern.search(text)) is not None), None)
+    return next((match for text in texts if (match := pattern.search(text)) is not None), None)
 
 
 def _reasons(why: str) -> tuple[Mapping[str, int], set[Filter | None]]:
@@ -373,8 +373,8 @@ _OF_PODS: Final[_Texts] = (
 def read_denial(message: str, *, pods: bool) -> Denial:
     """Who denied the creation of pods, or of Jobs, as far as the message contains it; total."""
     for pattern, denial in (*_OF_ANY, *_OF_PODS, *_INVALID) if pods else (*_OF_JOBS, *_OF_ANY, *_INVALID):
-        found = pattern.search(message)
-        if found is not None:
-            parts = found.groupdict("it does not say why")
+        match = pattern.search(message)
+        if match is not None:
+            parts = match.groupdict("it does not say why")
             return replace(denial, what=denial.what.format(**parts), name=denial.name.format(**parts))
     return Denial(message[:300] or "it is not said why", "put right what the message says")

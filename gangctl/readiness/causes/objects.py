@@ -56,7 +56,7 @@ def name_conflict(context: Context) -> Iterator[Cause]:
         yield _conflict(context, "Workload", WORKLOADS, [taken], gangs(context))
     if not context.capabilities.pod_groups:
         return
-    foreign = {name: found for name, found in snapshot.groups.items() if found.owner_uid != plan.uid}
+    foreign = {name: pod_group for name, pod_group in snapshot.groups.items() if pod_group.owner_uid != plan.uid}
     if held := [group for group in gangs(context) if group.name in foreign]:
         yield _conflict(context, "PodGroup", PODGROUPS, [foreign[group.name] for group in held], held)
 
@@ -135,7 +135,7 @@ def pod_group_terminating(context: Context) -> Iterator[Cause]:
     capabilities, uid = context.capabilities, context.snapshot.jobset.uid
     if capabilities is None or not capabilities.pod_groups:
         return
-    going = {n for n, found in context.snapshot.groups.items() if found.deleting and found.owner_uid == uid}
+    going = {n for n, pod_group in context.snapshot.groups.items() if pod_group.deleting and pod_group.owner_uid == uid}
     held = [group for group in gangs(context) if group.name in going]
     if not held:
         return
@@ -207,14 +207,14 @@ def unreachable_minimum(context: Context) -> Iterator[Cause]:
             ended = group.succeeded + _failed(group) > 0 and group.minimum <= group.desired
             (tails if ended else others).append((group, possible))
     mutable = context.capabilities is not None and context.capabilities.min_count_mutable
-    for found, cause_of in ((tails, _tail), (others, _too_many)):
-        if not found:
+    for groups, cause_of in ((tails, _tail), (others, _too_many)):
+        if not groups:
             continue
-        found.sort(key=lambda pair: pair[0].name)
-        since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
+        groups.sort(key=lambda pair: pair[0].name)
+        since = oldest(pod.created for group, _ in groups for pod in group.bound if not pod.node)
         # Where minCount can change, the controller is about to lower it.
         if not mutable or context.late(since, QUICK):
-            yield cause_of(context, found, since, mutable=mutable)
+            yield cause_of(context, groups, since, mutable=mutable)
 
 
 def _failed(group: Group) -> int:

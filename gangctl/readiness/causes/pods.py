@@ -23,26 +23,26 @@ _KUEUE_GATES: Final = {
 
 def pods_gated(context: Context) -> Iterator[Cause]:
     """Pods with scheduling gates: the scheduler ignores them, and their gang waits for them."""
-    found = [(group, pod) for group in context.groups for pod in group.pods if gated(pod)]
-    if not found:
+    pods = [(group, pod) for group in context.groups for pod in group.pods if gated(pod)]
+    if not pods:
         return
-    gates = sorted({gate for _, pod in found for gate in pod.gates})
-    since = max(pod.created for _, pod in found)
+    gates = sorted({gate for _, pod in pods for gate in pod.gates})
+    since = max(pod.created for _, pod in pods)
     known = [gate for gate in gates if gate in _KUEUE_GATES]
     late = len(known) < len(gates) or context.late(since, SOON)
     owners = [f"{gate}: {_KUEUE_GATES[gate]}" for gate in known]
     names = listed(gates)
     yield context.cause(
         Reason.PODS_GATED,
-        f"{plural(len(found), 'pod has', 'pods have')} scheduling gates" + (f": {names}" if names else ""),
-        evidence=[f"gated: {listed(pod.name for _, pod in found)}", f"the newest {context.old(since)}", *owners],
+        f"{plural(len(pods), 'pod has', 'pods have')} scheduling gates" + (f": {names}" if names else ""),
+        evidence=[f"gated: {listed(pod.name for _, pod in pods)}", f"the newest {context.old(since)}", *owners],
         remedy="see what Kueue logs about these pods, and whether the Topology of their flavor has room"
         if known and len(known) == len(gates)
         else "the controller that set the gates removes them; if that is gone, remove them from spec.schedulingGates",
-        command=context.suggest(Command.POD_GATES, pod=min(pod.name for _, pod in found)),
-        groups=[group for group, _ in found],
-        pods=len(found),
-        since=oldest(pod.created for _, pod in found),
+        command=context.suggest(Command.POD_GATES, pod=min(pod.name for _, pod in pods)),
+        groups=[group for group, _ in pods],
+        pods=len(pods),
+        since=oldest(pod.created for _, pod in pods),
         blocking=late,
     )
 
@@ -82,20 +82,20 @@ def restarting(context: Context) -> Iterator[Cause]:
 def pods_terminating(context: Context) -> Iterator[Cause]:
     """Terminating pods: their replacements have to wait, or their JobSet is being deleted."""
     jobset = context.snapshot.jobset
-    found = [(group, pod) for group in context.groups for pod in group.leaving]
-    if not jobset.deleting and (not found or not context.runs):
+    pods = [(group, pod) for group in context.groups for pod in group.leaving]
+    if not jobset.deleting and (not pods or not context.runs):
         return
-    names = listed(pod.name for _, pod in found)
+    names = listed(pod.name for _, pod in pods)
     yield context.cause(
         Reason.PODS_TERMINATING,
         "the JobSet is being deleted"
         if jobset.deleting
-        else f"{plural(len(found), 'pod is', 'pods are')} on the way out",
+        else f"{plural(len(pods), 'pod is', 'pods are')} on the way out",
         evidence=[f"terminating: {names}"] if names else ["none of its pods is seen to be on its way out"],
         remedy="wait: they end within their grace period; one that stays is on a node that is lost, or has a finalizer",
         command=context.suggest(Command.PODS),
-        groups=[group for group, _ in found],
-        pods=len(found),
+        groups=[group for group, _ in pods],
+        pods=len(pods),
         blocking=False,
     )
 
@@ -124,19 +124,19 @@ def preempted(context: Context) -> Iterator[Cause]:
         for pod in (*group.pods, *group.leaving, *group.over):
             if pod.disrupted:
                 by_reason.setdefault(pod.disrupted, []).append((group, pod))
-    for reason, found in by_reason.items():
+    for reason, pods in by_reason.items():
         yield context.cause(
             Reason.PREEMPTED,
-            f"{plural(len(found), 'pod was', 'pods were')} taken away: {_WORDS.get(reason, reason)}",
+            f"{plural(len(pods), 'pod was', 'pods were')} taken away: {_WORDS.get(reason, reason)}",
             evidence=[
-                f"condition DisruptionTarget, reason {reason}: {listed(pod.name for _, pod in found)}",
-                *([f"on {listed(nodes)}"] if (nodes := {pod.node for _, pod in found if pod.node}) else []),
+                f"condition DisruptionTarget, reason {reason}: {listed(pod.name for _, pod in pods)}",
+                *([f"on {listed(nodes)}"] if (nodes := {pod.node for _, pod in pods if pod.node}) else []),
             ],
             remedy=_HELP.get(reason, "their Job replaces them, or the JobSet restarts")
             + "; replacements need room again",
-            command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for _, pod in found)),
-            groups=[group for group, _ in found],
-            pods=len(found),
+            command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for _, pod in pods)),
+            groups=[group for group, _ in pods],
+            pods=len(pods),
         )
 
 
@@ -145,21 +145,21 @@ def node_lost(context: Context) -> Iterator[Cause]:
     nodes = context.snapshot.nodes
     if nodes is None:
         return
-    found: list[tuple[Group, PodFacts]] = []
+    pods: list[tuple[Group, PodFacts]] = []
     for group in context.groups:
         for pod in (*group.pods, *group.leaving, *group.earlier):
             node = nodes.get(pod.node)
             if pod.node and (node is None or not node.ready):
-                found.append((group, pod))
-    if not found:
+                pods.append((group, pod))
+    if not pods:
         return
-    names = sorted({pod.node for _, pod in found})
+    names = sorted({pod.node for _, pod in pods})
     lost = [nodes[name] for name in names if name in nodes]
     since = oldest(node.since for node in lost)
-    leaving = [pod.name for _, pod in found if pod.deleting]
+    leaving = [pod.name for _, pod in pods if pod.deleting]
     yield context.cause(
         Reason.NODE_LOST,
-        f"{plural(len(found), 'pod is', 'pods are')} on "
+        f"{plural(len(pods), 'pod is', 'pods are')} on "
         f"{'a node that is' if len(names) == 1 else 'nodes that are'} not ready or gone: {listed(names)}",
         evidence=[
             *(
@@ -175,8 +175,8 @@ def node_lost(context: Context) -> Iterator[Cause]:
         " its pods are replaced then",
         # A node that is gone cannot be described: the pods are shown with its name.
         command=context.suggest(Command.DESCRIBE_NODE, node=lost[0].name) if lost else context.suggest(Command.PODS),
-        groups=[group for group, _ in found],
-        pods=len(found),
+        groups=[group for group, _ in pods],
+        pods=len(pods),
         since=since,
     )
 
@@ -233,18 +233,18 @@ def node_unhealthy(context: Context) -> Iterator[Cause]:
 
     It blocks where containers fail or are late: a condition may also be older than the gang, and harm nothing.
     """
-    found: dict[str, list[tuple[Group, PodFacts]]] = {}
+    by_node: dict[str, list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
         for pod in group.pods:
             node = (context.snapshot.nodes or {}).get(pod.node)
             # A node that is not ready is a cause of `node_lost`.
             if node is not None and node.ready and node.troubles and not pod.ready:
-                found.setdefault(node.name, []).append((group, pod))
-    if not found:
+                by_node.setdefault(node.name, []).append((group, pod))
+    if not by_node:
         return
-    held = [pair for pairs in found.values() for pair in pairs]
+    held = [pair for pairs in by_node.values() for pair in pairs]
     since = oldest(_begun(pod) for _, pod in held)
-    names = sorted(found)
+    names = sorted(by_node)
     yield context.cause(
         Reason.NODE_UNHEALTHY,
         f"{plural(len(held), 'pod is', 'pods are')} not ready, on "
@@ -274,16 +274,16 @@ again, so a loop is seen while the container runs."""
 
 def crash_loops(context: Context) -> Iterator[Cause]:
     """Containers that run now, and have crashed again and again."""
-    found: list[tuple[Group, PodFacts]] = []
+    pairs: list[tuple[Group, PodFacts]] = []
     for group in context.groups:
         for pod in group.pods:
             # `troubles` has the containers that wait after a crash.
             runs = pod.ready or pod.waiting in _STARTS
             if runs and pod.restarts >= _MANY and not context.late(pod.ended_at, _STEADY):
-                found.append((group, pod))
-    if not found:
+                pairs.append((group, pod))
+    if not pairs:
         return
-    pods = [pod for _, pod in found]
+    pods = [pod for _, pod in pairs]
     restarts, ended = sum(pod.restarts for pod in pods), max(pod.ended_at for pod in pods)
     most = max(pods, key=lambda pod: (pod.restarts, pod.name))
     yield context.cause(
@@ -295,7 +295,7 @@ def crash_loops(context: Context) -> Iterator[Cause]:
         ],
         remedy=_TROUBLES[Reason.CRASH_LOOP][1],
         command=context.suggest(Command.POD_LOGS, pod=most.name),
-        groups=[group for group, _ in found],
+        groups=[group for group, _ in pairs],
         pods=len(pods),
         since=oldest(pod.ended_at for pod in pods),
     )
@@ -308,12 +308,12 @@ def troubles(context: Context) -> Iterator[Cause]:
         for pod in group.pods:
             if pod.node and not pod.ready and pod.waiting not in _STARTS:
                 by_reason.setdefault(pod.waiting, []).append((group, pod))
-    for waiting, found in by_reason.items():
+    for waiting, pairs in by_reason.items():
         reason = Reason.CRASH_LOOP
         if waiting in _PULL or waiting in _CONFIG:
             reason = Reason.IMAGE_PULL if waiting in _PULL else Reason.CONTAINER_CONFIG
         message, remedy = _TROUBLES[reason]
-        pods = [pod for _, pod in found]
+        pods = [pod for _, pod in pairs]
         first = min(pods, key=lambda pod: pod.name)
         restarts = sum(pod.restarts for pod in pods)
         messages = sorted({pod.waiting_message for pod in pods if pod.waiting_message})
@@ -328,7 +328,7 @@ def troubles(context: Context) -> Iterator[Cause]:
             ],
             remedy=remedy,
             command=context.suggest(Command.POD_LOGS if logs else Command.DESCRIBE_POD, pod=first.name),
-            groups=[group for group, _ in found],
+            groups=[group for group, _ in pairs],
             pods=len(pods),
             since=oldest(pod.ready_at or pod.placed_at for pod in pods),
         )
@@ -342,8 +342,8 @@ def starting(context: Context) -> Iterator[Cause]:
             if pod.node and not pod.ready and pod.waiting in _STARTS:
                 reason = Reason.NOT_READY if pod.phase == "Running" else Reason.STARTING
                 by_reason.setdefault(reason, []).append((group, pod))
-    for reason, found in by_reason.items():
-        pods = [pod for _, pod in found]
+    for reason, pairs in by_reason.items():
+        pods = [pod for _, pod in pairs]
         since = oldest(map(_begun, pods))
         slow = context.late(since, LONG)
         waiting = sorted({pod.waiting for pod in pods if pod.waiting})
@@ -367,7 +367,7 @@ def starting(context: Context) -> Iterator[Cause]:
             ],
             remedy=late if slow else usual,
             command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),
-            groups=[group for group, _ in found],
+            groups=[group for group, _ in pairs],
             pods=len(pods),
             since=since,
             blocking=slow,

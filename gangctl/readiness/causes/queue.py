@@ -97,9 +97,11 @@ def _kueue_conditions(workload: QueuedWorkload | None) -> list[str]:
         return ["it has no Workload of Kueue"]
     texts = []
     for name in ("QuotaReserved", "Admitted", "Evicted", "Requeued", "PodsReady", "Finished"):
-        found = workload.conditions.get(name)
-        if found is not None and (found.status is (name in {"Evicted", "Finished"})):
-            texts.append(f"{name}={found.status}, reason {found.reason or 'none'}: {found.message or 'no message'}")
+        condition = workload.conditions.get(name)
+        if condition is not None and (condition.status is (name in {"Evicted", "Finished"})):
+            texts.append(
+                f"{name}={condition.status}, reason {condition.reason or 'none'}: {condition.message or 'no message'}"
+            )
     return texts
 
 

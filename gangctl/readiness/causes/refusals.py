@@ -72,8 +72,8 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
             continue
         messages = [pod.refusal for pod in refused] + ([condition.message] if condition is not None else [])
         since = oldest([*(pod.refused_at for pod in refused), unix(condition.since) if condition is not None else 0])
-        found = frozenset([pod.refused for pod in refused] + ([condition.reason] if condition is not None else []))
-        yield _Refused(group, waiting, messages, found, since, read_refusal(messages))
+        reasons = frozenset([pod.refused for pod in refused] + ([condition.reason] if condition is not None else []))
+        yield _Refused(group, waiting, messages, reasons, since, read_refusal(messages))
 
 
 def refused(context: Context) -> Iterator[Cause]:
@@ -88,18 +88,18 @@ def refused(context: Context) -> Iterator[Cause]:
         else:
             short = refusal.short or max(held.messages, key=lambda message: (len(message), message), default="")
         buckets.setdefault((reason, short), []).append(held)
-    for (reason, short), found in buckets.items():
-        found.sort(key=lambda held: held.group.name)
-        message, evidence, remedy, command = _TELLERS[reason](context, found, short)
-        since = oldest(held.since for held in found)
+    for (reason, short), bucket in buckets.items():
+        bucket.sort(key=lambda held: held.group.name)
+        message, evidence, remedy, command = _TELLERS[reason](context, bucket, short)
+        since = oldest(held.since for held in bucket)
         yield context.cause(
             reason,
             message,
             evidence=evidence,
             remedy=remedy,
             command=command,
-            groups=[held.group for held in found],
-            pods=_pods(found),
+            groups=[held.group for held in bucket],
+            pods=_pods(bucket),
             since=since,
             blocking=reason not in _PASSING,
         )
@@ -141,10 +141,10 @@ def _topology_key(group: Group) -> str:
 
 def _priorities(context: Context, group: Group) -> set[int]:
     """Priorities of pods that differ from their group's, if the scheduler checks that."""
-    capabilities, found = context.capabilities, group.pod_group
-    if capabilities is None or not capabilities.uniform_priority or found is None or found.priority is None:
+    capabilities, pod_group = context.capabilities, group.pod_group
+    if capabilities is None or not capabilities.uniform_priority or pod_group is None or pod_group.priority is None:
         return set()
-    return {pod.priority for pod in group.bound} - {found.priority}
+    return {pod.priority for pod in group.bound} - {pod_group.priority}
 
 
 def _messages(found: Sequence[_Refused]) -> list[str]:

@@ -24,8 +24,8 @@ def scheduler_silent(context: Context) -> Iterator[Cause]:
             made = unix(group.pod_group.created) if group.pod_group is not None else 0
             since = max(made, *(pod.created for pod in waiting))
             silent.setdefault(context.late(since, QUICK), []).append((group, waiting, since))
-    for late, found in silent.items():
-        yield _silent(context, found, late=late)
+    for late, groups in silent.items():
+        yield _silent(context, groups, late=late)
 
 
 def _is_quiet(context: Context, group: Group) -> bool:
@@ -98,8 +98,8 @@ def scheduling_gate_off(context: Context) -> Iterator[Cause]:
         partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
         if since and context.late(since, SOON if partial else LATE):
             held.setdefault(partial, []).append((group, since))
-    for partial, found in held.items():
-        yield _gate_off(context, found, partial=partial)
+    for partial, groups in held.items():
+        yield _gate_off(context, groups, partial=partial)
 
 
 def _placed(group: Group) -> int:
@@ -109,11 +109,11 @@ def _placed(group: Group) -> int:
 def _without_condition_since(group: Group) -> int:
     """Since when pods of a group without a condition are placed, 0 if that proves nothing."""
     placed = [pod.placed_at for pod in group.bound if pod.node and pod.placed_at]
-    found = group.pod_group
-    if found is None or found.scheduled is not None or not placed:
+    pod_group = group.pod_group
+    if pod_group is None or pod_group.scheduled is not None or not placed:
         return 0
     # A group that was created again has no condition either, and may get none while its pods run.
-    return max(placed) if unix(found.created) <= min(placed) else 0
+    return max(placed) if unix(pod_group.created) <= min(placed) else 0
 
 
 def _partial_since(group: Group) -> int:
