@@ -54,7 +54,7 @@ def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
 def _ordered(value: Mapping[str, Any]) -> dict[str, Any]:
     """The identifying fields of an object come first; the others, and everything deeper, keep their order."""
     first = {name: value[name] for name in _FIRST if name in value}
-    return {name: _plain(each, FieldPath().child(name)) for name, each in {**first, **value}.items() if _is_key(name)}
+    return {name: _plain(field, FieldPath().child(name)) for name, field in {**first, **value}.items() if _is_key(name)}
 
 
 def _plain(value: Any, path: FieldPath) -> Any:
@@ -69,9 +69,9 @@ def _plain(value: Any, path: FieldPath) -> Any:
         case float() if (number := json_number(value)) is not None:
             return number
         case dict():
-            return {key: _plain(each, path.child(key)) for key, each in value.items() if _is_key(key)}
+            return {key: _plain(entry, path.child(key)) for key, entry in value.items() if _is_key(key)}
         case list() | tuple():
-            return [_plain(each, path.index(index)) for index, each in enumerate(value)]
+            return [_plain(entry, path.index(index)) for index, entry in enumerate(value)]
     raise ValueError(f"{path}: {type(value).__name__} {str(value)[:40]!r} is not JSON data")
 
 

@@ -254,14 +254,14 @@ def _annotations(metadata: Reader) -> Mapping[str, str]:
 
 def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:
     """Keys with gangctl's prefix in labels and annotations that have no meaning there."""
-    found = []
+    keys = []
     for part in ("annotations", "labels"):
         values = metadata.value.get(part)
         known = read if part == "annotations" else ()
         for key in values if isinstance(values, dict) else ():
             if key.startswith(PREFIX) and key not in known and not key.startswith(WRITTEN):
-                found.append((f"{metadata.path}.{part}", key))
-    return found
+                keys.append((f"{metadata.path}.{part}", key))
+    return keys
 
 
 def _reference_field(pod_spec: Reader) -> str:
@@ -284,12 +284,12 @@ def _claims(pod_spec: Reader) -> tuple[Claim, ...]:
 
 def _restarted(status: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
     """Restarts of single Jobs by ReplicatedJob; those without any are left out."""
-    found: dict[str, tuple[int, ...]] = {}
+    restarts: dict[str, tuple[int, ...]] = {}
     for entry in objects_at(status, "replicatedJobsStatus"):
         counts = entry.get("jobRestarts")
         if isinstance(counts, list) and any(counts):
-            found[str(entry.get("name"))] = tuple(count if isinstance(count, int) else 0 for count in counts)
-    return found
+            restarts[str(entry.get("name"))] = tuple(count if isinstance(count, int) else 0 for count in counts)
+    return restarts
 
 
 def _reported(status: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
@@ -343,8 +343,8 @@ def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
     """Since when a condition is true, or false; empty where it has another status, or is missing."""
-    found = condition_of({"status": status}, condition)
-    return text_at(found, "lastTransitionTime") if (found.get("status") == "True") is holds else ""
+    entry = condition_of({"status": status}, condition)
+    return text_at(entry, "lastTransitionTime") if (entry.get("status") == "True") is holds else ""
 
 
 def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:

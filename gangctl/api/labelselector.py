@@ -127,15 +127,15 @@ class _Tokens:
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """The terms of a label selector in string form; SelectorError when it cannot be read."""
     tokens = _Tokens(text)
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     while tokens.peek():
-        found.append(_requirement(tokens))
+        requirements.append(_requirement(tokens))
         separator = tokens.next()
         if separator not in {",", ""}:
             raise SelectorError(f"found '{separator}', expected: ',' or 'end of string'")
         if separator == "," and not tokens.peek():
             raise SelectorError("found '', expected: identifier after ','")
-    return tuple(found)
+    return tuple(requirements)
 
 
 def _label_key(tokens: _Tokens, *, negated: bool) -> str:

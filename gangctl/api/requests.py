@@ -61,13 +61,13 @@ def _limits_and_requests(value: object, path: FieldPath, errors: list[FieldError
 def _containers(pod_spec: Mapping[str, Any], field: str, errors: list[FieldError]) -> list[tuple[Requests, bool]]:
     """Requests of each container with whether it is a sidecar; the API server rejects invalid entries."""
     entries = pod_spec.get(field)
-    found = []
+    containers = []
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         if isinstance(entry, dict):
             path = FieldPath().child(field).index(index).child("resources")
             limits, requests = _limits_and_requests(entry.get("resources"), path, errors)
-            found.append((limits | requests, entry.get("restartPolicy") == "Always"))
-    return found
+            containers.append((limits | requests, entry.get("restartPolicy") == "Always"))
+    return containers
 
 
 def _add(total: Requests, more: Requests) -> Requests:

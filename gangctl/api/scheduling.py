@@ -283,8 +283,8 @@ class ApiState:
     @property
     def composite(self) -> bool:
         """Whether CompositePodGroups can be made."""
-        found = self.generation
-        return found is not None and found.capabilities.composite and Feature.COMPOSITE not in self.lacks
+        generation = self.generation
+        return generation is not None and generation.capabilities.composite and Feature.COMPOSITE not in self.lacks
 
     @property
     def available(self) -> bool:
