@@ -86,8 +86,8 @@ class FieldType:
 def parse(text: str) -> FieldType:
     """Read a type expression."""
     if text.startswith("!"):
-        found = parse(text[1:])
-        return FieldType(found.form, found.name, found.item, found.keys, found.is_set, found.merge_key, required=True)
+        shape = parse(text[1:])
+        return FieldType(shape.form, shape.name, shape.item, shape.keys, shape.is_set, shape.merge_key, required=True)
     if text.startswith("["):
         inner, _, keys = text[1:].rpartition("]")
         apply, tilde, merge = keys.partition("~")
@@ -118,12 +118,12 @@ class Fields:
 
     def of(self, definition: str) -> Mapping[str, FieldType]:
         """The fields of a definition."""
-        found = self._read.get(definition)
-        if found is None:
+        shapes = self._read.get(definition)
+        if shapes is None:
             raw = self._raw[definition]
-            found = {name: _shape(entry) for name, entry in raw.items() if name and not isinstance(entry, dict)}
-            self._read[definition] = found
-        return found
+            shapes = {name: _shape(entry) for name, entry in raw.items() if name and not isinstance(entry, dict)}
+            self._read[definition] = shapes
+        return shapes
 
     def is_atomic(self, definition: str) -> bool:
         """Whether server-side apply takes it as one value."""
@@ -230,11 +230,11 @@ class Decoder:
                 del value[name]
                 continue
             field = f"{plain}.{name}" if plain else name
-            found = value[name]
-            if found is None:
+            content = value[name]
+            if content is None:
                 del value[name]
                 continue
-            value[name] = self._value(found, shape, here, (definition, field), unknown)
+            value[name] = self._value(content, shape, here, (definition, field), unknown)
             if _is_nothing(name, value[name], shape):
                 del value[name]
 
@@ -305,12 +305,12 @@ class Decoder:
 
     def _wrong(self, value: Any, shape: FieldType, location: tuple[str, str]) -> DecodeError:
         names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-        found = names.get(type(value), "null")
-        if found == "number" and shape.name in _INT_LIMITS:
-            found = f"number {value}"
+        description = names.get(type(value), "null")
+        if description == "number" and shape.name in _INT_LIMITS:
+            description = f"number {value}"
         struct = location[0].rpartition(".")[2]
         return DecodeError(
-            f"{self._subject}json: cannot unmarshal {found} into Go struct field {struct}.{location[1]} "
+            f"{self._subject}json: cannot unmarshal {description} into Go struct field {struct}.{location[1]} "
             f"of type {shape.go_type}"
         )
 

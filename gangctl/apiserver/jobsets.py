@@ -52,18 +52,18 @@ def _definition(fields: Fields, name: str, made: dict[str, dict[str, Any]]) -> d
 def schema_of(fields: Fields, shape: FieldType, made: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The schema of one field."""
     if shape.form == "scalar":
-        found = dict(_SCALARS[shape.name])
+        schema = dict(_SCALARS[shape.name])
     elif shape.form == "struct":
-        found = dict(_definition(fields, shape.name, made))
+        schema = dict(_definition(fields, shape.name, made))
     else:
         assert shape.item is not None  # noqa: S101 - a list or a map
         inner = schema_of(fields, shape.item, made)
         if shape.form == "map":
-            found = {"type": "object", "additionalProperties": inner}
+            schema = {"type": "object", "additionalProperties": inner}
         else:
-            found = {"type": "array", "items": inner, **shape.list_type}
-    found.update(shape.constraints)
-    return found
+            schema = {"type": "array", "items": inner, **shape.list_type}
+    schema.update(shape.constraints)
+    return schema
 
 
 # Structs that are no pointers, and so are written whatever they hold.
@@ -94,8 +94,8 @@ def replicated_jobs(jobset: Object) -> list[Any]:
     """A copy of ``spec.replicatedJobs`` in which equal things look alike, whether or not Go would write them."""
     fields = fields_of("1.37")
     shape = fields.of(_SPEC)["replicatedJobs"]
-    found = copy({"value": jobset["spec"].get("replicatedJobs") or []})["value"]
-    written: list[Any] = _Writer(fields, sparse=True).write(found, shape)
+    jobs = copy({"value": jobset["spec"].get("replicatedJobs") or []})["value"]
+    written: list[Any] = _Writer(fields, sparse=True).write(jobs, shape)
     return written
 
 
@@ -114,7 +114,7 @@ class _Writer:
             case "list", list():
                 value[:] = [self.write(item, _item(shape)) for item in value]
             case "map", dict():
-                value |= {key: self.write(each, _item(shape)) for key, each in value.items()}
+                value |= {key: self.write(entry, _item(shape)) for key, entry in value.items()}
             case "scalar", int() | float() | str() if shape.name == "quantity":
                 text = str(value)
                 # The schema reports other types.

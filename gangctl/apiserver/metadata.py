@@ -34,8 +34,8 @@ class FieldCause:
 
     def as_json(self) -> dict[str, str]:
         """A ``metav1.StatusCause``; empty parts are left out."""
-        found = {"reason": self.reason, "message": self.message, "field": self.field}
-        return {key: value for key, value in found.items() if value}
+        parts = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {key: value for key, value in parts.items() if value}
 
 
 def spelled(value: Any) -> str:

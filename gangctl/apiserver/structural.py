@@ -38,9 +38,9 @@ def check_value(value: Any, schema: Schema, path: str, causes: Causes) -> None:
         return
     if not _has_type(value, schema):
         wanted = "integer,string" if schema.get(_ANY_NUMBER) else schema.get("type", "")
-        found = spelled(_JSON_NAMES.get(type(value), "null"))
-        message = f"{path} in body must be of type {wanted}: {found}"
-        causes.append(FieldCause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {message}"))
+        kind = spelled(_JSON_NAMES.get(type(value), "null"))
+        message = f"{path} in body must be of type {wanted}: {kind}"
+        causes.append(FieldCause("FieldValueTypeInvalid", path, f"Invalid value: {kind}: {message}"))
         return
     enum = schema.get("enum")
     if enum is not None and value not in enum:
@@ -258,8 +258,8 @@ def prune(value: Any, schema: Schema, path: str = "", *, root: bool = True) -> l
 
 def part(schema: Schema, key: str) -> Schema | None:
     """The schema of a field or of a map's value; None when there is none."""
-    found = (schema.get("properties") or {}).get(key, schema.get("additionalProperties"))
-    return found if isinstance(found, Mapping) else None
+    entry = (schema.get("properties") or {}).get(key, schema.get("additionalProperties"))
+    return entry if isinstance(entry, Mapping) else None
 
 
 def default(value: Any, schema: Schema) -> None:
