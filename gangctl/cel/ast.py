@@ -126,6 +126,6 @@ def walk(node: Node) -> Iterator[Node]:
     """The node and everything below it, parents first."""
     waiting = [node]
     while waiting:
-        each = waiting.pop()
-        yield each
-        waiting += reversed(children(each))
+        part = waiting.pop()
+        yield part
+        waiting += reversed(children(part))

@@ -81,7 +81,7 @@ _SCALARS: Final = {
 def for_jobsets(environment: Environment) -> Environment:
     """The same environment, with ``object`` and ``oldObject`` as JobSets."""
     roots = {
-        name: jobset_type() if name in {"object", "oldObject"} else each for name, each in environment.roots.items()
+        name: jobset_type() if name in {"object", "oldObject"} else root for name, root in environment.roots.items()
     }
     return replace(environment, roots=roots)
 
@@ -109,7 +109,7 @@ def jobset_type() -> Type:
 
 def _object(name: str, table: Mapping[str, Mapping[str, str]], made: dict[str, Type]) -> Type:
     if name not in made:
-        made[name] = Type(name, fields={field: _type(each, table, made) for field, each in table[name].items()})
+        made[name] = Type(name, fields={field: _type(text, table, made) for field, text in table[name].items()})
     return made[name]
 
 

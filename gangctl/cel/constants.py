@@ -37,10 +37,10 @@ def folded(node: Node) -> object:
     if value is UNKNOWN:
         return UNKNOWN
     try:
-        found: object = CONVERSIONS[node.function](value)
+        constant: object = CONVERSIONS[node.function](value)
     except EvalError:
         raise _refused(f"this is not {_WHAT.get(node.function, f'what {node.function}() takes')}", argument) from None
-    return found
+    return constant
 
 
 LONGEST_PRECISION: Final = 100
@@ -112,25 +112,25 @@ def check_literals(node: Node, types: Mapping[int, Type]) -> None:
     """Refuse malformed constants of durations, times and patterns, and literals of mixed types."""
     waiting = [(node, False)]
     while waiting:
-        each, formatted = waiting.pop()
-        if isinstance(each, Call):
-            _check_call(each, types)
+        part, formatted = waiting.pop()
+        if isinstance(part, Call):
+            _check_call(part, types)
             # The arguments of a format may have different types.
-            formatted = formatted or each.function == "format"
-        elif isinstance(each, Index):
-            if types[id(each.index)].name in _NO_KEYS or folded(each.index) is None:
-                raise _refused(f"{types[id(each.index)]} is no key", each.index)
-        elif isinstance(each, ListOf) and not formatted:
-            _check_same([(item, index in each.optional) for index, item in enumerate(each.elements)], types)
-        if isinstance(each, MapOf):
-            for key, _ in each.entries:
+            formatted = formatted or part.function == "format"
+        elif isinstance(part, Index):
+            if types[id(part.index)].name in _NO_KEYS or folded(part.index) is None:
+                raise _refused(f"{types[id(part.index)]} is no key", part.index)
+        elif isinstance(part, ListOf) and not formatted:
+            _check_same([(item, index in part.optional) for index, item in enumerate(part.elements)], types)
+        if isinstance(part, MapOf):
+            for key, _ in part.entries:
                 if types[id(key)].name not in _KEYS:
                     message = f"{types[id(key)]} cannot be the key of a map here"
                     raise _refused(message, key, kind=CompileKind.UNSUPPORTED)
-        if isinstance(each, MapOf) and not formatted:
-            _check_same([(key, False) for key, _ in each.entries], types)
-            _check_same([(value, index in each.optional) for index, (_, value) in enumerate(each.entries)], types)
-        waiting += [(child, formatted) for child in children(each)]
+        if isinstance(part, MapOf) and not formatted:
+            _check_same([(key, False) for key, _ in part.entries], types)
+            _check_same([(value, index in part.optional) for index, (_, value) in enumerate(part.entries)], types)
+        waiting += [(child, formatted) for child in children(part)]
 
 
 def _check_call(call: Call, types: Mapping[int, Type]) -> None:

@@ -64,13 +64,13 @@ class Inference:
         """The type of a whole expression; CompileError of kind UNDECLARED, TYPE or UNSUPPORTED."""
         type_ = self._unifier.resolved(self._type(node), free=False)
         # At the end, because a later part may bind a type variable of an earlier one.
-        self.types = {key: self._unifier.resolved(each, free=False) for key, each in self.types.items()}
+        self.types = {key: self._unifier.resolved(inferred, free=False) for key, inferred in self.types.items()}
         return type_
 
     def _type(self, node: Node) -> Type:
-        found = self._kinds[type(node)](node)
-        self.types[id(node)] = found
-        return found
+        type_ = self._kinds[type(node)](node)
+        self.types[id(node)] = type_
+        return type_
 
     def _literal(self, node: Literal) -> Type:
         return _LITERALS[node.kind]
@@ -115,14 +115,14 @@ class Inference:
                     _refuse(CompileKind.UNSUPPORTED, f"the type {name} cannot be named", node.span)
         operand = self._unifier.resolved(self._type(node.operand))
         unwrapped = operand.parameters[0] if is_optional(operand) else operand
-        found = self._field(unwrapped, node)
+        type_ = self._field(unwrapped, node)
         if node.test:
             return BOOL
-        return optional_of(found) if node.optional or is_optional(operand) else found
+        return optional_of(type_) if node.optional or is_optional(operand) else type_
 
     def _variable(self, node: Select) -> Type:
-        found = self._environment.variables.get(node.field)
-        if found is None:
+        type_ = self._environment.variables.get(node.field)
+        if type_ is None:
             hint = did_you_mean(node.field, self._environment.variables)
             if not hint:
                 hint = "variables are declared in spec.variables, before they are used"
@@ -131,16 +131,16 @@ class Inference:
         self.reads.add("variables")
         if node.test:
             return BOOL
-        return optional_of(found) if node.optional else found
+        return optional_of(type_) if node.optional else type_
 
     def _field(self, operand: Type, node: Select) -> Type:
         if operand.fields is not None:
-            found = operand.fields.get(node.field)
-            if found is None:
+            type_ = operand.fields.get(node.field)
+            if type_ is None:
                 hint = did_you_mean(node.field, operand.fields) or f"its fields are {', '.join(sorted(operand.fields))}"
                 message = f"{operand} has no field '{node.field}'"
                 _refuse(CompileKind.UNDECLARED, message, _field_span(node), hint)
-            return found
+            return type_
         if operand.name == "map":
             return operand.parameters[1]
         if is_variable(operand):
@@ -165,8 +165,8 @@ class Inference:
             raise unknown_function(node, FUNCTIONS)
         arguments = [self._type(argument) for argument in node.arguments]
         if node.function in {"_&&_", "_||_"}:
-            for each, type_ in zip(node.arguments, arguments, strict=True):
-                self._expect_bool(each, type_, node.function[1:3])
+            for operand, type_ in zip(node.arguments, arguments, strict=True):
+                self._expect_bool(operand, type_, node.function[1:3])
             return BOOL
         target = None if node.target is None else self._type(node.target)
         self.functions.add(node.function)
@@ -195,8 +195,8 @@ class Inference:
 
     def _expect_bool(self, node: Node, type_: Type, where: str) -> None:
         if not self._unifier.assign([type_], [BOOL]):
-            found = self._unifier.resolved(type_, free=False)
-            _refuse(CompileKind.TYPE, f"{where} takes bool, but this is {found}", node.span)
+            actual = self._unifier.resolved(type_, free=False)
+            _refuse(CompileKind.TYPE, f"{where} takes bool, but this is {actual}", node.span)
 
     def _list(self, node: ListOf) -> Type:
         joined: Type | None = None
@@ -302,8 +302,8 @@ class Inference:
         if node.macro == "optMap":
             return optional_of(inner)
         if not self._unifier.assign([inner], [optional_of(self._unifier.fresh())]):
-            found = self._unifier.resolved(inner, free=False)
-            message = f"optFlatMap makes an optional value, but this is {found}"
+            type_ = self._unifier.resolved(inner, free=False)
+            message = f"optFlatMap makes an optional value, but this is {type_}"
             _refuse(CompileKind.TYPE, message, node.arguments[0].span, "use optMap")
         return self._unifier.resolved(inner)
 

@@ -68,12 +68,12 @@ def check_tree(node: Node) -> None:
     count = 0
     waiting = [node]
     while waiting:
-        each = waiting.pop()
+        part = waiting.pop()
         count += 1
         if count > NODES:
             message = f"the expression has more than {NODES} parts"
-            raise CompileError(CompileKind.LIMIT, message, each.span.start, hint="put parts of it into variables")
-        waiting += reversed(children(each))
+            raise CompileError(CompileKind.LIMIT, message, part.span.start, hint="put parts of it into variables")
+        waiting += reversed(children(part))
 
 
 _BY_TYPE: Final = frozenset({"_==_", "_!=_", "_+_"})
@@ -114,16 +114,16 @@ def profile_of(checked: CheckedExpression) -> CostProfile:
     scans: dict[int, int] = {}
     waiting = [(node, 0)]
     while waiting:
-        each, depth = waiting.pop()
+        part, depth = waiting.pop()
         work[depth] = work.get(depth, 0) + 1
-        if isinstance(each, Call) and each.function in _SCANNING and _takes_long(each, types):
-            level = depth + (each.function in _PER_ELEMENT)
+        if isinstance(part, Call) and part.function in _SCANNING and _takes_long(part, types):
+            level = depth + (part.function in _PER_ELEMENT)
             scans[level] = scans.get(level, 0) + 1
-        if isinstance(each, Comprehension) and each.macro in LOOPS:
-            waiting.append((each.target, depth))
-            waiting += [(argument, depth + 1) for argument in each.arguments]
+        if isinstance(part, Comprehension) and part.macro in LOOPS:
+            waiting.append((part.target, depth))
+            waiting += [(argument, depth + 1) for argument in part.arguments]
         else:
-            waiting += [(child, depth) for child in children(each)]
+            waiting += [(child, depth) for child in children(part)]
     levels = range(max(*work, *scans, 0) + 1)
     return CostProfile(
         nodes=sum(work.values()),

@@ -125,11 +125,11 @@ def parse_timestamp(text: str) -> Timestamp:
 
     ValueError for anything else, OverflowError for other years.
     """
-    found = _INSTANT.fullmatch(text) if len(text) <= LONGEST_TEXT else None
-    if found is None:
+    match = _INSTANT.fullmatch(text) if len(text) <= LONGEST_TEXT else None
+    if match is None:
         raise ValueError("not an RFC 3339 timestamp")
-    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
-    fraction, sign, hours, minutes = found.groups()[6:]
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    fraction, sign, hours, minutes = match.groups()[6:]
     # Python has no year 0, but a timestamp of the year 1 may be in it at its offset.
     cycles = 0 if year else 1
     moment = datetime(year + cycles * _CYCLE_YEARS, month, day, hour, minute, second, tzinfo=UTC)
@@ -205,16 +205,16 @@ def local(moment: Timestamp, name: str = "UTC") -> tuple[int, datetime]:
         cycles = 1
     elif seconds < EARLIEST // SECOND + _MARGIN:
         cycles = -1
-    found = (EPOCH + timedelta(seconds=seconds - cycles * _CYCLE)).astimezone(zone(name))
-    return found.year + cycles * _CYCLE_YEARS, found
+    date = (EPOCH + timedelta(seconds=seconds - cycles * _CYCLE)).astimezone(zone(name))
+    return date.year + cycles * _CYCLE_YEARS, date
 
 
 def _written_offset(text: str) -> int:
     """Seconds east of UTC, from hours and minutes of any size: beyond 64 bits they wrap around."""
-    found = _OFFSET.fullmatch(text) if len(text) <= LONGEST_TEXT else None
-    if found is None:
+    match = _OFFSET.fullmatch(text) if len(text) <= LONGEST_TEXT else None
+    if match is None:
         raise ValueError("no such offset from UTC")
-    hours, minutes = int(found[1]), int(found[2])
+    hours, minutes = int(match[1]), int(match[2])
     if not (INT_MIN <= hours <= INT_MAX and INT_MIN <= minutes <= INT_MAX):
         raise ValueError("no such offset from UTC")
     total = hours * 60 - minutes if text.startswith("-") else hours * 60 + minutes

@@ -56,13 +56,13 @@ def tokens(text: str) -> Iterator[Token]:
     """The tokens of ``text`` without blanks and comments; CompileError at the first invalid one."""
     position = 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
+        match = _TOKEN.match(text, position)
+        if match is None:
             raise _no_token(text, position)
-        kind = found.lastgroup
+        kind = match.lastgroup
         if kind != "blank":
-            yield Token(kind, found.group(), position, found.end())  # type: ignore[arg-type] # the groups are the kinds
-        position = found.end()
+            yield Token(kind, match.group(), position, match.end())  # type: ignore[arg-type] # the groups are the kinds
+        position = match.end()
 
 
 def _no_token(text: str, position: int) -> CompileError:

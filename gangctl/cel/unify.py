@@ -207,8 +207,8 @@ UNSUPPORTED: Final = frozenset({"net.IP", "net.CIDR", "optional_type"})
 
 def type_named(name: str) -> Type | None:
     """``type(int)`` of ``int``: the value of a type's name; None for other names."""
-    found = _TYPES.get(name)
-    return None if found is None else Type("type", (found,))
+    parameter = _TYPES.get(name)
+    return None if parameter is None else Type("type", (parameter,))
 
 
 def dotted(node: Node) -> str | None:

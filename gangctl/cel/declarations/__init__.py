@@ -32,7 +32,7 @@ def _by_name() -> Table:
     table: dict[str, list[Overload]] = {}
     for overload in ALL:
         table.setdefault(overload.name, []).append(overload)
-    return {name: tuple(found) for name, found in table.items()}
+    return {name: tuple(overloads) for name, overloads in table.items()}
 
 
 FUNCTIONS: Final = _by_name()

@@ -70,31 +70,31 @@ def overloads(lines: str | Iterable[str], *, scans: bool = False) -> tuple[Overl
 
 
 def _overload(line: str, *, scans: bool) -> Overload:
-    found = _SIGNATURE.fullmatch(line)
-    if found is None:
+    match = _SIGNATURE.fullmatch(line)
+    if match is None:
         raise ValueError(f"{line!r} is no signature")
-    target = found["target"]
-    parameters = _types(f"{target},{found['parameters']}".rstrip(", ") if target else found["parameters"])
-    (result,) = _types(found["result"])
+    target = match["target"]
+    parameters = _types(f"{target},{match['parameters']}".rstrip(", ") if target else match["parameters"])
+    (result,) = _types(match["result"])
     generic = any(map(_has_parameter, (*parameters, result)))
-    return Overload(found["name"], parameters, result, target is not None, scans, generic)
+    return Overload(match["name"], parameters, result, target is not None, scans, generic)
 
 
 def _types(text: str) -> tuple[Type, ...]:
     words: Iterator[str] = iter(_WORD.findall(text))
-    found, _ = _sequence(words)
-    return tuple(found)
+    sequence, _ = _sequence(words)
+    return tuple(sequence)
 
 
 def _sequence(words: Iterator[str]) -> tuple[list[Type], str]:
     """Types up to a closing bracket or the end."""
-    found: list[Type] = []
+    sequence: list[Type] = []
     for word in words:
         if word == ")":
-            return found, word
+            return sequence, word
         if word == "(":
             inner, _ = _sequence(words)
-            found[-1] = Type(_CONTAINERS[found[-1].name], tuple(inner))
+            sequence[-1] = Type(_CONTAINERS[sequence[-1].name], tuple(inner))
         elif word != ",":
-            found.append(_ALIASES.get(word, Type(word)))
-    return found, ""
+            sequence.append(_ALIASES.get(word, Type(word)))
+    return sequence, ""

@@ -25,8 +25,8 @@ def select(operand: Code, fields: Sequence[tuple[str, int]]) -> Code:
             for field, offset in fields:  # noqa: B007 - it is the place of an error
                 # First the most frequent type: an object of JSON.
                 if type(value) is dict:
-                    found = value.get(field, MISSING)
-                    value = found if type(found) in _AS_THEY_ARE else _there(decoded(found), field)
+                    entry = value.get(field, MISSING)
+                    value = entry if type(entry) in _AS_THEY_ARE else _there(decoded(entry), field)
                 else:
                     value = _selected(frame, value, field)
         except EvalError as error:
@@ -96,12 +96,12 @@ def index(operand: Code, key: Code, offset: int) -> Code:
         value = operand(frame)
         if type(value) is Optional:
             return _chained(value, _key(key(frame), offset)) if value.present else NONE
-        found = _entry(value, _key(key(frame), offset))
-        if found is MISSING and isinstance(value, (list, tuple)):
+        entry = _entry(value, _key(key(frame), offset))
+        if entry is MISSING and isinstance(value, (list, tuple)):
             raise EvalError(EvalKind.INDEX_OUT_OF_BOUNDS, "index out of bounds")
-        if found is MISSING:
+        if entry is MISSING:
             raise EvalError(EvalKind.NO_SUCH_KEY, "no such key")
-        return found
+        return entry
 
     return run
 

@@ -45,20 +45,20 @@ _LISTS: Final = (list, tuple)
 
 def equal(left: Any, right: Any, charge: Charge) -> bool:
     """``left == right``; EvalError where a quantity, an address or the like is compared with something else."""
-    found = same(left, right, charge)
-    if found is None:
+    equality = same(left, right, charge)
+    if equality is None:
         raise no_such_overload("_==_")
-    return found
+    return equality
 
 
 def compare(left: Any, right: Any, name: str) -> int:
     """-1, 0 or 1; EvalError for values without an order among each other."""
     cls, other = type(left), type(right)
     if cls in NUMBERS and other in NUMBERS:
-        found = order(left, right)
-        if found is None:
+        sign = order(left, right)
+        if sign is None:
             raise EvalError(EvalKind.INVALID_ARGUMENT, "NaN has no order")
-        return found
+        return sign
     if cls is other and cls in _ORDERED:
         return int(left > right) - int(left < right)
     raise no_such_overload(name)

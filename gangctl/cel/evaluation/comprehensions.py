@@ -167,12 +167,12 @@ def _opt_map(frame: Frame, loop: Loop, target: Any) -> Optional:
 
 
 def _opt_flat_map(frame: Frame, loop: Loop, target: Any) -> Optional:
-    found = _opt_map(frame, loop, target)
-    if not found.present:
+    optional = _opt_map(frame, loop, target)
+    if not optional.present:
         return NONE
-    if not isinstance(found.value, Optional):
+    if not isinstance(optional.value, Optional):
         raise no_such_overload("optFlatMap")
-    return found.value
+    return optional.value
 
 
 MACROS: Final[dict[str, Macro]] = {

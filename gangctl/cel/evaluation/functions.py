@@ -122,10 +122,10 @@ def has_value(value: Any) -> bool:
 
 def value_of(value: Any) -> Any:
     """``value.value()``; EvalError of an optional without one."""
-    found = _optional(value, "value")
-    if not found.present:
+    optional = _optional(value, "value")
+    if not optional.present:
         raise invalid("optional.none() has no value")
-    return found.value
+    return optional.value
 
 
 def unwrap(values: Any) -> list[Any]:

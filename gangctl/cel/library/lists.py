@@ -140,7 +140,7 @@ def _reverse(values: Sequence[Any]) -> list[Any]:
 
 def _distinct(spending: Spending, values: Sequence[Any]) -> list[Any]:
     """Lists and maps are compared each with each."""
-    found: list[Any] = []
+    distinct: list[Any] = []
     keys: set[object] = set()
     compared: list[Any] = []
     for value in values:
@@ -153,8 +153,8 @@ def _distinct(spending: Spending, values: Sequence[Any]) -> list[Any]:
             continue
         else:
             compared.append(value)
-        found.append(value)
-    return found
+        distinct.append(value)
+    return distinct
 
 
 def _sort(spending: Spending, values: Sequence[Any]) -> list[Any]:

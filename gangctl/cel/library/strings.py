@@ -67,10 +67,10 @@ def _find_all(spending: Spending, text: str, pattern: str, limit: int = -1) -> l
 
     Each may read all the rest of the text (``a.*z|a``), so the clock is checked before each.
     """
-    found: list[str] = []
+    matches: list[str] = []
     end = -1
     for match in compiled(pattern).finditer(text):
-        if 0 <= limit <= len(found):
+        if 0 <= limit <= len(matches):
             break
         spending.charge(1)
         if len(text) - match.start() > SHORT:
@@ -78,10 +78,10 @@ def _find_all(spending: Spending, text: str, pattern: str, limit: int = -1) -> l
         start, stop = match.span()
         if start == stop == end:
             continue
-        found.append(match.group())
+        matches.append(match.group())
         end = stop
-    bounded(len(found), "findAll")
-    return found
+    bounded(len(matches), "findAll")
+    return matches
 
 
 REGEX_OVERLOADS: Final[tuple[Implementation, ...]] = (
@@ -120,8 +120,8 @@ def _index_of(text: str, sought: str, start: int = 0) -> int:
 
 def _last_index_of(text: str, sought: str) -> int:
     """Like ``str.rfind``, whose time may grow with the product of both lengths, unlike that of ``find``."""
-    found = text[::-1].find(sought[::-1])
-    return -1 if found < 0 else len(text) - found - len(sought)
+    position = text[::-1].find(sought[::-1])
+    return -1 if position < 0 else len(text) - position - len(sought)
 
 
 def _last_index_of_before(text: str, sought: str, start: int) -> int:

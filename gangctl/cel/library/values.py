@@ -84,10 +84,10 @@ _known: dict[type, str] = {}
 
 def kind(value: object) -> str:
     """The name of a value's CEL type, without parameters; TypeError for other values."""
-    found = _known.get(type(value))
-    if found is None:
-        found = _known[type(value)] = _kind_of_class(type(value))
-    return found
+    name = _known.get(type(value))
+    if name is None:
+        name = _known[type(value)] = _kind_of_class(type(value))
+    return name
 
 
 def _kind_of_class(cls: type) -> str:
@@ -154,9 +154,9 @@ class KeyedMap(Mapping[Any, Any]):
     def find(self, key: Any) -> Any:
         """The value or :data:`MISSING`; a whole number also finds the int or uint, but not the double."""
         for cls in (type(key), *_others(key)):
-            found = self._entries.get((cls, key), MISSING)
-            if found is not MISSING:
-                return found
+            value = self._entries.get((cls, key), MISSING)
+            if value is not MISSING:
+                return value
         return MISSING
 
 
@@ -310,4 +310,4 @@ def table(overloads: Iterable[Implementation], *, member: bool) -> Mapping[str, 
     for overload in overloads:
         if overload.member is member:
             gathered.setdefault(overload.name, []).append(overload)
-    return {name: Function(name, member, tuple(found)) for name, found in gathered.items()}
+    return {name: Function(name, member, tuple(implementations)) for name, implementations in gathered.items()}
