@@ -226,14 +226,14 @@ class KubeconfigSource:
         proxy = _text(selected, selected.cluster, "proxy-url") or None
         if proxy is not None and not is_server_url(proxy):
             raise selected.fail("cluster.proxy-url", "only http and https proxies are supported")
-        found = await _authenticate(selected)
-        headers = (*_authorization(found), *_impersonation(selected))
+        credentials = await _authenticate(selected)
+        headers = (*_authorization(credentials), *_impersonation(selected))
         for _, value in headers:
             if not (value.isascii() and value.isprintable()):
                 raise selected.fail("user", "a token or name has a character that HTTP headers cannot carry")
         name = _text(selected, selected.cluster, "tls-server-name") or None
-        access = Access(selected.server, headers, self._tls_of(selected, found), name, proxy)
-        return LoadedCredentials(access, self._valid_seconds(selected, found)), selected
+        access = Access(selected.server, headers, self._tls_of(selected, credentials), name, proxy)
+        return LoadedCredentials(access, self._valid_seconds(selected, credentials)), selected
 
     def _tls_of(self, selected: SelectedContext, found: Credential) -> ssl.SSLContext | None:
         if not selected.server.startswith("https:"):

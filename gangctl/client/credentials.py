@@ -157,13 +157,13 @@ class Plugin:
 
 
 def _environment(entries: object) -> dict[str, str]:
-    found = {}
+    environment = {}
     for entry in entries if isinstance(entries, list) else [None]:
         name, value = (entry.get("name"), entry.get("value")) if isinstance(entry, dict) else (None, None)
         if not isinstance(name, str) or not isinstance(value, str):
             raise ConfigError("exec.env: expected a list of name and value")
-        found[name] = value
-    return found
+        environment[name] = value
+    return environment
 
 
 def _moment(text: object) -> datetime | None:
