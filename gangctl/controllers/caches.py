@@ -137,10 +137,10 @@ class GangCaches:
     @property
     def informers(self) -> dict[str, Informer[Any]]:
         """Every informer by the plural name of its resource."""
-        found: dict[str, Informer[Any]] = {"jobsets": self.jobsets, "jobs": self._jobs}
+        informers: dict[str, Informer[Any]] = {"jobsets": self.jobsets, "jobs": self._jobs}
         if self._scheduling is not None:
-            found |= {i.resource.plural: i for i in self._scheduling.informers.values()}
-        return found
+            informers |= {i.resource.plural: i for i in self._scheduling.informers.values()}
+        return informers
 
     def unsynced(self) -> list[str]:
         """Names of informers that are not synced yet; a cluster without JobSets is complete without them."""
@@ -214,15 +214,15 @@ class GangCaches:
         """What exists for the JobSet of a plan; long lookups yield to the event loop."""
         namespace, names = plan.jobset.namespace, [group.name for group in plan.groups]
         names += await computed(len(names), self._owned("PodGroup", plan.uid), names)
-        found = self._found("PodGroup", namespace, names[:AT_ONCE])
+        groups = self._found("PodGroup", namespace, names[:AT_ONCE])
         for begin in range(AT_ONCE, len(names), AT_ONCE):
             await asyncio.sleep(0)
-            found |= self._found("PodGroup", namespace, names[begin : begin + AT_ONCE])
+            groups |= self._found("PodGroup", namespace, names[begin : begin + AT_ONCE])
         parents = [plan.composite.name] if plan.composite is not None else []
         parents += self._owned("CompositePodGroup", plan.uid)(parents)
         composites = self._found("CompositePodGroup", namespace, parents)
         workload = self.scheduling("Workload", namespace, plan.workload.name)
-        return Existing(workload, found, composites, tuple(self._orphans(plan.jobset.key)))
+        return Existing(workload, groups, composites, tuple(self._orphans(plan.jobset.key)))
 
     def _orphans(self, key: Key) -> Iterator[tuple[Kind, Observed]]:
         """What gangctl made for a JobSet of this name and nothing controls now, a Workload after its groups.
@@ -232,11 +232,11 @@ class GangCaches:
         namespace = key[0]
         groups: tuple[Kind, ...] = ("CompositePodGroup", "PodGroup")
         for workload in self._store("Workload").by_index("orphans", key) if self._has_groups() else ():
-            found: list[tuple[Kind, str]] = [("Workload", workload.name)]
+            candidates: list[tuple[Kind, str]] = [("Workload", workload.name)]
             for kind in groups:
                 owned = self._store(kind).keys_by_index("orphans", (namespace, workload.name))
-                found = [*((kind, name) for _, name in owned), *found]
-            for kind, name in found:
+                candidates = [*((kind, name) for _, name in owned), *candidates]
+            for kind, name in candidates:
                 # Read through the overlay: the index is of the cache, which may not show gangctl's own delete yet.
                 observed = self.scheduling(kind, namespace, name)
                 if observed is not None and observed.orphan_of and not observed.deleting:
@@ -258,8 +258,8 @@ class GangCaches:
         return others
 
     def _found(self, kind: Kind, namespace: str, names: Sequence[str]) -> dict[str, Observed]:
-        found = ((name, self.scheduling(kind, namespace, name)) for name in names)
-        return {name: observed for name, observed in found if observed is not None}
+        observations = ((name, self.scheduling(kind, namespace, name)) for name in names)
+        return {name: observed for name, observed in observations if observed is not None}
 
     def claimed(self, namespace: str, jobset: str) -> str | None:
         """Name of a Workload that another controller made for this JobSet."""

@@ -149,12 +149,12 @@ class DiscoveryLoop(Polling):
         return True
 
     async def _discover(self) -> ApiState:
-        found = await discover(self._client, self._own_namespace)
-        lost = found.lacks - self.state.lacks if self.settled.is_set() else frozenset()
-        if lost or (self.state.available and not found.available):
+        state = await discover(self._client, self._own_namespace)
+        lost = state.lacks - self.state.lacks if self.settled.is_set() else frozenset()
+        if lost or (self.state.available and not state.available):
             await asyncio.sleep(self._confirm_seconds)
-            found = await discover(self._client, self._own_namespace)
-        return found
+            state = await discover(self._client, self._own_namespace)
+        return state
 
     async def _settle(self, found: ApiState) -> None:
         if self.settled.is_set() and found == self.state:

@@ -134,7 +134,7 @@ class PolicyKeeper:
         loaded = tuple(policy for policy in held if isinstance(policy, LoadedPolicy))
         wanted = (wanted_by(policy.spec) for policy in loaded)
         await self._parameters.follow(parameter for parameter in wanted if parameter is not None)
-        allowed = tuple(each for _, each in self._exceptions.values() if isinstance(each, LoadedException))
+        allowed = tuple(entry for _, entry in self._exceptions.values() if isinstance(entry, LoadedException))
         self.standing = self._exported.standing(loaded, allowed, self._now())
         if self.standing.seconds is not None:
             # No object changes when an exported policy has become old enough.

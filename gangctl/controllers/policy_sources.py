@@ -144,8 +144,8 @@ class PolicySources:
 
     async def namespace(self, name: str) -> Object | None:
         """A namespace; waits a little for one that is not known yet, returns None when it does not appear."""
-        if (found := self.namespaces.store.get("", name)) is not None:
-            return found
+        if (namespace := self.namespaces.store.get("", name)) is not None:
+            return namespace
         seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(name, set()).add(seen)
         try:
@@ -355,8 +355,8 @@ class _Source(InformerObserver):
         return self._trouble
 
     def named(self, namespace: str, name: str) -> list[dict[str, Any]]:
-        found = self._informer.store.get(namespace, name) if self._informer is not None else None
-        return [] if found is None else [found]
+        parameter = self._informer.store.get(namespace, name) if self._informer is not None else None
+        return [] if parameter is None else [parameter]
 
     def objects(self, namespace: str) -> list[dict[str, Any]]:
         return [] if self._informer is None else self._informer.store.by_index("namespace", namespace)

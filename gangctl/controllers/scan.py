@@ -215,8 +215,8 @@ class ScanMetrics:
         for policy in self._policies()[:MOST_POLICIES]:
             actions = set(policy.spec.validation_actions)
             action = next((action.value.lower() for action in _ACTIONS if action in actions), "none")
-            found = results.get(policy.name, Counter())
-            self._violations.labels(policy.name, severity_of(policy.source), action).set(found[Result.FAIL])
+            counts = results.get(policy.name, Counter())
+            self._violations.labels(policy.name, severity_of(policy.source), action).set(counts[Result.FAIL])
         self._jobsets.set(jobsets)
         self._seconds.set(seconds)
         self._at.set_to_current_time()
@@ -291,8 +291,8 @@ class PolicyScan:
         jobsets = 0
         async with self._reports.scan(annotations) as reports:
             if policies:
-                async with aclosing(self._jobsets()) as found:
-                    async for jobset in found:
+                async with aclosing(self._jobsets()) as stream:
+                    async for jobset in stream:
                         outcomes = await self._view.evaluate(jobset)
                         if outcomes is not None:
                             jobsets += 1
@@ -308,7 +308,7 @@ class PolicyScan:
                 refused = error
         if refused is not None:
             raise refused
-        results = {name: each.counts for name, each in totals.items()}
+        results = {name: total.counts for name, total in totals.items()}
         self._metrics.scan_done(jobsets, asyncio.get_running_loop().time() - began, results)
 
     async def _jobsets(self) -> AsyncGenerator[Object, None]:
@@ -338,5 +338,5 @@ class PolicyScan:
 
 def _annotations(document: Object) -> Mapping[str, str]:
     metadata = document.get("metadata")
-    found: Any = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    annotations: Any = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return {str(key): str(value) for key, value in annotations.items()} if isinstance(annotations, dict) else {}

@@ -98,7 +98,7 @@ class Overlay:
 
     def written(self, kind: Kind) -> list[Observed]:
         """The objects of a kind that are remembered now."""
-        return [entry.observed for (each, _, _), entry in self._entries.items() if each == kind]
+        return [entry.observed for (other, _, _), entry in self._entries.items() if other == kind]
 
 
 CONCURRENT_WRITES: Final = 8
@@ -204,25 +204,29 @@ class Writer:
     async def _existing(self, kind: Kind, wanted: Workload | PodGroup | CompositePodGroup) -> dict[str, Any]:
         """The holder of a name that was taken: ours from before a crash, or another owner's."""
         raw = await self._client.get(self._resource(kind), wanted.name, wanted.namespace)
-        found = self._observe(kind, raw)
-        if found.owner_uid != wanted.owner.uid:
+        holder = self._observe(kind, raw)
+        if holder.owner_uid != wanted.owner.uid:
             raise OwnershipConflictError(f"{kind} {wanted.namespace}/{wanted.name} exists and has another owner")
         return raw
 
     async def _set_min_counts(self, change: SetMinCounts) -> None:
-        found = change.observed
+        observed = change.observed
         raw = await self._client.json_patch(
-            self._resource(change.kind), found.name, min_count_patch(change), found.namespace
+            self._resource(change.kind), observed.name, min_count_patch(change), observed.namespace
         )
         self._overlay.wrote(change.kind, self._observe(change.kind, raw))
 
     async def _delete(self, change: Delete) -> None:
-        found = change.observed
+        observed = change.observed
         try:
             await self._client.delete(
-                self._resource(change.kind), found.name, found.namespace, uid=found.uid, propagation="Background"
+                self._resource(change.kind),
+                observed.name,
+                observed.namespace,
+                uid=observed.uid,
+                propagation="Background",
             )
         except (NotFoundError, ConflictError):
             # A conflict is the UID precondition: the object is gone, and another one has its name.
             return
-        self._overlay.deleted(change.kind, found)
+        self._overlay.deleted(change.kind, observed)

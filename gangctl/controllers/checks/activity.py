@@ -105,14 +105,14 @@ class Checks:
     def parameters(self, name: str) -> GangAdmissionParametersSpec | None:
         """The parameters of one of gangctl's checks; None while it is not active, or they are not known."""
         check = self._observe(name)
-        found = None if check is None else self._resolve(check)
-        return found if isinstance(found, GangAdmissionParametersSpec) else None
+        outcome = None if check is None else self._resolve(check)
+        return outcome if isinstance(outcome, GangAdmissionParametersSpec) else None
 
     async def reconcile(self, name: str) -> Action:
         """Bring the condition of one check up to date."""
         check = self._observe(name)
-        found = None if check is None else self._resolve(check)
-        if check is None or found is None:
+        outcome = None if check is None else self._resolve(check)
+        if check is None or outcome is None:
             return await_change()
         try:
             # From the API server: the cache has neither the conditions of other owners nor the resourceVersion.
@@ -123,7 +123,7 @@ class Checks:
         if metadata.get("generation") != check.generation:
             # The cache does not have this one yet; its arrival triggers another reconcile.
             return requeue(CONFLICT_RETRY_SECONDS)
-        wanted = {"conditions": [_condition(found, check.generation)]}
+        wanted = {"conditions": [_condition(outcome, check.generation)]}
         status = difference(live.get("status") or {}, wanted, datetime.now(UTC))
         return (
             await_change() if status is None else await write_status(self._writer, ADMISSION_CHECKS, metadata, status)
@@ -146,12 +146,12 @@ class Checks:
             return Fault(f"the cluster has no definition of {PARAMETERS_KIND}: apply the one of gangctl")
         if not self._parameters.known:
             return None
-        found = self._parameters.store.get("", name)
-        if found is None:
+        stored = self._parameters.store.get("", name)
+        if stored is None:
             return Fault(f'there is no {PARAMETERS_KIND} "{name}"')
-        if isinstance(found, GangAdmissionParametersSpec):
-            return found
-        return Fault(f'{PARAMETERS_KIND} "{name}": ' + "; ".join(str(error) for error in found))
+        if isinstance(stored, GangAdmissionParametersSpec):
+            return stored
+        return Fault(f'{PARAMETERS_KIND} "{name}": ' + "; ".join(str(error) for error in stored))
 
 
 def _condition(found: GangAdmissionParametersSpec | Fault, generation: int) -> dict[str, Any]:

@@ -277,18 +277,18 @@ class PathwaysController:
         if not await self._still_wanted(facts):
             # Wait for the informer as well: this answer may be the stale one.
             return retry()
-        found = await self._existing(facts) or await self._made(facts, made, events)
-        if found is None:
+        outcome = await self._existing(facts) or await self._made(facts, made, events)
+        if outcome is None:
             return retry()
-        if isinstance(found, Obstacle):
-            await self._conclude(copy, found)
-            if found.reason != Reason.NAME_CONFLICT:
+        if isinstance(outcome, Obstacle):
+            await self._conclude(copy, outcome)
+            if outcome.reason != Reason.NAME_CONFLICT:
                 return retry()
             self._conflicts.add(facts.key)
             return requeue(CONFLICT_RETRY_SECONDS)
-        if found.owner != facts.uid:
+        if outcome.owner != facts.uid:
             return requeue(GOING_RETRY_SECONDS)
-        await self._conclude(copy, found, created(found, made))
+        await self._conclude(copy, outcome, created(outcome, made))
         return await_change()
 
     async def _still_wanted(self, facts: PathwaysFacts) -> bool:
@@ -307,10 +307,10 @@ class PathwaysController:
             raw = await self._reader.get(JOBSETS, facts.name, facts.namespace)
         except NotFoundError:
             return None
-        found = read_jobset_facts(raw)
+        jobset = read_jobset_facts(raw)
         owner = controller_owner(raw["metadata"]) or {}
-        if found.owner == facts.uid or (found.owner and owner.get("name") == facts.name):
-            return found
+        if jobset.owner == facts.uid or (jobset.owner and owner.get("name") == facts.name):
+            return jobset
         return Obstacle(
             Reason.NAME_CONFLICT.value,
             f"JobSet {facts.namespace}/{facts.name} exists and is not owned by this PathwaysJob: it is left alone. "
@@ -333,8 +333,8 @@ class PathwaysController:
         except ApiError as error:
             if error.namespace_terminating:
                 return None
-            if (found := obstacle(error)) is not None:
-                return found
+            if (refusal := obstacle(error)) is not None:
+                return refusal
             if error.status == _INTERNAL_ERROR:
                 self._report(facts, (Notice(Reason.JOBSET_CREATE_FAILED, error.message),))
             raise

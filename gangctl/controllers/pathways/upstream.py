@@ -45,9 +45,9 @@ class HeadNodes:
     async def of(self, pod_spec: Mapping[str, Any]) -> list[NodeShape]:
         """Nodes with the labels that a pod selects; none where they may not be read, or are too many."""
         selector = ",".join(f"{key}={value}" for key, value in sorted((pod_spec.get("nodeSelector") or {}).items()))
-        found = self._answers.get(selector)
-        if found is not None and self._clock.now() - found[0] < FRESH_SECONDS:
-            return found[1]
+        answer = self._answers.get(selector)
+        if answer is not None and self._clock.now() - answer[0] < FRESH_SECONDS:
+            return answer[1]
         nodes = await self._ask(selector)
         if len(self._answers) >= _MOST_ANSWERS:
             self._answers.clear()

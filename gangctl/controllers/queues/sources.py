@@ -132,10 +132,10 @@ def podset_limit(document: Mapping[str, Any]) -> int | None:
         kinds = schema.get("x-kubernetes-group-version-kind") if isinstance(schema, dict) else None
         if {"group": GROUP, "version": VERSION, "kind": "Workload"} not in (kinds if isinstance(kinds, list) else ()):
             continue
-        found: Any = schema
+        part: Any = schema
         for step in ("properties", "spec", "properties", "podSets", "maxItems"):
-            found = found.get(step) if isinstance(found, dict) else None
-        return found if isinstance(found, int) else None
+            part = part.get(step) if isinstance(part, dict) else None
+        return part if isinstance(part, int) else None
     return None
 
 

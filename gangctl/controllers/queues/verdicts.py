@@ -74,10 +74,10 @@ class VerdictMetrics:
     def on_status_change(self, before: WaitStatus | None, now: WaitStatus | None) -> None:
         """Count one JobSet under its new status: None means that it does not wait."""
         # Added first: a queue must not become empty in between, and lose its place.
-        for each, step in ((now, 1), (before, -1)):
-            if each is not None:
-                place = each.namespace, each.local_queue, each.cluster_queue
-                self._waiting.add(place, each.verdict, step=step)
+        for status, step in ((now, 1), (before, -1)):
+            if status is not None:
+                place = status.namespace, status.local_queue, status.cluster_queue
+                self._waiting.add(place, status.verdict, step=step)
 
 
 @dataclass(frozen=True, slots=True)

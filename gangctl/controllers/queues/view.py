@@ -170,16 +170,16 @@ class QueueView(Queues):
 
     def _tree(self, names: Iterable[str]) -> frozenset[str]:
         """These ClusterQueues, and all that share quota with one of them."""
-        found: set[str] = set()
+        queues: set[str] = set()
         for name in names:
-            if name not in found:
-                found |= {name, *self.snapshot.quotas.tree(name)}
-        return frozenset(found)
+            if name not in queues:
+                queues |= {name, *self.snapshot.quotas.tree(name)}
+        return frozenset(queues)
 
     def _under(self, cohort: str) -> list[str]:
         """ClusterQueues in a cohort, or in one below it."""
         quotas = self.snapshot.quotas
-        found = []
+        names = []
         for queue in quotas.queues():
             above, seen = queue.cohort, set[str]()
             while above and above not in seen and above != cohort:
@@ -187,8 +187,8 @@ class QueueView(Queues):
                 known = quotas.cohort(above)
                 above = known.parent if known is not None else ""
             if above == cohort:
-                found.append(queue.name)
-        return found
+                names.append(queue.name)
+        return names
 
     def _on_local_queue(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         self.keep(old, new)

@@ -355,7 +355,7 @@ class ReadinessController:
 
     def _collections(self) -> Collections:
         caches = self._caches
-        found = (caches.informers.get(plural) for plural in _GROUPS)
+        informers = (caches.informers.get(plural) for plural in _GROUPS)
         return Collections(
             jobs=caches.jobs,
             pods=self._sources.pods_of,
@@ -364,7 +364,7 @@ class ReadinessController:
             claimed=caches.claimed,
             refused=self._sources.refused,
             nodes=self._sources.nodes_by_name,
-            groups_known=all(informer is None or informer.synced.is_set() for informer in found),
+            groups_known=all(informer is None or informer.synced.is_set() for informer in informers),
         )
 
     def _mark_later(self, key: Key) -> None:

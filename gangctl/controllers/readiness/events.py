@@ -122,8 +122,8 @@ class ReadinessEvents(ReadinessObserver):
         """Record everything that is due, and schedule the rest."""
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
-        while (found := self._next(self._latest[key], self._reported[key])) is not None:
-            at, reason = found
+        while (event := self._next(self._latest[key], self._reported[key])) is not None:
+            at, reason = event
             now = self._clock.now()
             if key in self._last_recorded:
                 at = max(at, self._last_recorded[key] + EVENT_INTERVAL_SECONDS)

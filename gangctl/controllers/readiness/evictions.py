@@ -48,14 +48,14 @@ Pods = Mapping[str, tuple[PodFacts, str]]
 
 async def read_pods(client: Client, jobset: JobSet) -> Pods:
     """The pods of a JobSet that have not finished, as the API server has them now: a cache may lag."""
-    found: dict[str, tuple[PodFacts, str]] = {}
+    pods: dict[str, tuple[PodFacts, str]] = {}
     selection = Selection(f"{JOBSET_NAME}={jobset.name}", UNFINISHED)
     async with aclosing(client.pages(PODS, jobset.namespace, selection=selection)) as pages:
         async for page in pages:
             for item in page.items:
                 if (pod := read_pod(item)) is not None:
-                    found[pod.name] = pod, str(item["metadata"].get("uid") or "")
-    return found
+                    pods[pod.name] = pod, str(item["metadata"].get("uid") or "")
+    return pods
 
 
 class EvictionMetrics:
@@ -140,23 +140,23 @@ class Evictions(ReadinessObserver):
         if jobset is None or delay is None or key not in self._stranded:
             return await_change()
         # First from the cache: where nothing is to be evicted, nothing is read.
-        found = self._decide(jobset, delay)
+        gangs = self._decide(jobset, delay)
         pods: Pods = {}
-        if any(gang.evict for gang in found):
+        if any(gang.evict for gang in gangs):
             try:
                 pods = await self._pods(self._reader, jobset)
                 # Decided again with these: a cache may lag for longer than a gang needs to be completed.
-                found = self._decide(jobset, delay, await self._scale_ups(key[0]), pods)
+                gangs = self._decide(jobset, delay, await self._scale_ups(key[0]), pods)
             except ForbiddenError as refused:
                 # A node may be on its way: what is unknown evicts nothing.
                 _log.warning("stranded gangs are left alone: pods or events may not be read", error=str(refused))
                 return requeue(CHECK_SECONDS)
-        for gang in found:
+        for gang in gangs:
             if gang.evict:
                 await self._evict(jobset, gang, delay, {name: uid for name, (_, uid) in pods.items()})
         now = self._clock.wall().timestamp()
-        due = [gang.look_again - now for gang in found if gang.look_again is not None]
-        return requeue(max(1.0, min([CHECK_SECONDS, *due]))) if found else await_change()
+        due = [gang.look_again - now for gang in gangs if gang.look_again is not None]
+        return requeue(max(1.0, min([CHECK_SECONDS, *due]))) if gangs else await_change()
 
     def _decide(
         self, jobset: JobSet, delay: float, scale_ups: Mapping[str, ScaleUp] | None = None, pods: Pods | None = None
@@ -169,24 +169,24 @@ class Evictions(ReadinessObserver):
         snapshot = self._snapshot(jobset, wall)
         if pods is not None:
             snapshot = replace(snapshot, pods=[pod for pod, _ in pods.values()])
-        found = stranded(snapshot, now, delay, seen, scale_ups or {})
-        groups = {gang.group for gang in found}
+        gangs = stranded(snapshot, now, delay, seen, scale_ups or {})
+        groups = {gang.group for gang in gangs}
         for group in seen.keys() - groups:
             self._seen.pop((*own, group))
             self._begun.discard((*own, group))
         for group in groups:
             self._seen.setdefault((*own, group), now)
-        return found
+        return gangs
 
     async def _scale_ups(self, namespace: str) -> dict[str, ScaleUp]:
         """What autoscalers said last of the pods of a namespace, read now."""
-        found: list[ScaleUp] = []
+        scale_ups: list[ScaleUp] = []
         for reason in sorted(STARTED):
             selection = Selection(field_selector=f"reason={reason},regarding.kind=Pod")
             async with aclosing(self._reader.pages(EVENTS, namespace, selection=selection)) as pages:
                 async for page in pages:
-                    found += filter(None, map(read_scale_up, page.items))
-        return latest(found)
+                    scale_ups += filter(None, map(read_scale_up, page.items))
+        return latest(scale_ups)
 
     async def _evict(self, jobset: JobSet, gang: Stranded, delay: float, uids: Mapping[str, str]) -> None:
         evicted = await self._evict_pods(jobset.namespace, gang.evict, uids)

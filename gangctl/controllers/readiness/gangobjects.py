@@ -112,7 +112,7 @@ def _timeless(value: Any) -> Any:
     if isinstance(value, list):
         return [_timeless(item) for item in value]
     if isinstance(value, dict):
-        return {key: _timeless(each) for key, each in value.items() if key not in _MOMENTS}
+        return {key: _timeless(entry) for key, entry in value.items() if key not in _MOMENTS}
     return value
 
 
