@@ -152,17 +152,17 @@ async def play_on_cluster(
         client = Client(transport)
         generation = await _check(client, config, start_controller=start_controller)
         version = str((await client.discovery.version()).get("gitVersion", ""))
-        found = None if own_nodes else size((await client.list(NODES)).items, (await client.list(PODS)).items)
-        confirm(_intentions(config, version, found, start_controller=start_controller))
+        sizing = None if own_nodes else size((await client.list(NODES)).items, (await client.list(PODS)).items)
+        confirm(_intentions(config, version, sizing, start_controller=start_controller))
         async with _namespace(client) as namespace:
             display.say(f"Kubernetes {version} at {config.server}, namespace {namespace}.")
             async with AsyncExitStack() as stack:
-                if found is None:
+                if sizing is None:
                     places = await stack.enter_async_context(added_nodes(client, namespace))
                     stage = Stage(client, namespace, places, placement(namespace))
                     attend: Attend = partial(attend_nodes, stage)
                 else:
-                    stage = Stage(client, namespace, found.places, found.placement)
+                    stage = Stage(client, namespace, sizing.places, sizing.placement)
                     attend = partial(_end_complete, stage)
                 stack.push_async_callback(stage.clear)
                 log = Path(stack.enter_context(TemporaryDirectory(prefix="gangctl-demo-")), "gangctl.log")
