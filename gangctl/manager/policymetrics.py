@@ -142,9 +142,9 @@ class PolicyMetrics(EvaluatorObserver):
 
 
 def _result(outcome: Outcome) -> str:
-    found = {finding.result for finding in outcome.findings}
+    results = {finding.result for finding in outcome.findings}
     worst = (Result.FAIL, Result.ERROR, Result.EXEMPT)
-    return next((result.value for result in worst if result in found), Result.PASS.value)
+    return next((result.value for result in worst if result in results), Result.PASS.value)
 
 
 def _action(outcome: Outcome) -> str:

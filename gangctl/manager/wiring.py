@@ -53,8 +53,8 @@ class Wiring:
             self.policies = ReplicaPolicies(manager, settings, self.gangs, fit=fit)
         self.checks = None
         if self.queues is not None and settings.kueue_check:
-            found = (self.policies.scan_view, self.policies.keeper) if self.policies is not None else (None, None)
-            self.checks = CheckController(manager, self.gangs, self.queues.sources, *found)
+            policies = (self.policies.scan_view, self.policies.keeper) if self.policies is not None else (None, None)
+            self.checks = CheckController(manager, self.gangs, self.queues.sources, *policies)
             self.queues.early = self.checks.awaits
         self.readiness = None
         if settings.readiness != "off":
