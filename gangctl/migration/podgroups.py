@@ -111,7 +111,7 @@ def _text(value: object) -> str:
 
 def read_pod_groups(objects: Sequence[Object], names: Names) -> list[ForeignPodGroup]:
     """The system's PodGroups of an input, in its order."""
-    found = []
+    pod_groups = []
     for position, raw in enumerate(objects):
         if str(raw.get("apiVersion")).partition("/")[0] not in names.group_apis or raw.get("kind") != "PodGroup":
             continue
@@ -119,8 +119,8 @@ def read_pod_groups(objects: Sequence[Object], names: Names) -> list[ForeignPodG
         owners = objects_at(meta, "ownerReferences")
         jobsets = frozenset(_text(owner.get("name")) for owner in owners if owner.get("kind") == "JobSet")
         namespace, name = _text(meta.get("namespace")), _text(meta.get("name"))
-        found.append(ForeignPodGroup(position, namespace, name, object_at(raw, "spec"), jobsets))
-    return found
+        pod_groups.append(ForeignPodGroup(position, namespace, name, object_at(raw, "spec"), jobsets))
+    return pod_groups
 
 
 def _others(draft: ConversionDraft, objects: Sequence[Object], group: str) -> Iterator[str]:
@@ -169,18 +169,18 @@ def add_named_group(
     if others := ", ".join(_others(draft, objects, name)):
         draft.refuse(path, f'PodGroup "{name}" is also that of {others}: a gang of gangctl is within one JobSet')
         return None
-    found = [
+    matches = [
         pod_group for pod_group in pod_groups if (pod_group.namespace, pod_group.name) == (draft.jobset.namespace, name)
     ]
     labels = [label for key in MIN_AVAILABLE if (label := draft.on(members[0], key, Level.POD)) is not None]
-    if not found and labels:
+    if not matches and labels:
         available = labels[0]
         if (minimum := draft.number(available)) is not None and _check_schedulers(draft, members):
             group = DraftGang(members, path)
             needed = least(draft, draft.position, available.path, minimum, group.pods)
             draft.groups.append(replace(group, minimum=needed))
         return None
-    if not found:
+    if not matches:
         where = f'namespace "{draft.jobset.namespace}"' if draft.jobset.namespace else "no namespace"
         detail = (
             f'no PodGroup "{name}" with {where} is in the input, and its minMember says how many pods the gang has: '
@@ -188,7 +188,7 @@ def add_named_group(
         )
         draft.refuse(path, detail, ErrorKind.REQUIRED)
         return None
-    group, pod_group = DraftGang(members, path), found[0]
+    group, pod_group = DraftGang(members, path), matches[0]
     minimum = pod_group.spec.get("minMember")
     if not isinstance(minimum, int) or isinstance(minimum, bool) or minimum < 1:
         detail = f"is absent or 0, which {draft.names.title} takes for no gang: write {group.pods} to make it one"
