@@ -227,11 +227,11 @@ def _check_resources(resources: Sequence[str], path: str) -> Iterator[FieldError
         yield FieldError(path, ErrorKind.INVALID, 'if "*/*" is present, nothing else must be')
     if "*" in resources and any("/" not in resource and resource != "*" for resource in resources):
         yield FieldError(path, ErrorKind.INVALID, 'if "*" is present, no other resource without a subresource must be')
-    for index, each in enumerate(resources):
-        resource, slash, part = each.partition("/")
+    for index, entry in enumerate(resources):
+        resource, slash, part = entry.partition("/")
         wider = {f"{resource}/*", f"*/{part}"} & set(resources[:index]) if slash else set[str]()
         if wider:
-            detail = f'if "{min(wider)}" is present, "{one_line(each, _SHOWN)}" must not be'
+            detail = f'if "{min(wider)}" is present, "{one_line(entry, _SHOWN)}" must not be'
             yield FieldError(f"{path}[{index}]", ErrorKind.INVALID, detail)
 
 

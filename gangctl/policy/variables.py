@@ -158,12 +158,12 @@ def params_of(policy: LoadedPolicy, review: Review, catalogue: ParamCatalogue) -
         namespace = reference.namespace or str(review.request.get("namespace") or "")
         if not namespace:
             raise ParamsError("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
-    found = catalogue.find(kind.api_version, kind.kind, namespace, name=reference.name, selector=reference.selector)
-    if not found and reference.parameter_not_found_action == "Deny":
+    objects = catalogue.find(kind.api_version, kind.kind, namespace, name=reference.name, selector=reference.selector)
+    if not objects and reference.parameter_not_found_action == "Deny":
         raise ParamsError(NOT_FOUND)
     # Lists leave the type out of their items.
     typed = {"apiVersion": kind.api_version, "kind": kind.kind}
-    params = [obj if obj.keys() >= typed.keys() else {**obj, **typed} for obj in found]
+    params = [obj if obj.keys() >= typed.keys() else {**obj, **typed} for obj in objects]
     return tuple(sorted(params, key=name_of))
 
 
