@@ -91,12 +91,12 @@ class _Polled(ABC, Generic[T]):
         trouble = ""
         while True:
             try:
-                found = await self.load()
-                if found != delivered:
-                    deliver(found)
-                    self._delivered(found)
+                content = await self.load()
+                if content != delivered:
+                    deliver(content)
+                    self._delivered(content)
                 # After the delivery: one that fails is repeated by the next poll.
-                delivered, trouble = found, ""
+                delivered, trouble = content, ""
             except (ApiError, ConfigError, OSError) as error:
                 # Log a repeated error only once.
                 if str(error) != trouble:

@@ -360,7 +360,7 @@ class ShardElection:
     async def _elected(self) -> int:
         """Win one. The first shard must always have a leader, so every candidate tries it first."""
         while True:
-            for number, each in enumerate(self._elections):
-                if await each.attempt():
+            for number, shard in enumerate(self._elections):
+                if await shard.attempt():
                     return number
             await self._clock.sleep(min(election.pause() for election in self._elections))

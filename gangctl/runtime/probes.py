@@ -56,9 +56,9 @@ async def _ask(address: tuple[str, int], context: ssl.SSLContext, name: str) -> 
 def _reachable(address: tuple[str, int]) -> tuple[str, int]:
     """Where to connect to a listener: all addresses means loopback too."""
     host, port = address
-    found = ip_address(host)
-    if found.is_unspecified:
-        return ("127.0.0.1" if found.version == 4 else "::1"), port  # noqa: PLR2004 - IPv4
+    ip = ip_address(host)
+    if ip.is_unspecified:
+        return ("127.0.0.1" if ip.version == 4 else "::1"), port  # noqa: PLR2004 - IPv4
     return host, port
 
 
@@ -120,13 +120,13 @@ class ProbeServer(Listener):
             if name not in checks:
                 raise HttpRefusal(HTTPStatus.NOT_FOUND, f"{probe} has no such check")
             checks = {name: checks[name]}
-        results = await asyncio.gather(*(self._run(probe, each, check) for each, check in checks.items()))
+        results = await asyncio.gather(*(self._run(probe, label, check) for label, check in checks.items()))
         failed = any(problem is not None for problem in results)
         if not failed and not verbose:
             return text_response(HTTPStatus.OK, "ok")
         lines = [
-            f"[+]{each} ok" if problem is None else f"[-]{each} failed: {problem}"
-            for each, problem in zip(checks, results, strict=True)
+            f"[+]{label} ok" if problem is None else f"[-]{label} failed: {problem}"
+            for label, problem in zip(checks, results, strict=True)
         ]
         lines.append(f"{probe} check {'failed' if failed else 'passed'}")
         return text_response(HTTPStatus.SERVICE_UNAVAILABLE if failed else HTTPStatus.OK, "\n".join(lines))
