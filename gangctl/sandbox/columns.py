@@ -205,7 +205,7 @@ def _step(part: re.Match[str]) -> Step:
         for value in values
         if isinstance(value, list)
         for item in value
-        if ((found := select(inner, item)) and (str(found[0]) == text) is equal)
+        if ((selection := select(inner, item)) and (str(selection[0]) == text) is equal)
     ]
 
 

@@ -111,8 +111,8 @@ class StoreController(SandboxController[K]):
 
     async def delete_all(self, kind: ResourceKind, namespace: str | None = None) -> bool:
         """Delete all objects that are not being deleted already; returns whether there was any at all."""
-        found = self.store.items(kind.storage, namespace)
-        for metadata in (stored.obj["metadata"] for stored in found):
+        objects = self.store.items(kind.storage, namespace)
+        for metadata in (stored.obj["metadata"] for stored in objects):
             if "deletionTimestamp" in metadata:
                 continue
             options = DeleteOptions(propagation="Background")
@@ -121,7 +121,7 @@ class StoreController(SandboxController[K]):
             except StatusError as error:
                 if error.code != _NOT_FOUND:
                     raise
-        return bool(found)
+        return bool(objects)
 
 
 class GraphNode(NamedTuple):
@@ -182,10 +182,10 @@ class GarbageCollector(StoreController[GraphNode]):
         solid: list[Object] = []
         waiting: list[Object] = []
         for owner in _owners(obj):
-            found = self._owner(obj, owner)
-            if found is None:
+            parent = self._owner(obj, owner)
+            if parent is None:
                 continue
-            ending = "deletionTimestamp" in found["metadata"] and FOREGROUND in _finalizers(found)
+            ending = "deletionTimestamp" in parent["metadata"] and FOREGROUND in _finalizers(parent)
             (waiting if ending else solid).append(owner)
         if solid:
             if len(solid) < len(_owners(obj)):

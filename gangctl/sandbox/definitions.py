@@ -86,8 +86,8 @@ def validate(new: Object, old: Object | None, subresource: str) -> Causes:
 
 def schema_of(version: Object) -> Mapping[str, Any] | None:
     """``openAPIV3Schema`` of a version, None when it has none."""
-    found: Mapping[str, Any] | None = (version.get("schema") or {}).get("openAPIV3Schema")
-    return found
+    schema: Mapping[str, Any] | None = (version.get("schema") or {}).get("openAPIV3Schema")
+    return schema
 
 
 def version_of(store: ObjectStore, kind: ResourceKind) -> Object | None:
@@ -189,7 +189,7 @@ class DefinitionController(StoreController[str]):
 def _kinds(definition: Object) -> list[tuple[ResourceKind, Object]]:
     """The resource in each version that is served."""
     spec = definition["spec"]
-    names, found = spec["names"], []
+    names, kinds = spec["names"], []
     for version in spec["versions"]:
         if not version.get("served"):
             continue
@@ -209,8 +209,8 @@ def _kinds(definition: Object) -> list[tuple[ResourceKind, Object]]:
             unconditional_update=False,
             custom=True,
         )
-        found.append((kind, version))
-    return found
+        kinds.append((kind, version))
+    return kinds
 
 
 def _set(definition: Object, type_: str, values: tuple[str, str, str]) -> None:

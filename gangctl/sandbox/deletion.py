@@ -64,9 +64,9 @@ async def delete(deletion: Deletion) -> Deleted:
         old = from_storage(kind, stored.obj)
         wanted = {"uid": deletion.options.uid, "resourceVersion": deletion.options.resource_version}
         for field, value in wanted.items():
-            found = old["metadata"][field]
-            if value not in {None, found}:
-                why = f"the {field} in the precondition ({value}) does not match the {field} in record ({found})"
+            record = old["metadata"][field]
+            if value not in {None, record}:
+                why = f"the {field} in the precondition ({value}) does not match the {field} in record ({record})"
                 raise errors.conflict(deletion.kind, deletion.name, why)
         attributes = _attributes(deletion, old)
         await deletion.backend.admission.mutate(attributes, old)
@@ -180,18 +180,18 @@ def _attributes(deletion: Deletion, old: Object) -> Attributes:
 
 def options_object(options: DeleteOptions) -> Object:
     """``metav1.DeleteOptions`` as a client writes them."""
-    found: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+    body: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
     if options.dry_run:
-        found["dryRun"] = ["All"]
+        body["dryRun"] = ["All"]
     if options.grace_seconds is not None:
-        found["gracePeriodSeconds"] = options.grace_seconds
+        body["gracePeriodSeconds"] = options.grace_seconds
     if options.propagation is not None:
-        found["propagationPolicy"] = options.propagation
+        body["propagationPolicy"] = options.propagation
     preconditions = {"uid": options.uid, "resourceVersion": options.resource_version}
     given = {key: value for key, value in preconditions.items() if value is not None}
     if given:
-        found["preconditions"] = given
-    return found
+        body["preconditions"] = given
+    return body
 
 
 def answer(kind: ResourceKind, deleted: Deleted) -> Object:

@@ -86,8 +86,8 @@ def _group(registry: Registry, name: str) -> Object:
 
 
 def _kinds(registry: Registry, group_name: str, version_name: str) -> list[ResourceKind]:
-    found = [kind for kind in registry if (kind.group, kind.version) == (group_name, version_name)]
-    return sorted(found, key=lambda kind: kind.plural)
+    kinds = [kind for kind in registry if (kind.group, kind.version) == (group_name, version_name)]
+    return sorted(kinds, key=lambda kind: kind.plural)
 
 
 def _entries(kind: ResourceKind) -> Iterable[Object]:
@@ -215,11 +215,11 @@ class _Components:
 
     def _inline(self, schema: Mapping[str, Any] | None) -> Object:
         """A definition's schema, which refers to nothing but what every object has."""
-        found = dict(schema if schema is not None else _SCALARS["any"])
+        definition = dict(schema if schema is not None else _SCALARS["any"])
         metadata = {"allOf": [{"$ref": _REFERENCE + self._add(_METADATA)}]}
         own = {"apiVersion": _SCALARS["string"], "kind": _SCALARS["string"], "metadata": metadata}
-        found["properties"] = {**(found.get("properties") or {}), **own}
-        return found
+        definition["properties"] = {**(definition.get("properties") or {}), **own}
+        return definition
 
     def _add(self, definition: str) -> str:
         name = _component(definition)
@@ -248,12 +248,12 @@ class _Components:
 
 
 def _list_type(shape: FieldType) -> Object:
-    found = shape.list_type
+    extensions = shape.list_type
     if shape.merge_key is not None:
-        found["x-kubernetes-patch-strategy"] = "merge"
+        extensions["x-kubernetes-patch-strategy"] = "merge"
         if shape.merge_key:
-            found["x-kubernetes-patch-merge-key"] = shape.merge_key
-    return found
+            extensions["x-kubernetes-patch-merge-key"] = shape.merge_key
+    return extensions
 
 
 def _component(definition: str) -> str:

@@ -96,10 +96,10 @@ def invalid(kind: ResourceKind, name: str, causes: Sequence[FieldCause]) -> Stat
     texts = list(dict.fromkeys(texts))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = {"name": name, "group": group, "kind": kind.kind}
-    found: dict[str, Any] = {key: value for key, value in details.items() if value}
+    status_details: dict[str, Any] = {key: value for key, value in details.items() if value}
     if causes:
-        found["causes"] = [cause.as_json() for cause in causes]
-    return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {listed}', found)
+        status_details["causes"] = [cause.as_json() for cause in causes]
+    return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {listed}', status_details)
 
 
 def bad_request(message: str) -> StatusError:

@@ -39,11 +39,11 @@ def answer(kind: ResourceKind, body: Object, caller: Caller, find_user: Callable
             body["status"] = {"userInfo": user_info(caller)}
         case "TokenReview":
             token = str((body.get("spec") or {}).get("token") or "")
-            found = find_user(token)
+            user = find_user(token)
             body["status"] = (
                 {"user": {}, "error": "invalid bearer token"}
-                if found is None
-                else {"authenticated": True, "user": user_info(found)}
+                if user is None
+                else {"authenticated": True, "user": user_info(user)}
             )
         case _:
             body["status"] = {"allowed": True}
@@ -143,11 +143,11 @@ class Verbs:
     async def _list(self, exchange: Exchange) -> HttpAnswer:
         target, store = exchange.target, self._api.store
         query = payloads.list_query(exchange.query)
-        found = reads.page(store, target.kind, target.namespace, query)
+        page = reads.page(store, target.kind, target.namespace, query)
         tables = self._tables(exchange)
         if tables is not None:
-            return payloads.of_json(tables.of(found.items, payloads.list_metadata(found)))
-        return payloads.of_page(target.kind, found)
+            return payloads.of_json(tables.of(page.items, payloads.list_metadata(page)))
+        return payloads.of_page(target.kind, page)
 
     async def _create(self, exchange: Exchange) -> HttpAnswer:
         target, query = exchange.target, exchange.query
@@ -235,10 +235,10 @@ class Front:
 
     def _caller(self, request: web.BaseRequest) -> Caller | None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        found = self._find_user(token.strip()) if scheme.lower() == "bearer" else None
-        if found is None:
+        caller = self._find_user(token.strip()) if scheme.lower() == "bearer" else None
+        if caller is None:
             return None
-        return replace(found, user_agent=request.headers.get("User-Agent", ""))
+        return replace(caller, user_agent=request.headers.get("User-Agent", ""))
 
     async def exchange(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
         """Answer a request for a resource; StatusError if that fails before there are warnings."""
@@ -297,23 +297,23 @@ class Front:
 
     def _openapi(self, path: list[str], accept: str) -> HttpAnswer:
         registry, schema_of = self._api.registry, discovery.schemas_in(self._api.store)
-        found: Object | None = None
+        document: Object | None = None
         match path:
             case ["v2"] if discovery.V2_PROTOBUF in accept:
                 # The empty document: kubectl asks for it if v3 does not have a kind.
                 return HttpAnswer(_OK, b"", discovery.V2_PROTOBUF_TYPE)
             case ["v3"]:
-                found = discovery.index(registry, schema_of)
+                document = discovery.index(registry, schema_of)
             case ["v3", "api", version]:
-                found = discovery.document(registry, "", version, schema_of)
+                document = discovery.document(registry, "", version, schema_of)
             case ["v3", "apis", group, version]:
-                found = discovery.document(registry, group, version, schema_of)
-        return payloads.of_text("404 page not found\n", 404) if found is None else payloads.of_json(found)
+                document = discovery.document(registry, group, version, schema_of)
+        return payloads.of_text("404 page not found\n", 404) if document is None else payloads.of_json(document)
 
     def _resources(self, group: str, version: str) -> HttpAnswer:
-        found = discovery.resources(self._api.registry, group, version)
-        if found is not None:
-            return payloads.of_json(found)
+        resources = discovery.resources(self._api.registry, group, version)
+        if resources is not None:
+            return payloads.of_json(resources)
         if group and discovery.group(self._api.registry, group) is None:
             return payloads.of_text("404 page not found\n", 404)
         raise errors.no_resource()

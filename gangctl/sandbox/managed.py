@@ -133,20 +133,20 @@ def manager_of(caller: Caller, options: WriteOptions) -> str:
 
 def tracked(obj: Object) -> Object:
     """The part of an object whose fields have managers."""
-    found = {key: value for key, value in obj.items() if key not in _UNTRACKED}
+    part = {key: value for key, value in obj.items() if key not in _UNTRACKED}
     metadata = {key: value for key, value in obj.get("metadata", {}).items() if key not in _UNTRACKED_METADATA}
-    found.pop("metadata", None)
+    part.pop("metadata", None)
     if metadata:
-        found["metadata"] = metadata
-    return found
+        part["metadata"] = metadata
+    return part
 
 
 def item_elements(items: list[Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
     """Items of a keyed list, or members of a set, by path element; None when some have no key."""
-    found: dict[str, Any] = {}
+    elements: dict[str, Any] = {}
     for item in items:
         if not keys:
-            found["v:" + orjson.dumps(item).decode()] = item
+            elements["v:" + orjson.dumps(item).decode()] = item
             continue
         if not isinstance(item, dict):
             return None
@@ -155,8 +155,8 @@ def item_elements(items: list[Any], keys: tuple[str, ...]) -> dict[str, Any] | N
         key = {name: value for name, value in key.items() if value is not None}
         if not key:
             return None
-        found["k:" + orjson.dumps(key).decode()] = item
-    return found
+        elements["k:" + orjson.dumps(key).decode()] = item
+    return elements
 
 
 def fields(value: Any, names: Path, path: Path = (), *, containers: bool = False) -> Iterator[Path]:
@@ -255,10 +255,10 @@ def discard(tree: Tree, path: Path) -> bool:
     if len(path) == 1:
         del tree[path[0]]
         return True
-    found = discard(branch, path[1:])
-    if found and not branch:
+    present = discard(branch, path[1:])
+    if present and not branch:
         del tree[path[0]]
-    return found
+    return present
 
 
 def contains(tree: Tree, path: Path) -> bool:

@@ -42,10 +42,10 @@ def generated_name(prefix: str) -> str:
 
 def metadata(obj: Object) -> Object:
     """``metadata``, made where there is none."""
-    found = obj.get("metadata")
-    if not isinstance(found, dict):
-        found = obj["metadata"] = {}
-    return found
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict):
+        meta = obj["metadata"] = {}
+    return meta
 
 
 def name_of(obj: Object) -> str:

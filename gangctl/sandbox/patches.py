@@ -58,12 +58,12 @@ def apply(
 
 def _claimable(kind: ResourceKind, wanted: Object, subresource: str) -> Object:
     """Fields that an apply through this endpoint can own: the status only through its subresource."""
-    found = managed.tracked(wanted)
+    fields = managed.tracked(wanted)
     if subresource == "status":
-        return {key: value for key, value in found.items() if key in {"status", "metadata"}}
+        return {key: value for key, value in fields.items() if key in {"status", "metadata"}}
     if kind.has_status:
-        found.pop("status", None)
-    return found
+        fields.pop("status", None)
+    return fields
 
 
 def _settle_conflicts(
@@ -74,10 +74,12 @@ def _settle_conflicts(
         for path, _ in managed.changes(managed.tracked(live), managed.tracked(merged), (kind.kind,))
         if managed.contains(claimed, path) or path[-1] == managed.SELF
     ]
-    found = [(entry, path) for entry in others for path in sorted(changed) if managed.contains(entry["fieldsV1"], path)]
-    if found and not force:
-        raise _conflict(found)
-    for entry, path in found:
+    conflicts = [
+        (entry, path) for entry in others for path in sorted(changed) if managed.contains(entry["fieldsV1"], path)
+    ]
+    if conflicts and not force:
+        raise _conflict(conflicts)
+    for entry, path in conflicts:
         managed.discard(entry["fieldsV1"], path)
 
 
@@ -320,21 +322,21 @@ def _reorder(value: dict[str, Any], name: str, order: list[Any], key: str | None
     if not isinstance(items, list) or key is None:
         return
     wanted = [domain.get(key) if key and isinstance(domain, dict) else domain for domain in order]
-    rank = {str(each): at for at, each in enumerate(wanted)}
+    rank = {str(identity): at for at, identity in enumerate(wanted)}
     # What the patch does not name keeps its place behind what it does.
     items.sort(key=lambda item: rank.get(str(item.get(key) if key else item), len(rank)))
 
 
 def _cleaned(patch: dict[str, Any]) -> dict[str, Any]:
     """A patch that replaces: without directives and without nulls."""
-    found: dict[str, Any] = {}
+    replacement: dict[str, Any] = {}
     for key, item in patch.items():
         if item is None or key.startswith("$"):
             continue
         if isinstance(item, dict):
-            found[key] = _cleaned(item)
+            replacement[key] = _cleaned(item)
         elif isinstance(item, list):
-            found[key] = [_cleaned(inner) if isinstance(inner, dict) else inner for inner in item]
+            replacement[key] = [_cleaned(inner) if isinstance(inner, dict) else inner for inner in item]
         else:
-            found[key] = item
-    return found
+            replacement[key] = item
+    return replacement

@@ -156,15 +156,15 @@ def delete_options(query: Query, body: Object | None) -> DeleteOptions:
 
 
 def _from_query(query: Query) -> Object:
-    found: Object = {}
+    options: Object = {}
     if query.get("dryRun"):
-        found["dryRun"] = [query["dryRun"]]
+        options["dryRun"] = [query["dryRun"]]
     if query.get("propagationPolicy"):
-        found["propagationPolicy"] = query["propagationPolicy"]
+        options["propagationPolicy"] = query["propagationPolicy"]
     grace = number(query, "gracePeriodSeconds")
     if grace is not None:
-        found["gracePeriodSeconds"] = grace
-    return found
+        options["gracePeriodSeconds"] = grace
+    return options
 
 
 JSON: Final = "application/json"

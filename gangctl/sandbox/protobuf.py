@@ -50,8 +50,8 @@ def decode(body: bytes, minor: str, default: tuple[str, str]) -> Object:
     root = "meta.v1.DeleteOptions" if kind == _DELETE_OPTIONS else fields.root(api_version, kind)
     if root is None or root not in _messages():
         raise ValueError(f"{api_version}, Kind={kind} has no message")
-    found = _Decoder(fields).message(_bytes(envelope.get(2, b"")), root, root)
-    return {"apiVersion": api_version, "kind": kind, **found}
+    content = _Decoder(fields).message(_bytes(envelope.get(2, b"")), root, root)
+    return {"apiVersion": api_version, "kind": kind, **content}
 
 
 @lru_cache(maxsize=1)
@@ -70,17 +70,17 @@ class _Decoder:
     def message(self, data: bytes, message: str, definition: str) -> Object:
         """The fields of a ``message``, with the types of ``definition``, into which it may be inlined."""
         shapes, numbers = self._types.of(definition), _messages().get(message, {})
-        found: Object = {}
+        content: Object = {}
         for number, value in _fields(data):
             entry = numbers.get(number, "")
             if entry.startswith("<"):
-                found |= self.message(_bytes(value), entry[1:], definition)
+                content |= self.message(_bytes(value), entry[1:], definition)
                 continue
             name = entry.removeprefix("*")
             shape = shapes.get(name)
             if shape is not None:
-                self._put(found, name, shape, value, keeps_empty=entry.startswith("*"))
-        return found
+                self._put(content, name, shape, value, keeps_empty=entry.startswith("*"))
+        return content
 
     def _put(self, found: Object, name: str, shape: FieldType, value: Value, *, keeps_empty: bool) -> None:
         if shape.form == "list" and shape.item is not None:

@@ -41,11 +41,11 @@ def parse_fields(text: str) -> tuple[FieldTerm, ...]:
 
 
 def _field_term(term: str, whole: str) -> FieldTerm:
-    found = re.match(r"(.*?)(!=|==|=)(.*)", term)
-    if found is None:
+    match = re.match(r"(.*?)(!=|==|=)(.*)", term)
+    if match is None:
         raise errors.bad_request(f"invalid selector: '{whole}'; can't understand '{term}'")
-    value = re.sub(r"\\([\\,=])", r"\1", found[3])
-    return FieldTerm(found[1], value, found[2] != "!=")
+    value = re.sub(r"\\([\\,=])", r"\1", match[3])
+    return FieldTerm(match[1], value, match[2] != "!=")
 
 
 def _check_label(kind: ResourceKind, path: str) -> None:

@@ -176,8 +176,8 @@ class Registry:
 
     def rules(self, kind: ResourceKind) -> KindRules:
         """The rules of ``kind``."""
-        found = self._rules.get(kind)
-        return found if found is not None else KindRules()
+        rules = self._rules.get(kind)
+        return rules if rules is not None else KindRules()
 
 
 @dataclass(slots=True)

@@ -168,11 +168,11 @@ class ObjectStore:
 
     def bucket(self, storage: str) -> Bucket:
         """The objects of one resource."""
-        found = self._buckets.get(storage)
-        if found is None:
+        bucket = self._buckets.get(storage)
+        if bucket is None:
             # A bucket that is made later has no changes from before the compaction, either.
-            found = self._buckets[storage] = Bucket(self._compacted, self._remembered)
-        return found
+            bucket = self._buckets[storage] = Bucket(self._compacted, self._remembered)
+        return bucket
 
     def get(self, storage: str, key: Key) -> Stored | None:
         """One object, or None."""

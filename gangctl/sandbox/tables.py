@@ -126,12 +126,12 @@ def _pod_group(condition: str, workload: Callable[[Mapping[str, Any]], str | Non
 
     def cells(obj: Object) -> list[Any]:
         policy = "Gang" if (spec(obj).get("schedulingPolicy") or {}).get("gang") is not None else "Basic"
-        found = {condition["type"]: condition for condition in status(obj).get("conditions") or ()}
+        conditions = {condition["type"]: condition for condition in status(obj).get("conditions") or ()}
         state = "Pending"
-        if condition in found:
-            state = "Scheduled" if found[condition]["status"] == "True" else "Unschedulable"
-        if "DisruptionTarget" in found:
-            state = found["DisruptionTarget"]["reason"]
+        if condition in conditions:
+            state = "Scheduled" if conditions[condition]["status"] == "True" else "Unschedulable"
+        if "DisruptionTarget" in conditions:
+            state = conditions["DisruptionTarget"]["reason"]
         return [policy, workload(spec(obj)) or NONE, state, age(obj)]
 
     return Printer(columns("Policy", "Workload", "Status", "Age"), cells)
@@ -206,8 +206,8 @@ def _node(obj: Object) -> list[Any]:
 
 
 def _address(node: Object, kind: str) -> str:
-    found = (addresse["address"] for addresse in status(node).get("addresses") or () if addresse.get("type") == kind)
-    return next(found, NONE)
+    addresses = (address["address"] for address in status(node).get("addresses") or () if address.get("type") == kind)
+    return next(addresses, NONE)
 
 
 def _service(obj: Object) -> list[Any]:

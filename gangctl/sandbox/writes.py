@@ -67,14 +67,14 @@ class Write:
 
 def option_fields(options: WriteOptions) -> Object:
     """Options as a client would have written them."""
-    found: Object = {}
+    fields: Object = {}
     if options.dry_run:
-        found["dryRun"] = ["All"]
+        fields["dryRun"] = ["All"]
     if options.field_manager:
-        found["fieldManager"] = options.field_manager
+        fields["fieldManager"] = options.field_manager
     if options.field_validation:
-        found["fieldValidation"] = options.field_validation
-    return found
+        fields["fieldValidation"] = options.field_validation
+    return fields
 
 
 async def create(write: Write, body: Object) -> Stored:

@@ -99,15 +99,15 @@ class Hooks:
 
     def of(self, storage: str) -> list[Hook]:
         """All webhooks of :data:`MUTATING` or :data:`VALIDATING`."""
-        found: list[Hook] = []
+        webhooks: list[Hook] = []
         for stored in sorted(self._store.items(storage), key=lambda stored: str(stored.obj["metadata"]["name"])):
             key = storage, stored.obj["metadata"]["name"]
             known = self._read.get(key)
             # What is stored is frozen, so that another state is another object.
             if known is None or known[0] is not stored:
                 known = self._read[key] = stored, tuple(_hook(raw) for raw in stored.obj.get("webhooks") or [])
-            found += known[1]
-        return found
+            webhooks += known[1]
+        return webhooks
 
 
 def _hook(raw: Object) -> Hook:

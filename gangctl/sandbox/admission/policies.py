@@ -77,17 +77,17 @@ class Policies:
             key = policy.name, binding.name
             names = variables(admission_request(attributes, obj))
             names["namespaceObject"] = hooks.namespace_of(attributes, self._store)
-            found: list[str] = []
-            if _holds(policy, names, found) and invocations.includes(key):
+            reasons: list[str] = []
+            if _holds(policy, names, reasons) and invocations.includes(key):
                 before, applied = obj, True
-                obj = _applied(policy, attributes, obj, names, found)
+                obj = _applied(policy, attributes, obj, names, reasons)
                 if obj != before:
                     invocations.changed()
                 if policy.again_if_needed:
                     invocations.called(key)
             if not policy.ignores_failure:
                 said = f"policy '{policy.name}' with binding '{binding.name}' denied request"
-                failures += [f"{said}: {failure}" for failure in found]
+                failures += [f"{said}: {failure}" for failure in reasons]
         if applied:
             # The server counts the last policy as a change in any case.
             invocations.changed()

@@ -82,15 +82,15 @@ def admit_group(kind: ResourceKind, group: Object, store: ObjectStore, minor: st
     if PROTECTION not in metadata.get("finalizers", ()):
         metadata["finalizers"] = [*metadata.get("finalizers", ()), PROTECTION]
     if minor == "1.37":
-        found = resolve(spec.get("priorityClassName", ""), store, forbid)
-        if spec.get("priority") not in {None, found.value}:
+        level = resolve(spec.get("priorityClassName", ""), store, forbid)
+        if spec.get("priority") not in {None, level.value}:
             raise forbid(
-                f"priority set in the pod group ({spec['priority']}) must match the priority computed ({found.value}) "
+                f"priority set in the pod group ({spec['priority']}) must match the priority computed ({level.value}) "
                 "based on the priority class set in the spec"
             )
-        spec["priority"] = found.value
-        if found.class_name:
-            spec["priorityClassName"] = found.class_name
+        spec["priority"] = level.value
+        if level.class_name:
+            spec["priorityClassName"] = level.class_name
     reference = ((spec.get("podGroupTemplateRef") or {}).get("workload") or {}) if minor == "1.36" else {}
     if reference.get("workloadName") and reference.get("podGroupTemplateName"):
         why = _missing(

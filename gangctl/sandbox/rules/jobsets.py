@@ -36,9 +36,9 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
         causes = crd.validate(new, old, subresource)
         if causes or subresource:
             return causes
-        found = validate_create(new, gates) if old is None else validate_update(new, old, gates)
-        if found:
-            raise _denied(invalid(kind, new["metadata"].get("name", ""), found))
+        problems = validate_create(new, gates) if old is None else validate_update(new, old, gates)
+        if problems:
+            raise _denied(invalid(kind, new["metadata"].get("name", ""), problems))
         return causes
 
     return KindRules(

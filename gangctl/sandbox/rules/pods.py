@@ -104,10 +104,10 @@ def resolve(class_name: str, store: ObjectStore, forbid: Callable[[str], errors.
         marked = [stored.obj for stored in store.items(RESOURCE) if stored.obj.get("globalDefault")]
         # Of several, which only a race can create, the lowest counts.
         return min(map(_of, marked), key=lambda priority: priority.value, default=Priority())
-    found = store.find(RESOURCE, "", class_name)
-    if found is None:
+    priority_class = store.find(RESOURCE, "", class_name)
+    if priority_class is None:
         raise forbid(f"no PriorityClass with name {class_name} was found")
-    return _of(found)
+    return _of(priority_class)
 
 
 def _of(found: Object) -> Priority:
@@ -167,10 +167,10 @@ def admit(kind: ResourceKind, pod: Object, store: ObjectStore) -> None:
     if account != "default" and store.find("serviceaccounts", namespace, account) is None:
         raise forbid(f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found')
     spec["serviceAccountName"] = spec["serviceAccount"] = account
-    found = resolve(spec.get("priorityClassName", ""), store, forbid)
-    if found.class_name:
-        spec["priorityClassName"] = found.class_name
-    spec["priority"], spec["preemptionPolicy"] = found.value, found.preemption
+    priority = resolve(spec.get("priorityClassName", ""), store, forbid)
+    if priority.class_name:
+        spec["priorityClassName"] = priority.class_name
+    spec["priority"], spec["preemptionPolicy"] = priority.value, priority.preemption
     add_default_tolerations(spec)
 
 

@@ -56,7 +56,7 @@ def check(kind: ResourceKind, obj: Object, store: ObjectStore) -> None:
                 "used": used,
                 "limited": {name: quota["spec"]["hard"][name] for name in used},
             }
-            texts = [f"{part}: {','.join(f'{name}={n}' for name, n in found.items())}" for part, found in parts.items()]
+            texts = [f"{part}: {','.join(f'{name}={n}' for name, n in usage.items())}" for part, usage in parts.items()]
             why = f"exceeded quota: {name_of(quota)}, {', '.join(texts)}"
             raise errors.forbidden(kind, name_of(obj), why)
 

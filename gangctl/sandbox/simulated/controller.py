@@ -25,15 +25,15 @@ def find(obj: Mapping[str, Any], kind: str) -> Object | None:
     """The condition of that type in an object's status."""
     for condition in (obj.get("status") or {}).get("conditions") or []:
         if condition["type"] == kind:
-            found: Object = condition
-            return found
+            entry: Object = condition
+            return entry
     return None
 
 
 def is_true(obj: Mapping[str, Any], kind: str) -> bool:
     """Whether the object has the condition with status True."""
-    found = find(obj, kind)
-    return found is not None and found["status"] == "True"
+    condition = find(obj, kind)
+    return condition is not None and condition["status"] == "True"
 
 
 def put(status: Object, new: Object) -> bool:
@@ -223,11 +223,11 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 def parse_indexes(text: str) -> set[int]:
     """The numbers of a list of intervals."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        indexes.update(range(int(first), int(last or first) + 1))
+    return indexes
 
 
 def show_indexes(numbers: Iterable[int]) -> str:

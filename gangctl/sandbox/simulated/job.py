@@ -64,8 +64,8 @@ def _place(pod: Object) -> str:
 
 def failing_message(job: Object, pods: Iterable[Object]) -> str:
     """Why a failed pod fails the Job by its policy; "" if none does."""
-    found = (_match(job, pod) for pod in pods if controller.is_failed(pod, job))
-    return next((match.message for match in found if match is not None and match.action == "FailJob"), "")
+    matches = (_match(job, pod) for pod in pods if controller.is_failed(pod, job))
+    return next((match.message for match in matches if match is not None and match.action == "FailJob"), "")
 
 
 def is_counted(job: Object, pod: Object) -> bool:
@@ -81,9 +81,9 @@ def has_limit_per_index(job: Object) -> bool:
 
 def failed_indexes(job: Object, pods: Iterable[Object]) -> set[int]:
     """The indexes that have failed, with those of pods that are counted now."""
-    found = controller.parse_indexes((job.get("status") or {}).get("failedIndexes") or "")
-    found |= {index for pod in pods if (index := controller.index_of(pod)) is not None and _fails_index(job, pod)}
-    return {index for index in found if index < int(job["spec"]["completions"])}
+    indexes = controller.parse_indexes((job.get("status") or {}).get("failedIndexes") or "")
+    indexes |= {index for pod in pods if (index := controller.index_of(pod)) is not None and _fails_index(job, pod)}
+    return {index for index in indexes if index < int(job["spec"]["completions"])}
 
 
 def _fails_index(job: Object, pod: Object) -> bool:
@@ -150,8 +150,8 @@ class _Look:
     @property
     def status(self) -> Object:
         """The status, to be edited."""
-        found: Object = self.job["status"]
-        return found
+        status: Object = self.job["status"]
+        return status
 
     @property
     def suspended(self) -> bool:

@@ -35,19 +35,19 @@ class OwnedJobs:
     def sort(cls, jobset: Object, jobs: Iterable[Object]) -> OwnedJobs:
         """Sort all Jobs."""
         restarts = int(jobset["status"].get("restarts") or 0)
-        found = cls()
+        owned = cls()
         for job in jobs:
             labels = job["metadata"]["labels"]
             alone = restarts_alone(jobset, replicated_job_of(job))[int(labels[meta.JOB_INDEX])]
             if int(labels[meta.RESTART_ATTEMPT]) < restarts or int(labels.get(meta.JOB_RESTART_ATTEMPT, alone)) < alone:
-                found.previous.append(job)
+                owned.previous.append(job)
             elif controller.is_true(job, "Complete"):
-                found.succeeded.append(job)
+                owned.succeeded.append(job)
             elif controller.is_true(job, "Failed"):
-                found.failed.append(job)
+                owned.failed.append(job)
             else:
-                found.active.append(job)
-        return found
+                owned.active.append(job)
+        return owned
 
     @property
     def names(self) -> set[str]:
@@ -57,23 +57,23 @@ class OwnedJobs:
 
 def replicated_jobs_status(jobset: Object, jobs: OwnedJobs) -> list[dict[str, Any]]:
     """``status.replicatedJobsStatus``, in the order JobSet keeps it in."""
-    found = {
+    entries = {
         rj["name"]: {"name": rj["name"], "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
         for rj in jobset["spec"].get("replicatedJobs", ())
     }
     for job in jobs.active:
-        entry = found[replicated_job_of(job)]
+        entry = entries[replicated_job_of(job)]
         status = job.get("status") or {}
         entry["ready"] += _is_ready(job)
         entry["active"] += bool(status.get("active"))
         entry["suspended"] += is_suspended(job)
     for job in jobs.succeeded:
-        found[replicated_job_of(job)]["succeeded"] += 1
+        entries[replicated_job_of(job)]["succeeded"] += 1
     for job in jobs.failed:
-        found[replicated_job_of(job)]["failed"] += 1
+        entries[replicated_job_of(job)]["failed"] += 1
     for old in jobset["status"].get("replicatedJobsStatus") or []:
-        found[old["name"]] |= {counter: old[counter] for counter in (ALONE, ALONE_COUNTED) if counter in old}
-    return [found[name] for name in sorted(found, reverse=True)]
+        entries[old["name"]] |= {counter: old[counter] for counter in (ALONE, ALONE_COUNTED) if counter in old}
+    return [entries[name] for name in sorted(entries, reverse=True)]
 
 
 def _is_ready(job: Object) -> bool:
