@@ -191,8 +191,8 @@ class GangAdmission:
         self, raw: Object, jobset: JobSet, resolution: Resolution, namespace: str
     ) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
         """Errors and warnings about the queue of a new JobSet, or about the two together."""
-        found = self._consistency(raw, jobset, resolution)
-        errors, warnings = found.errors, _warnings(found.notices)
+        consistency = self._consistency(raw, jobset, resolution)
+        errors, warnings = consistency.errors, _warnings(consistency.notices)
         if jobset.queue and resolution.config.asks_for_gangs and self._queues is not None and self._queues.present:
             refused, listed = self._queues.check(raw, jobset, namespace)
             errors, warnings = (*errors, *refused), (*warnings, *listed)

@@ -226,8 +226,8 @@ class Registrar:
         if self._mode is Registration.NONE or self._authorities is None:
             return False
         for _ in range(_ATTEMPTS):
-            found = [await self._check_one(wanted) for wanted in self._wanted(self._authorities)]
-            different = [configuration for configuration in found if configuration.difference]
+            findings = [await self._check_one(wanted) for wanted in self._wanted(self._authorities)]
+            different = [configuration for configuration in findings if configuration.difference]
             repairable = (
                 [configuration for configuration in different if configuration.body is not None]
                 if self._may_write()
@@ -266,7 +266,7 @@ class Registrar:
         manage, ours = self._mode is Registration.MANAGE, self._mode is not Registration.CA_ONLY
         if self._mode is Registration.FILL:
             # Labels are the creator's: Helm 4 would refuse to apply one again that gangctl has changed.
-            plain = {**plain, "metadata": {key: each for key, each in plain["metadata"].items() if key != "labels"}}
+            plain = {**plain, "metadata": {key: entry for key, entry in plain["metadata"].items() if key != "labels"}}
         wanted = fingerprinted(plain) if ours else plain
         resource = _RESOURCES[wanted["kind"]]
         needed = "spec" in wanted or bool(wanted.get("webhooks"))
