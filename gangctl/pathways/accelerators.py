@@ -196,11 +196,11 @@ def of_generation(generation: str) -> tuple[str, ...]:
 def by_chips(generation: str) -> Mapping[int, str]:
     """The topology for a size alone: the last common one, else XPK's first of the size."""
     common = of_job(_COMMON[generation]) if generation in _COMMON else of_generation(generation)
-    found: dict[int, str] = {}
+    sizes: dict[int, str] = {}
     for topology in of_generation(generation):
-        if chips(topology) not in found or topology in common:
-            found[chips(topology)] = topology
-    return found
+        if chips(topology) not in sizes or topology in common:
+            sizes[chips(topology)] = topology
+    return sizes
 
 
 def near(topology: str, allowed: Sequence[str], count: int = 3) -> tuple[str, ...]:
@@ -300,10 +300,10 @@ def device_types(family: str) -> Mapping[str, str]:
 
 def by_machine_type(text: str) -> MachineType:
     """The machine type, spelled as GKE spells it; RefusedValueError for any other."""
-    found = _BY_MACHINE_TYPE.get(text)
-    if found is None:
+    machine_type = _BY_MACHINE_TYPE.get(text)
+    if machine_type is None:
         _refuse(f"{shown(text)} is no machine type with TPUs; there are {', '.join(_BY_MACHINE_TYPE)}")
-    return found
+    return machine_type
 
 
 def find(text: str) -> tuple[MachineType, str]:
@@ -343,10 +343,10 @@ def _near_names(name: str) -> list[str]:
 
 def _is_device(name: str) -> bool:
     """Whether it is a device type, with a size or a topology that its family has."""
-    found = _DEVICE_TYPE.fullmatch(name)
-    if found is None:
+    match = _DEVICE_TYPE.fullmatch(name)
+    if match is None:
         return False
-    family, topology = found["family"], found["topology"]
+    family, topology = match["family"], match["topology"]
     known = of_generation(FAMILIES[family]) if topology else device_types(family)
     return (topology or name) in known
 

@@ -211,10 +211,10 @@ def check_options(found: podchecks.Findings) -> None:
     ):
         if seconds is not None and seconds > INT32_MAX:
             found.refuse(InvalidReason.INVALID_OPTIONS, words.option_path(name), f"must be at most {INT32_MAX} seconds")
-    for name, each in options.head_resources or {}:
-        if each is not None:
+    for name, resources in options.head_resources or {}:
+        if resources is not None:
             path = words.option_path(f"headResources.{to_camel(name)}")
-            podchecks.check_amounts(found, path, each.requests or {}, each.limits or {})
+            podchecks.check_amounts(found, path, resources.requests or {}, resources.limits or {})
 
 
 def check_slicing(found: podchecks.Findings) -> None:
@@ -242,17 +242,17 @@ _BUCKET: Final = re.compile(r"gs://[^/\s]+(/\S*)?")
 
 def check(job: PathwaysJob) -> tuple[tuple[Problem, ...], tuple[Notice, ...]]:
     """All problems of a job, and notices for the user, both in the order of its fields."""
-    found = podchecks.Findings(job)
-    _check_all(found)
-    _check_with_slice(found)
-    return tuple(found.problems), tuple(found.notices)
+    findings = podchecks.Findings(job)
+    _check_all(findings)
+    _check_with_slice(findings)
+    return tuple(findings.problems), tuple(findings.notices)
 
 
 def check_without_slice(job: PathwaysJob) -> tuple[Problem, ...]:
     """Problems that do not depend on the slice, for a job with an unknown slice."""
-    found = podchecks.Findings(job)
-    _check_all(found)
-    return tuple(found.problems)
+    findings = podchecks.Findings(job)
+    _check_all(findings)
+    return tuple(findings.problems)
 
 
 def _check_all(found: podchecks.Findings) -> None:

@@ -59,9 +59,9 @@ def texts(reader: Reader, key: str) -> tuple[str, ...]:
     if len(value) > _MOST_TEXTS:
         add(reader, path, ErrorKind.TOO_MANY, f"{len(value)} entries, at most {_MOST_TEXTS} are read")
         return ()
-    for index, each in enumerate(value):
-        if not isinstance(each, str):
-            add(reader, f"{path}[{index}]", ErrorKind.TYPE_INVALID, f"must be a string, got {shown(each)}")
+    for index, text in enumerate(value):
+        if not isinstance(text, str):
+            add(reader, f"{path}[{index}]", ErrorKind.TYPE_INVALID, f"must be a string, got {shown(text)}")
     return tuple(item for item in value if isinstance(item, str))
 
 
@@ -93,7 +93,7 @@ def too_deep(value: Any) -> bool:
 def without_nulls(value: Any) -> Any:
     """A deep copy of ``value`` without null fields, which Kubernetes treats as absent."""
     if isinstance(value, Mapping):
-        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+        return {key: without_nulls(field) for key, field in value.items() if field is not None}
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value

@@ -84,9 +84,9 @@ class RefusedValueError(ValueError):
 def near(word: str, known: Iterable[str]) -> str:
     """The probably intended word, as the end of a sentence; empty if none is near."""
     words = sorted(known)
-    found = get_close_matches(word[:SHOWN], words, n=1, cutoff=0.6)
-    found = found or [known_word for known_word in words if word and known_word.startswith(word)]
-    return f"; did you mean {found[0]}?" if found else ""
+    matches = get_close_matches(word[:SHOWN], words, n=1, cutoff=0.6)
+    matches = matches or [known_word for known_word in words if word and known_word.startswith(word)]
+    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 def listed(words: Iterable[str]) -> str:

@@ -60,10 +60,10 @@ def read_modes(annotations: Mapping[str, str], problems: list[Problem]) -> tuple
 
 def _modes_of(text: str, problems: list[Problem]) -> tuple[GangMode | None, GangMode | None]:
     """The modes that a list of gangs means for the head and the workers."""
-    found, errors = parse_gangs(text)
-    errors = (*errors, *check_members(found, (words.HEAD, words.WORKER)))
+    gangs, errors = parse_gangs(text)
+    errors = (*errors, *check_members(gangs, (words.HEAD, words.WORKER)))
     problems += (Problem(InvalidReason.INVALID_GANG_MODE, error) for error in errors)
-    gang = next((gang for gang in found if words.WORKER in gang.replicated_jobs), None)
+    gang = next((gang for gang in gangs if words.WORKER in gang.replicated_jobs), None)
     if gang is None:
         return None, GangMode.OFF
     if words.HEAD in gang.replicated_jobs:
@@ -77,12 +77,12 @@ def _mode(
     value = annotations.get(key)
     if value is None:
         return None
-    found = next((mode for mode in allowed if mode == value), None)
-    if found is None:
+    choice = next((mode for mode in allowed if mode == value), None)
+    if choice is None:
         detail = f"unsupported value {shown(value)}, allowed (case-sensitive): {listed(allowed)}"
         text = f"{detail}{hint if value == GangMode.REPLICATED_GANG else ''}"
         problems.append(problem(InvalidReason.INVALID_GANG_MODE, words.annotation(key), text, ErrorKind.NOT_SUPPORTED))
-    return found
+    return choice
 
 
 def read_pathways_options(text: str, problems: list[Problem]) -> PathwaysOptions:
@@ -130,17 +130,17 @@ def read_workers(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> tup
             problem(InvalidReason.INVALID_NUM_SLICES, f"{group.path}.numSlices", detail, ErrorKind.REQUIRED)
         )
     restarts = podtemplate.signed(group, "maxSliceRestarts")
-    found = _read_slice(group, problems)
+    tpu_slice = _read_slice(group, problems)
     job = replace(
         job,
-        slice=found or ANY_SLICE,
+        slice=tpu_slice or ANY_SLICE,
         slices=job.slices if slices is None else slices,
         max_slice_restarts=DEFAULT_SLICE_RESTARTS if restarts is None else restarts,
         worker_grace_seconds=podtemplate.signed(group, "terminationGracePeriodSeconds", 64),
         worker_priority_class=group.string("priorityClassName"),
         worker_node_selector=dict(group.strings("nodeSelector")),
     )
-    return job, found is not None
+    return job, tpu_slice is not None
 
 
 def _read_slice(group: Reader, problems: list[Problem]) -> Slice | None:
@@ -234,11 +234,11 @@ def read_pathways_job(
     spec = root.child("spec")
     if not cluster_checked:
         for key, wanted in (("apiVersion", words.API_VERSION), ("kind", words.KIND)):
-            found = root.optional_string(key)
+            value = root.optional_string(key)
             if root.value.get(key) is None:
                 _require(key, problems, f": {wanted}")
-            elif found not in {None, wanted}:
-                detail = f"unsupported value {shown(found)}, allowed: {wanted}"
+            elif value not in {None, wanted}:
+                detail = f"unsupported value {shown(value)}, allowed: {wanted}"
                 problems.append(problem(InvalidReason.MALFORMED, key, detail, ErrorKind.NOT_SUPPORTED))
         problems += (Problem(InvalidReason.MALFORMED, error) for error in _unknown_fields(raw))
     job = _read_identity(root, PathwaysJob(name="", slice=ANY_SLICE, slices=1, mode=DeploymentMode.DEFAULT), problems)

@@ -81,12 +81,12 @@ def plain(tree: Any) -> Any:
 
 def origins(tree: Any) -> dict[str, Origin]:
     """The origin of every leaf by its field path; ValueError for a leaf without one."""
-    found: dict[str, Origin] = {}
+    sources: dict[str, Origin] = {}
     for path, _, origin in leaves(tree):
         if origin is None:
             raise ValueError(f"{path} comes from nowhere")
-        found[path] = origin
-    return found
+        sources[path] = origin
+    return sources
 
 
 def leaves(

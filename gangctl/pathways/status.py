@@ -105,8 +105,8 @@ class JobSetFacts:
     def end(self) -> JobCondition | None:
         """The condition of its end; synthesized if there is only ``terminalState``."""
         for kind in (PathwaysPhase.FAILED, PathwaysPhase.COMPLETED):
-            if (found := self.condition(kind)) is not None and found.holds:
-                return found
+            if (condition := self.condition(kind)) is not None and condition.holds:
+                return condition
         return JobCondition(self.terminal_state, "True") if self.terminal_state else None
 
 
@@ -128,10 +128,10 @@ class PathwaysJobStatus:
     def phase(self) -> PathwaysPhase | None:
         """The condition that is True; None without a status."""
         known = {phase.value for phase in PathwaysPhase}
-        found = (
+        types = (
             condition.type for condition in reversed(self.conditions) if condition.holds and condition.type in known
         )
-        phase = next(found, None)
+        phase = next(types, None)
         return None if phase is None else PathwaysPhase(phase)
 
     @property
@@ -242,8 +242,8 @@ def _elastic(head: Object) -> int:
     for container in (*objects_at(spec, "initContainers"), *objects_at(spec, "containers")):
         arguments = container.get("args")
         for argument in arguments if isinstance(arguments, list) else ():
-            if isinstance(argument, str) and (found := _ELASTIC.fullmatch(argument)):
-                return int(found["slices"])
+            if isinstance(argument, str) and (match := _ELASTIC.fullmatch(argument)):
+                return int(match["slices"])
     return 0
 
 
@@ -452,5 +452,5 @@ def _slices(before: PathwaysJobStatus, after: PathwaysJobStatus) -> tuple[Notice
 
 
 def _time_of(status: PathwaysJobStatus, kind: str) -> str:
-    found = status.condition(kind)
-    return found.since if found is not None else ""
+    condition = status.condition(kind)
+    return condition.since if condition is not None else ""

@@ -85,13 +85,13 @@ def _checked(job: PathwaysJob, flags: Flags, texts: FlagTexts) -> Reading:
     """The slice last, because a job without one can still be checked otherwise."""
     if not flags.workload:
         texts.refuse(InvalidReason.INVALID_NAME, "--workload", "is required: the JobSet's name", ErrorKind.REQUIRED)
-    found, flag = _slice(flags, texts)
+    tpu_slice, flag = _slice(flags, texts)
     notices: tuple[Notice, ...] = ()
-    if found is None:
+    if tpu_slice is None:
         broken = check_without_slice(job)
     else:
         topology = {f"{WORKERS}.topology": flag_origin(flag), WORKERS: flag_origin("--tpu-type")}
-        job = replace(job, slice=found, sources={**job.sources, **topology})
+        job = replace(job, slice=tpu_slice, sources={**job.sources, **topology})
         broken, notices = check(job)
     # An error in a flag is not reported again for its field.
     reported = {(problem.error.path, problem.reason) for problem in texts.problems}

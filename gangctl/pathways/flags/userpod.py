@@ -67,21 +67,21 @@ class FlagTexts:
 
     def pairs(self, flag: str, texts: Iterable[str], reason: InvalidReason = InvalidReason.MALFORMED) -> dict[str, str]:
         """``KEY=VALUE`` each, each key once; the value may hold more signs of equality."""
-        found: dict[str, str] = {}
+        pairs: dict[str, str] = {}
         for text in texts:
             key, sign, value = text.partition("=")
             if not sign or not key:
                 self.refuse(reason, flag, f"must be KEY=VALUE, got {shown(text)}")
-            elif key in found:
+            elif key in pairs:
                 self.refuse(reason, flag, f"{shown(key)} is given a second time", ErrorKind.DUPLICATE)
             else:
-                found[key] = value
-        return found
+                pairs[key] = value
+        return pairs
 
     def labels(self, flag: str, texts: Iterable[str]) -> dict[str, str]:
         """Pairs that can be labels of an object, or of a node; others are left out."""
-        found = self.annotations(flag, texts)
-        return {key: value for key, value in found.items() if self._is_label(flag, key, value)}
+        pairs = self.annotations(flag, texts)
+        return {key: value for key, value in pairs.items() if self._is_label(flag, key, value)}
 
     def annotations(self, flag: str, texts: Iterable[str]) -> dict[str, str]:
         """Pairs that can be annotations; others are left out."""
@@ -89,15 +89,15 @@ class FlagTexts:
 
     def variables(self, flag: str, texts: Iterable[str]) -> dict[str, str]:
         """Environment variables, ``NAME=VALUE`` each; invalid names are left out."""
-        found = self.pairs(flag, texts, InvalidReason.INVALID_ENVIRONMENT)
-        return {name: value for name, value in found.items() if self._is_variable(flag, name)}
+        pairs = self.pairs(flag, texts, InvalidReason.INVALID_ENVIRONMENT)
+        return {name: value for name, value in pairs.items() if self._is_variable(flag, name)}
 
     def environment_file(self, flag: str, text: str, local: Mapping[str, str]) -> dict[str, str]:
         """A file of variables: ``NAME=VALUE``, or ``NAME`` for the ``local`` one; empty lines and ``#`` lines are none.
 
         A later line wins over an earlier one, as it does for XPK.
         """
-        found: dict[str, str] = {}
+        variables: dict[str, str] = {}
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
             name, sign, value = line.partition("=")
             name = name.strip()
@@ -106,14 +106,14 @@ class FlagTexts:
             if not self._is_variable(flag, name, f" in line {number}"):
                 continue
             if sign:
-                found[name] = value
+                variables[name] = value
             elif name in local:
                 self.text(flag, local[name])
-                found[name] = local[name]
+                variables[name] = local[name]
             else:
                 detail = f"line {number}: {shown(name)} has no value here: set it in your shell, or write NAME=VALUE"
                 self.refuse(InvalidReason.INVALID_ENVIRONMENT, flag, detail)
-        return found
+        return variables
 
     def words(self, flag: str, text: str, reason: InvalidReason = InvalidReason.INVALID_COMPONENT) -> tuple[str, ...]:
         """The words of a text, split like in a shell."""
@@ -126,7 +126,7 @@ class FlagTexts:
 
     def amounts(self, flag: str, texts: Iterable[str]) -> dict[str, dict[str, str]]:
         """Quantities, ``limits.memory=50G`` each, by list and resource; an empty one means none."""
-        found: dict[str, dict[str, str]] = {name: {} for name in RESOURCE_LISTS}
+        amounts: dict[str, dict[str, str]] = {name: {} for name in RESOURCE_LISTS}
         for path, amount in self.pairs(flag, texts, InvalidReason.INVALID_RESOURCES).items():
             kind, _, resource = path.partition(".")
             if kind not in RESOURCE_LISTS or not is_qualified_name(resource):
@@ -134,8 +134,8 @@ class FlagTexts:
                 detail = f"must be requests.NAME=QUANTITY or limits.NAME=QUANTITY, got {shown(path)}{meant}"
                 self.refuse(InvalidReason.INVALID_RESOURCES, flag, detail)
             elif self._is_quantity(flag, path, amount):
-                found[kind][resource] = amount
-        return found
+                amounts[kind][resource] = amount
+        return amounts
 
     def name(self, flag: str, text: str) -> None:
         """A name that another object may have."""
@@ -363,15 +363,15 @@ def _command(flags: Flags, texts: FlagTexts, sources: dict[str, result.Origin]) 
 
 def _environment(flags: Flags, texts: FlagTexts, sources: dict[str, result.Origin]) -> list[dict[str, str]]:
     """Each variable once: those of ``--env``, of the file, of the logs, the first that has a name of these."""
-    found: dict[str, tuple[str, result.Origin]] = {}
+    environment: dict[str, tuple[str, result.Origin]] = {}
     for variables, flag in (
         (DEBUG_LOGS if flags.enable_debug_logs else {}, "--enable-debug-logs"),
         (texts.environment_file("--env-file", flags.env_file, flags.local_environment), "--env-file"),
         (texts.variables("--env", flags.env), "--env"),
     ):
-        found |= {name: (value, flag_origin(flag)) for name, value in variables.items()}
-    sources |= {f"{CONTAINER}.env[{index}]": origin for index, (_, origin) in enumerate(found.values())}
-    return [{"name": name, "value": value} for name, (value, _) in found.items()]
+        environment |= {name: (value, flag_origin(flag)) for name, value in variables.items()}
+    sources |= {f"{CONTAINER}.env[{index}]": origin for index, (_, origin) in enumerate(environment.values())}
+    return [{"name": name, "value": value} for name, (value, _) in environment.items()]
 
 
 def _resources(flags: Flags, texts: FlagTexts, sources: dict[str, result.Origin]) -> dict[str, dict[str, str]]:

@@ -93,7 +93,7 @@ def merged(ours: Sequence[From], theirs: Sequence[From], kept: Collection[str] =
     """
     fixed = {_name(our) for our in ours if _name(our) in kept}
     declared = list(ours)
-    survivors = {_name(each): index for index, each in enumerate(declared)}
+    survivors = {_name(variable): index for index, variable in enumerate(declared)}
     for their in theirs:
         name = _name(their)
         if name not in fixed:
@@ -116,16 +116,16 @@ def _needed(
     index: int, declared: Sequence[From], survivors: Mapping[str, int], placed: Collection[int]
 ) -> Collection[int]:
     """A declaration and those before it that it refers to, directly or through others, without what is placed."""
-    found: set[int] = set()
+    needed: set[int] = set()
     left = [index]
     while left:
         at = left.pop()
-        if at in placed or at in found:
+        if at in placed or at in needed:
             continue
-        found.add(at)
+        needed.add(at)
         targets = (survivors.get(name, at) for name in references(_value(declared[at])))
         left.extend(target for target in targets if target < at)
-    return found
+    return needed
 
 
 def _continued(entry: From, earlier: From | None) -> From:

@@ -69,12 +69,12 @@ def head(job: PathwaysJob, setting: RenderingInputs) -> Tree:
 def head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
     """Notices about the environments of the user's containers."""
     pod = placement.user_pod(job)
-    found = [
+    environments = [
         _environment(job, kind, index, container)
         for kind in ("initContainers", "containers")
         for index, container in enumerate(pod.get(kind) or ())
     ]
-    return tuple(notice for part in found for notice in part.notices)
+    return tuple(notice for part in environments for notice in part.notices)
 
 
 def _head_pod(job: PathwaysJob, setting: RenderingInputs) -> Tree:
@@ -82,13 +82,15 @@ def _head_pod(job: PathwaysJob, setting: RenderingInputs) -> Tree:
     policy = user.get("restartPolicy")
     never = rule("Never", "a client that ended is not started again in the same pod")
     init = [
-        _container(job, "initContainers", index, each) for index, each in enumerate(user.get("initContainers") or ())
+        _container(job, "initContainers", index, entry) for index, entry in enumerate(user.get("initContainers") or ())
     ]
     ours = [resource_manager(job, setting), proxy(job, setting)]
-    containers = [_container(job, "containers", index, each) for index, each in enumerate(user.get("containers") or ())]
+    containers = [
+        _container(job, "containers", index, entry) for index, entry in enumerate(user.get("containers") or ())
+    ]
     init, containers = (init, ours) if job.headless else ([*init, *ours], containers)
     declared = user.get("volumes") or []
-    volumes = [From(each, job.origin(f"{POD}.volumes[{index}]")) for index, each in enumerate(declared)]
+    volumes = [From(entry, job.origin(f"{POD}.volumes[{index}]")) for index, entry in enumerate(declared)]
     fields: Tree = {
         "nodeSelector": placement.head_node_selector(job, setting),
         "tolerations": placement.head_tolerations(job),

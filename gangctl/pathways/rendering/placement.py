@@ -45,9 +45,9 @@ def given(job: PathwaysJob, value: Any, path: str) -> From:
         return From(value, origin)
     if isinstance(value, Mapping):
         place = FieldPath.parse(path)
-        return From({key: given(job, each, str(place.child(key))) for key, each in value.items()}, origin)
+        return From({key: given(job, entry, str(place.child(key))) for key, entry in value.items()}, origin)
     if isinstance(value, list):
-        return From([given(job, each, f"{path}[{index}]") for index, each in enumerate(value)], origin)
+        return From([given(job, entry, f"{path}[{index}]") for index, entry in enumerate(value)], origin)
     return From(value, origin)
 
 
@@ -109,7 +109,7 @@ def head_tolerations(job: PathwaysJob) -> list[From]:
     """The user's, and that of TPU nodes for a head that goes there: it requests no TPU, so GKE does not add it."""
     given = user_pod(job).get("tolerations") or []
     path = f"{words.POD}.tolerations"
-    users = [From(each, job.origin(f"{path}[{index}]")) for index, each in enumerate(given)]
+    users = [From(entry, job.origin(f"{path}[{index}]")) for index, entry in enumerate(given)]
     if not job.colocated or any(_tolerates_tpu(toleration) for toleration in given):
         return users
     return [*users, rule(TPU_TOLERATION, "the head goes to TPU nodes without requesting a TPU")]
