@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections.abc import Iterable
@@ -183,6 +184,17 @@ def test_a_word_is_one_class() -> None:
             homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
     assert len(homes) > 800
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+def test_local_variables_are_nouns() -> None:
+    """``found`` and ``each`` do not say what they hold."""
+    stored = {
+        (str(path.relative_to(ROOT)), name.lineno)
+        for path in sorted((ROOT / "gangctl").rglob("*.py"))
+        for name in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store) and name.id in {"each", "found"}
+    }
+    assert stored == set()
 
 
 def test_code_does_not_count_as_prose() -> None:

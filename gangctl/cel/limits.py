@@ -81,7 +81,9 @@ _BY_TYPE: Final = frozenset({"_==_", "_!=_", "_+_"})
 _SHORT: Final = frozenset(
     {"bool", "int", "uint", "double", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"}
 )
-_SCANNING: Final = frozenset(name for name, found in FUNCTIONS.items() if any(overload.scans for overload in found))
+_SCANNING: Final = frozenset(
+    name for name, overloads in FUNCTIONS.items() if any(overload.scans for overload in overloads)
+)
 _PER_ELEMENT: Final = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
 """Functions that compare each element with others: one more level."""
 

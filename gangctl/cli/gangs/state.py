@@ -268,5 +268,5 @@ def last(events: Iterable[Event], key: Key, groups: Sequence[str]) -> list[Event
     """Those of one JobSet and its groups, the latest first, at most :data:`MOST`."""
     namespace, jobset = key
     about = {f"JobSet/{jobset}", *(f"PodGroup/{group}" for group in groups)}
-    own = [each for place, each in events if place == namespace and each["object"] in about]
-    return sorted(own, key=lambda each: each["lastTime"], reverse=True)[:MOST]
+    own = [event for place, event in events if place == namespace and event["object"] in about]
+    return sorted(own, key=lambda event: event["lastTime"], reverse=True)[:MOST]

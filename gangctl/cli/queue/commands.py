@@ -177,17 +177,19 @@ def describe(
     if cluster_queue and namespace is not None:
         raise click.UsageError("--namespace is about LocalQueues: leave it out for a ClusterQueue")
 
-    async def more(client: Client, found: QueueObjects) -> None:
+    async def more(client: Client, objects: QueueObjects) -> None:
         from gangctl.cli.kueuecluster import read_other_doors  # noqa: PLC0415 -- needs the client, as files do not
         from gangctl.cli.queue.view import read_jobsets  # noqa: PLC0415
 
         if not cluster_queue:
-            await read_other_doors(client, found.stock, found.home)
-        found.jobsets = await read_jobsets(client, found.stock, None if cluster_queue else found.home)
+            await read_other_doors(client, objects.stock, objects.home)
+        objects.jobsets = await read_jobsets(client, objects.stock, None if cluster_queue else objects.home)
 
-    found = read(queue_files, cluster, namespace, everywhere=cluster_queue, kueue_namespace=kueue_namespace, more=more)
+    objects = read(
+        queue_files, cluster, namespace, everywhere=cluster_queue, kueue_namespace=kueue_namespace, more=more
+    )
     now = datetime.now(UTC)
-    report = _report(found, name.name, now, cluster_queue=cluster_queue)
+    report = _report(objects, name.name, now, cluster_queue=cluster_queue)
     names = (
         {"apiVersion": member["apiVersion"], "kind": member["kind"], "metadata": {"name": member["name"]}}
         for member in report["members"]

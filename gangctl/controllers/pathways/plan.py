@@ -80,7 +80,7 @@ class Skip:
 class ReportStatus:
     """The status should follow from the findings; ``notices`` are recorded besides what is new in it."""
 
-    found: JobSetFacts | Obstacle
+    findings: JobSetFacts | Obstacle
     notices: tuple[Notice, ...] = ()
 
 
