@@ -1,6 +1,5 @@
 """The answers of gangctl: the verdict of a policy on a request, and of one expression on the sample."""
 
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -51,7 +50,7 @@ def review_of(operation: Operation, obj: Object | None, old: Object | None) -> R
 
 def violations_of(policy: LoadedPolicy, review: Review) -> tuple[Finding, ...]:
     """The rules that a request breaks, and the errors that count."""
-    return Evaluation(review).evaluate(policy, StepMeter.request(time.monotonic)).violations
+    return Evaluation(review).evaluate(policy, StepMeter.request(lambda: 0.0)).violations
 
 
 def evaluate(expression: str) -> tuple[Outcome, Outcome]:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import re
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -210,7 +209,7 @@ def ours(policy: Object, binding: Object, obj: Object, namespace: Object, params
         "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
     }
     review = with_params(replace(review, request=request), [loaded], ConfigMaps(params))
-    verdict = merge([Evaluation(review).evaluate(loaded, StepMeter.request(time.monotonic))])
+    verdict = merge([Evaluation(review).evaluate(loaded, StepMeter.request(lambda: 0.0))])
     warnings = tuple(each.partition("': ")[2] for each in verdict.warnings)
     if verdict.allowed:
         return Answer(warnings=warnings)
