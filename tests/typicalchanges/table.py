@@ -138,8 +138,8 @@ CHANGES: Final[Mapping[str, Change]] = {
         ),
         Edit(
             "gangctl/pathways/accelerators.py",
-            '    Accelerator("v6e", "ct6e-standard-2t", "tpu-v6e-slice", "tpuv6e", 2, 1, 2),\n',
-            after='    Accelerator("v6e", "ct6e-standard-8t", "tpu-v6e-slice", "tpuv6e1t", 8, 1, 2),\n',
+            '    MachineType("v6e", "ct6e-standard-2t", "tpu-v6e-slice", "tpuv6e", 2, 1, 2),\n',
+            after='    MachineType("v6e", "ct6e-standard-8t", "tpu-v6e-slice", "tpuv6e1t", 8, 1, 2),\n',
         ),
         Edit(
             "tests/pathways/accelerators/test_table.py",
