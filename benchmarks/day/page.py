@@ -63,7 +63,7 @@ def tables(results: Sequence[Measured]) -> str:
 
 def _missing(results: Sequence[Measured]) -> list[str]:
     """Windows and variations of the matrix without a result."""
-    there = {(each.cell.window, each.cell.variation) for each in results}
+    there = {(measured.cell.window, measured.cell.variation) for measured in results}
     plain, *others = VARIATIONS.values()
     windows = [f"window {window}" for window in NAMES if (window, plain.name) not in there]
     return windows + [f"window {NAMES[0]}: {one.text}" for one in others if (NAMES[0], one.name) not in there]
@@ -178,7 +178,7 @@ def filled(page: str, results: Sequence[Measured]) -> str:
 
 def pictures(results: Sequence[Measured]) -> dict[Path, str]:
     """The charts of those results that may be published, by the file that they are kept in."""
-    drawn = charts([each for each in results if each.publishable])
+    drawn = charts([measured for measured in results if measured.publishable])
     return {PICTURES / f"{chart.name}.svg": chart.svg() for chart in drawn}
 
 

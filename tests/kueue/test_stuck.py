@@ -62,7 +62,7 @@ def test_an_evicted_workload_without_pods_that_keeps_its_quota_is_stuck() -> Non
     evicted = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=6)))
     named(found(evicted), Reason.EVICTED_HOLDS_QUOTA, "evicted 6m ago", "14811", "delete its Workload")
     assert found(evicted, JobFacts(pods=1)) is None, "its pods are still there"
-    assert found(evicted, JobFacts(pods=None)) is None, "nobody knows of its pods"
+    assert found(evicted, JobFacts(pods=None)) is None, "its pods are not known"
     just_now = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=4)))
     assert found(just_now) is None
 

@@ -10,7 +10,7 @@ from gangctl.errors import plural
 from gangctl.gang.config import read_config
 from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.autoscaling import NODE_SECONDS, STARTED, sayings
+from gangctl.readiness.autoscaling import NODE_SECONDS, sayings
 from gangctl.readiness.causes.context import Command, Context, Suggestion, gated, oldest
 from gangctl.readiness.causes.messages import (
     CLAIMS,
@@ -125,7 +125,10 @@ def _of_an_autoscaler(context: Context, held: _Refused) -> Reason | None:
     """What autoscalers said of a group's pods; None if nothing, or if they add nodes for some and ignore the others."""
     ups = context.snapshot.on_nodes.scale_ups
     said = [ups[pod.name] for pod in held.pods if pod.name in ups]
-    coming = [one for one in said if one.reason in STARTED and not context.late(one.at, NODE_SECONDS)]
+    coming = [one for one in said if one.running(context.now)]
+    for one in coming:
+        # It is no longer believed then, without a change of any object.
+        context.late(one.at, NODE_SECONDS)
     if len(coming) == len(held.pods):
         return Reason.SCALE_UP_RUNNING
     return Reason.SCALE_UP_REFUSED if len(coming) < len(said) else None

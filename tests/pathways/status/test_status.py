@@ -84,7 +84,7 @@ TABLE = [
     (jobset(true("Failed", "FailedJobs"), true("Completed")), PathwaysPhase.FAILED, "FailedJobs"),
     (jobset(true("Failed", "not a reason")), PathwaysPhase.FAILED, "Failed"),
     (jobset(terminal_state="Completed"), PathwaysPhase.COMPLETED, "Completed"),
-    (Obstacle("NameConflict", "somebody else's"), PathwaysPhase.FAILED, "NameConflict"),
+    (Obstacle("NameConflict", "another owner's"), PathwaysPhase.FAILED, "NameConflict"),
     (Obstacle("JobSetCreateFailed", "no right", PathwaysPhase.PENDING), PathwaysPhase.PENDING, "JobSetCreateFailed"),
     (Obstacle("JobSetGone", "deleted", final=True), PathwaysPhase.FAILED, "JobSetGone"),
 ]
