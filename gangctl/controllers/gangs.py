@@ -210,7 +210,6 @@ class GangController:
     ) -> Action:
         jobset = observed.jobset
         difference = await computed(jobset.jobs, diff, desired, existing, generation.capabilities)
-        # Before the writes: what they create counts as reported by this process.
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
         refused = await self._apply(jobset, plan, difference, generation, interrupted=interrupted)
         if refused is not None:

@@ -213,10 +213,7 @@ class GangReporter:
 
     def interrupted(self, jobset: JobSet, *, existed: bool) -> bool:
         """Whether an earlier process may have died between creating the gang, which ``existed``, and reporting it."""
-        if not existed or self._reported.get(jobset.key) == jobset.uid:
-            return False
-        self._reported[jobset.key] = jobset.uid
-        return self._is_new(jobset)
+        return existed and self._reported.get(jobset.key) != jobset.uid and self._is_new(jobset)
 
     def applied(
         self,
@@ -237,7 +234,8 @@ class GangReporter:
         self._metrics.translations.labels(level_of(plan), result).inc()
         if not changes:
             return
-        self._reported[jobset.key] = jobset.uid
+        if not interrupted:
+            self._reported[jobset.key] = jobset.uid
         if jobset.restarts and not before:
             # The groups of a restart are routine, and get no event.
             changes = [change for change in changes if not isinstance(change, Create) or change.kind == "Workload"]
@@ -274,8 +272,11 @@ class GangReporter:
             self._complete.pop(jobset.key, None)
         else:
             self._complete[jobset.key] = (jobset.uid, jobset.restarts)
-        if interrupted and not difference.conflicts:
-            self._record_event(jobset, created(plan, generation.capabilities))
+        if not difference.conflicts:
+            if interrupted:
+                self._record_event(jobset, created(plan, generation.capabilities))
+            # Not before everything is there: a write that fails is tried again, and the event comes after it.
+            self._reported[jobset.key] = jobset.uid
         self._record_all(jobset, obstacles(difference, generation))
 
     def _record_all(self, jobset: JobSet, notices: Sequence[Notice]) -> None:

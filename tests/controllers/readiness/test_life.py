@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gangctl.api.scheduling import ApiState
+from gangctl.controllers import gangs
+from gangctl.controllers.reporter import GangMetrics
+from gangctl.sandbox import errors
 from tests.faults.virtual_time import run
-from tests.faults.world import NAMESPACE, World, world
+from tests.faults.world import NAMESPACE, USER, World, world
 from tests.jobsets import jobset, rj
+from tests.sandbox.faults import CutBefore, Match, Refuse
 
 
 def lived(directory: Path, life: Callable[[World], Awaitable[None]], minor: str = "1.37") -> dict[str, int]:
@@ -70,3 +78,44 @@ def test_a_deleted_jobset_is_forgotten(tmp_path: Path) -> None:
         await there.rest()
 
     assert lived(tmp_path, life) == {"js WorkloadCreated": 1}
+
+
+def test_a_creation_that_was_interrupted_is_reported_although_the_first_write_after_it_fails(tmp_path: Path) -> None:
+    async def life(there: World) -> None:
+        groups = Match(USER, frozenset({"create"}), "podgroups.scheduling.k8s.io")
+        refused = there.sandbox.faults.add(groups, CutBefore(), times=1_000)
+        await there.create(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
+        await there.rest(1)
+        await there.crash_gangctl()
+        there.sandbox.faults.rules.remove(refused)
+        there.sandbox.faults.add(groups, Refuse(errors.internal("etcd is busy")))
+        await there.start_gangctl()
+        await there.rest()
+
+    assert lived(tmp_path, life)["js WorkloadCreated"] == 1
+
+
+def test_what_a_namespace_that_ends_refuses_is_no_repair_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[GangMetrics] = []
+
+    class Kept(GangMetrics):
+        def __init__(self, registry: CollectorRegistry, state: Callable[[], ApiState]) -> None:
+            super().__init__(registry, state)
+            made.append(self)
+
+    monkeypatch.setattr(gangs, "GangMetrics", Kept)
+
+    async def life(there: World) -> None:
+        await there.create(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
+        await there.rest(5)
+        workloads = there.api.kind("workloads.scheduling.k8s.io")
+        refusal = Refuse(errors.namespace_terminating(workloads, "js", NAMESPACE))
+        creations = Match(USER, frozenset({"create"}), "workloads.scheduling.k8s.io")
+        there.sandbox.faults.add(creations, refusal, times=1_000)
+        await there.damage()
+        await there.rest(5)
+        assert not next(iter(made[0].repairs.collect())).samples
+
+    assert lived(tmp_path, life) == {"js WorkloadCreated": 1, "js GangReady": 1}
