@@ -27,7 +27,7 @@ from gangctl.controllers.policy_sources import (
     wanted_by,
 )
 from gangctl.controllers.status import difference, write_status
-from gangctl.errors import ConfigError, ValidationError, one_line
+from gangctl.errors import ConfigError, ErrorKind, FieldError, ValidationError, one_line
 from gangctl.policy.load import fails_closed, refusal
 from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError, PolicyProblem, PolicySet, load_exception
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
@@ -177,6 +177,9 @@ class PolicyKeeper:
         except ValidationError as error:
             _log.warning("exception broken", exception=name, problem=one_line(str(error.errors[0])))
             return error
+        except Exception as error:  # noqa: BLE001 -- an unreadable exception must not block policies
+            _log.exception("exception not understood", exception=name)
+            return ValidationError([FieldError("spec", ErrorKind.INVALID, _not_loaded(error))])
 
 
 async def _update(
@@ -199,10 +202,12 @@ async def _update(
 
 def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
     """The placeholder for a policy that gangctl fails to load: for every JobSet that is created."""
-    problem = PolicyProblem(
-        "spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", UNREADABLE
-    )
+    problem = PolicyProblem("spec", _not_loaded(error), UNREADABLE)
     return refusal(name, document, GangPolicySpec(), [problem], fails_closed=fails_closed(document))
+
+
+def _not_loaded(error: Exception) -> str:
+    return f"gangctl failed to load it ({type(error).__name__}), its log says where"
 
 
 EVALUATION_UNAVAILABLE: Final = "EvaluationUnavailable"

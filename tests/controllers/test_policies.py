@@ -17,6 +17,7 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
+from gangctl.controllers import policies
 from gangctl.controllers.exported import ExportedPolicies
 from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
 from gangctl.controllers.policy_sources import (
@@ -28,7 +29,7 @@ from gangctl.controllers.policy_sources import (
 )
 from gangctl.errors import NotFoundError
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy, PolicySet
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicySet
 from gangctl.policy.reports import SEVERITY, severity_of
 from gangctl.policy.variables import ParamsError
 from gangctl.runtime.controller import Controller, ControllerOptions, WorkQueue
@@ -237,6 +238,23 @@ async def test_a_policy_with_an_internal_error_does_not_hide_the_others(context:
         (broken,) = current.broken
         assert (broken.name, broken.fail_closed) == ("poison", False)
         reported = await context.condition(GANG_POLICIES, "poison", "InternalError")
+        assert "RecursionError" in reported["message"]
+
+
+async def test_an_exception_with_an_internal_error_does_not_hide_policies(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(_: Object) -> LoadedException:
+        raise RecursionError("deep")
+
+    monkeypatch.setattr(policies, "load_exception", load)
+    await context.define()
+    await context.policy("good")
+    await context.create(GANG_POLICY_EXCEPTIONS, {**exception(datetime.now(UTC)), "metadata": {"name": "poison"}})
+    async with running(context):
+        current = await context.in_force(lambda current: names(current) == ["good"])
+        assert current.exceptions == ()
+        reported = await context.condition(GANG_POLICY_EXCEPTIONS, "poison", "InvalidField")
         assert "RecursionError" in reported["message"]
 
 
