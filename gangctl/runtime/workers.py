@@ -163,9 +163,11 @@ class Workers:
             raise WorkersClosedError(f"worker {self._spec.name}: closed")
         self._in_use = True
         for idle, version in ((self._ready, self._version), (self._stale, -1)):
-            while idle and self._enough(leave):
-                if (process := idle.popleft()).alive:
-                    return self._lend(process, version)
+            # Those that have ended stay here: the keeper counts them.
+            process = next((worker for worker in idle if worker.alive), None)
+            if process is not None and self._enough(leave):
+                idle.remove(process)
+                return self._lend(process, version)
         self._refuse_if_broken()
         waiter: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
         waiting = waiter, leave

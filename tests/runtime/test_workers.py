@@ -141,6 +141,17 @@ async def test_a_worker_that_dies_is_replaced_and_reported() -> None:
         assert seen.deaths == ["crash"]
 
 
+async def test_an_idle_worker_that_died_is_reported_although_a_caller_comes_before_it_is_noticed() -> None:
+    seen = Seen()
+    async with Workers(SPEC, observer=seen) as workers:
+        first = await workers.take()
+        workers.give_back(first, worked=False)
+        os.kill(first.pid, signal.SIGSEGV)
+        await first.exited
+        assert (await workers.take()).pid != first.pid
+        assert seen.deaths == ["crash"]
+
+
 async def test_failed_starts_are_retried_with_a_delay_and_logged_once() -> None:
     seen = Seen()
     spec = replace(SPEC, service="tests.runtime.workerservices:writes_and_dies")
