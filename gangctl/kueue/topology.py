@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from gangctl.api.objects import object_at, objects_at
+from gangctl.api.objects import object_at, objects_at, text_at
 from gangctl.api.requests import as_integers, pod_requests
 from gangctl.errors import one_line
 from gangctl.kueue.consistency import TRUE
@@ -190,7 +190,7 @@ def _short(value: str) -> str:
 
 def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
     """A Workload with its topology assignments; InputError when it has no name. Total otherwise."""
-    templates = {pod_set.get("name", "main"): pod_set for pod_set in objects_at(object_at(raw, "spec"), "podSets")}
+    templates = {_name(pod_set): pod_set for pod_set in objects_at(object_at(raw, "spec"), "podSets")}
     admission = object_at(object_at(raw, "status"), "admission")
     placements = []
     for assignment in objects_at(admission, "podSetAssignments"):
@@ -198,7 +198,7 @@ def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
         levels = written.get("levels")
         if not isinstance(levels, list):
             continue
-        template = object_at(templates.get(assignment.get("name"), {}), "template")
+        template = object_at(templates.get(_name(assignment), {}), "template")
         placements.append(
             Placement(
                 frozenset(flavor for flavor in object_at(assignment, "flavors").values() if isinstance(flavor, str)),
@@ -208,6 +208,11 @@ def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
             )
         )
     return replace(read_workload(raw), placements=tuple(placements))
+
+
+def _name(raw: Mapping[str, Any]) -> str:
+    """That of a podset; its default is in the type of both fields."""
+    return text_at(raw, "name") or "main"
 
 
 def _domains(written: Mapping[str, Any]) -> dict[tuple[str, ...], int]:

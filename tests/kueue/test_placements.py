@@ -87,7 +87,9 @@ anything = st.recursive(
 
 
 @PROPERTY
-@given(st.lists(anything, max_size=3), anything)
-def test_any_assignment_is_read_without_an_error(slices: list[Any], levels: Any) -> None:
-    for placement in with_placements(workload(*slices, levels=levels)).placements:
+@given(st.lists(anything, max_size=3), anything, anything)
+def test_any_assignment_is_read_without_an_error(slices: list[Any], levels: Any, name: Any) -> None:
+    raw = workload(*slices, levels=levels)
+    raw["spec"]["podSets"][0]["name"] = raw["status"]["admission"]["podSetAssignments"][0]["name"] = name
+    for placement in with_placements(raw).placements:
         assert all(isinstance(pods, int) for pods in placement.domains.values())
