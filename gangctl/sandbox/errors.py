@@ -12,6 +12,7 @@ from gangctl.apiserver.metadata import FieldCause
 from gangctl.sandbox.kinds import ResourceKind
 
 EXPIRED_MESSAGE: Final = "The resourceVersion for the provided watch is too old."
+UID_FIELD: Final = "metadata.uid"
 CONTINUE_EXPIRED_MESSAGE: Final = (
     "The provided continue parameter is too old to display a consistent list result. "
     "You can start a new list without the continue parameter."
@@ -31,6 +32,13 @@ class StatusError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
+
+    @property
+    def about_another(self) -> bool:
+        """Whether the object is gone or has changed since it was read, or another one has its name."""
+        causes = (self.details or {}).get("causes") or ()
+        # A patch with the UID of a deleted object is invalid; every other write with it is a conflict.
+        return self.code in {404, 409} or any(cause["field"] == UID_FIELD for cause in causes)
 
     def body(self) -> dict[str, Any]:
         """The ``metav1.Status``."""

@@ -211,7 +211,7 @@ def _check_preconditions(write: Write, new: Object, old: Object, *, required: bo
 
 def _other_uid(write: Write, given: str, current: str) -> StatusError:
     if write.patching:
-        cause = FieldCause("FieldValueInvalid", "metadata.uid", f'Invalid value: "{given}": field is immutable')
+        cause = FieldCause("FieldValueInvalid", errors.UID_FIELD, f'Invalid value: "{given}": field is immutable')
         return errors.invalid(write.kind, write.name, [cause])
     why = f"Precondition failed: UID in precondition: {given}, UID in object meta: {current}"
     return errors.conflict(write.kind, write.name, why)

@@ -45,6 +45,16 @@ async def ending(on: Stage, name: str, kind: str) -> Object:
     return found
 
 
+async def test_a_pod_that_took_the_name_of_a_deleted_one_is_left_alone() -> None:
+    async with stage() as on:
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+        old = await on.create("pods", pod)
+        await on.delete("pods", "p")
+        new = await on.create("pods", pod)
+        await on.simulated.kubelet.finish(old)
+        assert await on.get("pods", "p") == new
+
+
 @each(
     ("minor", "reference"),
     [

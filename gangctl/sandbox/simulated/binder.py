@@ -221,7 +221,6 @@ _GROUP_CONDITION: Final = {
 }
 _HOLDS_PRIORITY: Final = frozenset({"v1beta1", "v1"})
 _UNSCHEDULABLE: Final = "pod group is unschedulable"
-_PASSED_BY: Final = frozenset({404, 409})
 
 
 @dataclass
@@ -319,7 +318,7 @@ class Binder(SimulatedController[str]):
         try:
             await self.api.bind(namespace, name, pod["metadata"]["uid"], node, self.caller)
         except StatusError as error:
-            if error.code not in _PASSED_BY:
+            if not error.about_another:
                 raise
             return
         message = f"Successfully assigned {namespace}/{name} to {node}"
@@ -362,7 +361,7 @@ class Binder(SimulatedController[str]):
         try:
             await self.update(self._groups, changed, "status")
         except StatusError as error:
-            if error.code not in _PASSED_BY:
+            if not error.about_another:
                 raise
 
 

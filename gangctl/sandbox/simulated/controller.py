@@ -167,8 +167,6 @@ class Mirror:
 
 K = TypeVar("K", str, tuple[str, str], tuple[str, str, str])
 
-_PASSED_BY: Final = frozenset({404, 409})
-
 
 class SimulatedController(SandboxController[K]):
     """One controller beside the API server."""
@@ -201,7 +199,7 @@ class SimulatedController(SandboxController[K]):
         try:
             await self.api.delete(mirror.kind, *key_of(obj), self.caller, options)
         except StatusError as error:
-            if error.code not in _PASSED_BY:
+            if not error.about_another:
                 raise
 
     async def patch(self, mirror: Mirror, obj: Object, patch: Object, subresource: str = "") -> bool:
@@ -211,7 +209,7 @@ class SimulatedController(SandboxController[K]):
         try:
             await self.api.patch(mirror.kind, *key_of(obj), body, "strategic", self.caller, subresource=subresource)
         except StatusError as error:
-            if error.code not in _PASSED_BY:
+            if not error.about_another:
                 raise
             return False
         return True
