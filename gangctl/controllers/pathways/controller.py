@@ -225,7 +225,10 @@ class PathwaysController:
             if one is not None:
                 self._controller.enqueue(one.key)
         if new is None and old is not None and old.end is not None:
-            self._ended[old.owner] = old
+            copy = self.jobs.store.get(*old.key)
+            # A PathwaysJob that is gone before its JobSet would have an entry that nothing removes.
+            if not self.jobs.synced.is_set() or (copy is not None and copy.facts.uid == old.owner):
+                self._ended[old.owner] = old
 
     @property
     def _may_write(self) -> bool:
