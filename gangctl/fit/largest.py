@@ -24,7 +24,6 @@ from gangctl.fit.packing import Vector
 from gangctl.fit.report import FitIdentity, bounded
 from gangctl.fit.requests import PodSet, Surroundings, requests_of
 from gangctl.fit.scheduling import Floor, Neighbours
-from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import PODSET_GROUP
 from gangctl.kueue.objects import ResourceFlavor
 
@@ -137,7 +136,7 @@ class ShapeOnNodes:
         self, request: FitRequest, nodes: Sequence[NodeShape], surroundings: Surroundings, neighbours: Neighbours
     ) -> None:
         """``request`` has a JobSet with one replicated job."""
-        plain = replace(surroundings, configuration=KueueConfiguration())
+        plain = surroundings.of_pods()
         (self._podset,) = admitted(request.jobset, plain, neighbours)
         counted = requests_of(self._podset, plain)
         jobset = request.read()

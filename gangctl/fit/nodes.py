@@ -27,7 +27,6 @@ from gangctl.fit.started import Addition, Additions
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import PODS, Amounts
 
 _MOST_ROWS: Final = 20
@@ -75,7 +74,7 @@ def node_fit(
     Kueue's configuration in ``surroundings`` is ignored. ``additions`` are what Kueue adds to pods that are not there.
     """
     jobset = request.read()
-    plain = replace(surroundings, configuration=KueueConfiguration())
+    plain = surroundings.of_pods()
     podsets = admitted(request.jobset, plain, neighbours)
     added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
     podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]

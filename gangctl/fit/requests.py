@@ -11,7 +11,7 @@ for one from a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -166,6 +166,12 @@ class Surroundings:
     runtime_classes: Mapping[str, Mapping[str, Any]] | None = None
     """By name."""
     configuration: KueueConfiguration = field(default_factory=KueueConfiguration)
+    of_templates: bool = True
+    """Whether pod templates are counted, as Kueue does, and not pods that the API server has filled in."""
+
+    def of_pods(self) -> Surroundings:
+        """The same for the scheduler, which reads pods, and no configuration of Kueue."""
+        return replace(self, configuration=KueueConfiguration(), of_templates=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +250,8 @@ class _Counting:
         for kind in ("containers", "initContainers"):
             if isinstance(spec.get(kind), list):
                 spec[kind] = [self._container(container) for container in spec[kind]]
-        if isinstance(spec.get("resources"), dict):
+        # The API server prefers the sum of the containers to the pod's limit, as pod_requests does; Kueue does not.
+        if self.surroundings.of_templates and isinstance(spec.get("resources"), dict):
             spec["resources"] = self._resources(spec["resources"], self.limits.get(POD))
         return spec
 

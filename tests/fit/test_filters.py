@@ -136,6 +136,8 @@ def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], **requests
             "unknown", 9, apart(term("w", matchLabelKeys=["job-name"])), TWO, id="a label of the Job controller"
         ),
         pytest.param("unknown", 1, {"nodeName": "a"}, TWO, id="a node's name"),
+        pytest.param("fits", 4, {"resources": {"limits": {"cpu": "8"}}}, [node("a")], id="a limit of the pod"),
+        pytest.param("never", 2, {"resources": {"requests": {"cpu": "3"}}}, [node("a")], id="a request of the pod"),
         pytest.param("not-now", 1, {}, [node("a", unschedulable=True, taints=[CORDON])], id="cordoned"),
         pytest.param(
             "fits",

@@ -47,7 +47,6 @@ from gangctl.fit.scheduling import Floor, Together
 from gangctl.fit.started import labels_of
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.plan import GangPlan
-from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.queues import current
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
@@ -395,7 +394,7 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
     if stored is None or plan is None or stock.pods is None:
         return {}
     # Their requests have all defaults already.
-    surroundings = replace(stock.snapshot.surroundings(key[0]), configuration=KueueConfiguration(), limit_ranges=())
+    surroundings = replace(stock.snapshot.surroundings(key[0]).of_pods(), limit_ranges=())
     neighbours = neighbours_of(stock, key)
     podsets = admitted(stored.raw, surroundings, neighbours)
     counted = [requests_of(podset, surroundings) for podset in podsets]
