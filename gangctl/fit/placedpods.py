@@ -87,7 +87,8 @@ def spreads(spec: Mapping[str, Any], own: Labels) -> tuple[Spread, ...]:
         Spread(
             text_at(raw, "topologyKey"),
             int(raw.get("maxSkew") or 1),
-            _selector(raw, own),
+            # An empty selector counts no pod here, unlike one of affinity (countPodsMatchSelector).
+            _selector(raw, own) or None,
             int(raw.get("minDomains") or 1),
             raw.get("nodeAffinityPolicy") != "Ignore",
             raw.get("nodeTaintsPolicy") == "Honor",

@@ -122,6 +122,13 @@ def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], **requests
         ),
         pytest.param("fits", 8, even(), TWO, id="even zones"),
         pytest.param("not-now", 6, even(), [node("a", cpu="2", zone="a"), node("b", cpu="8", zone="b")], id="uneven"),
+        pytest.param(
+            "fits",
+            6,
+            even(labelSelector={}),
+            [node("a", cpu="2", zone="a"), node("b", cpu="8", zone="b"), other("b", app="w")],
+            id="uneven, with a selector that counts nothing",
+        ),
         pytest.param("not-now", 1, even(minDomains=3), [*TWO, other("a", app="w"), other("b", app="w")], id="domains"),
         pytest.param("not-now", 1, even("rack"), TWO, id="no domains"),
         pytest.param("fits", 2, DATA, [*TWO, *claim("a")], id="a volume"),
