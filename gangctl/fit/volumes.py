@@ -5,23 +5,50 @@ Source: ``pkg/scheduler/framework/plugins/volumebinding`` and ``volumezone`` of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, product
 from typing import Any, Final
 
 from gangctl.api.objects import Object, object_at, objects_at, within
 from gangctl.api.pods import REQUIRED
 
-_ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_ZONES: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "",
+    "topology.kubernetes.io/region": "",
+}
+"""Labels of volumes and nodes, each with the one that a node without it has instead."""
+Expressions = list[dict[str, Any]]
+
+_NO_ZONE: Final[Expressions] = [{"key": key, "operator": "DoesNotExist"} for key in _ZONES]
 
 
 def as_pod_spec(volume: Object) -> dict[str, Any]:
     """The nodes of a volume, as a pod says that: node affinity."""
-    labels = object_at(object_at(volume, "metadata"), "labels")
-    zones = [
-        {"key": key, "operator": "In", "values": str(labels[key]).split("__")} for key in _ZONES if labels.get(key)
-    ]
     terms = objects_at(within(volume, "spec", "nodeAffinity", "required"), "nodeSelectorTerms")
+    zones = list(_zones(object_at(object_at(volume, "metadata"), "labels")))
     if not terms and not zones:
         return {}
-    terms = [{**term, "matchExpressions": [*objects_at(term, "matchExpressions"), *zones]} for term in terms or [{}]]
+    # The zones of a volume do not matter to a node that has no label of any.
+    placements: list[Expressions] = [_NO_ZONE, *([*chain(*choice)] for choice in product(*zones))] if zones else [[]]
+    terms = [
+        {**term, "matchExpressions": [*objects_at(term, "matchExpressions"), *placement]}
+        for term in terms or [{}]
+        for placement in placements
+    ]
     required = {REQUIRED: {"nodeSelectorTerms": terms}}
     return {"affinity": {"nodeAffinity": required}}
+
+
+def _zones(labels: Object) -> Iterator[list[Expressions]]:
+    """For each label of a zone, the ways in which a node fulfils it."""
+    for key, newer in _ZONES.items():
+        values = [value.strip() for value in str(labels.get(key, "")).split("__")]
+        # A list with an empty zone is ignored (LabelZonesToSet).
+        if all(values):
+            one_of: dict[str, Any] = {"operator": "In", "values": values}
+            ways: list[Expressions] = [[{"key": key, **one_of}]]
+            if newer:
+                ways.append([{"key": key, "operator": "DoesNotExist"}, {"key": newer, **one_of}])
+            yield ways

@@ -12,6 +12,7 @@ from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
 from tests.fit.asking import NAMESPACE, pods
 from tests.jobsets import jobset
+from tests.rows import each
 
 HOST, ZONE, GPU = "kubernetes.io/hostname", "zone", "x.com/gpu"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -168,6 +169,35 @@ def test_a_filter_decides(verdict: str, count: int, spec: Mapping[str, Any], oth
     containers = spec.pop("containers", [{"name": "main", "image": "none"}])
     spec["containers"] = [{**containers[0], "resources": {"requests": {"cpu": "1"}}}]
     assert asked(count, spec, others)["verdict"] == verdict
+
+
+NEW_ZONE, BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+
+
+@each(
+    ("verdict", "of_volume", "of_node"),
+    [
+        ("fits", {NEW_ZONE: "a"}, {NEW_ZONE: "a"}),
+        ("never", {NEW_ZONE: "a"}, {NEW_ZONE: "b"}),
+        ("fits", {NEW_ZONE: "a__b"}, {NEW_ZONE: "b"}),
+        ("fits", {NEW_ZONE: "a"}, {}),
+        ("never", {NEW_ZONE: "a"}, {"topology.kubernetes.io/region": "r"}),
+        ("fits", {NEW_ZONE: "a__"}, {NEW_ZONE: "b"}),
+        ("fits", {BETA_ZONE: "a"}, {NEW_ZONE: "a"}),
+        ("never", {BETA_ZONE: "a"}, {NEW_ZONE: "b"}),
+        ("never", {BETA_ZONE: "a"}, {NEW_ZONE: "a", BETA_ZONE: "b"}),
+        ("never", {NEW_ZONE: "a"}, {BETA_ZONE: "a"}),
+        ("never", {NEW_ZONE: "a", BETA_ZONE: "b"}, {NEW_ZONE: "a"}),
+    ],
+)
+def test_the_zones_of_a_volume_are_those_of_nodes_with_zones(
+    verdict: str, of_volume: Mapping[str, str], of_node: Mapping[str, str]
+) -> None:
+    raw = node("a")
+    raw["metadata"]["labels"] |= of_node
+    bound, volume = claim("a")
+    volume |= {"metadata": {"name": "v", "labels": dict(of_volume)}, "spec": {}}
+    assert asked(1, DATA, [raw, bound, volume], cpu="1")["verdict"] == verdict
 
 
 def test_admission_may_add_the_toleration_of_an_extended_resource() -> None:
