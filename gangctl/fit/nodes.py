@@ -192,6 +192,10 @@ class _NodesCase:
 
     def evaluate(self) -> tuple[report.Verdict, str, str]:
         """Verdict, reason and message; adds unknown facts."""
+        if contested := next((why for gang in self.gangs if (why := self.floor.contested(gang.pods, now=False))), ""):
+            message = f"it can never start: {contested}; use another access mode, or a claim for each pod"
+            # No other nodes help.
+            return self._unknown(f"{message}; ") if self.unknown else ("never", "NeverExceedsNodes", message)
         # Bounds first: they name the field and the amount, which the search in `ever` does not.
         impossible = _impossible(self.floor, self.gangs)
         ever = self.floor.ever(self.gangs) if impossible is None else False
@@ -224,7 +228,8 @@ class _NodesCase:
                 keys = report.quoted(gang.topology for gang in self.gangs if gang.topology)
                 why = f"the nodes have room for all of it now, but not in one domain of {keys}"
                 return "not-now", "WaitsForTopology", why
-            why = "the nodes hold it with nothing else on them, but have no room for all of it now"
+            contested = self.floor.contested(dict(enumerate(podset.pods for podset in self.floor.podsets)), now=True)
+            why = contested or "the nodes hold it with nothing else on them, but have no room for all of it now"
             return "not-now", "WaitsForNodes", why
         self.unknown += self.deciding
         if now.answer != wary.answer:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import object_at, objects_at, text_at
 from gangctl.api.pods import FINISHED, REQUIRED
@@ -146,6 +147,8 @@ class PlacedPod:
     name: str = ""
     created: str = ""
     """RFC 3339."""
+    claims: tuple[str, ...] = ()
+    """Of volumes."""
 
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
@@ -166,6 +169,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
             bool(metadata.get("deletionTimestamp")),
             text_at(metadata, "name"),
             text_at(metadata, "creationTimestamp"),
+            tuple(claim for _, claim in volume_claims(spec)),
         )
 
 

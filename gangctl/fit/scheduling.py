@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import sub
-from typing import Any, Final
+from typing import Final
 
 from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, JOBSET_PRIORITY, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.api.objects import Object, object_at
+from gangctl.errors import one_line
 from gangctl.fit.devices import Devices
 from gangctl.fit.exploring import Attraction, Domains, Evenness, Exploration, Repulsion, Rules, explore
 from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes, tolerations_of, untolerated
@@ -32,7 +33,7 @@ from gangctl.fit.placedpods import (
     spreads,
 )
 from gangctl.fit.requests import PodSet
-from gangctl.fit.volumes import as_pod_spec
+from gangctl.fit.volumes import as_pod_spec, is_of_one_pod
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts
 
@@ -127,6 +128,9 @@ class Floor:
             (*self._vector({**own, PODS: 1}, 0, 0), *(int(index in owners) for owners, _ in self._alone))
             for index, own in enumerate(asked)
         ]
+        self._sole = [
+            frozenset(claim for claim, volume in self._volumes(podset) if is_of_one_pod(volume)) for podset in podsets
+        ]
         self._capacities = [self._capacity(number) for number in range(len(nodes))]
         self._positions = {node.name: number for number, node in enumerate(nodes)}
         self.takers = self._all_takers()
@@ -202,7 +206,9 @@ class Floor:
 
     def _all_takers(self) -> list[frozenset[int]]:
         """Podsets that each node accepts, whatever is on it; computed once for each kind of node."""
-        specs = [[podset.pod_spec, *self._volumes(podset)] for podset in self.podsets]
+        specs = [
+            [podset.pod_spec, *(as_pod_spec(volume) for _, volume in self._volumes(podset))] for podset in self.podsets
+        ]
         keys = sorted({key for own in specs for spec in own for key in affinity_keys(spec)})
         known: dict[tuple[object, ...], frozenset[int]] = {}
         takers = []
@@ -234,11 +240,27 @@ class Floor:
             for node in self.nodes
         )
 
-    def _volumes(self, podset: PodSet) -> Iterator[Mapping[str, Any]]:
+    def _volumes(self, podset: PodSet) -> Iterator[tuple[str, Object]]:
+        """The claims of its pods with their volumes, as far as these are known."""
         for _, claim in volume_claims(podset.pod_spec):
-            volume = self.neighbours.volume_of(claim)
-            if volume is not None:
-                yield as_pod_spec(volume)
+            if (volume := self.neighbours.volume_of(claim)) is not None:
+                yield claim, volume
+
+    def contested(self, pods: Mapping[int, int], *, now: bool) -> str:
+        """Which claim that is for one pod at a time keeps these pods from being placed at once; empty if none does.
+
+        Other pods count only ``now``.
+        """
+        namespace = self.neighbours.namespace
+        others = {claim for pod in self.neighbours.pods or () if pod.namespace == namespace for claim in pod.claims}
+        for claim in sorted({claim for index, count in pods.items() if count for claim in self._sole[index]}):
+            users = sum(count for index, count in pods.items() if claim in self._sole[index])
+            mode = f"claim {one_line(claim, 80)}, and only one pod at a time may (ReadWriteOncePod)"
+            if users > 1:
+                return f"{users} of its pods use {mode}"
+            if now and claim in others:
+                return f"another pod uses {mode}"
+        return ""
 
     def takers_now(self, number: int) -> frozenset[int]:
         """Podsets that a node accepts at present: it is open, and no pod there, or of there, is against them."""
@@ -459,6 +481,8 @@ class Floor:
 
     def room_of(self, pods: Mapping[int, int], nodes: Mapping[int, Vector]) -> Exploration:
         """Whether pods fit on some nodes now."""
+        if self.contested(pods, now=True):
+            return Exploration(possible=False, certain=False)
         return explore(*self._problem(pods, nodes, now=True))
 
     def put(self, pods: Mapping[int, int], nodes: Mapping[int, Vector]) -> dict[int, Vector] | None:

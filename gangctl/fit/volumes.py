@@ -1,6 +1,6 @@
 """Where the volumes of a pod can be used: node affinity and zones of the PersistentVolumes of its claims.
 
-Source: ``pkg/scheduler/framework/plugins/volumebinding`` and ``volumezone`` of Kubernetes 1.37.
+Source: ``pkg/scheduler/framework/plugins`` of Kubernetes 1.37: volumebinding, volumezone, volumerestrictions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ _ZONES: Final = {
 Expressions = list[dict[str, Any]]
 
 _NO_ZONE: Final[Expressions] = [{"key": key, "operator": "DoesNotExist"} for key in _ZONES]
+
+
+def is_of_one_pod(volume: Object) -> bool:
+    """Whether one pod at a time may use a claim of a volume: this access mode is not combined with another one."""
+    modes = object_at(volume, "spec").get("accessModes")
+    return isinstance(modes, list) and "ReadWriteOncePod" in modes
 
 
 def as_pod_spec(volume: Object) -> dict[str, Any]:

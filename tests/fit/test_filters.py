@@ -67,11 +67,11 @@ def even(key: str = ZONE, **more: Any) -> Raw:
     return {"topologySpreadConstraints": [{"labelSelector": {"matchLabels": {"app": "w"}}, **constraint}]}
 
 
-def claim(zone: str) -> list[Raw]:
+def claim(zone: str, *modes: str) -> list[Raw]:
     requirement = {"key": ZONE, "operator": "In", "values": [zone]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
     bound = {"metadata": {"name": "data", "namespace": NAMESPACE}, "spec": {"volumeName": "v"}}
-    volume = {"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": terms}}}
+    volume = {"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": terms}, "accessModes": [*modes]}}
     return [
         {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **bound},
         {"kind": "PersistentVolume", "apiVersion": "v1", **volume},
@@ -198,6 +198,21 @@ def test_the_zones_of_a_volume_are_those_of_nodes_with_zones(
     bound, volume = claim("a")
     volume |= {"metadata": {"name": "v", "labels": dict(of_volume)}, "spec": {}}
     assert asked(1, DATA, [raw, bound, volume], cpu="1")["verdict"] == verdict
+
+
+SOLE: Final = [*TWO, *claim("a", "ReadWriteOncePod")]
+
+
+def test_a_claim_for_one_pod_at_a_time_is_used_by_one_pod() -> None:
+    assert asked(1, DATA, SOLE, cpu="1")["verdict"] == "fits"
+    assert asked(1, DATA, [*SOLE, other("b", **DATA, namespace="o")], cpu="1")["verdict"] == "fits"
+    taken = asked(1, DATA, [*SOLE, other("b", **DATA)], cpu="1")
+    assert (taken["verdict"], taken["reason"]) == ("not-now", "WaitsForNodes")
+    assert taken["message"].startswith("Another pod uses claim data, and only one pod at a time may")
+    assert asked(2, DATA, [*TWO, *claim("a", "ReadWriteMany"), other("b", **DATA)], cpu="1")["verdict"] == "fits"
+    report = asked(2, DATA, SOLE, cpu="1")
+    assert (report["verdict"], report["reason"]) == ("never", "NeverExceedsNodes")
+    assert "2 of its pods use claim data, and only one pod at a time may (ReadWriteOncePod)" in report["message"]
 
 
 def test_admission_may_add_the_toleration_of_an_extended_resource() -> None:
