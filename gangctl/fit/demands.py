@@ -183,14 +183,12 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
         for member in sharing:
             for resource, of_one in member.requests.items():
                 amount, part = of_one * member.podset.pods, parts.get(resource)
-                if amount <= 0:
-                    # It needs no flavor.
-                    continue
-                if part is None:
-                    undeclared.setdefault(resource, []).append(member.podset.index)
-                else:
+                if part is not None:
+                    # Also of nothing: Kueue gives it a flavor, and admits no podset that may use none.
                     wanted = by_part.setdefault(part, {})
                     wanted[resource] = wanted.get(resource, 0) + amount
+                elif amount:
+                    undeclared.setdefault(resource, []).append(member.podset.index)
         for part, wanted in sorted(by_part.items()):
             group = queue.groups[part]
             among = tuple(flavor.name for flavor in group.flavors)
@@ -222,7 +220,7 @@ def contradictions(
     for index, member in enumerate(members):
         written: dict[str, tuple[str, str]] = {}
         for owners, demand, name in zip(needs.owners, needs.demands, flavors, strict=True):
-            if index not in owners or not any(member.requests.get(resource) for resource in demand.amounts):
+            if index not in owners or member.requests.keys().isdisjoint(demand.amounts):
                 continue
             flavor = known(name)
             for label, value in flavor.node_labels.items() if flavor is not None else ():

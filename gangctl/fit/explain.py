@@ -208,7 +208,7 @@ def exceeds(gang: GangDemands, parts: Sequence[int]) -> str:
     """Resource groups in which no choice of flavors is enough."""
     available, texts = gang.capacity.ceiling, []
     for part in parts:
-        asked = [(demand, owners) for demand, owners in gang.asked if demand.part == part]
+        asked = [one for one in gang.asked if one[0].part == part and any(one[0].amounts.values())]
         alone = [one for one in asked if all(_short(one[0], flavor, available) for flavor in one[0].flavors)]
         texts.append(f"{_one(gang, *alone[0]) if alone else _several(gang, asked)}; {_advice(gang, asked)}")
     return "; ".join(texts)
@@ -272,10 +272,10 @@ def _fewer(gang: GangDemands, demand: Demand, owners: Sequence[int]) -> str:
     most = 0
     for flavor in demand.flavors:
         pods = member.podset.pods
-        for resource in demand.amounts:
-            there = gang.capacity.ceilings[flavor, resource].amount
+        for resource, asked in member.requests.items():
+            there = gang.capacity.ceilings[flavor, resource].amount if resource in demand.amounts and asked else None
             if there is not None:
-                pods = min(pods, there // member.requests[resource])
+                pods = min(pods, there // asked)
         most = max(most, pods)
     return f"{show('pods', most)} instead of {member.podset.pods}" if most else ""
 

@@ -196,7 +196,7 @@ class Placing:
         """Demands that give a member its flavors: without requests of its own, those of its group."""
         pairs = zip(self._needs.demands, self._needs.owners, strict=True)
         shared = [demand for demand, owners in pairs if member.podset.index in owners]
-        own = [demand for demand in shared if any(member.requests.get(resource) for resource in demand.amounts)]
+        own = [demand for demand in shared if not member.requests.keys().isdisjoint(demand.amounts)]
         return own or shared
 
     def _candidates(self, unit: Unit) -> list[str]:

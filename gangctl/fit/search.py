@@ -77,8 +77,8 @@ class Solution:
 
 
 def search(demands: Sequence[Demand], available: Available, budget: int = BUDGET) -> Solution:
-    """A choice that keeps every sum within ``available``, if there is one; an empty demand gets no flavor."""
-    choice = [""] * len(demands)
+    """A choice that keeps every sum within ``available``, if any; a demand of nothing gets its first flavor."""
+    choice = [next(iter(demand.flavors), "") for demand in demands]
     exhausted, steps = False, 0
     for part in sorted({demand.part for demand in demands}):
         members = [
@@ -286,9 +286,6 @@ def _walk(
     steps: list[Step] = []
     following = [0] * len(demands)
     for index, (demand, start) in enumerate(zip(demands, starts, strict=True)):
-        if not any(demand.amounts.values()):
-            steps.append(Step("", Mode.FIT))
-            continue
         step, following[index] = _try(demand, terms, taken, start)
         if step.mode is Mode.NO_FIT:
             if demand.sharing >= 0:

@@ -129,7 +129,7 @@ class _Case:
             for demand, owners, step in zip(self.needs.demands, self.needs.owners, self.steps, strict=True)
             if index in owners
             for resource in demand.amounts
-            if own.get(resource)
+            if resource in own
         }
 
     def _limits(self) -> list[report.LimitReport]:
@@ -143,11 +143,14 @@ class _Case:
         for pair, ceiling in self.capacity.ceilings.items():
             flavor, resource = pair
             free = self.capacity.free[pair]
+            asked = sum(d.amounts.get(resource, 0) for d in self.needs.demands if flavor in d.flavors)
+            if not asked:
+                continue
             limits.append(
                 report.limit_report(
                     flavor,
                     resource,
-                    sum(d.amounts.get(resource, 0) for d in self.needs.demands if flavor in d.flavors),
+                    asked,
                     UNLIMITED if ceiling.amount is None else ceiling.amount,
                     ceiling.limit,
                     nominal=self.capacity.nominal[pair],

@@ -86,8 +86,8 @@ class TestSearch:
     def test_the_search_backtracks_where_kueue_does_not(self) -> None:
         assert search([cpu(6), cpu(10)], of_cpu(f1=10, f2=6)) == Solution(("f2", "f1"))
 
-    def test_a_demand_for_nothing_needs_no_flavor(self) -> None:
-        assert search([Demand({"cpu": 0}, ()), Demand({}, ())], {}) == Solution(("", ""))
+    def test_a_demand_for_nothing_needs_no_quota(self) -> None:
+        assert search([Demand({"cpu": 0}, ("f1",)), Demand({}, ())], {}) == Solution(("f1", ""))
 
     def test_an_unlimited_flavor_takes_all_demands(self) -> None:
         assert search([cpu(10**15)] * 18, of_cpu(f1=1, f2=None)) == Solution(("f2",) * 18)

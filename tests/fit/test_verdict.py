@@ -330,7 +330,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Held], list[dict[str, Any]]]:
         held.append(holder(str(number), "a", {(draw(st.sampled_from(FLAVORS)), "cpu"): draw(amounts) * UNIT}))
     entries = []
     for number in range(draw(st.integers(1, 4))):
-        choice = draw(st.sampled_from([None, None, *FLAVORS]))
+        choice = draw(st.sampled_from([None, None, *FLAVORS, "none"]))
         spec = {} if choice is None else {"nodeSelector": {"type": choice}}
         entries.append(pods(f"w{number}", draw(st.integers(0, 5)), spec, cpu=str(draw(st.integers(0, 4)))))
     return [*held, *flavors], entries
@@ -373,17 +373,16 @@ def ceilings(held: Sequence[Held]) -> dict[str, int]:
 
 
 def possible(held: Sequence[Held], entries: Sequence[dict[str, Any]]) -> bool:
-    """Brute force: every choice of flavors for every podset that asks for something."""
+    """Brute force: every choice of flavors for every podset; also one that asks for nothing needs a flavor."""
     most = ceilings(held)
     options, sizes = [], []
     for entry in entries:
         job = entry["template"]["spec"]
         spec = job["template"]["spec"]
         size = int(spec["containers"][0]["resources"]["requests"]["cpu"]) * job["parallelism"] * UNIT
-        if size:
-            wanted = spec.get("nodeSelector", {}).get("type")
-            options.append([wanted] if wanted else list(FLAVORS))
-            sizes.append(size)
+        wanted = spec.get("nodeSelector", {}).get("type")
+        options.append([flavor for flavor in FLAVORS if wanted in {None, flavor}])
+        sizes.append(size)
     for choice in itertools.product(*options):
         sums = dict.fromkeys(FLAVORS, 0)
         for flavor, size in zip(choice, sizes, strict=True):
@@ -409,6 +408,18 @@ class TestProperties:
     def test_any_jobset_has_a_verdict(self, raw: dict[str, Any]) -> None:
         report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), known(queue()))
         assert fit_violations(report) == []
+
+    def test_pods_that_ask_for_nothing_of_a_resource_get_a_flavor_for_it(self) -> None:
+        repelled = ResourceFlavor("f2", taints=({"key": "gpu", "effect": "NoSchedule"},))
+        held = queue(groups=(group({"f1": {"cpu": 10_000}}), group({"f2": {"gpu": 8}}))), repelled
+        spec = {"tolerations": [{"key": "gpu", "operator": "Exists"}]}
+        fits = ask(known(*held), pods("w", 1, spec, cpu="1", gpu="0"), {**pods("v", 1, spec, gpu="1"), "replicas": 0})
+        assert [*taken_flavors(fits), *taken_flavors(fits, "gpu")] == ["f1", "", "f2", "f2"]
+        assert gist(ask(known(*held), pods("w", 1, cpu="1", gpu="0"))) == ("never", "NeverNoFlavor")
+        none = {**pods("v", 1, gpu="1"), "replicas": 0}
+        assert gist(ask(known(*held), cpu(1), none)) == ("never", "NeverNoFlavor")
+        # That no resource group has it does not matter.
+        assert gist(ask(known(*held), cpu(1, memory="0"))) == ("fits", "Fits")
 
     def test_podsets_of_a_group_get_one_flavor(self) -> None:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
