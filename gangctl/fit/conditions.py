@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_NAME
-from gangctl.api.objects import within
+from gangctl.api.objects import controller_owner, object_at, text_at, within
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
@@ -38,11 +38,23 @@ class Conditions:
         if not self._cluster.queued:
             return "there is no Kueue in this cluster: no quota holds it back"
         if not queue:
+            if owner := self._managed_owner():
+                return f"Kueue queues the {one_line(owner)} that controls it: no other quota holds it back"
             hint = f"; Kueue does not read annotation {QUEUE_NAME}: write it as a label"
             return f"it names no queue: no quota holds it back{hint if QUEUE_NAME in self._notes else ''}"
         if self._configuration.known and JOBSET_FRAMEWORK not in self._configuration.frameworks:
             return "Kueue does not manage JobSets here (integrations.frameworks): its queue label does nothing"
         return ""
+
+    def takes_default_queue(self) -> bool:
+        """Whether Kueue gives the LocalQueue called default to it, if it names none and there is one."""
+        return self._request.new and not self.abandoned() and not self._managed_owner()
+
+    def _managed_owner(self) -> str:
+        """Kind of the object that controls it, if Kueue manages that; frameworks have its group and kind as name."""
+        owner = controller_owner(object_at(self._request.jobset, "metadata")) or {}
+        group, kind = text_at(owner, "apiVersion").partition("/")[0], text_at(owner, "kind")
+        return kind if kind and f"{group}/{kind.lower()}" in self._configuration.frameworks else ""
 
     def abandoned(self) -> str:
         """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
@@ -54,7 +66,8 @@ class Conditions:
     def held_without_queue(self) -> str:
         """Why Kueue suspends a JobSet that names no queue; empty if it does not."""
         namespace, cluster = self._request.namespace, self._cluster
-        held = cluster.queued and self._configuration.suspends_unqueued(self._request.namespace_labels, namespace)
+        labels, configuration = self._request.namespace_labels, self._configuration
+        held = cluster.queued and not self._managed_owner() and configuration.suspends_unqueued(labels, namespace)
         if held is None:
             self.doubts.append(self._takes("Kueue manages (managedJobsNamespaceSelector, manageJobsWithoutQueueName)"))
         elif held and self._jobset.owned:

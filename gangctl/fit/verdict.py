@@ -170,12 +170,10 @@ def fit(
     """
     jobset = request.read()
     case = _Case(request, cluster, jobset, Conditions(request, jobset, cluster), request.queue)
-    abandoned = case.conditions.abandoned()
-    may_default = request.new and not case.queue and not abandoned
-    if may_default and cluster.local_queue(request.namespace, DEFAULT_QUEUE) is not None:
-        case.queue = DEFAULT_QUEUE
+    if not case.queue and cluster.local_queue(request.namespace, DEFAULT_QUEUE) is not None:
+        case.queue = DEFAULT_QUEUE if case.conditions.takes_default_queue() else ""
     # Kueue suspends by the label in any namespace; without a label, only where it manages JobSets without a queue.
-    held = abandoned if case.queue else case.conditions.held_without_queue()
+    held = case.conditions.abandoned() if case.queue else case.conditions.held_without_queue()
     outside = case.conditions.outside(case.queue)
     # Without a queue `outside` always has a reason, and Kueue may suspend the JobSet nevertheless.
     if outside and (case.queue or not held):

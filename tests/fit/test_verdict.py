@@ -47,6 +47,19 @@ class TestNotQueued:
         assert gist(fit(FitRequest(raw, NAMESPACE, {}, ""), snapshot)) == ("never", "NeverExceedsQuota")
         assert gist(fit(FitRequest(raw, NAMESPACE, {}, "", new=False), snapshot)) == ("fits", "NotQueued")
 
+    def test_the_default_queue_is_not_for_a_jobset_of_an_object_that_kueue_manages(self) -> None:
+        """Of a TrainJob, say, which has its own queue."""
+        owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "t", "uid": "1"}
+        raw = jobset("js", cpu(99))
+        raw["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        held = queue(), LocalQueue(NAMESPACE, "default", "a")
+        asked = FitRequest(raw, NAMESPACE, {}, "")
+        assert gist(fit(asked, known(*held))) == ("never", "NeverExceedsQuota")
+        text = CONFIGURATION.replace("batch/job", "batch/job, trainer.kubeflow.org/trainjob")
+        report = fit(asked, known(*held, configuration=text))
+        assert gist(report) == ("fits", "NotQueued")
+        assert "Kueue queues the TrainJob that controls it" in report["message"]
+
     def test_jobsets_are_not_queued_if_kueue_does_not_manage_them(self) -> None:
         text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
         assert gist(ask(known(queue(), configuration=text), cpu(99))) == ("fits", "NotQueued")
