@@ -44,6 +44,8 @@ class NodeShape:
     passing: tuple[Mapping[str, Any], ...] = ()
     cordoned: bool = False
     unready: bool = False
+    features: frozenset[str] = frozenset()
+    """Of its kubelet."""
 
     @property
     def closed(self) -> bool:
@@ -87,7 +89,7 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
     # so that their capacity is more than pods can ever have.
     devices = {name: max(amount, allocatable.get(name, 0)) for name, amount in capacity.items() if "/" in name}
     ready = condition_of(raw, "Ready").get("status", "True") == "True"
-    name = metadata.get("name")
+    name, features = metadata.get("name"), status.get("declaredFeatures")
     return NodeShape(
         name if isinstance(name, str) else "",
         {key: value for key, value in object_at(metadata, "labels").items() if isinstance(value, str)},
@@ -97,6 +99,7 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
         tuple(passing),
         cordoned=bool(spec.get("unschedulable")),
         unready=not ready,
+        features=frozenset(map(str, features if isinstance(features, list) else ())),
     )
 
 
@@ -221,15 +224,33 @@ def _integer(value: object) -> int | None:
     return int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else None
 
 
+def features_of(pod_spec: Mapping[str, Any]) -> frozenset[str]:
+    """Features that a pod needs of the kubelet (``k8s.io/component-helpers/nodedeclaredfeatures`` of 1.37)."""
+    containers = [*objects_at(pod_spec, "containers"), *objects_at(pod_spec, "initContainers")]
+    rules = (rule for container in containers for rule in objects_at(container, "restartPolicyRules"))
+    mounts = (mount for container in containers for mount in objects_at(container, "volumeMounts"))
+    needs = {
+        "RestartAllContainersOnContainerExits": any(rule.get("action") == "RestartAllContainers" for rule in rules),
+        "UserNamespacesHostNetworkSupport": pod_spec.get("hostNetwork") is True and pod_spec.get("hostUsers") is False,
+        "VolumeBindMountOptions": any(mount.get("bindMountOptions") for mount in mounts),
+    }
+    return frozenset(name for name, needed in needs.items() if needed)
+
+
 def takes(node: NodeShape, podset: PodSet, tolerated: Collection[str] = ()) -> bool:
-    """Whether labels and taints of a node allow these pods; taints of pods with a nodeName are not checked.
+    """Whether a node's labels, taints and features allow these pods; taints of pods with a nodeName are not checked.
 
     ``tolerated`` are keys of NoSchedule taints that count as tolerated.
     """
     spec = podset.pod_spec
     if spec.get("nodeName"):
         return True
-    return untolerated(node.taints, tolerations_of(spec, tolerated)) is None and affinity_allows(spec, node.labels)
+    tolerations = tolerations_of(spec, tolerated)
+    return (
+        untolerated(node.taints, tolerations) is None
+        and affinity_allows(spec, node.labels)
+        and features_of(spec) <= node.features
+    )
 
 
 def tolerations_of(spec: Mapping[str, Any], added: Collection[str]) -> list[Mapping[str, Any]]:

@@ -18,7 +18,7 @@ from gangctl.errors import one_line, plural
 from gangctl.fit import limits, report
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.devices import as_extended, claimed
-from gangctl.fit.floor import NodeShape
+from gangctl.fit.floor import NodeShape, features_of
 from gangctl.fit.packing import Excess
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
 from gangctl.fit.room import RoomOutcome, room_now
@@ -336,6 +336,9 @@ def _no_node(floor: Floor, index: int) -> str:
     name = floor.podsets[index].name
     taking = sum(index in takers for takers in floor.takers)
     if not taking:
+        declared = frozenset().union(*(node.features for node in floor.nodes))
+        if missing := sorted(features_of(floor.podsets[index].pod_spec) - declared):
+            return f'no node declares {missing[0]}, which pods of "{name}" need (status.declaredFeatures)'
         return (
             f'taints, node selectors and affinity keep pods of "{name}" from all of {plural(len(floor.nodes), "node")}'
         )

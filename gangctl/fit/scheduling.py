@@ -214,7 +214,7 @@ class Floor:
         takers = []
         for node in self.nodes:
             taints = repr(node.taints) if node.taints else ""
-            kind = (taints, *(node.labels.get(key) for key in keys))
+            kind = (taints, node.features, *(node.labels.get(key) for key in keys))
             if kind not in known:
                 known[kind] = frozenset(
                     index

@@ -200,6 +200,19 @@ def test_the_zones_of_a_volume_are_those_of_nodes_with_zones(
     assert asked(1, DATA, [raw, bound, volume], cpu="1")["verdict"] == verdict
 
 
+def test_a_pod_that_restarts_all_its_containers_needs_a_node_that_declares_it() -> None:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    spec = {"containers": [{**container, "restartPolicy": "Never", "restartPolicyRules": [rule]}]}
+    declaring = node("b")
+    declaring["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
+    report = asked(1, spec, [node("a")])
+    assert (report["verdict"], report["reason"]) == ("never", "NeverNoNode")
+    assert "no node declares RestartAllContainersOnContainerExits" in report["message"]
+    assert asked(4, spec, [node("a"), declaring])["verdict"] == "fits"
+    assert asked(5, spec, [node("a"), declaring])["verdict"] == "never"
+
+
 SOLE: Final = [*TWO, *claim("a", "ReadWriteOncePod")]
 
 
