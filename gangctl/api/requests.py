@@ -104,8 +104,9 @@ def pod_requests(pod_spec: Mapping[str, Any]) -> tuple[Requests, tuple[FieldErro
             continue
         if name in requests:
             total[name] = requests[name]
-        # A pod-level limit is the request only of what no container requests (API server's defaulting, KEP-2837).
-        elif name not in total:
+        # A pod-level limit is the request only of what no container requests, and of huge pages, which are not
+        # overcommitted (API server's defaulting, KEP-2837).
+        elif name not in total or name.startswith(_HUGE_PAGES):
             total[name] = limits[name]
     overhead = read_list(pod_spec.get("overhead"), FieldPath().child("overhead"), errors)
     return _add(total, overhead), tuple(errors)

@@ -76,6 +76,11 @@ class TestPodLevel:
         level = {"limits": {"cpu": "8", "memory": "1Gi"}}
         assert integers(containers=[container("2")], resources=level) == {"cpu": 2000, "memory": 2**30}
 
+    def test_a_pod_level_limit_of_huge_pages_is_the_request(self) -> None:
+        pages = {"name": "c", "resources": {"limits": {"hugepages-2Mi": "4Mi"}}}
+        level = {"limits": {"hugepages-2Mi": "8Mi"}}
+        assert integers(containers=[pages], resources=level)["hugepages-2Mi"] == 8 * 2**20
+
 
 @each(
     ("quantity", "words"),
