@@ -45,8 +45,9 @@ def onto_nodes(
 ) -> FitReport:
     """Whether the nodes can hold a JobSet, with what Kueue adds to its pods; some pods are ignored."""
     surroundings = stock.snapshot.surroundings(request.namespace)
-    key = request.namespace, request.read().name
-    return node_fit(request, stock.nodes, surroundings, neighbours_of(stock, key, without), additions or {})
+    jobset = request.read()
+    neighbours = neighbours_of(stock, (request.namespace, jobset.name), without, made=bool(jobset.uid))
+    return node_fit(request, stock.nodes, surroundings, neighbours, additions or {})
 
 
 def _started(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool], queued: FitReport) -> FitReport:
@@ -67,11 +68,17 @@ def _started(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], b
     return nodes
 
 
-def neighbours_of(stock: Stock, key: Key, without: Callable[[PlacedPod], bool] = lambda _: False) -> Neighbours:
-    """What is on the nodes, but some pods, for a JobSet."""
+def neighbours_of(
+    stock: Stock, key: Key, without: Callable[[PlacedPod], bool] = lambda _: False, *, made: bool = True
+) -> Neighbours:
+    """What is on the nodes, but some pods, for a JobSet.
+
+    Of one that is not ``made`` yet, pods with its name are another one's, whose template may be an earlier one.
+    """
     pods = None if stock.pods is None else [pod for pod in stock.pods if not without(pod)]
     devices = stock.devices(key[0], without)
-    return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), devices, stock.admitted.get(key, {}))
+    admitted = stock.admitted.get(key, {}) if made else {}
+    return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), devices, admitted)
 
 
 _ADMITTED: Final = frozenset({"Fits", "FitsReordered", "MayFit"})

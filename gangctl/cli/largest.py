@@ -97,7 +97,8 @@ class _Asked:
         key = subject.namespace, subject.name
         request = FitRequest(subject.raw, subject.namespace, None, "")
         surroundings = self._stock.snapshot.surroundings(subject.namespace)
-        return ShapeOnNodes(request, self._stock.nodes, surroundings, neighbours_of(self._stock, key, subject.has))
+        neighbours = neighbours_of(self._stock, key, subject.has, made=bool(subject.uid))
+        return ShapeOnNodes(request, self._stock.nodes, surroundings, neighbours)
 
     def _levels(self) -> list[str]:
         """Node labels whose values are domains: the gang's own, those of Topologies, and zones where there are any."""

@@ -84,7 +84,7 @@ GPUS: Final = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], **requests: str) -> FitReport:
+def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], *, uid: str = "", **requests: str) -> FitReport:
     entry = pods("w", count, spec, **requests)
     entry["template"]["spec"]["template"]["metadata"] = {"labels": {"app": "w"}}
     stock = Stock()
@@ -93,7 +93,8 @@ def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], **requests
     stock.pods = stock.pods or []
     stock.take_runtime_classes([])
     raw = jobset("js", entry, mode="Gang", namespace=NAMESPACE)
-    return answer_of(FitSubject(raw, "js", NAMESPACE, ""), stock, fixed_nodes=True).report
+    raw["metadata"] |= {"uid": uid} if uid else {}
+    return answer_of(FitSubject(raw, "js", NAMESPACE, "", uid), stock, fixed_nodes=True).report
 
 
 @pytest.mark.parametrize(
@@ -267,8 +268,8 @@ def test_pods_that_are_there_outrank_the_template() -> None:
     tolerations = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": NAMESPACE, "labels": labels}}
     tainted = [node("a", taints=[GPUS])]
-    assert (
-        asked(1, {}, [*tainted, {**pod, "spec": {**gpus("8"), "tolerations": tolerations}}], **{GPU: "8"})["verdict"]
-        == "fits"
-    )
-    assert asked(1, {}, [*tainted, {**pod, "spec": gpus("8")}], **{GPU: "8"})["verdict"] == "never"
+    tolerant = {**pod, "spec": {**gpus("8"), "tolerations": tolerations}}
+    assert asked(1, {}, [*tainted, tolerant], uid="1", **{GPU: "8"})["verdict"] == "fits"
+    assert asked(1, {}, [*tainted, {**pod, "spec": gpus("8")}], uid="1", **{GPU: "8"})["verdict"] == "never"
+    # One that is not made yet may ask for something else than the one of its name that is there.
+    assert asked(1, {}, [node("a"), {**pod, "spec": gpus("8")}], **{GPU: "9"})["verdict"] == "never"
