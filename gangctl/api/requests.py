@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.objects import object_at, objects_at
+from gangctl.api.objects import Object, condition_of, object_at, objects_at, text_at
 from gangctl.api.quantity import MAX, milli, parse_quantity, whole
 from gangctl.errors import ErrorKind, FieldError, shown
 
@@ -110,6 +110,41 @@ def pod_requests(pod_spec: Mapping[str, Any]) -> tuple[Requests, tuple[FieldErro
             total[name] = limits[name]
     overhead = read_list(pod_spec.get("overhead"), FieldPath().child("overhead"), errors)
     return _add(total, overhead), tuple(errors)
+
+
+def resized_requests(pod: Object) -> Requests | None:
+    """Requests of a pod on a node that is being resized, None for any other.
+
+    They are the most of what its spec asks for, what the node has allocated to it, and what its containers have
+    (PodRequests with UseStatusResources); without its spec if the node can never give that.
+    """
+    status, spec = object_at(pod, "status"), object_at(pod, "spec")
+    pending = condition_of(pod, "PodResizePending")
+    if "True" not in {pending.get("status"), condition_of(pod, "PodResizeInProgress").get("status")}:
+        return None
+    reported = [*objects_at(status, "containerStatuses"), *objects_at(status, "initContainerStatuses")]
+    by_name = {text_at(entry, "name"): entry for entry in reported}
+    refused = pending.get("reason") == "Infeasible"
+
+    def reached(*, running: bool) -> Requests:
+        def given(wanted: Object, entry: Object, *, known: bool = True) -> dict[str, Any]:
+            resources = object_at(entry, "resources").get("requests") if running else None
+            amounts = resources or entry.get("allocatedResources")
+            return {"requests": amounts or (None if refused and known else wanted.get("requests"))}
+
+        kinds = {
+            kind: [
+                {**one, "resources": given(object_at(one, "resources"), by_name.get(text_at(one, "name"), {}))}
+                for one in objects_at(spec, kind)
+            ]
+            for kind in ("containers", "initContainers")
+        }
+        level = object_at(spec, "resources")
+        own = given(level, status, known=bool(status.get("resources"))) if level else None
+        return pod_requests({**spec, **kinds, "resources": own})[0]
+
+    most = _most(reached(running=False), reached(running=True))
+    return most if refused else _most(most, pod_requests(spec)[0])
 
 
 Extended = tuple[tuple[str, int], ...]

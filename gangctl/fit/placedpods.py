@@ -14,7 +14,7 @@ from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import object_at, objects_at, text_at
 from gangctl.api.pods import FINISHED, REQUIRED
-from gangctl.api.requests import as_integers, pod_requests
+from gangctl.api.requests import as_integers, pod_requests, resized_requests
 from gangctl.kueue.blocked import selects
 from gangctl.kueue.objects import PODS, Amounts, SelectorTerm
 from gangctl.kueue.reading import read_selector
@@ -149,6 +149,8 @@ class PlacedPod:
     """RFC 3339."""
     claims: tuple[str, ...] = ()
     """Of volumes."""
+    resized: Amounts | None = None
+    """What the scheduler counts in the place of ``requests``, while it is being resized; Kueue does not."""
 
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
@@ -157,6 +159,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
     node, namespace = text_at(spec, "nodeName"), text_at(metadata, "namespace")
     if node and str(status.get("phase")) not in FINISHED:
         labels = {key: text for key, text in object_at(metadata, "labels").items() if isinstance(text, str)}
+        resized = resized_requests(raw)
         yield PlacedPod(
             namespace,
             labels.get(JOBSET_NAME, ""),
@@ -170,6 +173,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
             text_at(metadata, "name"),
             text_at(metadata, "creationTimestamp"),
             tuple(claim for _, claim in volume_claims(spec)),
+            None if resized is None else as_integers(resized),
         )
 
 

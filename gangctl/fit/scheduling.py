@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import sub
 from typing import Final
 
@@ -114,7 +114,7 @@ class Floor:
         known = {port for own in (*ports, *(pod.ports for pod in others)) for port in own} if any(ports) else set()
         asked = [{**own, **ports_as_amounts(used, known)} for own, used in zip(requests, ports, strict=True)]
         self._ports = tuple(sorted({name for own in asked for name in own} - {*self.resources}))
-        self.used = in_use(others)
+        self.used = in_use(pod if pod.resized is None else replace(pod, requests=pod.resized) for pod in others)
         for pod in others if known else ():
             self.used[pod.node] = {**self.used[pod.node], **ports_as_amounts(pod.ports, known)}
         # Pods of which a node holds one are counted like a resource: that costs much less than to explore their order.

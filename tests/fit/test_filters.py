@@ -214,6 +214,25 @@ def test_a_pod_that_restarts_all_its_containers_needs_a_node_that_declares_it() 
     assert asked(5, spec, [node("a"), declaring])["verdict"] == "never"
 
 
+@each(
+    ("verdict", "wanted", "given", "condition"),
+    [
+        ("not-now", "3", "1", {"type": "PodResizePending", "reason": "Deferred"}),
+        ("fits", "3", "1", {"type": "PodResizePending", "reason": "Infeasible"}),
+        ("not-now", "1", "3", {"type": "PodResizeInProgress"}),
+        ("fits", "1", "1", {"type": "PodResizeInProgress"}),
+    ],
+)
+def test_a_pod_that_is_resized_has_what_it_may_have(
+    verdict: str, wanted: str, given: str, condition: Mapping[str, str]
+) -> None:
+    resources = {"requests": {"cpu": wanted}}
+    pod = other("a", containers=[{"name": "main", "resources": resources}])
+    reported = {"name": "main", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": given}}}
+    pod["status"] = {"conditions": [{"status": "True", **condition}], "containerStatuses": [reported]}
+    assert asked(3, {}, [node("a"), pod], cpu="1")["verdict"] == verdict
+
+
 SOLE: Final = [*TWO, *claim("a", "ReadWriteOncePod")]
 
 
