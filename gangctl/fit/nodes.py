@@ -97,7 +97,14 @@ def node_fit(
     for podset in podsets:
         if podset.pods and podset.name in added and (level := added[podset.name].level):
             deciding += limits.of_kueue(podset, level, repelled=floor.repelled(podset.index))
-    case = _NodesCase(floor, requests, gangs, list(unknown), deciding, request.fixed_nodes)
+    # Kueue's check of LimitRanges is a part of the API server's, but for the overhead of a RuntimeClass.
+    refused = [
+        f'"{podset.name}": {problem}'
+        for podset, count in zip(podsets, counted, strict=True)
+        if podset.pods and podset.name not in neighbours.admitted and not podset.pod_spec.get("runtimeClassName")
+        for problem in count.problems
+    ]
+    case = _NodesCase(floor, requests, gangs, list(unknown), deciding, refused, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
     if verdict != "fits" and (flavors := _adding(added.values())):
@@ -187,11 +194,16 @@ class _NodesCase:
     gangs: Sequence[Together]
     unknown: list[str]
     deciding: Sequence[str]
+    refused: Sequence[str]
+    """Why the API server makes no such pods."""
     fixed_nodes: bool
     now: RoomOutcome | None = None
 
     def evaluate(self) -> tuple[report.Verdict, str, str]:
         """Verdict, reason and message; adds unknown facts."""
+        if self.refused:
+            message = f"no pod of it can be created: {'; '.join(self.refused)}"
+            return self._unknown(f"{message}; ") if self.unknown else ("never", "NeverMisconfigured", message)
         if contested := next((why for gang in self.gangs if (why := self.floor.contested(gang.pods, now=False))), ""):
             message = f"it can never start: {contested}; use another access mode, or a claim for each pod"
             # No other nodes help.

@@ -233,6 +233,17 @@ def test_a_pod_that_is_resized_has_what_it_may_have(
     assert asked(3, {}, [node("a"), pod], cpu="1")["verdict"] == verdict
 
 
+def test_pods_beyond_a_limit_range_are_never_created() -> None:
+    limits = [{"type": "Container", "max": {"cpu": "2"}}, {"type": "Pod", "min": {"cpu": "1"}}]
+    raw = {"kind": "LimitRange", "apiVersion": "v1", "metadata": {"name": "l", "namespace": NAMESPACE}}
+    held = [*TWO, {**raw, "spec": {"limits": limits}}]
+    assert asked(1, {}, held, cpu="2")["verdict"] == "fits"
+    report = asked(1, {}, held, cpu="3")
+    assert (report["verdict"], report["reason"]) == ("never", "NeverMisconfigured")
+    assert '"w": container "main" is above the max of a LimitRange of cpu' in report["message"]
+    assert asked(1, {}, held, cpu="500m")["verdict"] == "never"
+
+
 SOLE: Final = [*TWO, *claim("a", "ReadWriteOncePod")]
 
 
