@@ -26,7 +26,7 @@ from gangctl.controllers.reporter import RecordEvent
 from gangctl.controllers.scan import ScanView
 from gangctl.errors import ConflictError, NotFoundError, plural
 from gangctl.gang.desired import Desired, Lifecycle, assess, desire
-from gangctl.gang.diff import Create, Existing, diff
+from gangctl.gang.diff import Create, Delete, diff
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import ClusterRules
@@ -69,7 +69,7 @@ class Statuses:
         self._state = state
         self._rules = rules
 
-    def of_objects(self, jobset: JobSet) -> CheckProgress:
+    async def of_objects(self, jobset: JobSet) -> CheckProgress:
         """Whether all objects of its gang exist."""
         if jobset.managed_elsewhere:
             return CheckProgress(Progress.NOTHING_TO_DO, f"The JobSet is run by {jobset.managed_by}, not here.")
@@ -81,34 +81,35 @@ class Statuses:
             return CheckProgress(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
         if state.generation is None:
             return CheckProgress(Progress.UNDER_WAY, f"No gang can be made: {state.reason}.")
-        return self._of_plan(desired, desired.plan, state.generation)
+        return await self._of_plan(desired, desired.plan, state.generation)
 
     async def of(self, jobset: JobSet) -> CheckProgress:
         """The same, and whether policies deny it now. Raises ApiError."""
-        standing = self.of_objects(jobset)
+        standing = await self.of_objects(jobset)
         if standing.progress is not Progress.DONE or self._policies is None or not self._policies.scanned():
             return standing
         raw = await self._reader.get(JOBSETS, jobset.name, jobset.namespace)
         verdict = merge(await self._policies.evaluate(raw) or ())
         return standing if verdict.allowed else CheckProgress(Progress.DENIED, show(verdict.denials[0]))
 
-    def _of_plan(self, desired: Desired, plan: GangPlan, generation: Generation) -> CheckProgress:
-        workload = self._caches.scheduling("Workload", plan.jobset.namespace, plan.workload.name)
-        names = [group.name for group in plan.groups]
-        existing = Existing(workload, self._caches.groups_of(plan.jobset.namespace, plan.uid, names))
+    async def _of_plan(self, desired: Desired, plan: GangPlan, generation: Generation) -> CheckProgress:
+        existing = await self._caches.existing(plan)
         difference = diff(desired, existing, generation.capabilities)
         if difference.conflicts:
             kind, name = difference.conflicts[0]
             return CheckProgress(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")
-        going = [item for item in (existing.workload, *existing.groups.values()) if item is not None and item.deleting]
+        objects = existing.workload, *existing.groups.values(), *existing.composites.values()
+        going = [item.name for item in objects if item is not None and item.deleting]
+        # The rest of the gang is made after that: until then nothing of it is among the changes.
+        going += [item.name for item in difference.changes if isinstance(item, Delete) and item.kind == "Workload"]
         if going:
-            return CheckProgress(Progress.UNDER_WAY, f"{going[0].name} of an earlier gang is being deleted.")
+            return CheckProgress(Progress.UNDER_WAY, f"{going[0]} of an earlier gang is being deleted.")
         missing = [f"{change.kind} {change.name}" for change in difference.changes if isinstance(change, Create)]
         if missing:
             shown = ", ".join(missing[:_LISTED])
             more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
             return CheckProgress(Progress.UNDER_WAY, f"Not there yet: {shown}{more}.")
-        groups = len(names) if generation.capabilities.pod_groups else len(plan.workload.templates)
+        groups = len(plan.groups) if generation.capabilities.pod_groups else len(plan.workload.templates)
         return CheckProgress(Progress.DONE, f"Workload {plan.workload.name} with {plural(groups, 'group')} is there.")
 
 

@@ -12,8 +12,8 @@ from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
 from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.controllers.checks.workloads import Statuses
-from gangctl.gang.diff import Kind
-from gangctl.gang.plan import make_plan, stored_stamps
+from gangctl.gang.diff import Existing, Kind
+from gangctl.gang.plan import GangPlan, make_plan, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.checks import Progress
 from gangctl.policy.loaded import LoadedPolicy
@@ -21,9 +21,9 @@ from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from tests.jobsets import FIXTURE_UID, REF, jobset, rj
 
 
-def stamped(**spec: Any) -> JobSet:
+def stamped(*, options: str | None = None, **spec: Any) -> JobSet:
     """A JobSet as it is stored: a gang for each of two replicas."""
-    raw = jobset("js", rj("w", 2, 2, 2, mode="ReplicatedGang"), uid=FIXTURE_UID, **spec)
+    raw = jobset("js", rj("w", 2, 2, 2, mode="ReplicatedGang"), uid=FIXTURE_UID, options=options, **spec)
     stamps = resolve(read_jobset(raw)[0], ClusterRules()).stamps
     for entry, stamp in zip(raw["spec"]["replicatedJobs"], stamps, strict=True):
         assert stamp is not None
@@ -40,22 +40,38 @@ class Caches:
     def jobs(self, _: tuple[str, str]) -> list[Any]:
         return []
 
-    def scheduling(self, kind: Kind, _namespace: str, name: str) -> Observed | None:
-        return self.objects.get((kind, name))
-
-    def groups_of(self, _namespace: str, _uid: str, names: Sequence[str]) -> dict[str, Observed]:
-        return {name: found for name in names if (found := self.objects.get(("PodGroup", name))) is not None}
+    async def existing(self, plan: GangPlan) -> Existing:
+        by_kind: dict[Kind, dict[str, Observed]] = {"PodGroup": {}, "CompositePodGroup": {}}
+        for (kind, name), observed in self.objects.items():
+            by_kind.setdefault(kind, {})[name] = observed
+        workload = self.objects.get(("Workload", plan.workload.name))
+        orphans: list[tuple[Kind, Observed]] = [
+            (kind, observed) for (kind, _), observed in self.objects.items() if observed.orphan_of
+        ]
+        return Existing(workload, by_kind["PodGroup"], by_kind["CompositePodGroup"], tuple(orphans))
 
     def fill(self, made: JobSet, *, owner: str = FIXTURE_UID, deleting: bool = False) -> None:
         plan = make_plan(made, stored_stamps(made)[0], resolve(made, ClusterRules()).config)
         assert plan is not None
         counts = tuple((each.name, each.min_count) for each in plan.workload.templates)
-        self._put("Workload", plan.workload.name, owner, counts, deleting=deleting)
+        parent = plan.composite
+        self.put("Workload", plan.workload.name, owner, counts, deleting=deleting, composite=parent is not None)
+        if parent is not None:
+            self.put("CompositePodGroup", parent.name, owner, (("", parent.min_group_count),), deleting=deleting)
         for group in plan.groups:
-            self._put("PodGroup", group.name, owner, (("", group.template.min_count),), deleting=deleting)
+            self.put("PodGroup", group.name, owner, (("", group.template.min_count),), deleting=deleting)
 
-    def _put(self, kind: Kind, name: str, owner: str, counts: tuple[tuple[str, int], ...], *, deleting: bool) -> None:
-        self.objects[kind, name] = Observed("t", name, "u", "1", owner, "js", deleting, "", counts)
+    def put(
+        self,
+        kind: Kind,
+        name: str,
+        owner: str,
+        counts: tuple[tuple[str, int], ...],
+        *,
+        deleting: bool = False,
+        **more: Any,
+    ) -> None:
+        self.objects[kind, name] = Observed("t", name, "u", "1", owner, "js", deleting, "", counts, **more)
 
 
 @dataclass
@@ -94,45 +110,61 @@ def statuses(caches: Caches, policies: Policies | None = None, state: ApiState |
     )
 
 
+COMPOSITE = '{"composite":true}'
 DENIAL = Finding("p", "r", Result.FAIL, "too large")
 
 
 @pytest.mark.parametrize("suspend", [True, False])
-def test_a_gang_is_done_when_all_its_objects_exist(*, suspend: bool) -> None:
+async def test_a_gang_is_done_when_all_its_objects_exist(*, suspend: bool) -> None:
     caches = Caches()
     caches.fill(stamped())
-    found = statuses(caches).of_objects(stamped(suspend=suspend))
+    found = await statuses(caches).of_objects(stamped(suspend=suspend))
     assert found.progress is Progress.DONE
     assert "with 2 groups" in found.message
 
 
-@pytest.mark.parametrize("kind", ["Workload", "PodGroup"])
-def test_missing_objects_are_named(kind: Kind) -> None:
+async def test_gangs_that_start_together_are_done_with_their_parent() -> None:
     caches = Caches()
-    caches.fill(stamped())
+    caches.fill(stamped(options=COMPOSITE))
+    assert (await statuses(caches).of_objects(stamped(options=COMPOSITE))).progress is Progress.DONE
+
+
+async def test_an_object_that_is_to_be_deleted_first_is_waited_for() -> None:
+    """The Workload of an earlier JobSet, deleted with --cascade=orphan: the gang is made after its deletion."""
+    caches = Caches()
+    caches.put("Workload", "js-earlier", "", (("w", 2),), orphan_of="js")
+    found = await statuses(caches).of_objects(stamped())
+    assert found.progress is Progress.UNDER_WAY
+    assert "js-earlier" in found.message
+
+
+@pytest.mark.parametrize("kind", ["Workload", "CompositePodGroup", "PodGroup"])
+async def test_missing_objects_are_named(kind: Kind) -> None:
+    caches = Caches()
+    caches.fill(stamped(options=COMPOSITE))
     gone = next(key for key in caches.objects if key[0] == kind)
     del caches.objects[gone]
-    found = statuses(caches).of_objects(stamped())
+    found = await statuses(caches).of_objects(stamped(options=COMPOSITE))
     assert found.progress is Progress.UNDER_WAY
     assert f"{kind} {gone[1]}" in found.message
 
 
-def test_an_object_of_another_owner_does_not_count() -> None:
+async def test_an_object_of_another_owner_does_not_count() -> None:
     caches = Caches()
     caches.fill(stamped(), owner="other")
-    found = statuses(caches).of_objects(stamped())
+    found = await statuses(caches).of_objects(stamped())
     assert found.progress is Progress.UNDER_WAY
     assert "has another owner" in found.message
 
 
-def test_a_terminating_object_does_not_count() -> None:
+async def test_a_terminating_object_does_not_count() -> None:
     caches = Caches()
     caches.fill(stamped(), deleting=True)
-    assert statuses(caches).of_objects(stamped()).progress is Progress.UNDER_WAY
+    assert (await statuses(caches).of_objects(stamped())).progress is Progress.UNDER_WAY
 
 
-def test_without_the_scheduling_api_the_gang_is_not_possible() -> None:
-    found = statuses(Caches(), state=ApiState(None, reason="it is not served")).of_objects(stamped())
+async def test_without_the_scheduling_api_the_gang_is_not_possible() -> None:
+    found = await statuses(Caches(), state=ApiState(None, reason="it is not served")).of_objects(stamped())
     assert found.progress is Progress.UNDER_WAY
     assert "it is not served" in found.message
 
