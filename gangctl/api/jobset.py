@@ -247,6 +247,23 @@ class JobSet:
         return self.managed_by not in {"", JOBSET_CONTROLLER}
 
 
+def exclusive_topology(jobset: JobSet, rj: ReplicatedJob) -> tuple[str, str] | None:
+    """The topology of which JobSet's webhook for pods gives each Job a domain, and the field path of its annotation.
+
+    None where it places no pods. JobSet copies the annotation to them, and with it the strategy that stands beside it:
+    the strategy of the JobSet has no effect on the topology of a template, nor that of a template on the JobSet's.
+    """
+    placed, by_selector = None, False
+    for notes, path in (
+        (jobset.annotations, f"metadata.annotations[{EXCLUSIVE_TOPOLOGY}]"),
+        (rj.annotations, rj.annotation_path(EXCLUSIVE_TOPOLOGY)),
+    ):
+        if EXCLUSIVE_TOPOLOGY in notes:
+            placed = notes[EXCLUSIVE_TOPOLOGY], path
+            by_selector = by_selector or NODE_SELECTOR_STRATEGY in notes
+    return None if by_selector else placed
+
+
 def _annotations(metadata: Reader) -> Mapping[str, str]:
     values = metadata.strings("annotations")
     return {key: values[key] for key in _KEPT if key in values}

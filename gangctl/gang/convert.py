@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
+from gangctl.api.jobset import JobSet, ReplicatedJob, exclusive_topology, read_jobset
 from gangctl.api.meta import (
     EXCLUSIVE_TOPOLOGY,
     GANG_MODE,
@@ -29,7 +29,6 @@ from gangctl.api.meta import (
     JOB_KEY,
     JOBSET_NAME,
     JOBSET_PRIORITY,
-    NODE_SELECTOR_STRATEGY,
 )
 from gangctl.api.objects import Reader, object_at
 from gangctl.api.pods import REQUIRED
@@ -216,7 +215,8 @@ def replace_exclusive_topology(raw: Object, generation: Generation | None = None
     config, wrong = read_config(jobset)
     if malformed or wrong or not isinstance(raw.get("spec"), dict):
         return Conversion(raw, (*malformed, *wrong))
-    keys = {rj.index: key for rj in jobset.replicated_jobs if (key := _key(jobset, rj))}
+    placed = ((rj.index, exclusive_topology(jobset, rj)) for rj in jobset.replicated_jobs)
+    keys = {index: topology[0] for index, topology in placed if topology is not None and topology[0]}
     ganged = [rj for rj in jobset.replicated_jobs if rj.index in keys and config.mode_of(rj) is not GangMode.OFF]
     if not any(job_pods(rj) > 1 for rj in ganged):
         return Conversion(raw)
@@ -228,29 +228,15 @@ def replace_exclusive_topology(raw: Object, generation: Generation | None = None
     ]
     if errors:
         return Conversion(raw, tuple(errors))
-    inherited = jobset.annotations.get(EXCLUSIVE_TOPOLOGY)
     entries = list(raw["spec"]["replicatedJobs"])
-    for rj in jobset.replicated_jobs:
-        if rj.index in keys:
-            entries[rj.index] = _placed(entries[rj.index], keys[rj.index])
-        elif NODE_SELECTOR_STRATEGY in rj.annotations and inherited and EXCLUSIVE_TOPOLOGY not in rj.annotations:
-            own = with_metadata(
-                object_at(entries[rj.index], "template"), "annotations", {EXCLUSIVE_TOPOLOGY: inherited}
-            )
-            entries[rj.index] = {**entries[rj.index], "template": own}
+    for index, key in keys.items():
+        entries[index] = _placed(entries[index], key)
     changed = {**raw, "spec": with_key(raw["spec"], "replicatedJobs", entries)}
     notes: dict[str, str | None] = {EXCLUSIVE_TOPOLOGY: None}
     if generation is not None and generation.capabilities.constraints and _each_gang_is_a_job(jobset, config, keys):
         options = config.options.model_copy(update={"topology_key": next(iter(keys.values()))})
         notes[GANG_OPTIONS] = options_text(options)
     return Conversion(with_metadata(changed, "annotations", notes))
-
-
-def _key(jobset: JobSet, rj: ReplicatedJob) -> str:
-    """The topology of a ReplicatedJob that JobSet's webhook places exclusively."""
-    if NODE_SELECTOR_STRATEGY in rj.annotations or NODE_SELECTOR_STRATEGY in jobset.annotations:
-        return ""
-    return rj.annotations.get(EXCLUSIVE_TOPOLOGY) or jobset.annotations.get(EXCLUSIVE_TOPOLOGY) or ""
 
 
 def _each_gang_is_a_job(jobset: JobSet, config: GangConfig, keys: dict[int, str]) -> bool:

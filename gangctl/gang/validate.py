@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from gangctl.api import meta
-from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.jobset import JobSet, ReplicatedJob, exclusive_topology
 from gangctl.api.objects import INT32_MAX
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Claim, Feature, Generation
 from gangctl.cel.times import SECOND, parse_duration
@@ -66,21 +66,15 @@ def _check_exclusive(jobset: JobSet, group: Group) -> list[FieldError]:
     The leader of a gang is scheduled only with its followers, so any Job with more than one pod deadlocks.
     """
     for rj in group:
-        holder = rj.annotations if meta.EXCLUSIVE_TOPOLOGY in rj.annotations else jobset.annotations
-        by_selector = meta.NODE_SELECTOR_STRATEGY in rj.annotations or meta.NODE_SELECTOR_STRATEGY in jobset.annotations
-        if meta.EXCLUSIVE_TOPOLOGY not in holder or by_selector or job_pods(rj) <= 1:
+        placed = exclusive_topology(jobset, rj)
+        if placed is None or job_pods(rj) <= 1:
             continue
-        on_template = holder is rj.annotations
-        path = (
-            rj.annotation_path(meta.EXCLUSIVE_TOPOLOGY)
-            if on_template
-            else f"metadata.annotations[{meta.EXCLUSIVE_TOPOLOGY}]"
-        )
+        _, path = placed
         pods = plural(job_pods(rj), "pod")
         detail = (
             f'deadlocks with the gang of replicated job "{rj.name}" ({pods} per Job): JobSet admits '
             "followers only after their leader is scheduled, and the gang is scheduled only as a whole. "
-            f"Use {meta.NODE_SELECTOR_STRATEGY}, or pod affinity: gangctl convert --to annotations "
+            f"Write {meta.NODE_SELECTOR_STRATEGY} beside it, or use pod affinity: gangctl convert --to annotations "
             "--replace-exclusive-topology writes it"
         )
         return [FieldError(path, ErrorKind.FORBIDDEN, detail)]

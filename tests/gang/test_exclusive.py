@@ -6,11 +6,13 @@ import copy
 import json
 from typing import Any
 
+from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.scheduling import Generation
+from gangctl.apiserver.childjobs import ChildJobs
 from gangctl.gang.convert import replace_exclusive_topology
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.gang.pipeline import GENERATIONS, read
-from tests.jobsets import OPTIONS, jobset, rj
+from tests.jobsets import FIXTURE_UID, OPTIONS, jobset, rj
 from tests.rows import each
 from tests.strategies import EXCLUSIVE, NODE_SELECTOR
 
@@ -113,8 +115,24 @@ def test_placement_without_a_deadlock_is_not_changed(raw: dict[str, Any]) -> Non
     assert replaced(raw, Generation.V1BETA1) == raw
 
 
+NOTES: tuple[dict[str, str], ...] = ({}, RACK, {NODE_SELECTOR: "true"}, {**RACK, NODE_SELECTOR: "true"})
+
+
+@each("on_jobset, on_template", [(a, b) for a in NOTES for b in NOTES])
+def test_the_strategy_has_an_effect_beside_the_topology_alone(
+    on_jobset: dict[str, str], on_template: dict[str, str]
+) -> None:
+    """What JobSet's webhook for pods reads are the annotations that JobSet gives them."""
+    raw = jobset("js", rj("w", 1, 4, 4, annotations=on_template), mode="Gang", uid=FIXTURE_UID, annotations=on_jobset)
+    (job,) = ChildJobs(raw, JOBSET_API_VERSION).of(raw["spec"]["replicatedJobs"][0])
+    pod = job["spec"]["template"]["metadata"]["annotations"]
+    deadlock = EXCLUSIVE in pod and NODE_SELECTOR not in pod
+    assert bool(resolve(read(raw), ClusterRules()).errors) is deadlock
+    assert (affinity(replaced(raw)) is not None) is deadlock
+
+
 def test_a_replicated_job_that_is_placed_by_node_selector_keeps_its_annotations() -> None:
-    by_selector = rj("s", 1, 4, 4, annotations={NODE_SELECTOR: "true"})
+    by_selector = rj("s", 1, 4, 4, annotations={**RACK, NODE_SELECTOR: "true"})
     changed = replaced(jobset("js", rj("w", 1, 4, 4), by_selector, mode="Gang", annotations=RACK))
     notes = changed["spec"]["replicatedJobs"][1]["template"]["metadata"]["annotations"]
     assert notes == {NODE_SELECTOR: "true", **RACK}

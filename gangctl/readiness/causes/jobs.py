@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from gangctl.api.jobset import exclusive_topology
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from gangctl.errors import plural
 from gangctl.gang.desired import JobProgress, listed
@@ -171,7 +172,7 @@ def exclusive_deadlock(context: Context) -> Iterator[Cause]:
         "gets one only together with them",
         evidence=[
             *(refused.message for _, refused in sorted(proofs.items())[:1]),
-            f"annotation {EXCLUSIVE_TOPOLOGY}: {listed(keys.values())}, without {NODE_SELECTOR_STRATEGY}",
+            f"annotation {EXCLUSIVE_TOPOLOGY}: {listed(keys.values())}, without {NODE_SELECTOR_STRATEGY} beside it",
             *(
                 f"group {g.name}: {len(g.bound)} of {plural(g.minimum, 'pod')} exist, "
                 f"{plural(count, 'follower')} missing"
@@ -190,12 +191,8 @@ def exclusive_deadlock(context: Context) -> Iterator[Cause]:
 def _exclusive(context: Context) -> Mapping[str, str]:
     """ReplicatedJobs that are placed exclusively by the webhook, with the topology."""
     jobset = context.snapshot.jobset
-    topologies = {}
-    for rj in jobset.replicated_jobs:
-        for notes in (jobset.annotations, rj.annotations):
-            if notes.get(EXCLUSIVE_TOPOLOGY) and not notes.get(NODE_SELECTOR_STRATEGY):
-                topologies[rj.name] = notes[EXCLUSIVE_TOPOLOGY]
-    return topologies
+    placed = ((rj.name, exclusive_topology(jobset, rj)) for rj in jobset.replicated_jobs)
+    return {name: topology[0] for name, topology in placed if topology is not None and topology[0]}
 
 
 def pods_missing(context: Context) -> Iterator[Cause]:

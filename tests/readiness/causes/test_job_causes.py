@@ -107,9 +107,9 @@ def test_an_unknown_message_is_reported_unchanged() -> None:
     assert cause.command == "kubectl -n t describe job js-w-0"
 
 
-def stamped_exclusive(notes: dict[str, str]) -> Context:
+def stamped_exclusive(notes: dict[str, str], raw: dict[str, Any] = JS) -> Context:
     """Past gangctl's webhook, which refuses it: stamped before the annotation was added."""
-    context = Context(JS)
+    context = Context(raw)
     context.jobset = replace(context.jobset, annotations={**context.jobset.annotations, **notes})
     assert context.assessment.plan is not None
     context.assessment = replace(context.assessment, plan=replace(context.assessment.plan, jobset=context.jobset))
@@ -151,6 +151,12 @@ def test_a_deadlock_without_a_refusal_is_reported_after_a_delay() -> None:
 
 def test_exclusive_placement_by_node_selector_needs_no_webhook() -> None:
     context = stamped_exclusive({EXCLUSIVE: "rack", BY_SELECTOR: "true"})
+    assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(context.snapshot(leaders(context)))
+
+
+def test_a_template_that_is_placed_by_node_selector_waits_for_no_webhook() -> None:
+    own = rj("w", 2, 4, 4, annotations={EXCLUSIVE: "rack", BY_SELECTOR: "true"})
+    context = stamped_exclusive({EXCLUSIVE: "zone"}, jobset("js", own, mode="Gang"))
     assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(context.snapshot(leaders(context)))
 
 
