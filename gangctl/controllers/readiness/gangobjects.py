@@ -238,6 +238,9 @@ class GangObjects(ReadinessObserver):
     async def _bring(self, key: Key, wanted: Readiness, current: GangCopy | None) -> Action:
         """Write what is known to the object, unless it was written a moment ago."""
         if current is not None and current.owner != wanted.uid:
+            if self._own.pop(key, None) is not None:
+                # It was written for an earlier JobSet, and the watch may have missed its deletion.
+                return again()
             return self._report_foreign(key, current)
         status = gang_status(wanted)
         if current is not None and digest(status) == current.digest:

@@ -26,7 +26,7 @@ from tests.controllers.readiness.gangcontext import (
 )
 from tests.controllers.stage import NAMESPACE, USER
 from tests.rows import each
-from tests.sandbox.faults import Match, Refuse, Silence, conflict
+from tests.sandbox.faults import ExpireWatch, Match, Refuse, Silence, conflict
 
 
 def test_a_gang_object_is_created_and_deleted_with_its_jobset() -> None:
@@ -270,6 +270,31 @@ def test_the_object_of_an_earlier_jobset_is_waited_for() -> None:
             await context.delete_jobset()
             second = await context.jobset()
             objects.on_status_change(first, None)
+            objects.on_status_change(None, second)
+            await asyncio.sleep(30)
+            gang = await context.gang()
+            assert gang is not None
+            assert gang["metadata"]["ownerReferences"][0]["uid"] == second.uid
+            assert context.errors.kinds == []
+
+    play(acts)
+
+
+def test_the_object_of_an_earlier_jobset_may_be_gone_unseen() -> None:
+    """A watch that stops, and has expired when it begins again, shows neither gangctl's write nor the deletion."""
+
+    async def acts(context: Context) -> None:
+        first, watches = await context.jobset(), Match(USER, frozenset({"watch"}), GANGS)
+        context.sandbox.faults.add(watches, Silence())
+        context.sandbox.faults.add(watches, ExpireWatch(), first=2)
+        async with context.running() as objects:
+            objects.on_status_change(None, first)
+            await asyncio.sleep(5)
+            await context.delete_jobset()
+            objects.on_status_change(first, None)
+            await asyncio.sleep(LONG_SECONDS)
+            assert await context.gang() is None
+            second = await context.jobset()
             objects.on_status_change(None, second)
             await asyncio.sleep(30)
             gang = await context.gang()
