@@ -308,7 +308,7 @@ class ReplicaGangs:
             GangReporter(self.record_event, GangMetrics(manager.metrics.registry, lambda: self.state)),
             self.assessments,
         )
-        self.controller = manager.controller("gangs", reconciler.reconcile, workers, admits=manager.share.admits)
+        self.controller = manager.controller("gangs", reconciler.reconcile, workers, admits=manager.admits)
         manager.metrics.track_informers(*self.caches.informers.values())
         manager.watching |= {"caches": self.caches.run, "discovery": self.discovery.run}
         manager.leading["gangs"] = self._lead

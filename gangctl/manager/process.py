@@ -202,6 +202,7 @@ class Process:
             own_namespace=own_namespace,
             # During a rolling update two versions would undo each other's registration: only the leader registers.
             may_register=(lambda: election.leads(0)) if election is not None else (lambda: True),
+            standby=election is not None,
         )
         wiring = Wiring(manager, self._settings)
         self._manager, self._webhooks = manager, wiring.webhooks

@@ -93,9 +93,7 @@ class ReplicaQueues:
             self._enqueue,
             metrics=VerdictMetrics(manager.metrics.registry),
         )
-        self._controller = manager.controller(
-            VERDICTS, self.verdicts.reconcile, VERDICT_WORKERS, admits=manager.share.admits
-        )
+        self._controller = manager.controller(VERDICTS, self.verdicts.reconcile, VERDICT_WORKERS, admits=manager.admits)
         manager.watching["queues"] = self.sources.run
         manager.leading[VERDICTS] = self._lead
         manager.checks["queues"] = self._unready

@@ -4,9 +4,9 @@ A reconcile reads the current state and does what is missing. It returns an :cla
 :func:`~gangctl.errors.is_transient` decides whether the key is retried.
 
 Each key is queued at most once, and never processed by two workers at the same time. While no worker takes them, keys
-are parked: a standby learns of all the work of a leader. The queue is not thread-safe: everything happens on one event
-loop, which answers webhooks, too; nothing waits except :meth:`WorkQueue.get` and :meth:`WorkQueue.resume`. Long work is
-done in a thread, or a part at a time.
+are parked if they are admitted: what a leader enqueues anew, a standby does not keep. The queue is not thread-safe:
+everything happens on one event loop, which answers webhooks, too; nothing waits except :meth:`WorkQueue.get` and
+:meth:`WorkQueue.resume`. Long work is done in a thread, or a part at a time.
 """
 
 from __future__ import annotations

@@ -45,11 +45,12 @@ class Manager:
         share: Share | None = None,
         own_namespace: str = "",
         may_register: Callable[[], bool] = lambda: True,
+        standby: bool = False,
     ) -> None:
         """``reader`` reads and proves; the guard of ``writer`` stops writes while this replica does not lead.
 
         ``share`` are the namespaces that this replica manages while it leads. ``may_register`` is whether it may change
-        the registration of webhooks.
+        the registration of webhooks. ``standby`` is whether this replica does not lead before :meth:`lead` is called.
         """
         self.reader = reader
         self.writer = writer
@@ -58,6 +59,7 @@ class Manager:
         self.share = share or Share()
         self.own_namespace = own_namespace
         self.may_register = may_register
+        self._leads = not standby
         self.watching: dict[str, Work] = {}
         """The work of every replica, by the name of its task."""
         self.leading: dict[str, Work] = {}
@@ -86,9 +88,20 @@ class Manager:
             observer=self.metrics.controller_observer(name),
         )
 
+    def admits(self, key: tuple[str, str]) -> bool:
+        """Whether this replica reconciles what has this key now, for work that begins with the keys of all that exists.
+
+        Otherwise a standby would keep the key of each object that it ever saw, and a new leader begin with those.
+        """
+        return self._leads and self.share.admits(key)
+
     async def lead(self) -> None:
         """Run the leader's work; when one part reports lost leadership, all end with that."""
-        with unwrapped_leadership_loss():
-            async with asyncio.TaskGroup() as group:
-                for name, work in (self.leading | (self.leading_first if self.share.first else {})).items():
-                    group.create_task(work(), name=name)
+        self._leads = True
+        try:
+            with unwrapped_leadership_loss():
+                async with asyncio.TaskGroup() as group:
+                    for name, work in (self.leading | (self.leading_first if self.share.first else {})).items():
+                        group.create_task(work(), name=name)
+        finally:
+            self._leads = False

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.store import Entry
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError
 from gangctl.gang.desired import Lifecycle
+from gangctl.kueue.objects import QueuedWorkload
 from gangctl.manager.settings import load_settings
 from gangctl.manager.wiring import Wiring
 from gangctl.runtime.manager import Manager, Work
@@ -25,7 +27,8 @@ def wired(manager: Manager | None = None, **flags: Any) -> Wiring:
 
 def managed(**flags: Any) -> Manager:
     client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
-    return Manager(client, client, own_namespace="gangctl-system", share=Share(flags.get("shards", 1)))
+    share, standby = Share(flags.get("shards", 1)), flags.get("standby", False)
+    return Manager(client, client, own_namespace="gangctl-system", share=share, standby=standby)
 
 
 def suspended(*, queue: str) -> JobSet:
@@ -90,6 +93,38 @@ def test_gang_objects_need_readiness() -> None:
 def test_settings_that_need_kueue_are_refused_without_it() -> None:
     with pytest.raises(ConfigError, match=r"kueue-check has no effect with kueue off"):
         load_settings({"kueue": "off", "kueue_check": True}, None)
+
+
+async def test_a_standby_keeps_no_keys_of_what_comes_and_goes() -> None:
+    """A new leader enqueues all that exists, and a standby may see a million JobSets that are deleted again."""
+    manager = managed(standby=True)
+    wiring = wired(manager, kueue_check=True)
+    assert wiring.queues is not None
+    assert wiring.checks is not None
+    wiring.queues.sources.presence.present = True
+    queues = [
+        controller.queue
+        for controller in (wiring.gangs.controller, wiring.queues._controller, wiring.checks._workloads)
+    ]
+    jobsets, workloads = wiring.gangs.caches.jobsets, wiring.queues.sources.workloads.informer
+
+    def come_and_go() -> None:
+        jobsets._notify(jobsets.store.put(("t", "js"), Entry("u", "1", suspended(queue="q"))))
+        workloads._notify(workloads.store.put(("t", "wl"), Entry("w", "1", QueuedWorkload("t", "wl", "w"))))
+        workloads._notify(workloads.store.discard(("t", "wl")))
+        jobsets._notify(jobsets.store.discard(("t", "js")))
+
+    come_and_go()
+    assert [(*queue._parked, *queue._delayed) for queue in queues] == [(), (), ()]
+
+    async def work() -> None:
+        come_and_go()
+
+    manager.leading, manager.leading_first = {"work": work}, {}
+    await manager.lead()
+    assert [(*queue._parked, *queue._delayed) for queue in queues] == [(("t", "js"),), (("t", "js"),), (("t", "wl"),)]
+    jobsets._notify(jobsets.store.put(("t", "other"), Entry("u", "1", suspended(queue="q"))))
+    assert [*queues[0]._parked] == [("t", "js")]
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -53,7 +53,7 @@ class CheckController:
         self.awaits = self._loop.awaits
         """Whether a JobSet is held back until its gang exists: then the gang is made while the JobSet is suspended."""
         self._activity: Controller[str] = manager.controller(ACTIVITY, self._checks.reconcile, 1)
-        self._workloads = manager.controller(WORKLOADS, self._loop.reconcile, WORKERS, admits=manager.share.admits)
+        self._workloads = manager.controller(WORKLOADS, self._loop.reconcile, WORKERS, admits=manager.admits)
         sources.checks.informer.subscribe(self._check_changed)
         sources.workloads.informer.subscribe(self._workload_changed)
         gangs.followers.append(self._jobset_changed)
