@@ -29,7 +29,7 @@ from gangctl.api.meta import (
     QUEUE_PRIORITY,
     WRITTEN,
 )
-from gangctl.api.objects import Reader, condition_of, object_at, objects_at, text_at
+from gangctl.api.objects import Reader, condition_of, object_at, objects_at, text_at, within
 from gangctl.api.scheduling import Claim
 from gangctl.errors import FieldError
 
@@ -158,6 +158,8 @@ class ReplicatedJob:
     """``resourceClaims`` of its pods."""
     volumes: tuple[str, ...] = ()
     """PersistentVolumeClaims of its pods."""
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those of its pod template that say how JobSet places the pods."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
 
@@ -251,10 +253,13 @@ def exclusive_topology(jobset: JobSet, rj: ReplicatedJob) -> tuple[str, str] | N
     """The topology of which JobSet's webhook for pods gives each Job a domain, and the field path of its annotation.
 
     None where it places no pods. JobSet copies the annotation to them, and with it the strategy that stands beside it:
-    the strategy of the JobSet has no effect on the topology of a template, nor that of a template on the JobSet's.
+    the strategy of the JobSet has no effect on the topology of a template, nor that of a template on the JobSet's. What
+    is written on the pod template, the pods have in any case.
     """
-    placed, by_selector = None, False
+    placed: tuple[str, str] | None = None
+    by_selector = NODE_SELECTOR_STRATEGY in rj.pod_annotations
     for notes, path in (
+        (rj.pod_annotations, f"{rj.path}.template.spec.template.metadata.annotations[{EXCLUSIVE_TOPOLOGY}]"),
         (jobset.annotations, f"metadata.annotations[{EXCLUSIVE_TOPOLOGY}]"),
         (rj.annotations, rj.annotation_path(EXCLUSIVE_TOPOLOGY)),
     ):
@@ -267,6 +272,16 @@ def exclusive_topology(jobset: JobSet, rj: ReplicatedJob) -> tuple[str, str] | N
 def _annotations(metadata: Reader) -> Mapping[str, str]:
     values = metadata.strings("annotations")
     return {key: values[key] for key in _KEPT if key in values}
+
+
+_PLACEMENT: Final = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
+_NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
+
+
+def _pod_annotations(job_spec: Reader) -> Mapping[str, str]:
+    values = within(job_spec.value, "template", "metadata", "annotations")
+    present = [key for key in _PLACEMENT if isinstance(values.get(key), str)]
+    return {key: values[key] for key in present} if present else _NO_ANNOTATIONS
 
 
 def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:
@@ -345,6 +360,7 @@ def _replicated_job(
         job_scheduling=job_spec.value.get("scheduling") is not None,
         claims=_claims(pod_spec) if "resourceClaims" in pod_spec.value else (),
         volumes=tuple(sys.intern(claim) for _, claim in volume_claims(pod_spec.value)),
+        pod_annotations=_pod_annotations(job_spec),
         restarted=restarted.get(entry.string("name"), ()) if restarted else (),
     )
 

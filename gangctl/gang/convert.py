@@ -287,5 +287,6 @@ def _placed(entry: Object, key: str) -> Object:
         part: {**object_at(affinity, part), REQUIRED: [*(object_at(affinity, part).get(REQUIRED) or ()), term]}
         for part, term in (("podAffinity", own), ("podAntiAffinity", others))
     }
+    pod = with_metadata(pod, "annotations", {EXCLUSIVE_TOPOLOGY: None})
     job = {**job, "template": {**pod, "spec": {**spec, "affinity": {**affinity, **added}}}}
     return {**entry, "template": with_metadata({**template, "spec": job}, "annotations", {EXCLUSIVE_TOPOLOGY: None})}

@@ -109,6 +109,7 @@ def _of_replicated_jobs(name: str) -> str:
     fields = _listed(
         *("r.?name", "r.?replicas", "r.?gangConfig"),
         *_annotations("r.?template.metadata", GANG_MODE, GANG_REF, *_PLACEMENT),
+        *_annotations(f"{_JOB}.template.metadata", *_PLACEMENT),
         *(f"{_JOB}.parallelism", f"{_JOB}.completions", f"{_JOB}.template.spec.priorityClassName"),
     )
     return f"{name}.?spec.replicatedJobs.orValue([]).map(r, {fields})"

@@ -222,6 +222,15 @@ def test_an_update_may_not_bring_the_exclusive_placement_deadlock() -> None:
         assert check_update(read(after), read(after), Generation.V1BETA1) == ()
 
 
+def test_a_suspended_jobset_may_not_bring_it_by_its_pod_template() -> None:
+    """JobSet lets annotations of the pod template change while the JobSet is suspended."""
+    before = stored(jobset("js", rj("w", 1, 2, 2), mode="Gang", suspend=True))
+    after = copy.deepcopy(before)
+    after["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"annotations": {EXCLUSIVE: "r"}}
+    path = f"spec.replicatedJobs[0].template.spec.template.metadata.annotations[{EXCLUSIVE}]"
+    assert places(check_update(read(before), read(after), Generation.V1BETA1)) == [(path, ErrorKind.FORBIDDEN)]
+
+
 def test_an_update_may_not_bring_more_pods_than_int32() -> None:
     raw = stored(jobset("js", rj("a", 1, 4, 4), rj("b", 1, 4, 4), mode="Gang"))
     errors = check_update(read(raw), read(resize(raw, 2**31 - 1)), Generation.V1BETA1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from itertools import product
 from typing import Any
 
 from gangctl.api.meta import JOBSET_API_VERSION
@@ -118,17 +119,31 @@ def test_placement_without_a_deadlock_is_not_changed(raw: dict[str, Any]) -> Non
 NOTES: tuple[dict[str, str], ...] = ({}, RACK, {NODE_SELECTOR: "true"}, {**RACK, NODE_SELECTOR: "true"})
 
 
-@each("on_jobset, on_template", [(a, b) for a in NOTES for b in NOTES])
+@each("on_jobset, on_template, on_pods", product(NOTES, NOTES, NOTES))
 def test_the_strategy_has_an_effect_beside_the_topology_alone(
-    on_jobset: dict[str, str], on_template: dict[str, str]
+    on_jobset: dict[str, str], on_template: dict[str, str], on_pods: dict[str, str]
 ) -> None:
     """What JobSet's webhook for pods reads are the annotations that JobSet gives them."""
     raw = jobset("js", rj("w", 1, 4, 4, annotations=on_template), mode="Gang", uid=FIXTURE_UID, annotations=on_jobset)
+    raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"annotations": on_pods}
+    assert bool(resolve(read(raw), ClusterRules()).errors) is deadlocks(raw)
+    changed = replaced(raw)
+    assert (affinity(changed) is not None) is deadlocks(raw)
+    assert not deadlocks(changed)
+
+
+def deadlocks(raw: dict[str, Any]) -> bool:
+    """Whether the followers of its Job wait for a node of their leader."""
     (job,) = ChildJobs(raw, JOBSET_API_VERSION).of(raw["spec"]["replicatedJobs"][0])
     pod = job["spec"]["template"]["metadata"]["annotations"]
-    deadlock = EXCLUSIVE in pod and NODE_SELECTOR not in pod
-    assert bool(resolve(read(raw), ClusterRules()).errors) is deadlock
-    assert (affinity(replaced(raw)) is not None) is deadlock
+    return EXCLUSIVE in pod and NODE_SELECTOR not in pod
+
+
+def test_the_path_of_an_annotation_of_the_pod_template_is_named() -> None:
+    raw = jobset("js", rj("w", 1, 4, 4), mode="Gang")
+    raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"annotations": RACK}
+    (error,) = resolve(read(raw), ClusterRules()).errors
+    assert error.path == f"spec.replicatedJobs[0].template.spec.template.metadata.annotations[{EXCLUSIVE}]"
 
 
 def test_a_replicated_job_that_is_placed_by_node_selector_keeps_its_annotations() -> None:

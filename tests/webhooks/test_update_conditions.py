@@ -142,6 +142,7 @@ DECIDED: Final[dict[str, Edit]] = {
     "exclusive placement of a ReplicatedJob": lambda raw: entry(raw)["template"]["metadata"]["annotations"].update(
         {EXCLUSIVE: "rack"}
     ),
+    "exclusive placement of pods": lambda raw: pods(raw).update(metadata={"annotations": {EXCLUSIVE: "rack"}}),
     "replicas": lambda raw: entry(raw).update(replicas=3),
     "parallelism": lambda raw: entry(raw)["template"]["spec"].update(parallelism=3),
     "completions": lambda raw: entry(raw)["template"]["spec"].update(completions=1),
