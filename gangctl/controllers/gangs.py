@@ -301,11 +301,12 @@ class ReplicaGangs:
             on_lost=self.discovery.trigger,
         )
         self.assessments = Assessments(lambda: self.state, self.rules)
+        self._reporter = GangReporter(self.record_event, GangMetrics(manager.metrics.registry, lambda: self.state))
         reconciler = GangController(
             self.caches,
             lambda generation: Writer(manager.writer, generation, self.caches.overlay),
             PodReader(manager.reader),
-            GangReporter(self.record_event, GangMetrics(manager.metrics.registry, lambda: self.state)),
+            self._reporter,
             self.assessments,
         )
         self.controller = manager.controller("gangs", reconciler.reconcile, workers, admits=manager.admits)
@@ -359,7 +360,10 @@ class ReplicaGangs:
         await self.known()
         # Every JobSet: the replica that led before may have stopped between two writes.
         await in_parts(self.caches.jobsets.store.keys(), self.controller.enqueue)
-        await self.controller.run()
+        try:
+            await self.controller.run()
+        finally:
+            self._reporter.forget_all()
 
     def _unready(self) -> str | None:
         if not self.discovery.settled.is_set():

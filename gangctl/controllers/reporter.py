@@ -184,6 +184,11 @@ class GangReporter:
         self._reported.pop(key, None)
         self._complete.pop(key, None)
 
+    def forget_all(self) -> None:
+        """Forget every JobSet: another replica reconciles them from now on."""
+        self._reported.clear()
+        self._complete.clear()
+
     def unavailable(self, jobset: JobSet, assessment: Assessment, reason: str) -> None:
         """No gang can be made on this cluster."""
         if not jobset.finished and (assessment.plan is not None or assessment.unstamped):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError
 from gangctl.gang.desired import Lifecycle
+from gangctl.gang.diff import Create, Difference
+from gangctl.gang.plan import make_plan
+from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.manager.settings import load_settings
 from gangctl.manager.wiring import Wiring
@@ -125,6 +129,31 @@ async def test_a_standby_keeps_no_keys_of_what_comes_and_goes() -> None:
     assert [(*queue._parked, *queue._delayed) for queue in queues] == [(("t", "js"),), (("t", "js"),), (("t", "wl"),)]
     jobsets._notify(jobsets.store.put(("t", "other"), Entry("u", "1", suspended(queue="q"))))
     assert [*queues[0]._parked] == [("t", "js")]
+
+
+async def test_what_another_leader_deleted_is_not_recreated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica leads, then another one, which retires the objects of a suspended JobSet, then the first one again."""
+    gangs = wired().gangs
+    raw = jobset("js", rj("w", 1, 1, 1, mode="Gang"), uid="u")
+    running, generation = read_jobset(raw)[0], ClusterRules().generation
+    plan = make_plan(running, resolve(running, ClusterRules()).stamps, resolve(running, ClusterRules()).config)
+    assert plan is not None
+    gangs._reporter.present(running, plan, Difference(), generation, interrupted=False)
+    monkeypatch.setattr(gangs, "known", lambda: asyncio.sleep(0))
+    monkeypatch.setattr(gangs.controller, "run", lambda: asyncio.sleep(0))
+    await gangs._lead()
+    changes = (Create("Workload", plan.workload), *(Create("PodGroup", group) for group in plan.groups))
+    gangs._reporter.applied(running, plan, changes, generation, interrupted=False, prepared=False)
+    gangs._reporter.present(running, plan, Difference(changes), generation, interrupted=False)
+    registry = gangs._manager.metrics.registry
+    results = {
+        sample.labels["result"]: sample.value
+        for family in registry.collect()
+        if family.name == "gangctl_translations"
+        for sample in family.samples
+    }
+    repairs = [family.samples for family in registry.collect() if family.name == "gangctl_drift_repairs"]
+    assert (results, repairs) == ({"created": 1.0}, [[]])
 
 
 @pytest.mark.parametrize("number", [0, 1])
