@@ -150,11 +150,12 @@ class Verdicts:
         """Evaluate one JobSet, count it, and record what is wrong."""
         jobset = self._jobsets.store.get(*key)
         if jobset is None or not self._waits(jobset):
-            self._set_status(key, None)
-            self._note_never(key, None)
-            self._reported.pop(key, None)
-            return await_change()
+            return self._drop(key)
         raw = await self._read(key)
+        # It may have been deleted or resumed meanwhile, which enqueues only what has a status.
+        latest = self._jobsets.store.get(*key)
+        if latest is None or not self._waits(latest):
+            return self._drop(key)
         # Another JobSet has the name: its own event causes its reconcile.
         if raw is None or (raw.get("metadata") or {}).get("uid") != jobset.uid:
             return await_change()
@@ -166,6 +167,13 @@ class Verdicts:
         if _may_be_never(report):
             later = min(later or UNKNOWN_SECONDS, UNKNOWN_SECONDS)
         return requeue(later) if later > 0 else await_change()
+
+    def _drop(self, key: Key) -> Action:
+        """Count it no longer, and forget what was reported of it."""
+        self._set_status(key, None)
+        self._note_never(key, None)
+        self._reported.pop(key, None)
+        return await_change()
 
     def _waits(self, jobset: JobSet) -> bool:
         """Whether it waits for quota, as far as is known."""

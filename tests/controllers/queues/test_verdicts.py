@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,15 +75,22 @@ class Context:
         self.registry = CollectorRegistry()
         self.recorded: list[tuple[str, Reason]] = []
         self.enqueued: list[Key] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens while a JobSet is read."""
         self.verdicts = Verdicts(
             self.ground.jobsets,
             self.ground.view,
-            self.ground.reader(),
+            self._read,
             self._say,
             lambda key, _seconds: self.enqueued.append(key),
             metrics=VerdictMetrics(self.registry),
             clock=self.clock,
         )
+
+    async def _read(self, key: Key) -> Mapping[str, Any] | None:
+        raw = await self.ground.reader()(key)
+        self.meanwhile()
+        return raw
 
     def _say(self, jobset: JobSet, notice: Notice) -> None:
         self.recorded.append((jobset.name, notice.reason))
@@ -251,6 +258,26 @@ async def test_an_admitted_or_deleted_jobset_is_no_longer_counted(context: Conte
     assert context.counts() == {}
     context.ground.workload("js", reserved=False)
     assert context.settled() == ["js"]
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+async def test_a_jobset_that_waits_no_longer_once_it_is_read_is_not_counted(context: Context, resumed: bool) -> None:
+    """Before its first verdict no change of it asks for another one."""
+    raw = context.ground.jobset("js", 5)
+    jobsets = context.ground.jobsets
+
+    def end() -> None:
+        if resumed:
+            jobsets._upsert({**raw, "spec": {**raw["spec"], "suspend": False}})
+        else:
+            jobsets._forget(raw)
+
+    assert context.settled() == ["js"]
+    context.meanwhile = end
+    await context.evaluate("js")
+    assert context.settled() == []
+    assert (context.recorded, context.counts()) == ([], {})
+    assert context.verdicts.never(("t", "js")) is None
 
 
 async def test_a_replica_that_lost_leadership_counts_nothing(context: Context) -> None:
