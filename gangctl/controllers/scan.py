@@ -221,6 +221,12 @@ class ScanMetrics:
         self._seconds.set(seconds)
         self._at.set_to_current_time()
 
+    def forget(self) -> None:
+        """Have no values, as before the first scan: another replica scans from now on."""
+        self._violations.clear()
+        for gauge in (self._jobsets, self._seconds, self._at):
+            gauge.set(0)
+
     def scan_failed(self) -> None:
         """Count it."""
         self._failures.inc()
@@ -255,18 +261,21 @@ class PolicyScan:
         self._dirty.set()
 
     async def run(self) -> None:
-        """Scan until cancelled."""
-        while True:
-            delay = self._options.period_seconds
-            # Before the scan: a change during it causes another one.
-            self._dirty.clear()
-            try:
-                await self.scan()
-            except ApiError as error:
-                _log.warning("scan failed", error=str(error), status=error.status)
-                self._metrics.scan_failed()
-                delay = self._options.retry_seconds
-            await self._wait(delay)
+        """Scan until cancelled, and then forget the results."""
+        try:
+            while True:
+                delay = self._options.period_seconds
+                # Before the scan: a change during it causes another one.
+                self._dirty.clear()
+                try:
+                    await self.scan()
+                except ApiError as error:
+                    _log.warning("scan failed", error=str(error), status=error.status)
+                    self._metrics.scan_failed()
+                    delay = self._options.retry_seconds
+                await self._wait(delay)
+        finally:
+            self._metrics.forget()
 
     async def _wait(self, seconds: float) -> None:
         try:

@@ -79,15 +79,25 @@ class Ground:
         class Metrics(ScanMetrics):
             def scan_done(self, jobsets: int, seconds: float, results: Mapping[str, Counter[Result]]) -> None:
                 assert seconds >= 0
+                super().scan_done(jobsets, seconds, results)
                 ground.observed.append((jobsets, results))
 
-        registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         options = ScanOptions(page=2, settle_seconds=0.01)
-        self.scan = PolicyScan(client, client, self.view, options=options, metrics=Metrics(registry, list))
+        metrics = Metrics(self.registry, self.view.scanned)
+        self.scan = PolicyScan(client, client, self.view, options=options, metrics=metrics)
 
     async def add(self, namespace: str, *names: str) -> None:
         for name in names:
             await self.client.create(JOBSETS, jobset(name, rj("w"), namespace=namespace))
+
+    def exported(self) -> dict[str, list[float]]:
+        """Values of each gauge."""
+        families = [family for family in self.registry.collect() if family.type == "gauge"]
+        return {
+            family.name.removeprefix("gangctl_policy_"): [sample.value for sample in family.samples]
+            for family in families
+        }
 
     async def reports(self) -> dict[str, dict[str, Any]]:
         return {each["metadata"]["namespace"]: each for each in (await self.client.list(POLICY_REPORTS)).items}
@@ -266,6 +276,21 @@ async def test_a_requested_scan_runs_soon(ground: Ground) -> None:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_replica_that_scans_no_longer_has_no_results(ground: Ground) -> None:
+    await ground.add("a", "bad-1")
+    before = ground.exported()
+    task = asyncio.create_task(ground.scan.run())
+
+    async def scanned() -> bool:
+        return len(ground.observed) == 1
+
+    await wait_for(scanned)
+    assert (ground.exported()["violations"], ground.exported()["scanned_jobsets"]) == ([1], [1])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert ground.exported() == before
 
 
 async def test_without_jobsets_there_are_no_reports(ground: Ground) -> None:
