@@ -97,8 +97,8 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
     lifecycle = _lifecycle(jobset, suspended)
     if lifecycle is Lifecycle.UNTOUCHED:
         return Assessment(lifecycle, None)
-    resolution = resolve(jobset, rules)
     stamps, malformed = stored_stamps(jobset)
+    resolution = resolve(jobset, rules, resizable=any(stamps))
     notices = list(resolution.notices)
     if malformed:
         notices.append(Notice(Reason.INVALID_GANG_CONFIG, "; ".join(str(error) for error in malformed)))

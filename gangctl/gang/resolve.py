@@ -60,6 +60,7 @@ class _Draft:
     jobset: JobSet
     config: GangConfig
     rules: ClusterRules
+    resizable: bool = False
     scopes: dict[int, Scope] = field(default_factory=dict)
     """Scope by index of the ReplicatedJob; absent means not in any gang."""
     notices: list[Notice] = field(default_factory=list)
@@ -223,7 +224,7 @@ def _check(draft: _Draft) -> None:
     ):
         draft.errors += errors
         draft.notices += notices
-    draft.errors += validate.check_gangs(draft.jobset, draft.config.gangs)
+    draft.errors += validate.check_gangs(draft.jobset, draft.config.gangs, resizable=draft.resizable)
     draft.errors += validate.check_composite(draft.jobset, draft.config, members)
     draft.errors += validate.check_jobs(draft.jobset)
     draft.errors += validate.check_templates(draft.jobset, groups)
@@ -271,12 +272,12 @@ _STEPS: Final = (
 )
 
 
-def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
+def resolve(jobset: JobSet, rules: ClusterRules, *, resizable: bool = False) -> Resolution:
     """Decide which ReplicatedJobs share which gang.
 
     Total: problems are in ``errors``, with field paths. A JobSet that requests no gang,
     that another controller manages, or that JobSet schedules natively gets no stamp,
-    and each of these but the first has a notice.
+    and each of these but the first has a notice. A ``resizable`` one exists, and may have fewer pods than at CREATE.
     """
     config, errors = read_config(jobset)
     nothing: tuple[None, ...] = (None,) * len(jobset.replicated_jobs)
@@ -296,7 +297,7 @@ def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
     if jobset.native_scheduling:
         message = "gangctl defers to it: JobSet itself creates the Workload of a JobSet with spec.scheduling."
         return Resolution(nothing, config, (*notices, Notice(Reason.UPSTREAM_SCHEDULING, message)))
-    draft = _Draft(jobset, config, rules, notices=list(notices))
+    draft = _Draft(jobset, config, rules, resizable, notices=list(notices))
     for step in _STEPS:
         step(draft)
         if draft.errors:

@@ -200,14 +200,17 @@ def check_support(
     return errors, notices
 
 
-def check_gangs(jobset: JobSet, gangs: Iterable[Gang]) -> list[FieldError]:
-    """Errors for gangs of ``gangctl.dev/gangs`` that cannot start, or whose pods do not use their claims."""
+def check_gangs(jobset: JobSet, gangs: Iterable[Gang], *, resizable: bool = False) -> list[FieldError]:
+    """Errors for gangs of ``gangctl.dev/gangs`` that cannot start, or whose pods do not use their claims.
+
+    One that is ``resizable`` may have become smaller than its minCount, which then is all of its pods.
+    """
     errors = []
     by_name = {rj.name: rj for rj in jobset.replicated_jobs}
     for index, gang in enumerate(gangs):
         path, members = f"{PATH}[{index}]", [by_name[name] for name in gang.replicated_jobs]
         pods = sum(map(job_pods if gang.per_replica else replicated_job_pods, members))
-        if gang.min_count is not None and gang.min_count > pods > 0:
+        if gang.min_count is not None and gang.min_count > pods > 0 and not resizable:
             detail = f"is {gang.min_count}, and the gang has {plural(pods, 'pod')}: it could never start"
             errors.append(FieldError(f"{path}.minCount", ErrorKind.INVALID, detail))
         errors += _check_claims(gang, members, f"{path}.resourceClaims")

@@ -90,6 +90,14 @@ def test_configuration_that_became_malformed_is_quoted() -> None:
     assert '"everything"' in notice.message
 
 
+def test_a_gang_that_became_smaller_than_its_min_count_is_what_was_decided() -> None:
+    gangs = '[{"name": "g", "replicatedJobs": ["w"], "minCount": 4}]'
+    raw = stored(jobset("js", rj("w", 1, 6, 6), uid="u", annotations={"gangctl.dev/gangs": gangs}))
+    raw["spec"]["replicatedJobs"][0]["template"]["spec"] |= {"parallelism": 3, "completions": 3}
+    seen = assessed(raw)
+    assert (groups(seen), seen.notices) == ({"g": 3}, ())
+
+
 def test_a_jobset_accepted_before_an_upgrade_has_a_notice_after_it() -> None:
     mixed = jobset("js", rj("a"), rj("b", pod={"priorityClassName": "high"}), mode="Gang", uid="u")
     raw = stored(mixed, Generation.V1ALPHA2)
