@@ -207,9 +207,11 @@ class GangReporter:
                 "while gangctl runs."
             )
             notices.append(Notice(Reason.NOT_GANGED, message))
-        # The decision at a JobSet's creation is reported once, the lack of a gang for as long as it lives.
-        if notices and (assessment.unstamped or self._is_new(jobset)):
-            self._record_all(jobset, notices)
+        # The decision at a JobSet's creation is reported once, the lack of a gang for as long as it lives, and so is a
+        # configuration without effect: it is changed later, or the cluster is.
+        if not (assessment.unstamped or self._is_new(jobset)):
+            notices = [notice for notice in notices if notice.reason is Reason.CONFIG_IGNORED and not jobset.finished]
+        self._record_all(jobset, notices)
         self._record_all(jobset, desired.notices)
 
     def retired(self, jobset: JobSet) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from prometheus_client import CollectorRegistry
+
+from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Observed, Owner, PodGroup, Template, Workload
-from gangctl.controllers.reporter import repairs, result_of
+from gangctl.controllers.reporter import GangMetrics, GangReporter, repairs, result_of
+from gangctl.gang.desired import Assessment, Desired, Lifecycle
 from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
+from gangctl.gang.reasons import Notice, Reason
+from tests.jobsets import jobset, rj
 from tests.rows import each
 
 OWNER = Owner("js", "u")
@@ -40,6 +46,28 @@ def test_groups_of_the_next_attempt_are_the_result_only_where_nothing_else_chang
         "prepared",
         "recreated",
     )
+
+
+@each(
+    ("created", "ended", "recorded"),
+    [
+        ("", "", [Reason.GANG_SPLIT, Reason.CONFIG_IGNORED]),
+        ("2020-01-01T00:00:00Z", "", [Reason.CONFIG_IGNORED]),
+        ("2020-01-01T00:00:00Z", "Failed", []),
+    ],
+    ids=["new", "old", "finished"],
+)
+def test_a_configuration_without_effect_is_reported_of_any_age(
+    created: str, ended: str, recorded: list[Reason]
+) -> None:
+    """The other notices are about a decision at its creation."""
+    raw = jobset("js", rj("a", mode="Gang"), uid="u")
+    raw["metadata"]["creationTimestamp"], raw["status"] = created, {"terminalState": ended}
+    running, notices = read_jobset(raw)[0], list[Reason]()
+    reporter = GangReporter(lambda _, notice: notices.append(notice.reason), GangMetrics(CollectorRegistry()))
+    decided = (Notice(Reason.GANG_SPLIT, "split"), Notice(Reason.CONFIG_IGNORED, "changed"))
+    reporter.planned(running, Desired(Assessment(Lifecycle.PRESENT, None, decided)), None)
+    assert notices == recorded
 
 
 @each(
