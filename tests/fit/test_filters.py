@@ -78,7 +78,7 @@ def claim(zone: str, *modes: str) -> list[Raw]:
     ]
 
 
-DATA: Final = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+DATA: Final[Raw] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
 TWO: Final = [node("a", zone="a"), node("b", zone="b")]
 GPUS: Final = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
