@@ -99,7 +99,7 @@ def test_settings_that_need_kueue_are_refused_without_it() -> None:
         load_settings({"kueue": "off", "kueue_check": True}, None)
 
 
-async def test_a_standby_keeps_no_keys_of_what_comes_and_goes() -> None:
+async def test_a_standby_keeps_no_keys_of_objects_that_it_has_seen() -> None:
     """A new leader enqueues all that exists, and a standby may see a million JobSets that are deleted again."""
     manager = managed(standby=True)
     wiring = wired(manager, kueue_check=True)
