@@ -132,8 +132,8 @@ class PolicyKeeper:
         changed |= await _update(self._exceptions, exceptions, self._read)
         held = [held for _, (_, held) in sorted(self._policies.items())]
         loaded = tuple(policy for policy in held if isinstance(policy, LoadedPolicy))
-        wanted = (wanted_by(policy.spec) for policy in loaded)
-        await self._parameters.follow(parameter for parameter in wanted if parameter is not None)
+        wanted = {objects for policy in loaded if (objects := wanted_by(policy.spec)) is not None}
+        await self._parameters.follow(wanted)
         allowed = tuple(entry for _, entry in self._exceptions.values() if isinstance(entry, LoadedException))
         self.standing = self._exported.standing(loaded, allowed, self._now())
         if self.standing.seconds is not None:
@@ -144,6 +144,8 @@ class PolicyKeeper:
             broken = tuple(policy.broken for policy in held if isinstance(policy, PolicyError))
             generation = self.current.generation + 1
             await self._swap(PolicySet(generation, loaded, allowed, broken, self.standing.names))
+        # Not before the swap: until then the policies before are evaluated, with their parameters.
+        await self._parameters.drop_others(wanted)
         # Of all: the state of exports and of parameters is in the status, too.
         for kind, names in ((POLICY_KIND, policies), (EXCEPTION_KIND, exceptions)):
             for name in names:

@@ -11,7 +11,7 @@ discovered, so any CustomResourceDefinition is supported, also one that is insta
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -270,11 +270,8 @@ class Parameters:
         self._sources: dict[WantedObjects, _Source] = {}
 
     async def follow(self, wanted: Iterable[WantedObjects]) -> None:
-        """Watch exactly these from now on; returns when each is synced or has failed, or after a timeout."""
-        keep = set(wanted)
-        gone = [self._sources.pop(source) for source in list(self._sources) if source not in keep]
-        await asyncio.gather(*(source.stop() for source in gone))
-        for key in keep - self._sources.keys():
+        """Watch these, too, from now on; returns when all are synced or have failed, or after a timeout."""
+        for key in set(wanted) - self._sources.keys():
             source = _Source(self._client, key, self._on_change, self._observer, self._retry_seconds)
             self._sources[key] = source
             source.start()
@@ -285,9 +282,14 @@ class Parameters:
             for task in late:
                 task.cancel()
 
+    async def drop_others(self, wanted: Collection[WantedObjects]) -> None:
+        """Watch nothing but these any more."""
+        gone = [self._sources.pop(source) for source in list(self._sources) if source not in wanted]
+        await asyncio.gather(*(source.stop() for source in gone))
+
     async def stop(self) -> None:
         """Watch nothing any more."""
-        await self.follow(())
+        await self.drop_others(())
 
     def trouble(self, wanted: WantedObjects) -> str:
         """Why objects cannot be read, empty when they can."""

@@ -425,6 +425,33 @@ async def test_only_named_parameters_are_watched(context: Context) -> None:
             context.parameters.find("v1", "ConfigMap", "default", name="limits")
 
 
+async def test_parameters_are_read_until_no_policy_in_force_takes_them(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await context.define()
+    for name in ("limits", "others"):
+        await config_map(context, name, "3")
+    await context.policy("p", **with_params())
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
+        seen: list[str] = []
+
+        async def install(_: PolicySet) -> None:
+            # Until this returns, requests are evaluated by the policy as it was.
+            (read,) = context.parameters.find("v1", "ConfigMap", "default", name="limits")
+            seen.append(read["metadata"]["name"])
+
+        monkeypatch.setattr(context.bench, "install", install)
+        await context.client.merge_patch(GANG_POLICIES, "p", {"spec": {"paramRef": {"name": "others"}}})
+        await context.in_force(lambda _: seen)
+        assert seen == ["limits"]
+
+        async def dropped() -> bool:
+            return [source.name for source in context.parameters._sources] == ["others"]
+
+        await wait_for(dropped, what="parameters that no policy takes to be dropped")
+
+
 async def test_parameters_by_label_are_listed_by_label(context: Context) -> None:
     await context.define()
     for name, labels in (("a", {"limits": "yes"}), ("b", {}), ("c", {"limits": "yes", "old": "x"})):
