@@ -37,6 +37,7 @@ from gangctl.policy.model import (
     Validation,
 )
 from gangctl.policy.review import JOBSETS
+from gangctl.policy.verdict import is_rule
 
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _RESERVED: Final = frozenset(
@@ -165,6 +166,9 @@ def _check_validations(validations: Sequence[Validation]) -> Iterator[FieldError
     for index, rule in enumerate(validations):
         path = f"spec.validations[{index}]"
         yield from _blank(rule.expression, f"{path}.expression")
+        if rule.name and not is_rule(rule.name):
+            detail = f"{rule.name} stands for the policy as a whole: give the rule another name"
+            yield FieldError(f"{path}.name", ErrorKind.INVALID, detail)
         if rule.message and not rule.message.strip():
             yield FieldError(f"{path}.message", ErrorKind.INVALID, "must be non-empty if specified")
         elif set("\r\n") & set(rule.message.strip()):

@@ -16,6 +16,7 @@ from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.objects import Object, object_at, within
 from gangctl.policy.model import LabelSelector, MatchResources, ResourceRule
+from gangctl.policy.verdict import is_rule
 
 if TYPE_CHECKING:
     from gangctl.policy.loaded import BrokenPolicy, LoadedException, LoadedPolicy
@@ -201,7 +202,8 @@ def covers(exception: LoadedException, policy: str, rule: str, review: Review) -
     ``rules`` covers that.
     """
     if exception.expired(review.now) or not any(
-        named.name == policy and (not named.rules or rule in named.rules) for named in exception.spec.policies
+        named.name == policy and (not named.rules or (rule in named.rules and is_rule(rule)))
+        for named in exception.spec.policies
     ):
         return False
     match = exception.spec.match

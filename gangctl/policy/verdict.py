@@ -32,7 +32,12 @@ CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestE
 
 
 WHOLE_POLICY: Final = "spec"
-"""The rule in a finding about a policy of which nothing was evaluated."""
+"""The rule in a finding about a policy of which nothing was evaluated, which no rule has as its name."""
+
+
+def is_rule(name: str) -> bool:
+    """Whether a finding with this rule is about one, and not about a policy or another field of it."""
+    return name.partition(".")[0] != WHOLE_POLICY
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,12 @@ def test_an_exception_covers_the_listed_policies_and_rules() -> None:
     assert not covers(found, "c", "x", review)
 
 
+@each("whole", ["spec", "spec.paramRef", "spec.matchConditions", "spec.auditAnnotations[a]"])
+def test_only_an_exception_without_rules_covers_a_policy_as_a_whole(whole: str) -> None:
+    assert covers(of({"name": "p"}), "p", whole, created())
+    assert not covers(of({"name": "p", "rules": [whole]}), "p", whole, created())
+
+
 def named(name: str = "", generated: str = "", **labels: str) -> Review:
     metadata: Object = {"namespace": "ns", "labels": labels}
     metadata |= {"name": name} if name else {}

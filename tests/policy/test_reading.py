@@ -70,6 +70,11 @@ WRONG: dict[str, tuple[Object, str, ErrorKind]] = {
         "spec.validations[0].name",
         K.INVALID,
     ),
+    "name of the whole policy": (
+        policy(validations=[{"name": "spec", "expression": "true"}]),
+        "spec.validations[0].name",
+        K.INVALID,
+    ),
     "65 conditions": (
         policy("true", matchConditions=[{"name": f"c{i}", "expression": "true"} for i in range(65)]),
         "spec.matchConditions",
