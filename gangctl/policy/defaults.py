@@ -81,12 +81,14 @@ def _shown(value: Any) -> str:
 
 
 def without_answer(outcome: Outcome) -> tuple[Finding, ...]:
-    """Why it is not known whether a policy applies; empty when it is."""
-    return tuple(
-        finding
-        for finding in outcome.findings
-        if finding.result is Result.ERROR and finding.rule in {WHOLE_POLICY, MATCH_CONDITIONS, PARAMS}
-    )
+    """Why it is not known whether a policy applies; empty when it is, and where an exception covers that."""
+    return tuple(finding for finding in outcome.findings if finding.result is Result.ERROR and _is_unknown(finding))
+
+
+def _is_unknown(finding: Finding) -> bool:
+    """Whether an error leaves open whether a policy applies, also one that an exception covers."""
+    about = finding.rule in {WHOLE_POLICY, MATCH_CONDITIONS, PARAMS}
+    return about and finding.result in {Result.ERROR, Result.EXEMPT}
 
 
 def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> list[LoadedPolicy]:
@@ -94,7 +96,9 @@ def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterabl
 
     One with matchConditions gives defaults only where an outcome shows that it applies.
     """
-    matched = {outcome.policy for outcome in outcomes if outcome.matched and not without_answer(outcome)}
+    matched = {
+        outcome.policy for outcome in outcomes if outcome.matched and not any(map(_is_unknown, outcome.findings))
+    }
     chosen = [
         policy
         for policy in policies

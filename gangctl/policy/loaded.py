@@ -246,8 +246,8 @@ class PolicySet:
 
     @property
     def at_admission(self) -> tuple[LoadedPolicy, ...]:
-        """The policies that gangctl evaluates at admission."""
-        return tuple(policy for policy in self.policies if policy.name not in self.exported)
+        """The policies that gangctl evaluates at admission: those with defaults alone have their own webhook."""
+        return tuple(policy for policy in self.policies if policy.validates and policy.name not in self.exported)
 
 
 class PolicyData(NamedTuple):

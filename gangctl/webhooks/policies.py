@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from gangctl.api.objects import Object
 from gangctl.cel.faults import EvalKind
@@ -108,9 +108,10 @@ class PolicyAdmission:
         outcomes = [
             unanswered(policy, review, EvalKind.BUDGET_EXCEEDED, message)
             for policy in self._view.in_force.at_admission
-            if policy.validates and not matches(_whatever_its_labels(policy), review)
+            if not matches(_whatever_its_labels(policy), review)
         ]
-        return answer(merge([*outcomes, *(refused_by_broken(policy, review) for policy in self._view.in_force.broken)]))
+        unusable = map(_whatever_its_labels, self._view.in_force.broken)
+        return answer(merge([*outcomes, *(refused_by_broken(policy, review) for policy in unusable)]))
 
     async def set_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
         """A patch with the defaults; 422 where policies disagree on one."""
@@ -151,7 +152,10 @@ class PolicyAdmission:
         return None, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet"
 
 
-def _whatever_its_labels(policy: LoadedPolicy) -> LoadedPolicy:
+P = TypeVar("P", LoadedPolicy, BrokenPolicy)
+
+
+def _whatever_its_labels(policy: P) -> P:
     """The policy without a selector for labels of the object, which are not known."""
     constraints = policy.spec.match_constraints.model_copy(update={"object_selector": LabelSelector()})
     return replace(policy, spec=policy.spec.model_copy(update={"match_constraints": constraints}))
@@ -227,7 +231,7 @@ def annotation_key(key: str) -> str:
 def demand_of(in_force: PolicySet) -> NeededWebhooks:
     """The webhooks that these policies need; a policy that cannot be used also needs them."""
     validating: list[LoadedPolicy | BrokenPolicy] = [
-        *(policy for policy in in_force.at_admission if policy.validates),
+        *in_force.at_admission,
         *in_force.broken,
     ]
     closed = {policy.fail_closed for policy in in_force.policies if policy.spec.defaults is not None}

@@ -224,6 +224,20 @@ async def test_what_is_too_large_to_be_read_is_a_violation(spec: dict[str, Any],
     assert allowed or answer.message == unread
 
 
+@each("selector", [{}, {"objectSelector": {"matchLabels": {"a": "b"}}}])
+async def test_what_is_too_large_to_be_read_is_refused_by_a_broken_policy(selector: dict[str, Any]) -> None:
+    request = replace(asked(), object=None, old_object=None)
+    view = View(PolicySet(1, broken=(broken("a", failurePolicy="Fail", matchConstraints=selector),)))
+    assert not (await PolicyAdmission(view).refuse_oversized(request)).allowed
+
+
+async def test_a_policy_with_defaults_alone_denies_no_update() -> None:
+    view = View(PolicySet(1, (conditional("Fail"),)))
+    assert view.in_force.at_admission == ()
+    assert (await PolicyAdmission(view).validate_or_refuse(asked("UPDATE"))).allowed
+    assert not view.reviews
+
+
 async def test_an_exported_policy_is_left_to_api_servers() -> None:
     view = View(PolicySet(1, (loaded("a"),), exported=frozenset({"a"})), known=None)
     assert (await PolicyAdmission(view).validate_or_refuse(asked())).allowed
@@ -366,6 +380,13 @@ async def test_defaults_of_a_policy_that_was_not_evaluated_are_left_out_with_a_w
     answer = await PolicyAdmission(view).set_defaults(asked())
     assert (answer.allowed, answer.patch) == (True, ())
     assert answer.warnings == ("GangPolicy 'a' was left out: no process can evaluate it",)
+
+
+async def test_defaults_are_left_out_where_an_exception_covers_an_error_of_the_conditions() -> None:
+    finding = Finding("a", "spec.matchConditions", Result.EXEMPT, "no such key", error="NoSuchKey", exception="e")
+    view = View(PolicySet(1, (conditional("Fail"),)), (Outcome("a", matched=True, findings=(finding,)),))
+    answer = await PolicyAdmission(view).set_defaults(asked())
+    assert (answer.allowed, answer.patch) == (True, ())
 
 
 @each("matched", [True, False])
