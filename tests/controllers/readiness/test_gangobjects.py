@@ -261,40 +261,25 @@ def test_a_foreign_object_that_replaced_ours_unseen_is_left_alone() -> None:
     play(acts)
 
 
-def test_the_object_of_an_earlier_jobset_is_waited_for() -> None:
-    async def acts(context: Context) -> None:
-        first = await context.jobset()
-        async with context.running() as objects:
-            objects.on_status_change(None, first)
-            await asyncio.sleep(5)
-            await context.delete_jobset()
-            second = await context.jobset()
-            objects.on_status_change(first, None)
-            objects.on_status_change(None, second)
-            await asyncio.sleep(30)
-            gang = await context.gang()
-            assert gang is not None
-            assert gang["metadata"]["ownerReferences"][0]["uid"] == second.uid
-            assert context.errors.kinds == []
-
-    play(acts)
-
-
-def test_the_object_of_an_earlier_jobset_may_be_gone_unseen() -> None:
+@pytest.mark.parametrize("unseen", [False, True])
+def test_a_jobset_gets_its_object_after_that_of_an_earlier_one(unseen: bool) -> None:
     """A watch that stops, and has expired when it begins again, shows neither gangctl's write nor the deletion."""
 
     async def acts(context: Context) -> None:
         first, watches = await context.jobset(), Match(USER, frozenset({"watch"}), GANGS)
-        context.sandbox.faults.add(watches, Silence())
-        context.sandbox.faults.add(watches, ExpireWatch(), first=2)
+        if unseen:
+            context.sandbox.faults.add(watches, Silence())
+            context.sandbox.faults.add(watches, ExpireWatch(), first=2)
         async with context.running() as objects:
             objects.on_status_change(None, first)
             await asyncio.sleep(5)
             await context.delete_jobset()
-            objects.on_status_change(first, None)
-            await asyncio.sleep(LONG_SECONDS)
-            assert await context.gang() is None
+            if unseen:
+                objects.on_status_change(first, None)
+                await asyncio.sleep(LONG_SECONDS)
+                assert await context.gang() is None
             second = await context.jobset()
+            objects.on_status_change(first, None)
             objects.on_status_change(None, second)
             await asyncio.sleep(30)
             gang = await context.gang()
