@@ -24,6 +24,7 @@ from gangctl.api.meta import (
     GANGS,
     JOBSET_CONTROLLER,
     NODE_SELECTOR_STRATEGY,
+    PLACEMENT,
     PREFIX,
     QUEUE_NAME,
     QUEUE_PRIORITY,
@@ -120,8 +121,7 @@ _KEPT: Final = (
     GANG_REF,
     EXPECTED_DURATION,
     EVICT_STRANDED_AFTER,
-    EXCLUSIVE_TOPOLOGY,
-    NODE_SELECTOR_STRATEGY,
+    *PLACEMENT,
     ADMISSION_GATED_BY,
 )
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
@@ -274,13 +274,12 @@ def _annotations(metadata: Reader) -> Mapping[str, str]:
     return {key: values[key] for key in _KEPT if key in values}
 
 
-_PLACEMENT: Final = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 def _pod_annotations(job_spec: Reader) -> Mapping[str, str]:
     values = within(job_spec.value, "template", "metadata", "annotations")
-    present = [key for key in _PLACEMENT if isinstance(values.get(key), str)]
+    present = [key for key in PLACEMENT if isinstance(values.get(key), str)]
     return {key: values[key] for key in present} if present else _NO_ANNOTATIONS
 
 

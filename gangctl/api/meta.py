@@ -65,5 +65,7 @@ JOBSET_PRIORITY: Final = "jobset.sigs.k8s.io/priority"
 
 EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
+PLACEMENT: Final = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
+"""Annotations of exclusive placement: the topology of which each Job gets a domain, and the strategy."""
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"

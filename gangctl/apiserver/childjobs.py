@@ -100,8 +100,7 @@ class ChildJobs:
         for holder in (self._jobset, replicated_job["template"]):
             annotations = (holder.get("metadata") or {}).get("annotations") or {}
             if meta.EXCLUSIVE_TOPOLOGY in annotations:
-                keys = (meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY)
-                exclusive.update({key: annotations[key] for key in keys if key in annotations})
+                exclusive.update({key: annotations[key] for key in meta.PLACEMENT if key in annotations})
         _mark(metadata, template.get("metadata") or {}, identity, exclusive)
         pod = spec.setdefault("template", {})
         pod.setdefault("spec", {})
@@ -110,7 +109,7 @@ class ChildJobs:
         pod["metadata"] = {**(pod.get("metadata") or {}), **pod_metadata}
         if has_hostnames(self._jobset):
             pod["spec"]["subdomain"] = subdomain_of(self._jobset)
-        if {meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY} <= exclusive.keys():
+        if exclusive.keys() >= {*meta.PLACEMENT}:
             pinned = {_NAMESPACED_JOB: f"{metadata['namespace']}_{name}"}
             pod["spec"]["nodeSelector"] = {**(pod["spec"].get("nodeSelector") or {}), **pinned}
             toleration = {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_REF, JOBSET_API_VERSION, NODE_SELECTOR_STRATEGY
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_REF, JOBSET_API_VERSION, PLACEMENT
 from gangctl.api.objects import object_at
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.apiserver.childjobs import ChildJobs
@@ -21,7 +21,7 @@ def _exclusive(annotations: Mapping[str, Any]) -> dict[str, Any]:
     """Exclusive placement, which JobSet copies together with its strategy."""
     if EXCLUSIVE_TOPOLOGY not in annotations:
         return {}
-    return {key: annotations[key] for key in (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY) if key in annotations}
+    return {key: annotations[key] for key in PLACEMENT if key in annotations}
 
 
 def _made_by_jobset(raw: Mapping[str, Any], planned: Planned, uid: str) -> dict[str, dict[str, Any]]:

@@ -25,14 +25,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gangctl.api.meta import (
-    EXCLUSIVE_TOPOLOGY,
     GANG_MODE,
     GANG_OPTIONS,
     GANG_REF,
     GANGS,
     JOBSET_NAME,
     MANAGER,
-    NODE_SELECTOR_STRATEGY,
+    PLACEMENT,
     PREFIX,
     SKIP_LABEL,
     WRITTEN,
@@ -86,7 +85,6 @@ def _reference(name: str) -> str:
     return f"(has({pod}.schedulingGroup) || has({pod}.workloadRef))"
 
 
-_PLACEMENT: Final = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
 _JOB: Final = "r.?template.spec"
 
 
@@ -100,7 +98,7 @@ def _annotations(metadata: str, *keys: str) -> tuple[str, ...]:
 
 def _of_jobset(name: str) -> str:
     """CEL: what :func:`gangctl.gang.admission.check_update` compares of the JobSet ``name`` itself."""
-    notes = _annotations(f"{name}.?metadata", GANG_MODE, GANG_OPTIONS, GANGS, *_PLACEMENT)
+    notes = _annotations(f"{name}.?metadata", GANG_MODE, GANG_OPTIONS, GANGS, *PLACEMENT)
     return _listed(f"{name}.?spec.gangConfig", *notes)
 
 
@@ -108,8 +106,8 @@ def _of_replicated_jobs(name: str) -> str:
     """CEL: what it compares of the ReplicatedJobs, and the stamps that ``restamp_patch`` restores."""
     fields = _listed(
         *("r.?name", "r.?replicas", "r.?gangConfig"),
-        *_annotations("r.?template.metadata", GANG_MODE, GANG_REF, *_PLACEMENT),
-        *_annotations(f"{_JOB}.template.metadata", *_PLACEMENT),
+        *_annotations("r.?template.metadata", GANG_MODE, GANG_REF, *PLACEMENT),
+        *_annotations(f"{_JOB}.template.metadata", *PLACEMENT),
         *(f"{_JOB}.parallelism", f"{_JOB}.completions", f"{_JOB}.template.spec.priorityClassName"),
     )
     return f"{name}.?spec.replicatedJobs.orValue([]).map(r, {fields})"

@@ -140,23 +140,6 @@ def test_a_jobset_is_deleted_with_its_pathwaysjob(propagation: str) -> None:
     play(acts)
 
 
-@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_nothing_is_kept_of_a_pathwaysjob_that_is_gone(propagation: str) -> None:
-    async def acts(context: Context) -> None:
-        async with context.running() as controller:
-            await context.submit()
-            await asyncio.sleep(1)
-            await context.stands("Completed", terminalState="Completed")
-            await asyncio.sleep(1)
-            await context.delete(propagation=propagation)
-            await asyncio.sleep(5)
-            assert await context.jobset() is None
-            kept = (controller._own, controller._ended, controller._sent, controller._conflicts)
-            assert not any(kept)
-
-    play(acts)
-
-
 def test_a_jobset_deleted_before_its_end_is_recreated() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
