@@ -4,159 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gangctl.api.objects import Object
 from gangctl.client.client import Client
-from gangctl.client.config import load_cluster
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
-from gangctl.client.transport import Transport
+from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from gangctl.controllers import policies
-from gangctl.controllers.exported import ExportedPolicies
-from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
 from gangctl.controllers.policy_sources import (
     GANG_POLICIES,
     GANG_POLICY_EXCEPTIONS,
-    Parameters,
-    PolicySources,
-    wanted_by,
 )
 from gangctl.errors import NotFoundError
-from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicySet
+from gangctl.policy.loaded import LoadedException
 from gangctl.policy.reports import SEVERITY, severity_of
-from gangctl.policy.variables import ParamsError
-from gangctl.runtime.controller import Controller, ControllerOptions, WorkQueue
-from gangctl.runtime.informer import InformerOptions
-from gangctl.sandbox.server import SandboxOptions
-from tests.controlplane.wait import NotYet, wait_for
+from gangctl.runtime.controller import WorkQueue
+from tests.controllers.policycontext import RULE, Context, names, running
+from tests.controlplane.wait import wait_for
 from tests.manifests.definitions.policies import definitions
-from tests.sandbox.faults import FaultySandbox
-
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
-QUICK = InformerOptions(base_delay_seconds=0.02, cap_delay_seconds=0.05)
-RULE = {"expression": "has(object.metadata.labels)", "message": "labels are needed"}
-
-
-class Bench:
-    """Loads policies for real and keeps the sets that are put in force."""
-
-    def __init__(self) -> None:
-        self.sets: list[PolicySet] = []
-        self.loads: list[str] = []
-        self.problem = ""
-
-    async def load(self, document: Object) -> LoadedPolicy:
-        self.loads.append(document["metadata"]["name"])
-        if document["metadata"]["name"] == "poison":
-            raise RecursionError("deep")
-        return load_policy(document)
-
-    async def install(self, policies: PolicySet) -> None:
-        self.sets.append(policies)
-
-
-class Context:
-    """Everything about policies but webhooks, beside a sandbox."""
-
-    def __init__(self, sandbox: FaultySandbox, client: Client) -> None:
-        self.sandbox = sandbox
-        self.client = client
-        self.bench = Bench()
-        self.sources = PolicySources(client, self._wake, options=QUICK, confirm_seconds=0.3)
-        self.parameters = Parameters(client, self._wake, retry_seconds=0.05)
-        self.exported = ExportedPolicies(client, self._wake, options=QUICK)
-        self.keeper = PolicyKeeper(
-            self.sources, self.parameters, self.exported, self.bench, on_status_change=self._enqueue
-        )
-        writer = PolicyStatusWriter(client, self.sources, self.keeper, self.parameters)
-        self.statuses: Controller[Key] = Controller("policies", writer.reconcile, options=ControllerOptions(workers=1))
-        self.sources.subscribe(self._enqueue)
-
-    def _wake(self) -> None:
-        self.keeper.wake()
-
-    def _enqueue(self, key: Key) -> None:
-        self.statuses.enqueue(key)
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for each in (self.sources.run(), self.exported.run(), self.keeper.run(), self.statuses.run()):
-                group.create_task(each)
-
-    async def define(self) -> None:
-        for definition in definitions().values():
-            await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
-        for resource in (GANG_POLICIES, GANG_POLICY_EXCEPTIONS):
-            await wait_for(lambda resource=resource: self.client.list(resource), tolerate=(NotFoundError,))  # type: ignore[misc]  # bound on purpose
-
-    async def policy(self, name: str = "p", **spec: Any) -> Object:
-        spec = {"validations": [RULE], **spec}
-        return await self.create(GANG_POLICIES, {"metadata": {"name": name}, "spec": spec})
-
-    async def create(self, resource: Resource, body: Object) -> Object:
-        """Create a custom resource, which needs its type."""
-        return await self.client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, **body})
-
-    async def in_force(self, condition: Callable[[PolicySet], object]) -> PolicySet:
-        async def met() -> bool:
-            current = self.keeper.current
-            if not condition(current):
-                names = [each.name for each in current.policies], [each.name for each in current.broken]
-                raise NotYet(f"set {current.generation}: {names}")
-            return True
-
-        await wait_for(met, what="the policies to be in force", interval=0.01)
-        return self.keeper.current
-
-    async def condition(self, resource: Resource, name: str, reason: str, words: str = "") -> dict[str, Any]:
-        """The only condition of a policy or an exception, once it has this reason, and these words in its message."""
-
-        async def recorded() -> dict[str, Any]:
-            status = (await self.client.get(resource, name)).get("status") or {}
-            found = [each for each in status.get("conditions", []) if each["reason"] == reason]
-            if not found or words not in found[0]["message"]:
-                raise NotYet(str(status))
-            assert status["observedGeneration"] == found[0]["observedGeneration"]
-            return dict(found[0])
-
-        return await wait_for(recorded, what=f"the status of {name} to say {reason}", interval=0.02)
-
-    def writes(self) -> list[str]:
-        return [f"{each.verb} {each.resource}/{each.subresource}" for each in self.sandbox.audit if each.subresource]
-
-
-@pytest.fixture
-async def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
-    # No policy is in force before its parameters are read, or cannot be.
-    monkeypatch.setattr("gangctl.controllers.policy_sources.SETTLE_SECONDS", 300.0)
-    async with FaultySandbox(SandboxOptions(tls=False)) as sandbox:
-        path = tmp_path / "kubeconfig"
-        path.write_text(sandbox.kubeconfig())
-        async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
-            yield Context(sandbox, Client(transport))
-
-
-@asynccontextmanager
-async def running(context: Context) -> AsyncIterator[None]:
-    task = asyncio.create_task(context.run())
-    try:
-        await asyncio.wait_for(context.keeper.synced.wait(), 300)
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-def names(policies: PolicySet) -> list[str]:
-    return [each.name for each in policies.policies]
 
 
 async def test_definitions_can_be_removed_and_restored(context: Context) -> None:
@@ -388,132 +256,6 @@ async def test_an_exception_without_its_policy_reports_it_until_it_exists(contex
 
 
 # Parameters
-
-
-def with_params(name: str = "limits", kind: str = "ConfigMap", api_version: str = "v1", **ref: Any) -> dict[str, Any]:
-    reference = {"name": name, "namespace": "default", "parameterNotFoundAction": "Deny", **ref}
-    return {"paramKind": {"apiVersion": api_version, "kind": kind}, "paramRef": reference}
-
-
-async def config_map(context: Context, name: str, value: str) -> None:
-    body = {"metadata": {"name": name, "namespace": "default"}, "data": {"max": value}}
-    await context.client.create(CONFIG_MAPS, body)
-
-
-async def test_only_named_parameters_are_watched(context: Context) -> None:
-    await context.define()
-    await config_map(context, "limits", "3")
-    await config_map(context, "secret-things", "x")
-    await context.policy("p", **with_params())
-    async with running(context):
-        await context.in_force(lambda current: names(current) == ["p"])
-        found = context.parameters.find("v1", "ConfigMap", "default", name="limits")
-        assert [each["data"]["max"] for each in found] == ["3"]
-        with pytest.raises(ParamsError, match="not looked for"):
-            context.parameters.find("v1", "ConfigMap", "default", name="secret-things")
-        patch = {"data": {"max": "4"}}
-        await context.client.merge_patch(CONFIG_MAPS, "limits", patch, "default")
-
-        async def swapped() -> bool:
-            (one,) = context.parameters.find("v1", "ConfigMap", "default", name="limits")
-            return bool(one["data"]["max"] == "4")
-
-        await wait_for(swapped, interval=0.01)
-        await context.client.delete(GANG_POLICIES, "p")
-        await context.in_force(lambda current: not current.policies)
-        with pytest.raises(ParamsError, match="not looked for"):
-            context.parameters.find("v1", "ConfigMap", "default", name="limits")
-
-
-async def test_parameters_are_read_until_no_policy_in_force_takes_them(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await context.define()
-    for name in ("limits", "others"):
-        await config_map(context, name, "3")
-    await context.policy("p", **with_params())
-    async with running(context):
-        await context.in_force(lambda current: names(current) == ["p"])
-        seen: list[str] = []
-
-        async def install(_: PolicySet) -> None:
-            # Until this returns, requests are evaluated by the policy as it was.
-            (read,) = context.parameters.find("v1", "ConfigMap", "default", name="limits")
-            seen.append(read["metadata"]["name"])
-
-        monkeypatch.setattr(context.bench, "install", install)
-        await context.client.merge_patch(GANG_POLICIES, "p", {"spec": {"paramRef": {"name": "others"}}})
-        await context.in_force(lambda _: seen)
-        assert seen == ["limits"]
-
-        async def dropped() -> bool:
-            return [source.name for source in context.parameters._sources] == ["others"]
-
-        await wait_for(dropped, what="parameters that no policy takes to be dropped")
-
-
-async def test_parameters_by_label_are_listed_by_label(context: Context) -> None:
-    await context.define()
-    for name, labels in (("a", {"limits": "yes"}), ("b", {}), ("c", {"limits": "yes", "old": "x"})):
-        metadata = {"name": name, "namespace": "default", "labels": labels}
-        await context.client.create(CONFIG_MAPS, {"metadata": metadata})
-    terms = [{"key": "limits", "operator": "In", "values": ["yes", "no"]}, {"key": "old", "operator": "DoesNotExist"}]
-    selector = {"matchExpressions": terms}
-    reference = {"selector": selector, "parameterNotFoundAction": "Deny"}
-    await context.policy("p", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)
-    async with running(context):
-        (policy,) = (await context.in_force(lambda current: names(current) == ["p"])).policies
-        wanted = wanted_by(policy.spec)
-        assert wanted is not None
-        assert wanted.labels == "limits in (yes,no),!old"
-        assert policy.spec.param_ref is not None
-        by_label = policy.spec.param_ref.selector
-        found = context.parameters.find("v1", "ConfigMap", "default", selector=by_label)
-        assert [each["metadata"]["name"] for each in found] == ["a"]
-        assert not context.parameters.find("v1", "ConfigMap", "elsewhere", selector=by_label)
-
-
-LIMITS: dict[str, Any] = {
-    "metadata": {"name": "limits.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Cluster",
-        "names": {"plural": "limits", "singular": "limit", "kind": "Limit", "listKind": "LimitList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}
-
-
-async def test_parameters_of_a_kind_defined_later_are_followed(context: Context) -> None:
-    await context.define()
-    await context.policy("p", **with_params("big", "Limit", "example.com/v1", namespace=""))
-    async with running(context):
-        await context.in_force(lambda current: names(current) == ["p"])
-        words = "Limit of example.com/v1 is not served"
-        await context.condition(GANG_POLICIES, "p", "ParametersUnavailable", words)
-        assert context.parameters.scope("example.com/v1", "Limit") is None
-        await context.client.create(CUSTOM_RESOURCE_DEFINITIONS, LIMITS)
-        await context.condition(GANG_POLICIES, "p", "InForce")
-        assert context.parameters.scope("example.com/v1", "Limit") == "Cluster"
-        limits = Resource("example.com", "v1", "limits", "Limit", namespaced=False)
-        await context.create(limits, {"metadata": {"name": "big"}, "max": 7})
-        await wait_for(lambda: _found(context), interval=0.01)
-
-
-async def _found(context: Context) -> bool:
-    return [each["max"] for each in context.parameters.find("example.com/v1", "Limit", "", name="big")] == [7]
-
-
-# Namespaces
 
 
 async def test_evaluation_waits_for_a_new_namespace(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,143 @@
+"""Parameters of policies are followed while a policy takes them, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from gangctl.controllers.policy_sources import (
+    GANG_POLICIES,
+    wanted_by,
+)
+from gangctl.policy.loaded import PolicySet
+from gangctl.policy.variables import ParamsError
+from tests.controllers.policycontext import CONFIG_MAPS, Context, names, running
+from tests.controlplane.wait import wait_for
+
+
+def with_params(name: str = "limits", kind: str = "ConfigMap", api_version: str = "v1", **ref: Any) -> dict[str, Any]:
+    reference = {"name": name, "namespace": "default", "parameterNotFoundAction": "Deny", **ref}
+    return {"paramKind": {"apiVersion": api_version, "kind": kind}, "paramRef": reference}
+
+
+async def config_map(context: Context, name: str, value: str) -> None:
+    body = {"metadata": {"name": name, "namespace": "default"}, "data": {"max": value}}
+    await context.client.create(CONFIG_MAPS, body)
+
+
+async def test_only_named_parameters_are_watched(context: Context) -> None:
+    await context.define()
+    await config_map(context, "limits", "3")
+    await config_map(context, "secret-things", "x")
+    await context.policy("p", **with_params())
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
+        found = context.parameters.find("v1", "ConfigMap", "default", name="limits")
+        assert [each["data"]["max"] for each in found] == ["3"]
+        with pytest.raises(ParamsError, match="not looked for"):
+            context.parameters.find("v1", "ConfigMap", "default", name="secret-things")
+        patch = {"data": {"max": "4"}}
+        await context.client.merge_patch(CONFIG_MAPS, "limits", patch, "default")
+
+        async def swapped() -> bool:
+            (one,) = context.parameters.find("v1", "ConfigMap", "default", name="limits")
+            return bool(one["data"]["max"] == "4")
+
+        await wait_for(swapped, interval=0.01)
+        await context.client.delete(GANG_POLICIES, "p")
+        await context.in_force(lambda current: not current.policies)
+        with pytest.raises(ParamsError, match="not looked for"):
+            context.parameters.find("v1", "ConfigMap", "default", name="limits")
+
+
+async def test_parameters_are_read_until_no_policy_in_force_takes_them(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await context.define()
+    for name in ("limits", "others"):
+        await config_map(context, name, "3")
+    await context.policy("p", **with_params())
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
+        seen: list[str] = []
+
+        async def install(_: PolicySet) -> None:
+            # Until this returns, requests are evaluated by the policy as it was.
+            (read,) = context.parameters.find("v1", "ConfigMap", "default", name="limits")
+            seen.append(read["metadata"]["name"])
+
+        monkeypatch.setattr(context.bench, "install", install)
+        await context.client.merge_patch(GANG_POLICIES, "p", {"spec": {"paramRef": {"name": "others"}}})
+        await context.in_force(lambda _: seen)
+        assert seen == ["limits"]
+
+        async def dropped() -> bool:
+            return [source.name for source in context.parameters._sources] == ["others"]
+
+        await wait_for(dropped, what="parameters that no policy takes to be dropped")
+
+
+async def test_parameters_by_label_are_listed_by_label(context: Context) -> None:
+    await context.define()
+    for name, labels in (("a", {"limits": "yes"}), ("b", {}), ("c", {"limits": "yes", "old": "x"})):
+        metadata = {"name": name, "namespace": "default", "labels": labels}
+        await context.client.create(CONFIG_MAPS, {"metadata": metadata})
+    terms = [{"key": "limits", "operator": "In", "values": ["yes", "no"]}, {"key": "old", "operator": "DoesNotExist"}]
+    selector = {"matchExpressions": terms}
+    reference = {"selector": selector, "parameterNotFoundAction": "Deny"}
+    await context.policy("p", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)
+    async with running(context):
+        (policy,) = (await context.in_force(lambda current: names(current) == ["p"])).policies
+        wanted = wanted_by(policy.spec)
+        assert wanted is not None
+        assert wanted.labels == "limits in (yes,no),!old"
+        assert policy.spec.param_ref is not None
+        by_label = policy.spec.param_ref.selector
+        found = context.parameters.find("v1", "ConfigMap", "default", selector=by_label)
+        assert [each["metadata"]["name"] for each in found] == ["a"]
+        assert not context.parameters.find("v1", "ConfigMap", "elsewhere", selector=by_label)
+
+
+LIMITS: dict[str, Any] = {
+    "metadata": {"name": "limits.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"plural": "limits", "singular": "limit", "kind": "Limit", "listKind": "LimitList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+
+
+async def test_parameters_of_a_kind_defined_later_are_followed(context: Context) -> None:
+    await context.define()
+    await context.policy("p", **with_params("big", "Limit", "example.com/v1", namespace=""))
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
+        words = "Limit of example.com/v1 is not served"
+        await context.condition(GANG_POLICIES, "p", "ParametersUnavailable", words)
+        assert context.parameters.scope("example.com/v1", "Limit") is None
+        await context.client.create(CUSTOM_RESOURCE_DEFINITIONS, LIMITS)
+        await context.condition(GANG_POLICIES, "p", "InForce")
+        assert context.parameters.scope("example.com/v1", "Limit") == "Cluster"
+        limits = Resource("example.com", "v1", "limits", "Limit", namespaced=False)
+        await context.create(limits, {"metadata": {"name": "big"}, "max": 7})
+        await wait_for(lambda: _found(context), interval=0.01)
+
+
+async def _found(context: Context) -> bool:
+    return [each["max"] for each in context.parameters.find("example.com/v1", "Limit", "", name="big")] == [7]
+
+
+# Namespaces
