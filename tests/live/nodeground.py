@@ -61,7 +61,7 @@ def said(world: NodeWorld) -> FitReport:
     for raw in world.known:
         stock.take_raw(raw)
     stock.pods = stock.pods or []
-    stock.take_runtime_classes([])
+    stock.take_runtime_classes([raw for raw in world.known if raw["kind"] == "RuntimeClass"])
     return answer_of(FitSubject(world.jobset, "js", world.name, ""), stock, fixed_nodes=True).report
 
 
@@ -120,8 +120,11 @@ class Ground:
         for raw in self._world.claims:
             await self._make_claim(raw)
         await asyncio.gather(*(api.create(NODES, raw) for raw in self._world.nodes))
-        await asyncio.gather(*(api.create(self._path("pods"), raw) for raw in self._world.others))
+        await asyncio.gather(*map(self._make_other, self._world.others))
         await self._nodes_known([node["metadata"]["name"] for node in self._world.nodes])
+
+    async def _make_other(self, pod: Object) -> None:
+        await self._api.create(self._path("pods"), pod)
 
     def _path_of_claim(self, raw: Object) -> str:
         if raw["kind"] == "PersistentVolume":
@@ -207,7 +210,7 @@ class Ground:
             found = {each["type"]: each for each in conditions}.get("PodGroupInitiallyScheduled")
             # So does 1.37 report pods that are refused before the filters of nodes, and also one that it had not heard
             # of, after which it looks again.
-            hidden = found is not None and "PostFilter" in found["message"] and self._lacks_a_claim()
+            hidden = found is not None and "PostFilter" in found["message"] and self._hides_a_refusal()
             refused = found is not None and (found["reason"] == "Unschedulable" or hidden)
             if found is None or (found["status"] == "False" and not refused):
                 raise NotYet(f"the scheduler has not decided: {found}")
@@ -229,7 +232,8 @@ class Ground:
             and not any(one["reason"] == "Unschedulable" for one in pod["status"].get("conditions", ()))
         ]
 
-    def _lacks_a_claim(self) -> bool:
+    def _hides_a_refusal(self) -> bool:
+        """Whether pods may be refused before the filters of nodes."""
         there = {raw["metadata"]["name"] for raw in self._world.claims}
         entries = self._world.jobset["spec"]["replicatedJobs"]
         specs = (entry["template"]["spec"]["template"]["spec"] for entry in entries)

@@ -167,7 +167,7 @@ class Ward(Ground):
             await self._api.patch(f"{NODES}/{name}", patch)
         await self._nodes_known(names)
 
-    def _lacks_a_claim(self) -> bool:
+    def _hides_a_refusal(self) -> bool:
         return any(name not in self._claims for spec in self._pod_specs() for _, name in volume_claims(spec))
 
     async def claims_made(self) -> None:
