@@ -8,7 +8,7 @@ the shape of v1beta1, from Kubernetes 1.38 on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gangctl.api.scheduling_versions import SchedulingAdapter
 
 GROUP: Final = "scheduling.k8s.io"
+FIRST_OF_COMPOSITES: Final = "v1alpha3"
+"""The version of CompositePodGroups (KEP-6012) on Kubernetes 1.37."""
 MAX_TEMPLATES: Final = 8
 """``WorkloadMaxPodGroups``: templates in one Workload, in every generation."""
 
@@ -60,6 +62,8 @@ class Capabilities:
     """The scheduler refuses a group whose pods have another priority than the group."""
     composite: bool = False
     """Groups can have a CompositePodGroup as parent, where the cluster serves it."""
+    group_count_mutable: bool = False
+    """minGroupCount of a CompositePodGroup."""
 
 
 class Feature(StrEnum):
@@ -280,11 +284,23 @@ class ApiState:
     lacks: frozenset[Feature] = frozenset()
     """What the generation can express and this cluster does not, because of feature gates."""
 
+    parents: str = FIRST_OF_COMPOSITES
+    """The version that has CompositePodGroups, where they are served."""
+
     @property
-    def composite(self) -> bool:
-        """Whether CompositePodGroups can be made."""
-        generation = self.generation
-        return generation is not None and generation.capabilities.composite and Feature.COMPOSITE not in self.lacks
+    def composite(self) -> str:
+        """The version in which CompositePodGroups are made; empty if they cannot be."""
+        able = self.generation is not None and self.generation.capabilities.composite
+        return self.parents if able and Feature.COMPOSITE not in self.lacks else ""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the generation can express in this cluster; there is one."""
+        if self.generation is None:
+            raise ValueError(f"no gangs can be made: {self.reason}")
+        # It has been mutable since CompositePodGroups have a version beside the first one (Kubernetes 1.38).
+        mutable = self.composite not in {"", FIRST_OF_COMPOSITES}
+        return replace(self.generation.capabilities, group_count_mutable=mutable)
 
     @property
     def available(self) -> bool:

@@ -2,8 +2,9 @@
 
 ``v1alpha1`` (Kubernetes 1.35) has Workloads only, and everything in them is immutable. ``v1alpha2`` (1.36) has
 PodGroups, immutable, too. In ``v1beta1`` (1.37) minCount can change, and the priority must agree with the pods';
-CompositePodGroups (KEP-6012) are in ``v1alpha3`` of 1.37, behind a feature gate of that name, and Workloads and
-PodGroups with such a parent are written in v1beta1, as all others. ``v1`` (1.38) is expected to have the same shape.
+CompositePodGroups (KEP-6012) are in ``v1alpha3`` of 1.37, behind a feature gate of that name, and in ``v1beta1`` of
+1.38, too. Workloads and PodGroups with such a parent are written in v1beta1, as all others. ``v1`` (1.38) is expected
+to have the same shape.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangctl.api.scheduling import (
+    FIRST_OF_COMPOSITES,
     GROUP,
     CompositePodGroup,
     CompositeTemplate,
@@ -125,14 +127,11 @@ class V1Alpha2:
         return () if count is None else (("", count),)
 
 
-VERSION: Final = "v1alpha3"
-
-
-def composite_pod_group(group: CompositePodGroup) -> dict[str, Any]:
-    """The CompositePodGroup to create."""
+def composite_pod_group(group: CompositePodGroup, version: str = FIRST_OF_COMPOSITES) -> dict[str, Any]:
+    """The CompositePodGroup to create; ``version`` has the kind, and need not be that of the generation."""
     reference = {"workloadName": group.workload, "templateName": group.template.name}
     spec = _with_group_count({"workloadRef": reference}, group.template, group.min_group_count)
-    return _object("CompositePodGroup", f"{GROUP}/{VERSION}", group, spec)
+    return _object("CompositePodGroup", f"{GROUP}/{version}", group, spec)
 
 
 def _with_group_count(spec: dict[str, Any], template: CompositeTemplate, count: int) -> dict[str, Any]:

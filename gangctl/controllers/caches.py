@@ -49,7 +49,7 @@ class SchedulingCache:
         self,
         client: Client,
         generation: Generation,
-        composite: bool,
+        composite: str,
         observer: Callable[[Resource], InformerObserver],
         on_lost: Callable[[], None],
     ) -> None:
@@ -168,8 +168,11 @@ class GangCaches:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._broken.put_nowait(error)
 
-    async def follow(self, generation: Generation | None, *, composite: bool = False) -> None:
-        """Mirror Workloads and groups of ``generation`` and forget any others; returns once they are synced."""
+    async def follow(self, generation: Generation | None, *, composite: str = "") -> None:
+        """Mirror Workloads and groups of ``generation`` and forget any others; returns once they are synced.
+
+        ``composite`` is the version of CompositePodGroups, empty if there are none.
+        """
         await self._stop_scheduling()
         self.overlay.clear()
         if generation is not None:

@@ -103,7 +103,7 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
     # Without PodGroups it is Kubernetes 1.35, where this API is off by default: there the webhook names the groups.
     policies = proved.generation.capabilities.pod_groups and await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
     lacks = picked.lacks | await find_dropped(client, proved.generation, own_namespace)
-    return replace(proved, reason=picked.reason, policies=policies, lacks=lacks)
+    return replace(proved, reason=picked.reason, policies=policies, lacks=lacks, parents=picked.parents)
 
 
 async def _unreadable(client: Client, generation: Generation) -> ApiState | None:

@@ -191,7 +191,7 @@ class GangController:
             case Lifecycle.RETIRED:
                 return await self._retire(observed, desired.plan, existing, generation)
             case Lifecycle.ENDING:
-                changes = await computed(jobset.jobs, ending, desired, existing, generation.capabilities)
+                changes = await computed(jobset.jobs, ending, desired, existing, observed.state.capabilities)
                 await self._apply(jobset, desired.plan, Difference(changes), generation)
                 return self._resync()
             case Lifecycle.KEPT if existing.workload is None:
@@ -209,7 +209,7 @@ class GangController:
         self, observed: _Observed, desired: Desired, plan: GangPlan, existing: Existing, generation: Generation
     ) -> Action:
         jobset = observed.jobset
-        difference = await computed(jobset.jobs, diff, desired, existing, generation.capabilities)
+        difference = await computed(jobset.jobs, diff, desired, existing, observed.state.capabilities)
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
         refused = await self._apply(jobset, plan, difference, generation, interrupted=interrupted)
         if refused is not None:
@@ -284,7 +284,7 @@ class ReplicaGangs:
         """``schedulers`` honour groups."""
         self._manager = manager
         self._schedulers = frozenset(schedulers)
-        self._followed: tuple[Generation | None, bool] = (None, False)
+        self._followed: tuple[Generation | None, str] = (None, "")
         self.followers: list[Callable[[Key], None]] = []
         """Called with the key of each JobSet that changes, or whose gang's objects change."""
         self.on_state: list[Callable[[ApiState], None]] = []
@@ -304,7 +304,7 @@ class ReplicaGangs:
         self._reporter = GangReporter(self.record_event, GangMetrics(manager.metrics.registry, lambda: self.state))
         reconciler = GangController(
             self.caches,
-            lambda generation: Writer(manager.writer, generation, self.caches.overlay),
+            lambda generation: Writer(manager.writer, generation, self.caches.overlay, self.state.composite),
             PodReader(manager.reader),
             self._reporter,
             self.assessments,

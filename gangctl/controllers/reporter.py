@@ -43,7 +43,11 @@ _CREATED: Final[dict[Kind, Reason]] = {
     "PodGroup": Reason.POD_GROUP_CREATED,
     "CompositePodGroup": Reason.COMPOSITE_POD_GROUP_CREATED,
 }
-_UPDATED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_UPDATED, "PodGroup": Reason.POD_GROUP_UPDATED}
+_UPDATED: Final[dict[Kind, Reason]] = {
+    "Workload": Reason.WORKLOAD_UPDATED,
+    "PodGroup": Reason.POD_GROUP_UPDATED,
+    "CompositePodGroup": Reason.COMPOSITE_POD_GROUP_UPDATED,
+}
 _DELETED: Final[dict[Kind, Reason]] = {
     "Workload": Reason.WORKLOAD_DELETED,
     "PodGroup": Reason.POD_GROUP_DELETED,
@@ -85,7 +89,7 @@ def events_of(plan: GangPlan, changes: Sequence[Change], generation: Generation)
                 recreated.setdefault(change.kind, []).append(change.name)
             case SetMinCounts():
                 counts = ", ".join(f"{name + ' ' if name else ''}{old} to {new}" for _, name, old, new in change.counts)
-                message = f"Changed minCount of {change.kind} {change.name}: {counts}"
+                message = f"Changed {change.field} of {change.kind} {change.name}: {counts}"
                 notices.append(Notice(_UPDATED[change.kind], message))
             case Delete():
                 deleted.setdefault(change.kind, []).append(change.name)

@@ -112,18 +112,15 @@ _PLURALS: Final[dict[Kind, str]] = {
 
 
 def scheduling_resource(generation: Generation, kind: Kind) -> Resource:
-    """The resource of objects of a kind where the cluster serves a generation."""
-    # CompositePodGroups (KEP-6012) have a version of their own, beside that of any generation.
-    version = scheduling_versions.VERSION if kind == "CompositePodGroup" else generation.value
-    return Resource(GROUP, version, _PLURALS[kind], kind)
+    """The resource of Workloads or PodGroups where the cluster serves a generation."""
+    return scheduling_resources(generation)[kind]
 
 
-def scheduling_resources(generation: Generation, *, composite: bool = False) -> dict[Kind, Resource]:
-    """The resources of everything that gangctl makes in a generation; ``composite``: whether CompositePodGroups too."""
+def scheduling_resources(generation: Generation, *, composite: str = "") -> dict[Kind, Resource]:
+    """The resources of what gangctl makes in a generation; ``composite``: the version of CompositePodGroups, if any."""
     kinds: list[Kind] = ["Workload", "PodGroup"] if generation.capabilities.pod_groups else ["Workload"]
-    if composite:
-        kinds.append("CompositePodGroup")
-    return {kind: scheduling_resource(generation, kind) for kind in kinds}
+    versions = dict.fromkeys(kinds, generation.value) | ({"CompositePodGroup": composite} if composite else {})
+    return {kind: Resource(GROUP, version, _PLURALS[kind], kind) for kind, version in versions.items()}
 
 
 def min_count_patch(change: SetMinCounts) -> JsonPatch:
@@ -138,17 +135,21 @@ def min_count_patch(change: SetMinCounts) -> JsonPatch:
         base = f"/spec{above}/podGroupTemplates/{index}" if change.kind == "Workload" else "/spec"
         if change.kind == "Workload":
             patch.append({"op": "test", "path": f"{base}/name", "value": template})
-        patch.append({"op": "replace", "path": f"{base}/schedulingPolicy/gang/minCount", "value": new})
+        patch.append({"op": "replace", "path": f"{base}/schedulingPolicy/gang/{change.field}", "value": new})
     return patch
 
 
 class Writer:
     """Writes objects of one generation; every accepted write is added to the overlay of the cache."""
 
-    def __init__(self, client: Client, generation: Generation, overlay: Overlay) -> None:
-        """Write through ``client``, whose guard stops a replica that lost the lease."""
+    def __init__(self, client: Client, generation: Generation, overlay: Overlay, composite: str = "") -> None:
+        """Write through ``client``, whose guard stops a replica that lost the lease.
+
+        ``composite`` is the version of CompositePodGroups, empty if there are none.
+        """
         self._client = client
         self._adapter = ADAPTERS[generation]
+        self._resources = scheduling_resources(generation, composite=composite)
         self._overlay = overlay
 
     async def carry_out(self, changes: Sequence[Change], done: list[Change]) -> None:
@@ -176,14 +177,11 @@ class Writer:
             case Delete():
                 await self._delete(change)
 
-    def _resource(self, kind: Kind) -> Resource:
-        return scheduling_resource(self._adapter.generation, kind)
-
     def _observe(self, kind: Kind, raw: dict[str, Any]) -> Observed:
         return observe(self._adapter, kind, raw)
 
     async def _create(self, change: Create) -> None:
-        resource = self._resource(change.kind)
+        resource = self._resources[change.kind]
         wanted = change.wanted
         match wanted:
             case Workload():
@@ -191,7 +189,7 @@ class Writer:
             case PodGroup():
                 body = self._adapter.pod_group(wanted)
             case CompositePodGroup():
-                body = scheduling_versions.composite_pod_group(wanted)
+                body = scheduling_versions.composite_pod_group(wanted, resource.version)
         try:
             raw = await self._client.create(resource, body, wanted.namespace)
         except AlreadyExistsError:
@@ -203,7 +201,7 @@ class Writer:
 
     async def _existing(self, kind: Kind, wanted: Workload | PodGroup | CompositePodGroup) -> dict[str, Any]:
         """The holder of a name that was taken: ours from before a crash, or another owner's."""
-        raw = await self._client.get(self._resource(kind), wanted.name, wanted.namespace)
+        raw = await self._client.get(self._resources[kind], wanted.name, wanted.namespace)
         holder = self._observe(kind, raw)
         if holder.owner_uid != wanted.owner.uid:
             raise OwnershipConflictError(f"{kind} {wanted.namespace}/{wanted.name} exists and has another owner")
@@ -212,7 +210,7 @@ class Writer:
     async def _set_min_counts(self, change: SetMinCounts) -> None:
         observed = change.observed
         raw = await self._client.json_patch(
-            self._resource(change.kind), observed.name, min_count_patch(change), observed.namespace
+            self._resources[change.kind], observed.name, min_count_patch(change), observed.namespace
         )
         self._overlay.wrote(change.kind, self._observe(change.kind, raw))
 
@@ -220,7 +218,7 @@ class Writer:
         observed = change.observed
         try:
             await self._client.delete(
-                self._resource(change.kind),
+                self._resources[change.kind],
                 observed.name,
                 observed.namespace,
                 uid=observed.uid,

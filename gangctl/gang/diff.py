@@ -37,7 +37,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class SetMinCounts:
-    """Change minCounts of an object; ``counts`` holds (list index, template name, old, new), a PodGroup's under "" ."""
+    """Change minCounts of an object; ``counts`` holds (list index, template name, old, new), a group's under "" ."""
 
     kind: Kind
     observed: Observed
@@ -47,6 +47,11 @@ class SetMinCounts:
     def name(self) -> str:
         """Name of the object."""
         return self.observed.name
+
+    @property
+    def field(self) -> str:
+        """The field of its gang policy."""
+        return "minGroupCount" if self.kind == "CompositePodGroup" else "minCount"
 
     @property
     def lowers(self) -> bool:
@@ -168,12 +173,17 @@ def _of_workload(workload: Workload, observed: Observed) -> Delete | SetMinCount
     return SetMinCounts("Workload", observed, counts) if counts else None
 
 
-def _recounted(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[SetMinCounts]:
+def _recounted(
+    desired: Desired, plan: GangPlan, existing: Existing, capabilities: Capabilities
+) -> Iterator[SetMinCounts]:
     """The groups with another minCount, also of those that are being deleted: they exist while pods name them."""
     for group in (*plan.groups, *desired.spares):
         have = existing.groups.get(group.name)
         if have is not None and have.owner_uid == plan.uid and (count := _count(have)) not in {None, group.min_count}:
             yield SetMinCounts("PodGroup", have, ((0, "", count or 0, group.min_count),))
+    if capabilities.group_count_mutable and plan.composite is not None and (have := _recountable(plan, existing)):
+        count = dict(have.min_counts)[""]
+        yield SetMinCounts("CompositePodGroup", have, ((0, "", count, plan.composite.min_group_count),))
 
 
 def _replaced(
@@ -204,15 +214,22 @@ def _replaced(
     return changes, tuple(frozen)
 
 
-def _of_composite(plan: GangPlan, existing: Existing) -> Change | None:
-    """The change of the parent of all groups; one with another minGroupCount is deleted, and made again once gone."""
+def _recountable(plan: GangPlan, existing: Existing) -> Observed | None:
+    """The parent of all groups, if it has another minGroupCount."""
     if plan.composite is None:
         return None
     have = existing.composites.get(plan.composite.name)
-    if have is None:
+    if have is None or have.owner_uid != plan.uid or _count(have) in {None, plan.composite.min_group_count}:
+        return None
+    return have
+
+
+def _of_composite(plan: GangPlan, existing: Existing, capabilities: Capabilities) -> Change | None:
+    """The creation of the parent of all groups, or the deletion of one whose minGroupCount cannot be changed."""
+    if plan.composite is not None and plan.composite.name not in existing.composites:
         return Create("CompositePodGroup", plan.composite)
-    differs = _count(have) not in {None, plan.composite.min_group_count}
-    return Delete("CompositePodGroup", have) if differs and not have.deleting and have.owner_uid == plan.uid else None
+    have = None if capabilities.group_count_mutable else _recountable(plan, existing)
+    return Delete("CompositePodGroup", have) if have is not None and not have.deleting else None
 
 
 def _conflicts(plan: GangPlan, existing: Existing, *, pod_groups: bool) -> Iterator[tuple[Kind, str]]:
@@ -251,8 +268,8 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
     if workload is not None and workload.deleting:
         return Difference(ending(desired, existing, capabilities))
     own = Create("Workload", plan.workload) if workload is None else _of_workload(plan.workload, workload)
-    composite = _of_composite(plan, existing)
-    recounted = [*_recounted(desired, plan, existing)] if capabilities.pod_groups else []
+    composite = _of_composite(plan, existing, capabilities)
+    recounted = [*_recounted(desired, plan, existing, capabilities)] if capabilities.pod_groups else []
     deletes: list[Change] = [*_surplus(desired, plan, existing)]
     frozen: Frozen = ()
     if not capabilities.min_count_mutable:
@@ -288,7 +305,7 @@ def ending(desired: Desired, existing: Existing, capabilities: Capabilities) -> 
     plan = desired.plan
     if plan is None or not capabilities.min_count_mutable:
         return ()
-    return tuple(change for change in _recounted(desired, plan, existing) if change.lowers)
+    return tuple(change for change in _recounted(desired, plan, existing, capabilities) if change.lowers)
 
 
 def retire(uid: str, existing: Existing) -> tuple[Change, ...]:

@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from gangctl.api import scheduling_versions
 from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID
 from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.scheduling import (
+    FIRST_OF_COMPOSITES,
     GROUP,
     NEWEST,
     ApiState,
@@ -171,9 +171,9 @@ def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:
         if not wanted <= version.resources:
             continue
         if not version.differences:
-            above = served.get(scheduling_versions.VERSION, ServedVersion())
-            lacks = frozenset() if "compositepodgroups" in above.resources else frozenset({Feature.COMPOSITE})
-            return ApiState(generation, reason, lacks=lacks | version.lacks)
+            parents = _version_of_composites(generation, served)
+            lacks = frozenset() if parents else frozenset({Feature.COMPOSITE})
+            return ApiState(generation, reason, lacks=lacks | version.lacks, parents=parents)
         more = f" and {len(version.differences) - _LISTED} more" if len(version.differences) > _LISTED else ""
         listed = "; ".join(version.differences[:_LISTED]) + more
         reason = f"{generation.api_version} is served with other fields than this gangctl writes and reads: {listed}"
@@ -187,6 +187,12 @@ def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:
         f"the cluster serves no Workloads in {GROUP}: set --runtime-config={GROUP}/VERSION=true "
         "(v1beta1 on Kubernetes 1.37, v1alpha2 on 1.36, v1alpha1 on 1.35) and the feature gate GenericWorkload",
     )
+
+
+def _version_of_composites(generation: Generation, served: Mapping[str, ServedVersion]) -> str:
+    """The newest version that has CompositePodGroups and that gangctl knows; empty without one."""
+    versions = (generation.value, NEWEST.value, FIRST_OF_COMPOSITES)
+    return next((v for v in versions if "compositepodgroups" in served.get(v, ServedVersion()).resources), "")
 
 
 def evaluate_unreadable(message: str) -> ApiState | None:

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     POD_GROUP_UPDATED = "PodGroupUpdated", _NORMAL
     POD_GROUP_DELETED = "PodGroupDeleted", _NORMAL
     COMPOSITE_POD_GROUP_CREATED = "CompositePodGroupCreated", _NORMAL
+    COMPOSITE_POD_GROUP_UPDATED = "CompositePodGroupUpdated", _NORMAL
     COMPOSITE_POD_GROUP_DELETED = "CompositePodGroupDeleted", _NORMAL
     GANG_EMPTY = "GangEmpty", _NORMAL
     GANG_SPLIT = "GangSplitSequencedStartup"

@@ -126,7 +126,7 @@ class Fed:
     ) -> None:
         client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
         self.caches = GangCaches(client, enqueue, lambda: 0.0)
-        scheduling = SchedulingCache(client, NEWEST, False, lambda _: InformerObserver(), lambda: None)
+        scheduling = SchedulingCache(client, NEWEST, "", lambda _: InformerObserver(), lambda: None)
         self.caches._scheduling = scheduling
         self.sources = ReadinessSources(client)
         self.queues = QueueSources(client)

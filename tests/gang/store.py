@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from gangctl.api.scheduling import CompositePodGroup, Generation, Observed, PodGroup, Workload, observe
+from gangctl.api.scheduling import ApiState, CompositePodGroup, Generation, Observed, PodGroup, Workload, observe
 from gangctl.api.scheduling_versions import ADAPTERS, composite_pod_group
 from gangctl.gang.diff import Change, Create, Existing, Kind, SetMinCounts
 from gangctl.gang.plan import GangPlan
@@ -19,10 +19,11 @@ class Refused(Exception):  # noqa: N818 - it says what happened to the write
 
 
 class Store:
-    """Workloads and PodGroups of one namespace, by kind and name."""
+    """Workloads and groups of one namespace, by kind and name; ``parents`` is the version of CompositePodGroups."""
 
-    def __init__(self, generation: Generation, objects: Iterable[Raw] = ()) -> None:
+    def __init__(self, generation: Generation, objects: Iterable[Raw] = (), parents: str = "v1alpha3") -> None:
         self.generation = generation
+        self.capabilities = ApiState(generation, parents=parents).capabilities
         self.adapter = ADAPTERS[generation]
         self.objects: dict[tuple[str, str], Raw] = {}
         self.writes: list[Change] = []
@@ -40,7 +41,7 @@ class Store:
     def entries(self, kind: Kind, name: str) -> list[Raw]:
         """The parts of an object that hold a gang policy."""
         spec = self.objects[kind, name]["spec"]
-        if kind == "PodGroup":
+        if kind != "Workload":
             return [spec["schedulingPolicy"]]
         if self.generation is Generation.V1ALPHA1:
             return [entry["policy"] for entry in spec["podGroups"]]
@@ -50,8 +51,9 @@ class Store:
     def set_min_counts(self, kind: Kind, name: str, counts: Iterable[tuple[int, int]]) -> None:
         """Change minCounts by (list index, value)."""
         entries = self.entries(kind, name)
+        field = "minGroupCount" if kind == "CompositePodGroup" else "minCount"
         for index, value in counts:
-            entries[index]["gang"]["minCount"] = value
+            entries[index]["gang"][field] = value
 
     def observed(self, kind: Kind, name: str) -> Observed | None:
         """What gangctl keeps of an object."""
@@ -108,8 +110,9 @@ class Store:
             raise Refused(f"PodGroup {group.name}: no Workload {group.workload} with template {group.template.name}")
 
     def _resize(self, change: SetMinCounts, found: Observed) -> None:
-        if not self.generation.capabilities.min_count_mutable:
-            raise Refused(f"{change.kind} {change.name}: minCount is immutable")
+        allowed = self.capabilities
+        if not (allowed.group_count_mutable if change.kind == "CompositePodGroup" else allowed.min_count_mutable):
+            raise Refused(f"{change.kind} {change.name}: {change.field} is immutable")
         for index, template, old, new in change.counts:
             if found.min_counts[index] != (template, old) or new < 1:
                 raise Refused(f"{change.kind} {change.name}: {change.counts} against {found.min_counts}")

@@ -13,7 +13,7 @@ from gangctl.api.scheduling import NEWEST, CompositePodGroup, CompositeTemplate,
 from gangctl.controllers.writer import min_count_patch
 from gangctl.gang.convert import Notation, convert
 from gangctl.gang.desired import JobProgress, assess, desire
-from gangctl.gang.diff import Create, Delete, Difference, SetMinCounts, diff, retire
+from gangctl.gang.diff import Create, Delete, Difference, SetMinCounts, diff, ending, retire
 from gangctl.gang.plan import GangPlan, build_objects
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -120,18 +120,18 @@ def test_a_cluster_that_has_lost_them_starts_each_gang_by_itself() -> None:
 def difference(plan: GangPlan, store: Store, groups: int | None = None) -> Difference:
     if groups is not None:
         plan = replace(plan, composite=parent(plan)._replace(min_group_count=groups))
-    return diff(wanted(plan), store.existing(plan), store.generation.capabilities)
+    return diff(wanted(plan), store.existing(plan), store.capabilities)
 
 
-def full(plan: GangPlan) -> Store:
-    return Store(Generation.V1BETA1, build_objects(plan, Generation.V1BETA1))
+def full(plan: GangPlan, parents: str = "v1alpha3") -> Store:
+    return Store(Generation.V1BETA1, build_objects(plan, Generation.V1BETA1), parents)
 
 
-@given(data=st.data())
+@given(data=st.data(), parents=st.sampled_from(["v1alpha3", "v1beta1"]))
 @PROPERTY
-def test_from_any_history_it_arrives_at_the_plan_and_stops(data: st.DataObject) -> None:
+def test_from_any_history_it_arrives_at_the_plan_and_stops(data: st.DataObject, parents: str) -> None:
     plan = some_plan(slices())
-    store, groups = full(plan), data.draw(st.integers(1, 3))
+    store, groups = full(plan, parents), data.draw(st.integers(1, 3))
     for key in data.draw(st.sets(st.sampled_from(sorted(store.objects)))):
         del store.objects[key]
     for _ in range(3):
@@ -164,6 +164,27 @@ def test_the_min_count_of_a_template_below_it_changes_in_its_place() -> None:
         "/spec/compositePodGroupTemplates/0/podGroupTemplates/0/name",
         "/spec/compositePodGroupTemplates/0/podGroupTemplates/0/schedulingPolicy/gang/minCount",
     ]
+
+
+@each(("parents", "kind"), [("v1alpha3", Delete), ("v1beta1", SetMinCounts)])
+def test_the_count_of_groups_changes_in_its_place_where_it_can(parents: str, kind: type) -> None:
+    plan = some_plan(slices())
+    store = full(plan, parents)
+    (change,) = difference(plan, store, 2).changes
+    assert type(change) is kind
+    if isinstance(change, SetMinCounts):
+        uid, step = min_count_patch(change)
+        assert uid["op"] == "test"
+        assert step == {"op": "replace", "path": "/spec/schedulingPolicy/gang/minGroupCount", "value": 2}
+
+
+def test_a_parent_that_is_being_deleted_needs_fewer_groups_where_it_can() -> None:
+    """Pods wait for the groups that it counts as long as it exists."""
+    plan = some_plan(slices())
+    store = full(plan, "v1beta1")
+    lower = replace(plan, composite=parent(plan)._replace(min_group_count=2))
+    (change,) = ending(wanted(lower), store.existing(plan), store.capabilities)
+    assert (change.kind, isinstance(change, SetMinCounts)) == ("CompositePodGroup", True)
 
 
 def test_a_group_that_has_finished_does_not_count() -> None:

@@ -62,9 +62,16 @@ def test_a_dry_run_shows_what_the_server_drops(generation: Generation) -> None:
 def test_composites_are_there_where_they_are_served() -> None:
     groups = ServedVersion(frozenset({"workloads", "podgroups"}))
     parents = ServedVersion(groups.resources | {"compositepodgroups"})
-    assert not pick_generation({"v1beta1": groups}).composite
-    assert pick_generation({"v1beta1": groups, "v1alpha3": parents}).composite
-    assert not pick_generation({"v1alpha2": groups, "v1alpha3": parents}).composite
+    for served, version in (
+        ({"v1beta1": groups}, ""),
+        ({"v1alpha2": groups, "v1alpha3": parents}, ""),
+        # Kubernetes 1.37, and 1.38, which serves two versions of them.
+        ({"v1beta1": groups, "v1alpha3": parents}, "v1alpha3"),
+        ({"v1beta1": parents, "v1alpha3": parents}, "v1beta1"),
+    ):
+        state = pick_generation(served)
+        assert state.composite == version, served
+        assert state.capabilities.group_count_mutable is (version == "v1beta1")
 
 
 def test_pods_that_name_the_claim_share_it() -> None:

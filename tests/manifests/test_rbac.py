@@ -23,7 +23,7 @@ READ = frozenset({"get", "list", "watch"})
 WRITTEN_EVERYWHERE = {
     "workloads": {"create", "patch", "delete"},
     "podgroups": {"create", "patch", "delete"},
-    "compositepodgroups": {"create", "delete"},
+    "compositepodgroups": {"create", "patch", "delete"},
     "events": {"create"},
     "gangpolicies/status": {"patch"},
     "gangpolicyexceptions/status": {"patch"},

@@ -99,7 +99,7 @@ class Gangctl:
         self._triggered = False
         self._caches = GangCaches(cast(Client, None), self._enqueue, lambda: 0.0)
         self._scheduling = SchedulingCache(
-            cast(Client, None), world.generation, world.composite, lambda _: InformerObserver(), lambda: None
+            cast(Client, None), world.generation, self._state.composite, lambda _: InformerObserver(), lambda: None
         )
         self._caches._scheduling = self._scheduling
         self._metrics = GangMetrics(CollectorRegistry())

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
-from gangctl.api.scheduling import ApiState, Generation
+from gangctl.api.scheduling import ApiState, Capabilities, Generation
 from gangctl.api.store import Store
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
@@ -81,7 +81,7 @@ class Statuses:
             return CheckProgress(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
         if state.generation is None:
             return CheckProgress(Progress.UNDER_WAY, f"No gang can be made: {state.reason}.")
-        return await self._of_plan(desired, desired.plan, state.generation)
+        return await self._of_plan(desired, desired.plan, state.capabilities)
 
     async def of(self, jobset: JobSet) -> CheckProgress:
         """The same, and whether policies deny it now. Raises ApiError."""
@@ -92,9 +92,9 @@ class Statuses:
         verdict = merge(await self._policies.evaluate(raw) or ())
         return standing if verdict.allowed else CheckProgress(Progress.DENIED, show(verdict.denials[0]))
 
-    async def _of_plan(self, desired: Desired, plan: GangPlan, generation: Generation) -> CheckProgress:
+    async def _of_plan(self, desired: Desired, plan: GangPlan, capabilities: Capabilities) -> CheckProgress:
         existing = await self._caches.existing(plan)
-        difference = diff(desired, existing, generation.capabilities)
+        difference = diff(desired, existing, capabilities)
         if difference.conflicts:
             kind, name = difference.conflicts[0]
             return CheckProgress(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")
@@ -109,7 +109,7 @@ class Statuses:
             shown = ", ".join(missing[:_LISTED])
             more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
             return CheckProgress(Progress.UNDER_WAY, f"Not there yet: {shown}{more}.")
-        groups = len(plan.groups) if generation.capabilities.pod_groups else len(plan.workload.templates)
+        groups = len(plan.groups) if capabilities.pod_groups else len(plan.workload.templates)
         return CheckProgress(Progress.DONE, f"Workload {plan.workload.name} with {plural(groups, 'group')} is there.")
 
 

@@ -225,8 +225,9 @@ def starting_together() -> dict[str, Any]:
     slices = rj("w", 2, 1, 1, mode="ReplicatedGang")
     own = stored(jobset("js", slices, options='{"composite": true}', namespace=HERE, uid=FIXTURE_UID, **spec))
     return {
-        SCHEDULING: {"versions": [{"version": "v1beta1"}]},
+        SCHEDULING: {"versions": [{"version": "v1beta1"}, {"version": "v1alpha3"}]},
         f"{SCHEDULING}/v1beta1": {"resources": [{"name": "workloads"}, {"name": "podgroups"}]},
+        f"{SCHEDULING}/v1alpha3": {"resources": [{"name": "compositepodgroups"}]},
         f"{SCHEDULING}/v1beta1/workloads": [],
         f"{SCHEDULING}/v1beta1/podgroups": [],
         f"{SCHEDULING}/v1alpha3/namespaces/{HERE}/compositepodgroups": [],

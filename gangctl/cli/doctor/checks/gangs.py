@@ -311,7 +311,7 @@ async def quotas(cluster: Cluster) -> tuple[ScarceQuota, ...]:
     served = reader.state.api.generation
     if served is None:
         return ()
-    resources = scheduling_resources(served, composite=True)
+    resources = scheduling_resources(served, composite=reader.state.api.composite)
     limits = [
         (item, kind, resource)
         for item in (await cluster.client.list(RESOURCE_QUOTAS, reader.scope.namespace)).items
