@@ -73,6 +73,7 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         failed_indexes=count_indexes(status.get("failedIndexes")),
         job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),
         decided="SuccessCriteriaMet" in true,
+        suspended=spec.get("suspend") is True,
     )
 
 

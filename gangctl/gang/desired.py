@@ -150,6 +150,8 @@ class JobProgress:
     """How often this Job alone was restarted."""
     decided: bool = False
     """Its success policy was met (condition SuccessCriteriaMet): its other pods end, and it gets no more pods."""
+    suspended: bool = False
+    """Its own ``spec.suspend``: JobSet resumes the Jobs of a startup stage once the stage may begin."""
 
     @property
     def key(self) -> tuple[str, int]:

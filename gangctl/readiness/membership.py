@@ -27,13 +27,14 @@ from gangctl.readiness.result import PODS, Counts, Usage
 def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> Mapping[str, Sequence[str]]:
     """ReplicatedJobs whose startup stage has not begun in this attempt, with the unfinished ones that they wait for.
 
-    They have no Job while an earlier one has not finished: JobSet creates all Jobs of a stage when it begins. The
-    required status of a dependsOn is not stored, so one that waits for a ready one may wait for its end.
+    They have no Job while an earlier one has not finished, or suspended ones: JobSet creates all Jobs of a stage when
+    it begins, and resumes then those that it made while it was suspended itself. The required status of a dependsOn is
+    not stored, so one that waits for a ready one may wait for its end.
     """
     if not jobset.in_order and not any(rj.depends_on for rj in jobset.replicated_jobs):
         return {}
     present = [j for j in jobs if j.jobset_uid == jobset.uid and not j.deleting and j.attempt >= jobset.restarts]
-    begun = {job.replicated_job for job in present}
+    begun = {job.replicated_job for job in present if not job.suspended}
     complete = Counter(job.replicated_job for job in present if job.complete)
     unfinished = {rj.name for rj in jobset.replicated_jobs if complete[rj.name] < rj.replicas}
     waits: dict[str, Sequence[str]] = {}

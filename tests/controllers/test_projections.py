@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,13 @@ def job(**status: Any) -> dict[str, Any]:
 def test_the_replacement_of_a_failed_pod_is_a_change() -> None:
     """It is made seconds after the failure, and may be the one that waits for ever."""
     assert project_job(job(active=1, failed=1, succeeded=1)) != project_job(job(active=2, failed=1, succeeded=1))
+
+
+def test_the_resumption_of_a_job_is_a_change() -> None:
+    held = project_job({**job(), "spec": {"suspend": True}})
+    assert held is not None
+    assert held.suspended
+    assert project_job({**job(), "spec": {"suspend": False}}) == replace(held, suspended=False)
 
 
 @pytest.mark.parametrize("status", [{"active": 2}, {"active": 1, "terminating": 1}, {"active": 3, "ready": 2}])

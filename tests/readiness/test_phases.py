@@ -364,6 +364,15 @@ def test_a_later_stage_does_not_degrade_the_jobset(raw: dict[str, Any], first: C
     assert found.phase is phase
 
 
+@each("raw", [STAGES, DEPENDS], ids=["in order", "depends on"])
+@each("stamped", [True, False], ids=["stamped", "unstamped"])
+def test_a_later_stage_whose_jobs_are_suspended_has_not_started(raw: dict[str, Any], stamped: bool) -> None:
+    context = Context(raw, queue="main", stamped=stamped)
+    jobs = [*context.jobs(only="a"), *context.jobs(only="b", suspended=True, active=False)]
+    found = evaluate(context.snapshot(context.pods(READY, only="a"), jobs=jobs), NOW)
+    assert (found.phase, found.counts.stranded) == (P.PARTIALLY_READY, 0)
+
+
 def test_a_started_stage_counts_for_the_phase() -> None:
     context = Context(STAGES)
     pods = [*context.pods(READY, only="a"), *context.pods(REFUSED, only="b", created=READY_AT)]

@@ -184,6 +184,14 @@ def test_an_in_order_startup_has_stages_too() -> None:
     assert "InOrder" in cause.evidence[0]
 
 
+def test_jobs_that_were_made_while_the_jobset_was_suspended_wait_for_their_stage() -> None:
+    context = Context(IN_ORDER, queue="main")
+    jobs = [*context.jobs(only="a"), *context.jobs(only="b", suspended=True, active=False)]
+    snapshot = context.snapshot(context.pods(RUNNING, only="a"), jobs=jobs)
+    assert the(Reason.WAITING_FOR_STAGE, snapshot).message == "b starts after a"
+    assert Reason.PODS_MISSING not in reasons(snapshot)
+
+
 def test_a_stage_that_has_begun_waits_for_nothing() -> None:
     context = Context(SEQUENCED)
     pods = [*context.pods(READY, only="db"), *context.pods(PENDING, only="w")]
