@@ -34,7 +34,7 @@ from gangctl.kueue.blocked import (
 )
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload
-from gangctl.kueue.queues import Head, Never, QueueFacts, current, find_head, is_queued, pods_ready_seconds
+from gangctl.kueue.queues import Head, Never, QueueFacts, current, find_head, is_queued, pods_ready
 from gangctl.kueue.states import phase_of
 
 LocalQueueKey = tuple[str, str]
@@ -294,9 +294,16 @@ class Queues:
         self, workload: QueuedWorkload, owner: JobFacts, now: datetime, *, blocked: Blocked | None, kept: bool = False
     ) -> Stuck | None:
         """Why a Workload cannot go on by itself; ``blocked`` is what blocks its queue, for one that waits."""
-        seconds = pods_ready_seconds(self.configuration, self.podset_limit)
-        timeout = None if seconds is None else timedelta(seconds=seconds)
-        return stuck_workload(workload, owner, now, blocked=blocked, ready_timeout=timeout, kept=kept)
+        ready = pods_ready(self.configuration, self.podset_limit)
+        return stuck_workload(
+            workload,
+            owner,
+            now,
+            blocked=blocked,
+            ready_timeout=None if ready is None else timedelta(seconds=ready.timeout),
+            recovery_timeout=None if ready is None or ready.recovery is None else timedelta(seconds=ready.recovery),
+            kept=kept,
+        )
 
     def unqueued(self, jobset: JobSet, now: datetime, *, kept: bool = False) -> Stuck | None:
         """Why Kueue has made no Workload for a JobSet with a queue; None while that is normal."""

@@ -209,12 +209,14 @@ def stuck_workload(
     *,
     blocked: Blocked | None = None,
     ready_timeout: timedelta | None = None,
+    recovery_timeout: timedelta | None = None,
     kept: bool = False,
 ) -> Stuck | None:
     """The problem of one Workload, or None.
 
     ``blocked`` is why its queue is closed. ``ready_timeout`` is that of Kueue's ``waitForPodsReady``, None if that is
-    off or unknown. ``kept`` texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
+    off or unknown, ``recovery_timeout`` is for pods that were ready before, None for the same, 0 for none. ``kept``
+    texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
     """
     when = TimeFormat(now, kept)
     phase = phase_of(workload, queue_open=None if blocked is None else False)
@@ -226,7 +228,7 @@ def stuck_workload(
         case QueuePhase.QUOTA_RESERVED:
             return _finished(workload, owner, now)
         case QueuePhase.ADMITTED:
-            return _finished(workload, owner, now) or _not_ready(workload, when, ready_timeout)
+            return _finished(workload, owner, now) or _not_ready(workload, when, ready_timeout, recovery_timeout)
         case QueuePhase.DEACTIVATED:
             eviction = eviction_of(workload)
             # A user who deactivates a Workload knows it.
@@ -299,11 +301,16 @@ def _finished(workload: objects.QueuedWorkload, owner: JobFacts, now: datetime) 
     )
 
 
-def _not_ready(workload: objects.QueuedWorkload, when: TimeFormat, timeout: timedelta | None) -> Stuck | None:
+def _not_ready(
+    workload: objects.QueuedWorkload, when: TimeFormat, start: timedelta | None, recovery: timedelta | None
+) -> Stuck | None:
     ready = workload.conditions.get("PodsReady")
-    if ready is None or ready.status or timeout is None:
+    if ready is None or ready.status or start is None:
         return None
     recovering = ready.reason == "WaitForRecovery"
+    timeout = recovery if recovering and recovery is not None else start
+    if not timeout:
+        return None
     since = moment(ready.since if recovering else workload.conditions["Admitted"].since)
     if since is None or when.now - since < timeout / 2:
         return None

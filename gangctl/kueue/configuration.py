@@ -46,7 +46,9 @@ class PodsReady:
 
     on: bool | None = None
     timeout: int = _READY_TIMEOUT
-    """Seconds."""
+    """Seconds until all pods are ready after an admission."""
+    recovery: int | None = None
+    """``recoveryTimeout``: seconds until they are ready again. None is as many, 0 is no limit."""
 
 
 def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
@@ -206,26 +208,29 @@ def _transformation(raw: Mapping[str, Any]) -> Transformation:
 
 def _pods_ready(raw: Mapping[str, Any], gates: Mapping[str, bool]) -> PodsReady:
     section = _section(raw, "waitForPodsReady")
-    timeout = _seconds(section.get("timeout"))
+    # Zero is the default.
+    timeout = _seconds(section, "timeout") or _READY_TIMEOUT
+    recovery = _seconds(section, "recoveryTimeout")
     if gates.get("DisableWaitForPodsReady"):
-        return PodsReady(on=False, timeout=timeout)
+        return PodsReady(on=False, timeout=timeout, recovery=recovery)
     if "waitForPodsReady" not in raw or raw["waitForPodsReady"] is None:
         return PodsReady()
     switch = section.get("enable")
     if isinstance(switch, bool):
-        return PodsReady(switch, timeout)
+        return PodsReady(switch, timeout, recovery)
     # Only v1beta1 had a switch; its default changed from off to on.
-    return PodsReady(on=None if raw["apiVersion"] == f"{_GROUP}/v1beta1" else True, timeout=timeout)
+    return PodsReady(None if raw["apiVersion"] == f"{_GROUP}/v1beta1" else True, timeout, recovery)
 
 
-def _seconds(value: object) -> int:
-    """A duration of Go, rounded up to seconds; absent or zero is Kueue's default."""
+def _seconds(section: Mapping[str, Any], key: str) -> int | None:
+    """A duration of Go, rounded up to seconds; None if it is absent."""
+    value = section.get(key)
     if value is None:
-        return _READY_TIMEOUT
+        return None
     try:
         nanoseconds = parse_duration(value if isinstance(value, str) else "").nanoseconds
     except (ValueError, OverflowError):
         nanoseconds = -1
     if nanoseconds < 0:
-        raise InputError(f"{FILE}: waitForPodsReady.timeout is no duration such as 5m: {shown(value)}")
-    return ceil(Fraction(nanoseconds, SECOND)) or _READY_TIMEOUT
+        raise InputError(f"{FILE}: waitForPodsReady.{key} is no duration such as 5m: {shown(value)}")
+    return ceil(Fraction(nanoseconds, SECOND))

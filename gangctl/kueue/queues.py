@@ -18,7 +18,7 @@ from typing import Final
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, moment
 from gangctl.kueue.blocked import Blocked, Stuck
-from gangctl.kueue.configuration import KueueConfiguration
+from gangctl.kueue.configuration import KueueConfiguration, PodsReady
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.states import ADMISSION_CHECK, PODS_READY_TIMEOUT, QueuePhase, eviction_of, is_backed_off, phase_of
 
@@ -72,12 +72,12 @@ def current(workloads: Iterable[QueuedWorkload]) -> QueuedWorkload | None:
     return max(workloads, key=rank, default=None)
 
 
-def pods_ready_seconds(configuration: KueueConfiguration, podset_limit: int | None) -> int | None:
-    """The timeout of ``waitForPodsReady``; None if it is off or unknown."""
+def pods_ready(configuration: KueueConfiguration, podset_limit: int | None) -> PodsReady | None:
+    """The timeouts of ``waitForPodsReady``; None if it is off or unknown."""
     ready = configuration.wait_for_pods_ready
     # It is on by default since 0.19, the first version that takes so many podsets.
     on = ready.on if ready.on is not None else podset_limit is not None and podset_limit >= MOST_PODSETS
-    return ready.timeout if configuration.known and on else None
+    return ready if configuration.known and on else None
 
 
 def queued_at(workload: QueuedWorkload) -> datetime:

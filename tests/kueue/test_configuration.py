@@ -116,6 +116,11 @@ class TestPodsReady:
             ({"waitForPodsReady": {}}, PodsReady(on=True)),
             ({"waitForPodsReady": {"timeout": "0s"}}, PodsReady(on=True, timeout=1800)),
             ({"waitForPodsReady": {"timeout": "1.5h1m1500ms1ns"}}, PodsReady(on=True, timeout=5462)),
+            (
+                {"waitForPodsReady": {"timeout": "10m", "recoveryTimeout": "3m"}},
+                PodsReady(on=True, timeout=600, recovery=180),
+            ),
+            ({"waitForPodsReady": {"recoveryTimeout": "0s"}}, PodsReady(on=True, recovery=0)),
             ({"featureGates": {"DisableWaitForPodsReady": True}}, PodsReady(on=False)),
             (
                 {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"enable": False}},

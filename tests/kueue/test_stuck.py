@@ -85,6 +85,10 @@ def test_unready_pods_are_reported_before_kueue_evicts_them() -> None:
     assert found(waiting, ready_timeout=None) is None
     lost = holding(Admitted=yes(since=ago(days=2)), PodsReady=no("WaitForRecovery", since=ago(minutes=20)))
     named(found(lost, ready_timeout=timedelta(minutes=30)), Reason.PODS_NOT_READY, "after 20m (WaitForRecovery)")
+    soon = found(lost, ready_timeout=timedelta(hours=2), recovery_timeout=timedelta(minutes=30))
+    named(soon, Reason.PODS_NOT_READY, "after 20m (WaitForRecovery)", "evicts it in 10m")
+    assert found(lost, ready_timeout=timedelta(minutes=30), recovery_timeout=timedelta(0)) is None, "it never does"
+    assert found(waiting, ready_timeout=timedelta(minutes=41), recovery_timeout=timedelta(minutes=1)) is None
     ready = holding(Admitted=yes(since=ago(days=2)), PodsReady=yes("Started"))
     assert found(ready, ready_timeout=timedelta(minutes=30)) is None
 

@@ -31,7 +31,7 @@ from gangctl.kueue.objects import (
     QueuedWorkload,
     ResourceFlavor,
 )
-from gangctl.kueue.queues import pods_ready_seconds
+from gangctl.kueue.queues import pods_ready
 from gangctl.policy.variables import unknown_fit
 
 
@@ -111,7 +111,8 @@ class QueueView(Queues):
     @property
     def facts(self) -> KueueFacts:
         """What is known of its version and configuration."""
-        return KueueFacts(self.podset_limit, pods_ready_seconds(self.configuration, self.podset_limit))
+        ready = pods_ready(self.configuration, self.podset_limit)
+        return KueueFacts(self.podset_limit, ready.timeout if ready is not None else None)
 
     def trouble(self, resource: Resource) -> str:
         """What of a kind is not known, and why; empty if it is known."""

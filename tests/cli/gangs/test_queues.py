@@ -25,6 +25,7 @@ from tests.cli.kueueobjects import (
     queued,
     workload,
 )
+from tests.cli.kueueserver import config_map
 
 NOW = datetime(2026, 1, 1, 2, tzinfo=UTC)
 
@@ -83,6 +84,20 @@ def test_a_gang_deactivated_during_a_watch_is_reported() -> None:
     assert reported.stuck.reason == "FailedToStart"
     found.take_raw(waiting())
     assert getattr(facts(found), "stuck", "") is None
+
+
+@pytest.mark.parametrize(
+    ("recovery", "words"),
+    [({}, "evicts it in 10m"), ({"recoveryTimeout": "15m"}, "evicts it in 5m"), ({"recoveryTimeout": "0s"}, "")],
+)
+def test_kueue_evicts_what_does_not_recover_in_time(recovery: Object, words: str) -> None:
+    lost = condition("PodsReady", False, "WaitForRecovery", since="2026-01-01T01:50:00Z")
+    running = workload("train", "q", lost, pods=4, held={"f": {"cpu": "4"}})
+    configured = config_map({**CONFIGURATION, "waitForPodsReady": {"timeout": "20m", **recovery}})
+    reported = facts(queues(*cluster("8", running), configured), suspend=False)
+    assert reported is not None
+    assert bool(reported.stuck) is bool(words)
+    assert reported.stuck is None or words in reported.stuck.message
 
 
 def test_of_several_workloads_the_active_one_is_used() -> None:
