@@ -351,4 +351,5 @@ def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | 
         first_ready_at=min(firsts, default=0),
         ready_at=all_done([group.ready_at for group in alive]),
         been_ready=been or (memory is not None and memory.been_ready),
+        deleting=jobset.deleting,
     )

@@ -50,7 +50,10 @@ class _Loss:
 
 
 class Losses:
-    """Gangs that were ready and are not, from the loss until they are ready again, have finished or are gone."""
+    """Gangs that were ready and are not, from the loss until they are ready again, have finished or are gone.
+
+    The deletion of a JobSet is no loss, although it may be there, without its pods, for as long as these terminate.
+    """
 
     def __init__(self) -> None:
         """Start without losses."""
@@ -73,6 +76,9 @@ class Losses:
                 loss=None if loss.counted else loss.reason,
                 recovery=Recovery(loss.reason, max(0, stated.since - loss.since)) if whole else None,
             )
+        if now.deleting:
+            # Its user ends it. What was lost before stays lost, for its own reason.
+            return NOTHING
         if before is not None and before.phase is GangPhase.READY:
             self._open[now.key] = _Loss(max(now.since, before.since))
         loss = self._open.get(now.key)

@@ -169,6 +169,8 @@ class Readiness:
     """As those of the groups: the latest of their times, 0 until all have one."""
     been_ready: bool = False
     """Whether it has been ready in this attempt."""
+    deleting: bool = False
+    """Whether the JobSet is being deleted: its pods end because of that."""
     lost: Cause | None = None
     """Why all-or-nothing is not guaranteed, in any phase: some of its pods may start without the rest."""
     usage: tuple[Usage, ...] = ()

@@ -33,6 +33,7 @@ def degraded(*reasons: Reason) -> Readiness:
 
 
 R = standing(phase=GangPhase.READY)
+ENDING = standing("js", Reason.PODS_TERMINATING, phase=GangPhase.PENDING, deleting=True)
 
 
 @each(
@@ -44,6 +45,8 @@ R = standing(phase=GangPhase.READY)
         ([R, degraded(), None], [Reason.UNKNOWN]),
         ([R, degraded(Reason.NODE_LOST), R, degraded(Reason.NODE_LOST)], [Reason.NODE_LOST, Reason.NODE_LOST]),
         ([R, standing(phase=GangPhase.SUCCEEDED), None], []),
+        ([R, replace(R, deleting=True), ENDING, None], []),
+        ([R, degraded(Reason.NOT_READY), ENDING, None], [Reason.NOT_READY]),
         ([standing(), degraded(Reason.NODE_LOST)], []),
         ([None, degraded(Reason.NODE_LOST), R], []),
         ([None, None], []),

@@ -428,6 +428,7 @@ def test_a_terminating_jobset_is_not_degraded() -> None:
     pods = changed(stays.pods(READY), 0, deleting=True)
     found = evaluate(context.snapshot(pods, jobs=stays.jobs(), groups=stays.groups()), NOW, ready)
     assert (found.phase, found.counts.stranded) == (P.WAITING_FOR_PODS, 0)
+    assert (ready.deleting, found.deleting) == (False, True)
 
 
 def test_a_gang_with_a_permanently_failed_index_is_ready_with_the_rest() -> None:
