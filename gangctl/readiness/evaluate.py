@@ -225,7 +225,9 @@ def _group(group: Group, phase: GangPhase, since: int, counts: Counts, before: G
 def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
     jobset = snapshot.jobset
     known = _by_name(memory)
-    begun = unix(jobset.restarting_at) if jobset.restarts else _free_at(snapshot)
+    restarted = unix(jobset.restarting_at)
+    # The condition stays while the JobSet is suspended. Without it the begin of a restart is not known.
+    begun = max(restarted, _free_at(snapshot)) if restarted or not jobset.restarts else 0
     recovered = _recovered(snapshot)
     states = []
     for group in groups:

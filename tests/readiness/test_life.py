@@ -154,6 +154,12 @@ def test_an_eviction_resets_the_readiness() -> None:
         assert not found.been_ready
 
 
+def test_a_restart_that_was_evicted_begins_with_its_next_admission() -> None:
+    context = Context(RAW, queue="main", restarts=1, end=condition("RestartingJobSet", CREATED + 60))
+    found = evaluate(context.snapshot(queue=waits_in(Admitted=yes(since=rfc3339(NOW - 90)))), NOW)
+    assert (found.phase, found.since) == (P.WAITING_FOR_PODS, NOW - 90)
+
+
 @pytest.mark.parametrize("stamped", [True, False])
 def test_a_recreated_jobset_starts_with_new_readiness(*, stamped: bool) -> None:
     raws = [{**RAW, "metadata": {**RAW["metadata"], "uid": uid}} for uid in ("old", "new")]
