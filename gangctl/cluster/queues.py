@@ -27,8 +27,10 @@ from gangctl.kueue.blocked import (
     UNQUEUED,
     Blocked,
     JobFacts,
+    ReadyTimeouts,
     Stuck,
     blocked,
+    stuck_at,
     stuck_workload,
     without_workload,
 )
@@ -259,10 +261,12 @@ class Queues:
         waits = not jobset.finished and (workload is None or phase_of(workload).waits)
         closed = self.obstacle(jobset.namespace, jobset.queue) if waits else None
         reason = never(*jobset.key) if waits and jobset.suspend else None
+        due = None
         if workload is None:
             stuck = self.unqueued(jobset, now, kept=kept)
         else:
             owner = JobFacts(jobset.finished, pods)
+            due = stuck_at(workload, owner, self._ready_timeouts())
             stuck = self.stuck(workload, owner, now, blocked=closed, kept=kept)
             queue = self.cluster_queue(name) if stuck is None and waits and not reason else None
             head = self.heads.of(queue, now) if queue is not None else None
@@ -277,6 +281,7 @@ class Queues:
             workload=workload,
             blocked=closed,
             stuck=stuck,
+            stuck_at=due,
             never=reason,
             cluster=workload.cluster if workload is not None else "",
             queues_known=self.queues_known,
@@ -294,16 +299,14 @@ class Queues:
         self, workload: QueuedWorkload, owner: JobFacts, now: datetime, *, blocked: Blocked | None, kept: bool = False
     ) -> Stuck | None:
         """Why a Workload cannot go on by itself; ``blocked`` is what blocks its queue, for one that waits."""
+        return stuck_workload(workload, owner, now, blocked=blocked, timeouts=self._ready_timeouts(), kept=kept)
+
+    def _ready_timeouts(self) -> ReadyTimeouts | None:
         ready = pods_ready(self.configuration, self.podset_limit)
-        return stuck_workload(
-            workload,
-            owner,
-            now,
-            blocked=blocked,
-            ready_timeout=None if ready is None else timedelta(seconds=ready.timeout),
-            recovery_timeout=None if ready is None or ready.recovery is None else timedelta(seconds=ready.recovery),
-            kept=kept,
-        )
+        if ready is None:
+            return None
+        recovery = ready.timeout if ready.recovery is None else ready.recovery
+        return ReadyTimeouts(timedelta(seconds=ready.timeout), timedelta(seconds=recovery))
 
     def unqueued(self, jobset: JobSet, now: datetime, *, kept: bool = False) -> Stuck | None:
         """Why Kueue has made no Workload for a JobSet with a queue; None while that is normal."""

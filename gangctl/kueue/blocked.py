@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from gangctl.api.labelselector import holds
 from gangctl.api.meta import QUEUE_NAME
@@ -202,33 +202,77 @@ class JobFacts:
     pods: int | None = None
 
 
+class ReadyTimeouts(NamedTuple):
+    """Kueue evicts a Workload of which not all pods are ready for so long (``waitForPodsReady``)."""
+
+    start: timedelta
+    """From its admission until they are ready for the first time."""
+    recovery: timedelta
+    """From then on; 0 for no limit."""
+
+
+def stuck_at(workload: objects.QueuedWorkload, owner: JobFacts, timeouts: ReadyTimeouts | None) -> datetime | None:
+    """When time alone makes, or has made, a Workload stuck that Kueue started; None if only a change of it can.
+
+    ``timeouts`` are None if ``waitForPodsReady`` is off or unknown.
+    """
+    match phase_of(workload):
+        case QueuePhase.EVICTING:
+            since = moment(workload.condition("Evicted").since) if workload.holds("Evicted") else None
+            # None is not known: only no pods at all are a proof that nothing uses the quota.
+            return _after(since, TIMEOUT) if since is not None and owner.pods == 0 else None
+        case QueuePhase.ADMITTED:
+            limit = _unready(workload, timeouts)
+            return _after(limit[0], limit[1] / 2) if limit is not None else None
+    return None
+
+
+def _after(at: datetime, delay: timedelta) -> datetime | None:
+    try:
+        return at + delay
+    except OverflowError:
+        # No time has that year, and an object may have any.
+        return None
+
+
+def _unready(workload: objects.QueuedWorkload, timeouts: ReadyTimeouts | None) -> tuple[datetime, timedelta] | None:
+    """Since when not all pods of an admitted Workload are ready, and how long that may last; None for no limit."""
+    ready = workload.conditions.get("PodsReady")
+    if ready is None or ready.status or timeouts is None:
+        return None
+    recovers = ready.reason == "WaitForRecovery"
+    since = moment(ready.since if recovers else workload.conditions["Admitted"].since)
+    timeout = timeouts.recovery if recovers else timeouts.start
+    return (since, timeout) if since is not None and timeout else None
+
+
 def stuck_workload(
     workload: objects.QueuedWorkload,
     owner: JobFacts,
     now: datetime,
     *,
     blocked: Blocked | None = None,
-    ready_timeout: timedelta | None = None,
-    recovery_timeout: timedelta | None = None,
+    timeouts: ReadyTimeouts | None = None,
     kept: bool = False,
 ) -> Stuck | None:
     """The problem of one Workload, or None.
 
-    ``blocked`` is why its queue is closed. ``ready_timeout`` is that of Kueue's ``waitForPodsReady``, None if that is
-    off or unknown, ``recovery_timeout`` is for pods that were ready before, None for the same, 0 for none. ``kept``
-    texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
+    ``blocked`` is why its queue is closed; ``timeouts`` are as for :func:`stuck_at`. ``kept`` texts contain absolute
+    times (:class:`~gangctl.kueue.amounts.TimeFormat`).
     """
     when = TimeFormat(now, kept)
     phase = phase_of(workload, queue_open=None if blocked is None else False)
     if phase.waits:
         return _waiting(workload, phase, when, blocked)
+    due = stuck_at(workload, owner, timeouts)
+    due = None if due is None or now < due else due
     match phase:
         case QueuePhase.EVICTING:
-            return _evicting(workload, owner, when) or _finished(workload, owner, now)
+            return _finished(workload, owner, now) if due is None else _evicted(when.ago(due - TIMEOUT))
         case QueuePhase.QUOTA_RESERVED:
             return _finished(workload, owner, now)
         case QueuePhase.ADMITTED:
-            return _finished(workload, owner, now) or _not_ready(workload, when, ready_timeout, recovery_timeout)
+            return _finished(workload, owner, now) or (_not_ready(workload, when, timeouts) if due else None)
         case QueuePhase.DEACTIVATED:
             eviction = eviction_of(workload)
             # A user who deactivates a Workload knows it.
@@ -278,14 +322,10 @@ def _waiting(
     )
 
 
-def _evicting(workload: objects.QueuedWorkload, owner: JobFacts, when: TimeFormat) -> Stuck | None:
-    since = moment(workload.condition("Evicted").since) if workload.holds("Evicted") else None
-    # None is not known: only no pods at all are a proof that nothing uses the quota.
-    if owner.pods != 0 or since is None or when.now - since < TIMEOUT:
-        return None
+def _evicted(ago: str) -> Stuck:
     return Stuck(
         Reason.EVICTED_HOLDS_QUOTA,
-        f"it was evicted {when.ago(since)} and has no pods, and still holds its quota (kueue issue 14811)",
+        f"it was evicted {ago} and has no pods, and still holds its quota (kueue issue 14811)",
         "delete its Workload: Kueue makes a new one, and the quota is free",
     )
 
@@ -301,23 +341,15 @@ def _finished(workload: objects.QueuedWorkload, owner: JobFacts, now: datetime) 
     )
 
 
-def _not_ready(
-    workload: objects.QueuedWorkload, when: TimeFormat, start: timedelta | None, recovery: timedelta | None
-) -> Stuck | None:
-    ready = workload.conditions.get("PodsReady")
-    if ready is None or ready.status or start is None:
+def _not_ready(workload: objects.QueuedWorkload, when: TimeFormat, timeouts: ReadyTimeouts | None) -> Stuck | None:
+    limit = _unready(workload, timeouts)
+    if limit is None:
         return None
-    recovering = ready.reason == "WaitForRecovery"
-    timeout = recovery if recovering and recovery is not None else start
-    if not timeout:
-        return None
-    since = moment(ready.since if recovering else workload.conditions["Admitted"].since)
-    if since is None or when.now - since < timeout / 2:
-        return None
+    since, timeout = limit
     return Stuck(
         Reason.PODS_NOT_READY,
-        f"its pods are not all ready {when.lasting(since, 'after')} ({ready.reason}), and Kueue evicts it "
-        f"{when.ahead(since + timeout)}",
+        f"its pods are not all ready {when.lasting(since, 'after')} ({workload.conditions['PodsReady'].reason}), and "
+        f"Kueue evicts it {when.ahead(since + timeout)}",
         "find out which pods are not ready: waitForPodsReady of Kueue sets the timeout",
     )
 

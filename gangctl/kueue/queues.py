@@ -50,6 +50,8 @@ class QueueFacts:
     workload: QueuedWorkload | None = None
     blocked: Blocked | None = None
     stuck: Stuck | None = None
+    stuck_at: datetime | None = None
+    """When time alone makes, or has made, it stuck; None if only a change can."""
     never: Never | None = None
     """None if it can be, and if that is unknown."""
     cluster: str = ""

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import JOBSET_FRAMEWORK, Blockage, Blocked, JobFacts, Stuck, stuck_workload, without_workload
+from gangctl.kueue.amounts import moment
+from gangctl.kueue.blocked import (
+    JOBSET_FRAMEWORK,
+    Blockage,
+    Blocked,
+    JobFacts,
+    ReadyTimeouts,
+    Stuck,
+    stuck_at,
+    stuck_workload,
+    without_workload,
+)
 from gangctl.kueue.objects import CheckState, ClusterQueue, Condition, QueuedWorkload
 from gangctl.kueue.queues import find_head
 from tests.kueue.workloads import NOW, ago, no, queued, yes
@@ -21,6 +32,10 @@ HOUR = timedelta(hours=1)
 
 def found(workload: QueuedWorkload, owner: JobFacts = GONE, **given: Any) -> Stuck | None:
     return stuck_workload(workload, owner, NOW, **given)
+
+
+def minutes(start: int, recovery: int | None = None) -> ReadyTimeouts:
+    return ReadyTimeouts(timedelta(minutes=start), timedelta(minutes=start if recovery is None else recovery))
 
 
 def holding(**conditions: Condition) -> QueuedWorkload:
@@ -78,19 +93,44 @@ def test_a_workload_that_keeps_its_quota_after_its_job_is_stuck() -> None:
 
 def test_unready_pods_are_reported_before_kueue_evicts_them() -> None:
     waiting = holding(Admitted=yes(since=ago(minutes=20)), PodsReady=no("WaitForStart", since=ago(hours=9)))
-    stuck = found(waiting, JobFacts(pods=4), ready_timeout=timedelta(minutes=30))
+    stuck = found(waiting, JobFacts(pods=4), timeouts=minutes(30))
     named(stuck, Reason.PODS_NOT_READY, "not all ready after 20m (WaitForStart)", "evicts it in 10m")
-    named(found(waiting, ready_timeout=timedelta(minutes=20)), Reason.PODS_NOT_READY, "evicts it now")
-    assert found(waiting, ready_timeout=timedelta(minutes=41)) is None, "there is time"
-    assert found(waiting, ready_timeout=None) is None
+    named(found(waiting, timeouts=minutes(20)), Reason.PODS_NOT_READY, "evicts it now")
+    assert found(waiting, timeouts=minutes(41, 1)) is None, "there is time"
+    assert found(waiting, timeouts=None) is None
     lost = holding(Admitted=yes(since=ago(days=2)), PodsReady=no("WaitForRecovery", since=ago(minutes=20)))
-    named(found(lost, ready_timeout=timedelta(minutes=30)), Reason.PODS_NOT_READY, "after 20m (WaitForRecovery)")
-    soon = found(lost, ready_timeout=timedelta(hours=2), recovery_timeout=timedelta(minutes=30))
-    named(soon, Reason.PODS_NOT_READY, "after 20m (WaitForRecovery)", "evicts it in 10m")
-    assert found(lost, ready_timeout=timedelta(minutes=30), recovery_timeout=timedelta(0)) is None, "it never does"
-    assert found(waiting, ready_timeout=timedelta(minutes=41), recovery_timeout=timedelta(minutes=1)) is None
+    named(found(lost, timeouts=minutes(30)), Reason.PODS_NOT_READY, "after 20m (WaitForRecovery)", "evicts it in 10m")
+    named(found(lost, timeouts=minutes(120, 30)), Reason.PODS_NOT_READY, "evicts it in 10m")
+    assert found(lost, timeouts=minutes(30, 0)) is None, "it never does"
     ready = holding(Admitted=yes(since=ago(days=2)), PodsReady=yes("Started"))
-    assert found(ready, ready_timeout=timedelta(minutes=30)) is None
+    assert found(ready, timeouts=minutes(30)) is None
+
+
+STARTING = holding(Admitted=yes(since=ago(minutes=20)), PodsReady=no("WaitForStart"))
+LOST = holding(Admitted=yes(since=ago(days=2)), PodsReady=no("WaitForRecovery", since=ago(minutes=9)))
+EVICTED = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=4)))
+
+
+@each(
+    ("workload", "owner", "at"),
+    [
+        (STARTING, JobFacts(pods=4), ago(minutes=-10)),
+        (LOST, JobFacts(pods=4), ago(minutes=4)),
+        (EVICTED, GONE, ago(minutes=-1)),
+        (EVICTED, JobFacts(pods=1), None),
+        (holding(Admitted=yes(), Evicted=yes("Preempted", since="9999-12-31T23:59:59Z")), GONE, None),
+        (holding(Admitted=yes(), PodsReady=yes("Started")), JobFacts(pods=4), None),
+        (queued(QuotaReserved=no("Pending")), GONE, None),
+    ],
+)
+def test_it_is_known_when_time_alone_makes_a_workload_stuck(
+    workload: QueuedWorkload, owner: JobFacts, at: str | None
+) -> None:
+    due, timeouts = moment(at or ""), minutes(60, 10)
+    assert stuck_at(workload, owner, timeouts) == due
+    if due is not None:
+        seen = [stuck_workload(workload, owner, due + timedelta(seconds=by), timeouts=timeouts) for by in (-1, 0)]
+        assert [stuck is not None for stuck in seen] == [False, True]
 
 
 def test_an_eviction_because_of_unready_pods_is_reported() -> None:
@@ -127,9 +167,7 @@ def test_a_stored_message_has_timestamps_and_does_not_change(
     texts = {
         stuck.message
         for hours in (0, 2, 48)
-        for stuck in [
-            stuck_workload(workload, owner, NOW + hours * HOUR, ready_timeout=timedelta(minutes=30), kept=True)
-        ]
+        for stuck in [stuck_workload(workload, owner, NOW + hours * HOUR, timeouts=minutes(30), kept=True)]
         if stuck is not None
     }
     assert len(texts) == 1

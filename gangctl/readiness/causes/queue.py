@@ -43,6 +43,8 @@ def in_queue(context: Context) -> Iterator[Cause]:
     facts, jobset = context.snapshot.queue, context.snapshot.jobset
     if facts is None or jobset.deleting:
         return
+    if facts.stuck_at is not None:
+        context.changes.append(facts.stuck_at.timestamp())
     yield from _stuck(context, facts)
     if facts.workload is None:
         yield from _without_workload(context, facts)

@@ -14,6 +14,7 @@ from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock
 from gangctl.fit.started import labels_of
 from gangctl.kueue.queues import QueueFacts
+from gangctl.readiness.evaluate import evaluate
 from tests.cli.kueueobjects import (
     CONFIGURATION,
     Object,
@@ -98,6 +99,21 @@ def test_kueue_evicts_what_does_not_recover_in_time(recovery: Object, words: str
     assert reported is not None
     assert bool(reported.stuck) is bool(words)
     assert reported.stuck is None or words in reported.stuck.message
+    assert bool(reported.stuck_at) is bool(words)
+
+
+def test_a_gang_whose_workload_becomes_stuck_by_time_is_looked_at_then() -> None:
+    """With this defect of Kueue nothing changes any more."""
+    evicted = condition("Evicted", reason="Preempted", since="2026-01-01T01:57:00Z")
+    found = queues(*cluster("8", workload("train", "q", evicted, pods=4, held={"f": {"cpu": "4"}})))
+    reported = facts(found)
+    assert reported is not None
+    assert reported.stuck is None
+    state = GangState(queues=found)
+    take(state.jobsets, project_stored, queued("train", uid="uid-train", suspend=True))
+    snapshot = state.snapshot(("t", "train"), NOW.timestamp())
+    assert snapshot is not None
+    assert evaluate(snapshot, NOW.timestamp()).look_again == NOW.timestamp() + 120
 
 
 def test_of_several_workloads_the_active_one_is_used() -> None:

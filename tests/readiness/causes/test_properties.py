@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -114,15 +115,16 @@ def queues(draw: st.DrawFn) -> QueueFacts | None:
         st.none()
         | st.builds(
             QueueFacts,
-            st.just("main"),
-            st.just("cq"),
-            st.just(workload),
-            st.sampled_from([None, *closed]),
-            st.none() | st.builds(Stuck, st.sampled_from(problems), st.just("seen"), st.just("do it")),
-            st.sampled_from([None, Never("NeverExceedsQuota", "40 are asked for, and there can be 8")])
+            local_queue=st.just("main"),
+            cluster_queue=st.just("cq"),
+            workload=st.just(workload),
+            blocked=st.sampled_from([None, *closed]),
+            stuck=st.none() | st.builds(Stuck, st.sampled_from(problems), st.just("seen"), st.just("do it")),
+            stuck_at=st.none() | times.map(lambda at: datetime.fromtimestamp(at, UTC)),
+            never=st.sampled_from([None, Never("NeverExceedsQuota", "40 are asked for, and there can be 8")])
             if known
             else st.none(),
-            st.just(known),
+            queues_known=st.just(known),
         )
     )
 
