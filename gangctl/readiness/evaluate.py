@@ -330,8 +330,9 @@ def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
 
 def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | None) -> Readiness:
     jobset, (groups, phase, since) = snapshot.jobset, found
-    # A group that has succeeded before it was observed has no time, and must not hide those of the others.
-    alive = [group for group in groups if group.phase is not GangPhase.SUCCEEDED or group.placed_at]
+    # A group that has succeeded before it was observed, or ready, has no time, and must not hide those of the others.
+    placed = [group.placed_at for group in groups if group.phase is not GangPhase.SUCCEEDED or group.placed_at]
+    ready = [group.ready_at for group in groups if group.phase is not GangPhase.SUCCEEDED or group.ready_at]
     firsts = [group.first_ready_at for group in groups if group.first_ready_at]
     been = bool(groups) and all(group.been_ready or group.phase is GangPhase.SUCCEEDED for group in groups)
     return Readiness(
@@ -349,9 +350,9 @@ def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | 
         attempt=jobset.restarts,
         created_at=unix(jobset.created),
         admitted_at=free_at,
-        placed_at=all_done([group.placed_at for group in alive]),
+        placed_at=all_done(placed),
         first_ready_at=min(firsts, default=0),
-        ready_at=all_done([group.ready_at for group in alive]),
+        ready_at=all_done(ready),
         been_ready=been or (memory is not None and memory.been_ready),
         deleting=jobset.deleting,
     )

@@ -229,6 +229,17 @@ def test_a_deleted_pod_is_missing_for_a_restarted_controller() -> None:
     assert evaluate(failed, NOW).phase is P.DEGRADED
 
 
+def test_a_stage_that_ends_before_it_is_ready_does_not_hide_when_the_rest_was() -> None:
+    stages = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 4, 4, mode="Gang", depends_on="a"))
+    context = Context(stages)
+    first, done = context.jobs(only="a"), context.jobs(only="a", succeeded=2, complete=True)
+    placed = evaluate(context.snapshot(context.pods(PLACED, only="a"), jobs=first), PLACED_AT)
+    over = evaluate(context.snapshot(jobs=done), PLACED_AT + 5, placed)
+    pods = context.pods(READY, only="b", placed_at=PLACED_AT + 9)
+    ready = evaluate(context.snapshot(pods, jobs=[*done, *context.jobs(only="b")]), READY_AT, over)
+    assert (ready.phase, ready.placed_at, ready.ready_at) == (P.READY, PLACED_AT + 9, READY_AT)
+
+
 def test_a_finished_gang_keeps_its_times_without_its_workload() -> None:
     context = Context(RAW, queue="main")
     queue = waits_in(Admitted=yes(since=rfc3339(CREATED + 9)))
