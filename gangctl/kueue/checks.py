@@ -174,9 +174,9 @@ def message_digest(message: str) -> str:
 
 
 def waiting_since(workload: QueuedWorkload, entry: CheckState, started: datetime) -> datetime:
-    """Start of its timeout: the reservation, the entry's last change, or gangctl's start if it is later.
+    """Start of its timeout: the reservation, the entry's last change, or ``started`` if it is later.
 
-    Time without a running gangctl does not count.
+    That is when this process has begun to see it: time without a running gangctl does not count.
     """
     times = (moment(workload.condition("QuotaReserved").since), moment(entry.since))
     return max([started, *(time for time in times if time is not None)])

@@ -168,10 +168,13 @@ class WorkloadChecks:
         self._started = now()
         self._reported: dict[Key, tuple[str, str]] = {}
         """State and time of the last transition that this process has reported, by Workload."""
+        self._reserved: dict[Key, tuple[tuple[str, str], datetime]] = {}
+        """UID and time of the last reservation, and when this process saw it first, by Workload."""
 
     def begin(self) -> None:
         """Restart all timeouts: before now, perhaps no process could make the objects."""
         self._started = self._now()
+        self._reserved.clear()
 
     def awaits(self, jobset: JobSet) -> bool:
         """Whether Kueue holds a JobSet back until one of gangctl's checks is Ready: its gang must exist before that."""
@@ -215,9 +218,11 @@ class WorkloadChecks:
         workload = self._workloads.get(*key)
         if workload is None:
             self._reported.pop(key, None)
+            self._reserved.pop(key, None)
             return None
         entries = [entry for entry in workload.checks if self._checks.ours(entry.name)]
         if not entries or not reserved(workload):
+            self._reserved.pop(key, None)
             return None
         jobset = self._jobsets.jobset((workload.namespace, workload.owner_name)) if of_jobset(workload) else None
         # Another JobSet has the name: the garbage collector deletes this Workload.
@@ -254,8 +259,17 @@ class WorkloadChecks:
         if parameters is None:
             # Kueue admits nothing in a queue whose check is not active, so waiting is safe.
             return Decision()
-        since = waiting_since(workload, entry, self._started)
+        since = waiting_since(workload, entry, max(self._started, self._seen_at(workload)))
         return decide(workload, entry, standing, parameters, since=since, now=self._now(), jitter=self._jitter)
+
+    def _seen_at(self, workload: QueuedWorkload) -> datetime:
+        """When this process saw the reservation first: Kueue writes its time by another clock, which may be behind."""
+        key = workload.namespace, workload.name
+        reservation = workload.uid, workload.condition("QuotaReserved").since
+        known = self._reserved.get(key)
+        if known is None or known[0] != reservation:
+            known = self._reserved[key] = reservation, self._now()
+        return known[1]
 
     async def _apply(self, observed: _ObservedCheck, decisions: dict[str, Decision], now: datetime) -> None:
         """Apply all of gangctl's entries: the server removes those that an apply omits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from gangctl.cluster.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
 from gangctl.kueue.checks import CheckProgress, Progress
 from gangctl.runtime.controller import Action, await_change
-from tests.controllers.checks.world import KUEUE, World, admission, condition, entry, world_of
+from tests.controllers.checks.world import KUEUE, SINCE, World, admission, condition, entry, world_of
 from tests.jobsets import FIXTURE_UID, jobset, rj
 
 UNDER_WAY = CheckProgress(Progress.UNDER_WAY, "not yet")
@@ -171,7 +171,7 @@ async def test_an_inactive_check_stays_pending(world: World) -> None:
 async def test_a_waiting_workload_is_checked_again_before_its_timeout(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
-    action = await clocked(world, 0).reconcile(("t", "wl"))
+    action = await timed(world, [datetime.now(UTC)]).reconcile(("t", "wl"))
     assert action.after_seconds is not None
     assert 0 < action.after_seconds <= 5
     assert (await world.state())["message"] == ""
@@ -181,25 +181,38 @@ async def test_time_without_a_running_gangctl_does_not_count(world: World) -> No
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
     # The reservation is years old, and this process has just begun to lead.
-    await clocked(world, 0).reconcile(("t", "wl"))
+    await seen_for(world, 0)
     assert (await world.state())["state"] == "Pending"
-    await clocked(world, 61).reconcile(("t", "wl"))
+    await seen_for(world, 61)
     assert (await world.state())["state"] == "Retry"
+
+
+async def test_a_clock_ahead_of_kueues_ends_no_timeout(world: World) -> None:
+    await world.queued(entry("gang"))
+    world.statuses.now = UNDER_WAY
+    reserved = datetime.fromisoformat(SINCE)
+    times = [reserved - timedelta(hours=1)]
+    loop = timed(world, times)
+    for seconds, state in ((600, "Pending"), (659, "Pending"), (660, "Retry")):
+        times.append(reserved + timedelta(seconds=seconds))
+        await loop.reconcile(("t", "wl"))
+        found = await world.workload()
+        await world.seen(found)
+        assert (seconds, (await world.state())["state"]) == (seconds, state)
 
 
 async def test_a_changed_message_is_no_transition(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
-    await clocked(world, 10).reconcile(("t", "wl"))
+    await seen_for(world, 10)
     found = await world.state()
     assert (found["state"], found["lastTransitionTime"]) == ("Pending", entry("gang")["lastTransitionTime"])
     assert found["message"].startswith("not yet")
 
 
-def clocked(world: World, seconds: float) -> WorkloadChecks:
-    """A loop that began now, and whose clock stands still after so many seconds."""
-    times = [datetime.now(UTC)]
-    loop = WorkloadChecks(
+def timed(world: World, times: Sequence[datetime]) -> WorkloadChecks:
+    """A loop that begins at the last of these times, which are its clock."""
+    return WorkloadChecks(
         world.client,
         world.workloads.store,
         world.activity,
@@ -209,8 +222,15 @@ def clocked(world: World, seconds: float) -> WorkloadChecks:
         now=lambda: times[-1],
         jitter=lambda: 0.0,
     )
+
+
+async def seen_for(world: World, seconds: float) -> None:
+    """A loop begins now, sees the Workload, and again after so many seconds."""
+    times = [datetime.now(UTC)]
+    loop = timed(world, times)
+    await loop.reconcile(("t", "wl"))
     times.append(times[0] + timedelta(seconds=seconds))
-    return loop
+    await loop.reconcile(("t", "wl"))
 
 
 async def test_an_event_lost_in_a_crash_is_recorded_by_the_next_process(world: World) -> None:
