@@ -71,7 +71,11 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
         if not refused and condition is None:
             continue
         messages = [pod.refusal for pod in refused] + ([condition.message] if condition is not None else [])
-        since = oldest([*(pod.refused_at for pod in refused), unix(condition.since) if condition is not None else 0])
+        written = unix(condition.since) if condition is not None else 0
+        born = oldest(pod.created for pod in waiting)
+        # The group outlives an eviction, and its condition keeps the time of the first refusal.
+        since = oldest([*(pod.refused_at for pod in refused), written if written >= born else 0])
+        since = since or (born if written else 0)
         reasons = frozenset([pod.refused for pod in refused] + ([condition.reason] if condition is not None else []))
         yield _Refused(group, waiting, messages, reasons, since, read_refusal(messages))
 

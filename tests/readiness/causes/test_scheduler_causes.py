@@ -176,6 +176,17 @@ def test_a_group_that_the_scheduler_finds_invalid_is_reported(reason: str) -> No
     assert reasons(snapshot) == [Reason.SCHEDULER_ERROR]
 
 
+def test_pods_of_a_later_start_were_not_refused_before_they_existed() -> None:
+    """A group outlives an eviction, and the time of its condition is that of the first refusal."""
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), Generation.V1)
+    first = Scheduled(status=False, reason="Unschedulable", message="no room", since=rfc3339(CREATED))
+    for refused_at, since in ((NOW - 30, NOW - 30), (0, NOW - 40)):
+        pods = context.pods(REFUSED, created=NOW - 40, refused_at=refused_at)
+        cause = the(Reason.UNSCHEDULABLE, context.snapshot(pods, groups=context.groups(first)))
+        assert cause.since == since
+        assert f"refused for the first time {NOW - since}s ago" in cause.evidence
+
+
 def test_free_capacity_does_not_hide_an_error_of_the_scheduler() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     (group,) = context.groups()
