@@ -15,7 +15,7 @@ from gangctl.gang.plan import PlannedJob, replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion, oldest
 from gangctl.readiness.causes.messages import Denial, read_denial
-from gangctl.readiness.facts import Refused
+from gangctl.readiness.facts import Refused, unix
 from gangctl.readiness.membership import Group, JobKey, stages_to_come
 from gangctl.readiness.result import Cause
 
@@ -28,9 +28,15 @@ def _there(group: Group) -> Counter[JobKey]:
     return Counter((pod.replicated_job, pod.job_index) for pod in (*group.pods, *group.leaving, *group.earlier))
 
 
+def _denied_jobs(context: Context) -> list[Refused]:
+    """Denials of Jobs, without those from before a restart: API servers keep events for an hour."""
+    begun = unix(context.snapshot.jobset.restarting_at)
+    return [refused for refused in context.snapshot.refused if refused.kind == "JobSet" and refused.at >= begun]
+
+
 def _stages(context: Context) -> Mapping[str, Sequence[str]]:
     """Startup stages that have not begun; one has also begun if one of its Jobs was denied."""
-    refused = {_job_name(refused) for refused in context.snapshot.refused if refused.kind == "JobSet"}
+    refused = {_job_name(refused) for refused in _denied_jobs(context)}
     begun = {job.replicated_job for group in context.groups for job in group.planned if job.name in refused}
     waits = stages_to_come(context.snapshot.jobset, context.snapshot.jobs)
     sized = {rj.name for rj in context.snapshot.jobset.replicated_jobs if rj.replicas}
@@ -72,15 +78,17 @@ def waiting_for_stage(context: Context) -> Iterator[Cause]:
 def job_creation_refused(context: Context) -> Iterator[Cause]:
     """JobSet's creation of a Job was denied; JobSet retries."""
     waits = _stages(context)
+    # JobSet makes no Job while one of its name is there.
+    leaving = {job.name for group in context.groups for job in group.leaving_jobs}
     missing = [
         planned.name
         for group in context.groups
         for planned, job, pods in context.expected[group.name]
-        if job is None and pods and planned.replicated_job not in waits
+        if job is None and pods and planned.replicated_job not in waits and planned.name not in leaving
     ]
-    for refused in context.snapshot.refused:
+    for refused in _denied_jobs(context):
         name = _job_name(refused)
-        if refused.kind != "JobSet" or not missing or (name and name not in missing):
+        if not missing or (name and name not in missing):
             continue
         denial = read_denial(refused.message, pods=False)
         held = [group for group in context.groups if any(job.name in missing for job in group.planned)]
@@ -133,7 +141,8 @@ def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refu
         there = _there(group)
         for planned, job, wanted in context.expected[group.name]:
             short = wanted - there[planned.replicated_job, planned.index]
-            if job is not None and short > 0 and planned.name in refused:
+            # The Job controller makes none of a suspended Job: its denial is from before.
+            if job is not None and not job.suspended and short > 0 and planned.name in refused:
                 yield group, planned, short, refused[planned.name]
 
 

@@ -11,7 +11,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import reasons, recorded, refused_job, refused_jobset, the
-from tests.readiness.snapshots import BORN, NOW, PENDING, READY, RUNNING, Context, nodes
+from tests.readiness.snapshots import BORN, NOW, PENDING, READY, RUNNING, Context, condition, nodes
 from tests.rows import each
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -43,6 +43,35 @@ def test_a_refusal_of_a_job_that_exists_by_now_is_not_reported() -> None:
     refused = [refused_jobset("js", 'job "js-w-0" creation failed with error: no')]
     assert Reason.JOB_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING), refused=refused))
     assert Reason.JOB_CREATION_REFUSED not in reasons(context.snapshot(jobs=context.jobs(index=0), refused=refused))
+
+
+REFUSED_B = 'job "js-b-0" creation failed with error: no'
+
+
+@pytest.mark.parametrize("begun", [{}, condition("RestartingJobSet", NOW - 100)], ids=["0.11", "0.12"])
+def test_jobs_that_wait_for_the_end_of_an_attempt_are_not_refused_by_its_denials(begun: dict[str, str]) -> None:
+    """Events are kept for an hour, and JobSet makes a Job once the one before it is gone."""
+    before, context = Context(IN_ORDER), Context(IN_ORDER, restarts=1, end=begun)
+    old = refused_jobset("js", REFUSED_B, at=NOW - 1200)
+    leaving = context.snapshot(before.pods(READY, deleting=True), jobs=before.jobs(deleting=True), refused=[old])
+    assert Reason.JOB_CREATION_REFUSED not in reasons(leaving)
+
+
+def test_a_refusal_of_the_attempt_before_begins_no_stage() -> None:
+    context = Context(IN_ORDER, restarts=1, end=condition("RestartingJobSet", NOW - 100))
+    for at, begun in ((NOW - 1200, False), (NOW - 50, True)):
+        refused = [refused_jobset("js", REFUSED_B, at=at)]
+        snapshot = context.snapshot(context.pods(RUNNING, only="a"), jobs=context.jobs(only="a"), refused=refused)
+        assert (Reason.JOB_CREATION_REFUSED in reasons(snapshot)) is begun
+        assert (Reason.WAITING_FOR_STAGE in reasons(snapshot)) is not begun
+
+
+def test_no_pods_of_a_suspended_job_are_refused() -> None:
+    context = Context(IN_ORDER, queue="main")
+    jobs = [*context.jobs(only="a"), *context.jobs(only="b", suspended=True, active=False)]
+    refused = [refused_job("js-b-0", "no", at=NOW - 1200)]
+    snapshot = context.snapshot(context.pods(RUNNING, only="a"), jobs=jobs, refused=refused)
+    assert Reason.POD_CREATION_REFUSED not in reasons(snapshot)
 
 
 @each(
