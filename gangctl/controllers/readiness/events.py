@@ -185,7 +185,7 @@ def _ready_since(readiness: Readiness) -> int:
 
 def _ready(readiness: Readiness) -> str:
     """How many pods, and how long it took: both fixed within this attempt."""
-    count = readiness.counts.ready
+    count, wanted = readiness.counts.ready, readiness.counts.wanted
     since = _ready_since(readiness)
     moments = [(readiness.created_at, "it was created")]
     if readiness.admitted_at != readiness.created_at:
@@ -193,6 +193,8 @@ def _ready(readiness: Readiness) -> str:
     took = [f"{span(timedelta(seconds=since - at))} after {what}" for at, what in moments if 0 < at <= since]
     again = [f"in restart {readiness.attempt}"] if readiness.attempt else []
     ready_pods = "Its pod is ready" if count == 1 else f"All {count} pods are ready"
+    if count < wanted:
+        ready_pods = f"{count} of {wanted} pods are ready, and it needs no more"
     return ", ".join([ready_pods, *again, *([" and ".join(took)] if took else [])])
 
 

@@ -91,6 +91,11 @@ def test_the_ready_event_has_the_time_in_the_queue_separately(context: Context) 
     assert context.recorded[0][2] == "All 4 pods are ready, 1h1m after it was created and 1m40s after it was admitted"
 
 
+def test_a_gang_that_is_ready_with_its_minimum_does_not_have_all_of_its_pods(context: Context) -> None:
+    context.stands(phase=GangPhase.READY, counts=Counts(4, 3, 4, 3, 3, 3), ready_at=BIRTH + 5, since=BIRTH + 5)
+    assert context.recorded[0][2] == "3 of 4 pods are ready, and it needs no more, 5s after it was created"
+
+
 def test_a_short_cause_is_not_recorded(context: Context) -> None:
     context.stands(Reason.UNSCHEDULABLE)
     assert context.wait(LASTING_SECONDS - 1) == []
