@@ -130,8 +130,8 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     before = before if before is not None and before.uid == jobset.uid else None
     # A result of an earlier attempt, or from before a suspension, says nothing of this one. For a finished JobSet Kueue
     # may no longer have the time of admission.
-    same = before is not None and before.attempt == jobset.restarts
-    memory = before if before is not None and same and (before.admitted_at == free_at or jobset.finished) else None
+    earlier = before if before is not None and before.attempt == jobset.restarts else None
+    memory = earlier if earlier is not None and (earlier.admitted_at == free_at or jobset.finished) else None
     if jobset.finished:
         state = _finished(jobset, groups, int(now), memory)
     elif jobset.suspend:
@@ -140,7 +140,7 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
         state = _elsewhere(snapshot, groups, int(now), memory)
     else:
         state = _running(snapshot, groups, int(now), memory)
-    readiness = _whole(snapshot, state, free_at, memory)
+    readiness = _whole(snapshot, state, free_at, memory, earlier)
     if readiness.phase.over:
         return readiness
     causes, later = find_causes(snapshot, groups, readiness, now, kept=kept)
@@ -328,7 +328,10 @@ def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
     return life.now
 
 
-def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | None) -> Readiness:
+def _whole(
+    snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | None, earlier: Readiness | None
+) -> Readiness:
+    """``earlier`` is the previous result of this attempt, ``memory`` the same if it is of this admission."""
     jobset, (groups, phase, since) = snapshot.jobset, found
     # A group that has succeeded before it was observed, or ready, has no time, and must not hide those of the others.
     placed = [group.placed_at for group in groups if group.phase is not GangPhase.SUCCEEDED or group.placed_at]
@@ -354,5 +357,6 @@ def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | 
         first_ready_at=min(firsts, default=0),
         ready_at=all_done(ready),
         been_ready=been or (memory is not None and memory.been_ready),
+        ready_before=earlier is not None and (earlier.ready_before or (memory is None and earlier.been_ready)),
         deleting=jobset.deleting,
     )

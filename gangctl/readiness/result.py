@@ -169,6 +169,8 @@ class Readiness:
     """As those of the groups: the latest of their times, 0 until all have one."""
     been_ready: bool = False
     """Whether it has been ready in this attempt."""
+    ready_before: bool = False
+    """Whether it was ready in this attempt before its last admission, or suspension, as far as this process knows."""
     deleting: bool = False
     """Whether the JobSet is being deleted: its pods end because of that."""
     lost: Cause | None = None

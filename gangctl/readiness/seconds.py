@@ -115,7 +115,7 @@ class Held(NamedTuple):
 def held(now: Readiness) -> Mapping[str, Held]:
     """What a gang holds, by resource."""
     whole = now.phase is GangPhase.READY
-    again = now.attempt > 0 and not now.been_ready
+    again = now.attempt > 0 and not (now.been_ready or now.ready_before)
     return {
         usage.resource: Held(
             usage.allocated,

@@ -11,7 +11,8 @@ import pytest
 from gangctl.api.scheduling import Generation
 from gangctl.readiness.evaluate import COUNTING_SECONDS, evaluate
 from gangctl.readiness.facts import PodFacts, Snapshot
-from gangctl.readiness.result import GangPhase, Readiness
+from gangctl.readiness.result import PODS, GangPhase, Readiness
+from gangctl.readiness.seconds import held
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, yes
@@ -152,6 +153,21 @@ def test_an_eviction_resets_the_readiness() -> None:
         found = evaluate(context.snapshot(new, queue=second, groups=groups), NOW, before)
         assert (found.phase, found.since, found.placed_at) == (P.SCHEDULING, NOW - 80, 0)
         assert not found.been_ready
+
+
+def test_a_start_after_an_eviction_is_no_restart() -> None:
+    """The JobSet restarted once, was ready again, and is evicted and admitted later."""
+    context = Context(RAW, queue="main", restarts=1)
+    first, second = (waits_in(Admitted=yes(since=rfc3339(at))) for at in (CREATED, NOW - 90))
+    begun = evaluate(context.snapshot(context.pods(RUNNING), queue=first), PLACED_AT)
+    assert held(begun)[PODS].restarting == 8
+    ready = evaluate(context.snapshot(context.pods(READY), queue=first), READY_AT, begun)
+    suspended = Context(RAW, queue="main", restarts=1, suspend=True)
+    waits = evaluate(suspended.snapshot(suspended.pods(READY, deleting=True), queue=waits_in()), NOW - 190, ready)
+    pods = context.pods(RUNNING, created=NOW - 80, placed_at=NOW - 70)
+    again = evaluate(context.snapshot(pods, queue=second), NOW - 60, waits)
+    for stood in (waits, again):
+        assert (stood.been_ready, held(stood)[PODS].incomplete, held(stood)[PODS].restarting) == (False, 8, 0)
 
 
 def test_a_restart_that_was_evicted_begins_with_its_next_admission() -> None:
