@@ -24,6 +24,7 @@ from gangctl.gang.plan import job_pods, level_of
 from gangctl.gang.reasons import Reason
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_causes
+from gangctl.readiness.causes.queue import evicted
 from gangctl.readiness.facts import Snapshot, unix
 from gangctl.readiness.membership import Group, Totals, members, nth, stages_to_come, totals, usage_of
 from gangctl.readiness.moments import Life, Traces, shows_readiness, traces
@@ -358,5 +359,6 @@ def _whole(
         ready_at=all_done(ready),
         been_ready=been or (memory is not None and memory.been_ready),
         ready_before=earlier is not None and (earlier.ready_before or (memory is None and earlier.been_ready)),
+        evicted=evicted(snapshot),
         deleting=jobset.deleting,
     )

@@ -84,7 +84,8 @@ class Losses:
         loss = self._open.get(now.key)
         if loss is None or loss.counted:
             return NOTHING
-        loss.reason = now.reason or Reason.UNKNOWN
+        # What took it, rather than what it waits for since: Kueue frees the quota of an evicted gang in a moment.
+        loss.reason = now.evicted or now.reason or Reason.UNKNOWN
         loss.counted = loss.reason not in VAGUE
         # Prometheus sees no increase in a series that begins with 1: it begins at 0 with the first symptom.
         return Noticed(loss=loss.reason) if loss.counted else Noticed(begun=loss.reason)

@@ -171,6 +171,8 @@ class Readiness:
     """Whether it has been ready in this attempt."""
     ready_before: bool = False
     """Whether it was ready in this attempt before its last admission, or suspension, as far as this process knows."""
+    evicted: Reason | None = None
+    """Why Kueue evicted it, while it waits to be admitted again; None where that has no reason of gangctl's."""
     deleting: bool = False
     """Whether the JobSet is being deleted: its pods end because of that."""
     lost: Cause | None = None

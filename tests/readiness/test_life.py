@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation
+from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import COUNTING_SECONDS, evaluate
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.result import PODS, GangPhase, Readiness
@@ -153,6 +154,26 @@ def test_an_eviction_resets_the_readiness() -> None:
         found = evaluate(context.snapshot(new, queue=second, groups=groups), NOW, before)
         assert (found.phase, found.since, found.placed_at) == (P.SCHEDULING, NOW - 80, 0)
         assert not found.been_ready
+
+
+@pytest.mark.parametrize(
+    ("reason", "evicted"),
+    [
+        ("Preempted", Reason.PREEMPTED),
+        ("PodsReadyTimeout", Reason.EVICTED_AS_NOT_READY),
+        ("ClusterQueueStopped", Reason.QUEUE_BLOCKED),
+        ("NodeFailures", Reason.NODE_LOST),
+        ("NextVersion", None),
+    ],
+)
+def test_why_kueue_took_a_gang_is_known_while_it_waits(reason: str, evicted: Reason | None) -> None:
+    """Kueue frees its quota within a second, so that it only waits for some by the time gangctl sees it."""
+    context = Context(RAW, queue="main", suspend=True)
+    gone = waits_in(Evicted=yes(reason), QuotaReserved=no("Pending"))
+    assert evaluate(context.snapshot(queue=gone), NOW).evicted is evicted
+    again = waits_in(Evicted=no("QuotaReserved"), QuotaReserved=yes(), Admitted=yes())
+    assert evaluate(context.snapshot(queue=again), NOW).evicted is None
+    assert evaluate(Context(RAW, queue="main").snapshot(queue=gone), NOW).evicted is None
 
 
 def test_a_start_after_an_eviction_is_no_restart() -> None:

@@ -33,6 +33,7 @@ def degraded(*reasons: Reason) -> Readiness:
 
 
 R = standing(phase=GangPhase.READY)
+PREEMPTED = standing("js", Reason.WAITING_FOR_QUOTA, phase=GangPhase.QUEUED, evicted=Reason.PREEMPTED)
 ENDING = standing("js", Reason.PODS_TERMINATING, phase=GangPhase.PENDING, deleting=True)
 
 
@@ -45,6 +46,8 @@ ENDING = standing("js", Reason.PODS_TERMINATING, phase=GangPhase.PENDING, deleti
         ([R, degraded(), None], [Reason.UNKNOWN]),
         ([R, degraded(Reason.NODE_LOST), R, degraded(Reason.NODE_LOST)], [Reason.NODE_LOST, Reason.NODE_LOST]),
         ([R, standing(phase=GangPhase.SUCCEEDED), None], []),
+        ([R, replace(PREEMPTED, evicted=None), R], [Reason.WAITING_FOR_QUOTA]),
+        ([R, PREEMPTED, replace(PREEMPTED, evicted=None), R], [Reason.PREEMPTED]),
         ([R, replace(R, deleting=True), ENDING, None], []),
         ([R, degraded(Reason.NOT_READY), ENDING, None], [Reason.NOT_READY]),
         ([standing(), degraded(Reason.NODE_LOST)], []),

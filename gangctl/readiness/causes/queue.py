@@ -10,11 +10,35 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
-from gangctl.kueue.states import QueuePhase, QueueStatus, eviction_of, status_of
+from gangctl.kueue.states import (
+    ADMISSION_CHECK,
+    PODS_READY_TIMEOUT,
+    STOPPED,
+    QueuePhase,
+    QueueStatus,
+    eviction_of,
+    status_of,
+)
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
 from gangctl.readiness.causes.kueuemessages import REMEDIES, Against, read_queue_refusal
-from gangctl.readiness.facts import unix
+from gangctl.readiness.facts import Snapshot, unix
 from gangctl.readiness.result import Cause
+
+_EVICTIONS: Final = {
+    "Preempted": Reason.PREEMPTED,
+    PODS_READY_TIMEOUT: Reason.EVICTED_AS_NOT_READY,
+    ADMISSION_CHECK: Reason.WAITING_FOR_CHECK,
+    "NodeFailures": Reason.NODE_LOST,
+    **dict.fromkeys(STOPPED, Reason.QUEUE_BLOCKED),
+}
+"""By Kueue's reason."""
+
+
+def evicted(snapshot: Snapshot) -> Reason | None:
+    """Why Kueue evicted a JobSet that waits since then; None for others, and if gangctl has no reason for it."""
+    workload, jobset = snapshot.queued_workload, snapshot.jobset
+    eviction = eviction_of(workload) if workload is not None and jobset.suspend and not jobset.finished else None
+    return _EVICTIONS.get(eviction.reason) if eviction is not None else None
 
 
 def suspended(context: Context) -> Iterator[Cause]:
