@@ -36,8 +36,7 @@ from gangctl.kueue.blocked import (
 )
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload
-from gangctl.kueue.queues import Head, Never, QueueFacts, current, find_head, is_queued, pods_ready
-from gangctl.kueue.states import phase_of
+from gangctl.kueue.queues import Head, Never, QueueFacts, current, find_head, is_queued, may_be_admitted, pods_ready
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""
@@ -258,7 +257,7 @@ class Queues:
         workload = current(self.workloads_of(jobset.uid)) if jobset.uid else None
         name = workload.cluster_queue if workload is not None else ""
         name = name or self.cluster_queue_of((jobset.namespace, jobset.queue))
-        waits = not jobset.finished and (workload is None or phase_of(workload).waits)
+        waits = not jobset.finished and may_be_admitted(workload)
         closed = self.obstacle(jobset.namespace, jobset.queue) if waits else None
         reason = never(*jobset.key) if waits and jobset.suspend else None
         due = None

@@ -74,6 +74,11 @@ def current(workloads: Iterable[QueuedWorkload]) -> QueuedWorkload | None:
     return max(workloads, key=rank, default=None)
 
 
+def may_be_admitted(workload: QueuedWorkload | None) -> bool:
+    """Whether a JobSet with this current Workload waits for quota; for one without any, Kueue may make it."""
+    return workload is None or phase_of(workload).waits
+
+
 def pods_ready(configuration: KueueConfiguration, podset_limit: int | None) -> PodsReady | None:
     """The timeouts of ``waitForPodsReady``; None if it is off or unknown."""
     ready = configuration.wait_for_pods_ready

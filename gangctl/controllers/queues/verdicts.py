@@ -25,7 +25,7 @@ from gangctl.controllers.reporter import RecordEvent
 from gangctl.fit.report import FitReport, never_of
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.kueue.queues import Never
+from gangctl.kueue.queues import Never, current, may_be_admitted
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.events import KEPT_SECONDS
 from gangctl.runtime.families import Family, PlacedGauge, new_registry
@@ -179,7 +179,7 @@ class Verdicts:
         """Whether it waits for quota, as far as is known."""
         if not self._view.present or not _may_wait(jobset):
             return False
-        return not any(workload.holds("QuotaReserved") for workload in self._view.workloads_of(jobset.uid))
+        return may_be_admitted(current(self._view.workloads_of(jobset.uid)))
 
     def _set_status(self, key: Key, now: WaitStatus | None) -> None:
         before = self._statuses.pop(key, None)

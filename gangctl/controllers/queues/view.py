@@ -31,7 +31,7 @@ from gangctl.kueue.objects import (
     QueuedWorkload,
     ResourceFlavor,
 )
-from gangctl.kueue.queues import pods_ready
+from gangctl.kueue.queues import may_be_admitted, pods_ready
 from gangctl.policy.variables import unknown_fit
 
 
@@ -166,7 +166,7 @@ class QueueView(Queues):
     def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         self.keep(old, new)
         changed = new or old
-        if changed is not None and _reserved(old) != _reserved(new):
+        if changed is not None and may_be_admitted(old) != may_be_admitted(new):
             self._notify(Affected(jobsets=frozenset({(changed.namespace, changed.owner_name)})))
 
     def _tree(self, names: Iterable[str]) -> frozenset[str]:
@@ -243,10 +243,6 @@ def reportable_reason(report: FitReport) -> Reason | None:
     if report["verdict"] == "never":
         return Reason.NEVER_FITS
     return Reason.QUEUE_BLOCKED if report["reason"] == Reason.QUEUE_BLOCKED else None
-
-
-def _reserved(workload: QueuedWorkload | None) -> bool:
-    return workload is not None and workload.holds("QuotaReserved")
 
 
 def _settings(queue: ClusterQueue) -> ClusterQueue:

@@ -77,7 +77,7 @@ class Ground:
     def queue_key(self, name: str, cluster_queue: str, namespace: str = "t", **spec: Any) -> None:
         self.put(self.sources.local_queues, name, namespace, spec={"clusterQueue": cluster_queue, **spec})
 
-    def workload(self, jobset_name: str, *, reserved: bool, queue: str = "cq") -> None:
+    def workload(self, jobset_name: str, *, reserved: bool, queue: str = "cq", active: bool = True) -> None:
         """Kueue's Workload of a JobSet of this test."""
         owner = {"controller": True, "kind": "JobSet", "name": jobset_name, "uid": f"uid-{jobset_name}"}
         owner["apiVersion"] = "jobset.x-k8s.io/v1alpha2"
@@ -88,7 +88,7 @@ class Ground:
             assignment = {"name": "w", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}, "count": 1}
             status["admission"] = {"clusterQueue": queue, "podSetAssignments": [assignment]}
         self.sources.workloads.informer._upsert(
-            {"metadata": metadata, "spec": {"podSets": [{"name": "w", "count": 1}]}, "status": status}
+            {"metadata": metadata, "spec": {"podSets": [{"name": "w", "count": 1}], "active": active}, "status": status}
         )
 
     def jobset(self, name: str, pods: int, queue: str = "q", *, mode: str | None = "Gang", **spec: Any) -> Raw:

@@ -260,6 +260,16 @@ async def test_an_admitted_or_deleted_jobset_is_no_longer_counted(context: Conte
     assert context.settled() == ["js"]
 
 
+async def test_a_deactivated_jobset_waits_for_nothing(context: Context) -> None:
+    context.ground.jobset("js", 5)
+    await context.evaluate("js")
+    for active, counted in ((False, {}), (True, {("q", "cq", "never"): 1})):
+        context.ground.workload("js", reserved=False, active=active)
+        assert context.settled() == ["js"]
+        await context.evaluate("js")
+        assert context.counts() == counted
+
+
 @pytest.mark.parametrize("resumed", [True, False])
 async def test_a_jobset_that_waits_no_longer_once_it_is_read_is_not_counted(context: Context, resumed: bool) -> None:
     """Before its first verdict no change of it asks for another one."""
