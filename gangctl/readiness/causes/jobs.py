@@ -250,10 +250,15 @@ def _missing_cause(
     late = context.late(since, SOON)
     missing = [f"{planned.name}: {have} of {plural(wanted, 'pod')}" for planned, _, have, wanted in short]
     failed = sum(job.failed for _, job, _, _ in short)
-    evidence = [*([f"{plural(len(jobs), 'Job')} missing: {listed(jobs)}"] if jobs else []), *sorted(missing)[:5]]
+    idle = sorted(planned.name for planned, job, _, _ in short if job.suspended)
+    evidence = [f"{plural(len(jobs), 'Job')} missing: {listed(jobs)}"] if jobs else []
+    evidence += [f"{plural(len(idle), 'Job')} suspended: {listed(idle)}"] if idle else []
+    evidence += sorted(missing)[:5]
     if failed:
         evidence.append(f"{plural(failed, 'pod')} of these Jobs failed")
-    who = "JobSet's controller has not made all Jobs" if jobs else "the Job controller has not made all pods"
+    who = "the Job controller has not made all pods"
+    if jobs or idle:
+        who = f"JobSet's controller has not {'made' if jobs else 'resumed'} all Jobs"
     pods = sum(max(0, group.wanted - len(group.pods)) for group in held)
     yield context.cause(
         Reason.PODS_MISSING,
@@ -261,12 +266,12 @@ def _missing_cause(
         evidence=evidence,
         remedy="wait: controllers make them within seconds"
         if not late
-        else ("" if jobs else _BACKOFF)
+        else ("" if jobs or idle else _BACKOFF)
         + "see whether JobSet's controller (namespace jobset-system) and kube-controller-manager run, and what the "
         "events of the JobSet and of its Jobs say",
         command=context.suggest(Command.DESCRIBE_JOBSET)
         if jobs
-        else context.suggest(Command.DESCRIBE_JOB, job=short[0][0].name),
+        else context.suggest(Command.DESCRIBE_JOB, job=idle[0] if idle else short[0][0].name),
         groups=held,
         pods=pods,
         since=since,

@@ -243,6 +243,16 @@ def test_missing_jobs_are_reported() -> None:
     assert "JobSet's controller" in cause.message
 
 
+def test_jobs_that_are_not_resumed_are_reported_as_such() -> None:
+    context = Context(JS, queue="main")
+    jobs = [*context.jobs(index=0), *context.jobs(index=1, suspended=True, active=False)]
+    cause = the(Reason.PODS_MISSING, context.snapshot(context.pods(PENDING, index=0), jobs=jobs))
+    assert cause.message == "4 pods do not exist: JobSet's controller has not resumed all Jobs"
+    assert cause.evidence[0] == "1 Job suspended: js-w-1"
+    assert "10 s" not in cause.remedy
+    assert cause.command == "kubectl -n t describe job js-w-1"
+
+
 def test_missing_pods_are_reported_by_job() -> None:
     context = Context(JS)
     pods = [*context.pods(PENDING, index=0), *context.pods(PENDING, index=1, count=3)]
