@@ -295,8 +295,8 @@ class NotReachedError(GangctlError):
 
 
 @dataclass(slots=True)
-class _Wait:
-    """State of the wait; ``timeout`` in seconds."""
+class Wait:
+    """State of a wait; ``timeout`` in seconds."""
 
     goal: str
     timeout: float
@@ -318,6 +318,9 @@ class _Wait:
             if key not in self.keys:
                 continue
             if gang is None:
+                # Such as a finished one whose ttlSecondsAfterFinished is over, while others still run.
+                if key in self.there:
+                    continue
                 raise NotReachedError(f"JobSet {_name(key)} was deleted, or asks for no gang any more")
             self.last[key] = gang
             self._print_progress(key, gang)
@@ -377,8 +380,8 @@ def progress(gang: Readiness) -> str:
 def wait_for_gangs(asking: Asking, form: str, *, goal: str, timeout: float, fail_fast: bool) -> None:
     """Wait, and print the final state of the gangs; NotReachedError if not all reached the goal."""
 
-    async def wait(reader: ScopeReader, keys: list[Key]) -> tuple[_Wait, NotReachedError | None]:
-        waiting = _Wait(goal, timeout, fail_fast, reader.state, keys)
+    async def wait(reader: ScopeReader, keys: list[Key]) -> tuple[Wait, NotReachedError | None]:
+        waiting = Wait(goal, timeout, fail_fast, reader.state, keys)
         try:
             await _until_over(waiting, reader)
         except NotReachedError as error:
@@ -391,7 +394,7 @@ def wait_for_gangs(asking: Asking, form: str, *, goal: str, timeout: float, fail
         raise error
 
 
-async def _until_over(waiting: _Wait, reader: ScopeReader) -> None:
+async def _until_over(waiting: Wait, reader: ScopeReader) -> None:
     watch = GangWatch(reader)
     async with aclosing(watch.turns()) as turns:
         waiting.learn(await anext(turns))
@@ -404,7 +407,7 @@ async def _until_over(waiting: _Wait, reader: ScopeReader) -> None:
             raise waiting.too_late() from None
 
 
-def _print(waiting: _Wait, form: str) -> None:
+def _print(waiting: Wait, form: str) -> None:
     gangs = [waiting.last[key] for key in waiting.keys if key in waiting.last]
     # On a terminal, where both streams are read as one, the last step of each says it already.
     one_stream = sys.stdout.isatty() and sys.stderr.isatty()

@@ -10,8 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader
-from gangctl.cli.gangs.watching import GangWatch
+from gangctl.cli.gangs.files import read_files
+from gangctl.cli.gangs.watching import GangWatch, NotReachedError, Wait
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.transport import Transport
@@ -124,6 +127,18 @@ class TestWait:
             answer = await waiting.end()
         assert answer.code == 1
         assert f"JobSet {TITLE} was deleted" in answer.err
+
+    def test_a_gang_that_has_reached_the_goal_may_be_deleted(self) -> None:
+        """As one that has finished is, after its ttlSecondsAfterFinished, while the others still run."""
+        state = read_files([str(dump.STUCK)])
+        ready, waits = (NAMESPACE, RUNS), (NAMESPACE, WAITS)
+        gangs = {key: state.readiness(key, 0.0) for key in (ready, waits)}
+        waiting = Wait("ready", 1.0, fail_fast=False, state=state, keys=[ready, waits])
+        waiting.learn([(key, None, gang) for key, gang in gangs.items()])
+        waiting.learn([(ready, gangs[ready], None)])
+        assert (list(waiting.there), waiting.over) == ([ready], False)
+        with pytest.raises(NotReachedError, match=f"JobSet {TITLE} was deleted"):
+            waiting.learn([(waits, gangs[waits], None)])
 
     async def test_fail_fast_ends_at_a_blocking_cause(self, tmp_path: Path) -> None:
         """A minCount that its pods can never reach is for a person to repair."""
