@@ -14,7 +14,7 @@ from gangctl.cli.gangs import asking
 from gangctl.cli.messages import full_name, plural
 from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError
 from gangctl.cli.output import Section, Table, print_answer
-from gangctl.errors import InputError
+from gangctl.errors import ClusterUnavailableError, InputError
 
 if TYPE_CHECKING:
     from gangctl.cli.gangs.cluster import ScopeReader
@@ -72,7 +72,8 @@ def drain(*, nodes: tuple[ObjectName, ...], dry_run: bool, form: str, **flags: A
     for this gang alone. The order is that in which least is lost: gangs that fit elsewhere first,
     and of these the ones that have run for the shortest time. Nothing is evicted or written.
 
-    Exit code 0, 1 if there is no such node, 2 for bad input, 3 when the cluster cannot be reached.
+    Exit code 0, 1 if there is no such node, 2 for bad input, 3 when the cluster cannot be reached,
+    or its nodes or pods may not be read.
 
     \b
     Examples:
@@ -100,6 +101,9 @@ class _Cluster:
         if not stock.queues_known:
             stock = await read_pod_surroundings(reader.client, {namespace for namespace, _ in keys})
         await read_nodes(reader.client, stock)
+        if stock.pods is None:
+            hint = "a drain stops pods of all namespaces: get the right to list pods cluster-wide"
+            raise ClusterUnavailableError("what is on the nodes is not known: pods may not be read", hint=hint)
         return _plan(self._question, reader.state, stock, keys, self._names)
 
 

@@ -114,3 +114,10 @@ async def test_a_cluster_gives_the_same_plan_and_is_not_written_to(tmp_path: Pat
     (gang,), (known,) = live.json["gangs"], dumped["gangs"]
     for key in ("name", "groups", "podsOnNodes", "pods", "fits", "runningSince"):
         assert gang[key] == known[key], key
+
+
+async def test_without_the_right_to_read_pods_nothing_is_said_to_stop(tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects(), forbidden=["pods"]) as here:
+        answer = await here.ask("drain", "node-0", "--dry-run")
+    assert (answer.code, answer.out) == (3, "")
+    assert "error: what is on the nodes is not known: pods may not be read\n" in answer.err
