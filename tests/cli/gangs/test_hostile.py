@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli.gangs import dump
-from tests.cli.gangs.dump import WAITS, Object, ask_about
+from tests.cli.gangs.dump import NAMESPACE, WAITS, Object, ask_about
 from tests.rows import each
 
 ODD: list[Any] = [None, "", "x", 0, -1, 2**63, True, [], [None], {}, {"a": None}, "2026-13-99T99:99:99Z", "\x1b[2J"]
@@ -90,6 +90,13 @@ def test_invalid_names_are_refused(kind: str, odd: str, tmp_path: Path) -> None:
     answer = ask_about(tmp_path, found, "get")
     assert answer.code == 2
     assert f'metadata.name: "{odd}" is no name' in answer.err
+
+
+def test_an_event_may_have_any_name(tmp_path: Path) -> None:
+    """The API server checks no names of events that are written through v1."""
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "System:Node.17", "namespace": NAMESPACE}}
+    answer = ask_about(tmp_path, [*dump.objects(), event], "get")
+    assert (answer.code, answer.err) == (0, "")
 
 
 @pytest.mark.parametrize("verb", ["describe", "why"])
