@@ -34,6 +34,8 @@ from gangctl.migration.draft import (
     inside,
     least,
     listed,
+    pod_template,
+    replicated_jobs,
     scheduler_path,
 )
 
@@ -233,6 +235,8 @@ QUEUE: Final = "scheduling.volcano.sh/queue-name"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
 UNDERSTOOD: Final = frozenset({MIN_MEMBER, QUEUE})
+_SHARED_GPU: Final = "volcano.sh/vgpu-"
+"""Of the resources of a part of a GPU: Volcano writes into the pod which part, and its device plugin reads that."""
 _SOFT: Final = "soft"
 _TOPOLOGY: Final = (
     "a tier of HyperNodes is no node label, which is what topologyKey names: remove this, and write "
@@ -289,6 +293,19 @@ def _read_topology(draft: ConversionDraft) -> None:
             draft.refuse(mark.path, _TOPOLOGY)
 
 
+def _check_resources(draft: ConversionDraft) -> None:
+    """Reject pods that request resources which only Volcano assigns."""
+    for rj, entry in zip(draft.jobset.replicated_jobs, replicated_jobs(draft.raw), strict=True):
+        parts = inside(object_at(pod_template(entry), "spec"))
+        names = sorted({key for part in parts if isinstance(part, dict) for key in part if key.startswith(_SHARED_GPU)})
+        if names:
+            detail = (
+                f"these pods request {', '.join(names)}, and only Volcano shares a GPU between pods: request whole "
+                "ones, or leave this JobSet to Volcano"
+            )
+            draft.refuse(f"{rj.path}.template.spec.template.spec", detail)
+
+
 def _read_pod_group(draft: ConversionDraft, pod_group: ForeignPodGroup) -> None:
     topology = pod_group.spec.get("networkTopology")
     if topology and not (isinstance(topology, dict) and topology.get("mode") == _SOFT):
@@ -305,6 +322,7 @@ def _read_pod_group(draft: ConversionDraft, pod_group: ForeignPodGroup) -> None:
 def read_volcano(draft: ConversionDraft, objects: Sequence[Object], pod_groups: Sequence[ForeignPodGroup]) -> None:
     """Add Volcano's gangs of this JobSet."""
     _unseen(draft)
+    _check_resources(draft)
     _read_topology(draft)
     draft.queues += [mark.value for mark in draft.found(QUEUE)]
     for mark in draft.found(MIN_MEMBER, Level.POD):

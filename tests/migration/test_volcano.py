@@ -154,3 +154,13 @@ class TestRefused:
         raw = jobset("js", per_job("a", "2", 2, 2, 2), scheduled_by(VOLCANO, rj("b"), scheduler="mine"))
         (value,) = converted(VOLCANO, raw)
         assert value["spec"]["replicatedJobs"][1] == raw["spec"]["replicatedJobs"][1]
+
+
+def test_a_shared_gpu_is_refused() -> None:
+    """Volcano writes into the pod which part of which GPU it has: without that its device plugin fails the pod."""
+    entry = per_job("a", "4", 1, 4, 4)
+    (container,) = entry["template"]["spec"]["template"]["spec"]["containers"]
+    container["resources"] = {"limits": {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "3000"}}
+    ((_, message),) = problems(VOLCANO, jobset("js", entry))
+    assert message.startswith("spec.replicatedJobs[0].template.spec.template.spec: ")
+    assert "volcano.sh/vgpu-memory, volcano.sh/vgpu-number, and only Volcano shares a GPU" in message
