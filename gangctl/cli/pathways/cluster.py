@@ -41,8 +41,15 @@ def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> SeenObje
             jobset = None
         if job is None and jobset is None:
             raise await _unknown(client, name, home)
-        head = None if foreign or jobset is None else await _head(client, name, home)
-        return SeenObjects(home, name, job, None if foreign else jobset, head, foreign)
+        head: HeadReport | None = None
+        known = True
+        if jobset is not None and not foreign:
+            try:
+                head = await _head(client, name, home)
+            except ForbiddenError as refused:
+                known = False
+                note(f"the head's pod is not known: {refused}")
+        return SeenObjects(home, name, job, None if foreign else jobset, head, foreign, known)
 
     return ask_cluster(cluster, ask)
 
@@ -67,11 +74,7 @@ async def _unknown(client: Client, name: str, namespace: str) -> ObjectNotFoundE
 async def _head(client: Client, name: str, namespace: str) -> HeadReport | None:
     """The newest pod of the head, running ones first."""
     selection = Selection(label_selector=f"{JOBSET_NAME}={name},{REPLICATED_JOB_NAME}={HEAD}")
-    try:
-        page = await client.list(PODS, namespace, selection=selection)
-    except ForbiddenError as refused:
-        note(f"the head's pod is not known: {refused}")
-        return None
+    page = await client.list(PODS, namespace, selection=selection)
     pods = sorted(
         page.items, key=lambda pod: (_phase(pod) not in FINISHED, text_at(pod["metadata"], "creationTimestamp"))
     )

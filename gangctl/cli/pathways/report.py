@@ -146,6 +146,8 @@ class SeenObjects:
     head: HeadReport | None = None
     foreign: bool = False
     """Whether the JobSet has another owner."""
+    head_known: bool = True
+    """Whether pods may be read."""
 
 
 def status_report(seen: SeenObjects, flags: Sequence[str] = ()) -> PathwaysStatus:
@@ -224,7 +226,7 @@ def status_section(seen: SeenObjects, report: PathwaysStatus) -> Section:
             f"Slices    {slices['ready']} of {slices['wanted']} ready{missing}",
             f"Restarts  {report['restarts']} of {report['maxRestarts']}",
         ]
-    lines.append(f"Head      {_head_in_words(report['head'])}")
+    lines.append(f"Head      {_head_in_words(report['head'], known=seen.head_known)}")
     lines.append(f"Proxy     {report['proxyAddress']}")
     if report["headless"]:
         lines += _connecting(report["portForward"])
@@ -240,9 +242,9 @@ def status_section(seen: SeenObjects, report: PathwaysStatus) -> Section:
     )
 
 
-def _head_in_words(head: HeadReport | None) -> str:
+def _head_in_words(head: HeadReport | None, *, known: bool) -> str:
     if head is None:
-        return "has no pod"
+        return "has no pod" if known else "not known, because pods may not be read"
     node = f" on {head['node']}" if head["node"] else ""
     return f"pod {head['pod']}, {head['phase']}{node}"
 

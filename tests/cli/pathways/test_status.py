@@ -144,6 +144,7 @@ class TestCluster:
         answer = await status(tmp_path, cluster)
         assert answer.code == 0
         assert "note: the head's pod is not known" in answer.err
+        assert "  Head      not known, because pods may not be read" in answer.out.splitlines()
 
     async def test_an_unknown_name_is_an_error_with_a_suggestion(self, tmp_path: Path) -> None:
         answer = await status(tmp_path, Cluster({PATHWAYS: [job("train")], JOBSETS: []}), name="tarin")
