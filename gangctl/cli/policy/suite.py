@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -17,7 +18,7 @@ from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
 from gangctl.api.objects import kind_of
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
-from gangctl.cli.inputs import files_below, read_documents, where
+from gangctl.cli.inputs import files_below, read_documents, reason, where
 from gangctl.cli.messages import errors_in
 from gangctl.cli.policy.bundle import Bundle, check_names, sort_documents
 from gangctl.cli.policy.requests import GROUPS, USER, Sent, sent_for
@@ -282,19 +283,33 @@ def find_suite_files(paths: Sequence[str]) -> list[Path]:
     """Files as they are named, and those called ``gangctl-test.yaml`` below directories; InputError without any."""
     files: dict[Path, None] = {}
     for path in map(Path, paths):
-        if path.is_dir():
-            below = sorted(file for file in files_below(path) if file.name == FILE_NAME)
-            for file in below:
-                if not file.resolve().is_relative_to(path.resolve()):
-                    raise InputError(f"{file} leads out of {path}")
-            files |= dict.fromkeys(below)
-        elif path.exists():
-            files[path] = None
-        else:
-            raise InputError(f"{path}: no such file or directory")
+        with _followed(str(path)):
+            files |= dict.fromkeys(_suite_files(path))
     if not files:
         raise InputError(f"no tests: no {FILE_NAME} in {', '.join(paths)} or below")
     return list(files)
+
+
+def _suite_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        if not path.exists():
+            raise InputError(f"{path}: no such file or directory")
+        return [path]
+    below = sorted(file for file in files_below(path) if file.name == FILE_NAME)
+    for file in below:
+        if not file.resolve().is_relative_to(path.resolve()):
+            raise InputError(f"{file} leads out of {path}")
+    return below
+
+
+@contextmanager
+def _followed(place: str) -> Iterator[None]:
+    """InputError where the system does not follow a path: it is too long, not to be searched, a loop of links."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:  # the others are a loop, before Python 3.13, and a null
+        why = reason(error) if isinstance(error, OSError) else "no path that can be followed"
+        raise InputError(f"{place}: {why}") from error
 
 
 def read_suite_file(path: Path) -> SuiteFile:
@@ -339,14 +354,15 @@ def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]
     root = directory.resolve()
     for index, path in enumerate(paths):
         place = test.where(field if len(paths) == 1 and field.endswith(".old") else f"{field}[{index}]")
-        real = (directory / path).resolve()
-        if not real.is_relative_to(root):
-            raise InputError(f"{place}: {path} leads out of {directory}")
-        if not real.exists():
-            raise InputError(f"{place}: {directory / path}: no such file or directory")
-        for file in files_below(directory / path) if real.is_dir() else ():
-            if not file.resolve().is_relative_to(root):
-                raise InputError(f"{place}: {file.relative_to(directory)} leads out of {directory}")
+        with _followed(f"{place}: {path}"):
+            real = (directory / path).resolve()
+            if not real.is_relative_to(root):
+                raise InputError(f"{place}: {path} leads out of {directory}")
+            if not real.exists():
+                raise InputError(f"{place}: {directory / path}: no such file or directory")
+            for file in files_below(directory / path) if real.is_dir() else ():
+                if not file.resolve().is_relative_to(root):
+                    raise InputError(f"{place}: {file.relative_to(directory)} leads out of {directory}")
     return read_documents([str(directory / path) for path in paths]) if paths else []
 
 

@@ -296,6 +296,8 @@ class TestBadInput:
             ([row("pass", policy_name="p")], {}, 'no policy "p"'),
             ([row("pass", rule="none")], {}, 'policy "limits" has no rule "none"'),
             ([row("pass")], {"policies": ["none.yaml"]}, "none.yaml: no such file or directory"),
+            ([row("pass")], {"policies": ["x" * 300]}, ": file name too long"),
+            ([row("pass")], {"policies": ["x\0"]}, "no path that can be followed"),
             ([row("pass")], {"policies": ["resources.yaml"]}, "no policy in the input"),
             ([row("pass")], {"policies": ["../x.yaml"]}, '".." is not allowed'),
             ([row("perhaps")], {}, "results[0].result: Input should be 'pass'"),
@@ -325,6 +327,7 @@ class TestBadInput:
         assert (answer.code, answer.out) == (2, "")
         assert "no tests that match 'nothing-such' in 1 test file" in answer.err
         assert run(tmp_path / "none").code == 2
+        assert run(tmp_path / ("x" * 300)).code == 2
         assert run(tmp_path, "--run", "(").code == 2
 
     @each(
