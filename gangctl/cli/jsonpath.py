@@ -91,12 +91,12 @@ def parse_path(text: str) -> Path:
     raise TemplateError(f'"{text}" is more than one path: write one, such as .metadata.name')
 
 
-def show(value: Any) -> str:
-    """A value as kubectl prints it: text as it is, objects and lists as JSON."""
+def show(value: Any, null: str = "null") -> str:
+    """A value as kubectl prints it: text as it is, objects and lists as JSON; ``null`` is for a null."""
     if isinstance(value, str):
         return value
     if value is None:
-        return "<nil>"
+        return null
     return dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
@@ -320,6 +320,8 @@ def _member(name: str) -> Step:
 
 def _item(index: int) -> Step:
     def step(value: Any) -> Iterator[Any]:
+        if value is None:
+            return
         if not isinstance(value, list):
             raise TemplateError(f"[{index}] is of a list, and {show(value)[:40]} is none")
         if not -len(value) <= index < len(value):
@@ -331,6 +333,8 @@ def _item(index: int) -> Step:
 
 def _slice(part: slice) -> Step:
     def step(value: Any) -> Iterator[Any]:
+        if value is None:
+            return
         if not isinstance(value, list):
             raise TemplateError(f"a slice is of a list, and {show(value)[:40]} is none")
         yield from value[part]

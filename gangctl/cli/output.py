@@ -90,7 +90,8 @@ def _check(name: str, template: str) -> None:
 
 EMPTY: Final = "-"
 _NO_VALUE: Final = "<none>"
-"""Of a column of ``custom-columns`` without a value, as kubectl shows it."""
+_NULL: Final = "<nil>"
+"""Of a column of ``custom-columns`` without a value, and of one that is null, as kubectl shows them."""
 
 INDENT: Final = "  "
 _GAP: Final = 3
@@ -240,7 +241,8 @@ def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
     columns = [(header, parse_path(path)) for header, path in columns_of(spec)]
     try:
         rows = tuple(
-            tuple(",".join(map(show, path.find(item))) or _NO_VALUE for _, path in columns) for item in objects
+            tuple(",".join(show(value, _NULL) for value in path.find(item)) or _NO_VALUE for _, path in columns)
+            for item in objects
         )
     except TemplateError as error:
         raise InputError(f"-o custom-columns: {error}", hint="-o json prints what there is") from error

@@ -75,6 +75,14 @@ def test_prints_what_kubectl_prints(template: str, printed: str) -> None:
     assert render(template, POD) == printed
 
 
+def test_nulls_are_printed_as_kubectl_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """``evalToText`` of client-go 0.37 for templates, ``fmt.Sprint`` for columns; a null has no items."""
+    objects = [{"a": None}]
+    assert [render(template, objects[0]) for template in ("{.a}", "{.a[0]}", "{.a[0:1]}")] == ["null", "", ""]
+    print_answer("custom-columns=A:.a", objects)
+    assert capsys.readouterr().out == "A\n<nil>\n"
+
+
 @each(
     "template",
     [
