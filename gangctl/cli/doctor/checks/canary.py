@@ -152,7 +152,7 @@ def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidenc
             f"the scheduler has written no condition of it within {torn.seconds:.0f} s",
             evidence,
             remedy="give it more time: --timeout",
-            command="gangctl doctor --canary --timeout 2m",
+            command="gangctl doctor --canary --timeout 120",
         )
     return ok(f"no pod was placed within {held_seconds:.0f} s after the scheduler had refused one", *evidence)
 
