@@ -107,8 +107,6 @@ def _read(source: str | Path) -> list[Document]:
         from gangctl.cli.urls import read_url, url_for_messages  # noqa: PLC0415 -- 50 ms that files do without
 
         return parse_documents(read_url(source, _READ_BYTES), url_for_messages(source))
-    if sys.stdin is None:
-        raise InputError("stdin is closed")
     return parse_documents(sys.stdin.buffer.read(_READ_BYTES), STDIN)
 
 

@@ -6,6 +6,7 @@ reached or lacks the API, 70 a bug in gangctl, 130 interrupted, 141 the output w
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import re
@@ -13,14 +14,14 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Final, NoReturn
 
 import click
 
 from gangctl import __version__
 from gangctl.cli.messages import print_error, printable
-from gangctl.errors import GangctlError
+from gangctl.errors import GangctlError, InputError
 
 Commands = Mapping[str, tuple[str, str]]
 """Module and one-line help by name."""
@@ -51,6 +52,9 @@ COMMANDS: Final[Commands] = {
 INTERNAL_ERROR: Final = 70
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+
+_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Why a file that exists takes no more: a full disk, a quota, a limit, a fault of the disk."""
 
 _LINE_END: Final = re.compile(r"\s*\n\s*")
 
@@ -121,6 +125,7 @@ class RootGroup(LazyGroup):
     ) -> NoReturn:
         """Run, and exit with the code of the result."""
         name = prog_name or "gangctl"
+        _open_closed_streams()
         if instruction := os.environ.get(COMPLETE_VARIABLE):
             from click.shell_completion import shell_complete  # noqa: PLC0415 -- only while completing
 
@@ -154,6 +159,8 @@ def exit_code(run: Callable[[], object]) -> int:
     except BrokenPipeError:
         _close_stdout()
         return BROKEN_PIPE
+    except OSError as failed:
+        return _print_unwritten(failed) if failed.errno in _UNWRITABLE else _print_bug(failed)
     except Exception as bug:  # noqa: BLE001 -- a user gets a sentence, a developer asks for the traceback
         return _print_bug(bug)
     return 0
@@ -170,6 +177,19 @@ def _print_usage_error(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
     if context is not None:
         click.echo(f"hint: see {context.command_path} --help", err=True)
+
+
+def _open_closed_streams() -> None:
+    """Replace what the caller has closed by the null device: commands ask whether these are terminals."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 -- to the end
+
+
+def _print_unwritten(error: OSError) -> int:
+    click.echo(f"error: the output cannot be written: {(error.strerror or '').lower()}", err=True)
+    _close_stdout()
+    return InputError.exit_code
 
 
 def _close_stdout() -> None:

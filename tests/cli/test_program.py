@@ -225,6 +225,19 @@ class TestProcess:
         os.close(writing)
         assert (done.returncode, done.stderr) == (141, b"")
 
+    def test_a_full_disk_is_no_bug(self) -> None:
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                [BIN / "gangctl", "--help"], stdout=full, stderr=subprocess.PIPE, check=False, timeout=300
+            )
+        assert done.stderr == b"error: the output cannot be written: no space left on device\n"
+        assert done.returncode == 2
+
+    def test_closed_streams_are_no_bug(self) -> None:
+        """As of some that run commands in the background: the exit code is all that is wanted then."""
+        command = f"exec {BIN / 'gangctl'} version --client <&- >&- 2>&-"
+        assert subprocess.run(["sh", "-c", command], check=False, timeout=300).returncode == 0
+
     def test_an_interrupted_process_ends_quietly(self, tmp_path: Path) -> None:
         fifo = tmp_path / "manifests"
         os.mkfifo(fifo)
