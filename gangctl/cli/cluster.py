@@ -48,9 +48,13 @@ def connect(flags: ClusterFlags, question: Callable[[Client, ClusterConfig], Awa
 async def connected(flags: ClusterFlags) -> AsyncIterator[tuple[Client, ClusterConfig]]:
     """A client for a cluster, and the cluster's configuration; ConfigError if the kubeconfig does not have it."""
     config = await load_cluster(kubeconfig=flags.kubeconfig, context=flags.context)
-    options = TransportOptions(timeout_seconds=flags.request_seconds or UNLIMITED_SECONDS)
-    async with Transport(config, options) as transport:
+    async with Transport(config, transport_options(flags)) as transport:
         yield Client(transport), config
+
+
+def transport_options(flags: ClusterFlags) -> TransportOptions:
+    """How long requests may take."""
+    return TransportOptions(timeout_seconds=flags.request_seconds or UNLIMITED_SECONDS)
 
 
 async def discover_rules(client: Client, namespace: str) -> ClusterRules:

@@ -66,12 +66,14 @@ def demo(  # noqa: PLR0917 -- one for each option
         raise click.UsageError("--nodes, --start-controller and --yes need --kubeconfig or --context")
     with _display(form, record) as display:
         if real:
-            from gangctl.demo.real import play_on_cluster  # noqa: PLC0415 -- as below
+            from gangctl.cli.cluster import transport_options  # noqa: PLC0415 -- as below
+            from gangctl.demo.real import play_on_cluster  # noqa: PLC0415
 
             verdict = until_interrupted(
                 play_on_cluster(
                     cluster.kubeconfig,
                     cluster.context,
+                    transport_options(cluster),
                     display,
                     _confirmation(yes=yes),
                     own_nodes=nodes,

@@ -21,7 +21,7 @@ from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.pacing import micro_time
 from gangctl.client.resources import JOBSETS, LEASES, MUTATING_WEBHOOK_CONFIGURATIONS, NAMESPACES, NODES, PODS
-from gangctl.client.transport import Transport
+from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.discovery import discover
 from gangctl.demo import scenario
 from gangctl.demo.acts import DEMO, Act, Attend, Patience, Stage
@@ -140,6 +140,7 @@ Confirm = Callable[[list[str]], None]
 async def play_on_cluster(
     kubeconfig: str | None,
     context: str | None,
+    options: TransportOptions,
     display: Display,
     confirm: Confirm,
     *,
@@ -148,7 +149,7 @@ async def play_on_cluster(
 ) -> DemoVerdict:
     """Both acts; :class:`ClusterUnavailableError` if the cluster does not support them."""
     config = await load_cluster(kubeconfig=kubeconfig, context=context)
-    async with Transport(config) as transport:
+    async with Transport(config, options) as transport:
         client = Client(transport)
         generation = await _check(client, config, start_controller=start_controller)
         version = str((await client.discovery.version()).get("gitVersion", ""))

@@ -8,8 +8,8 @@ from pathlib import Path
 from aiohttp import web
 
 from gangctl import __version__
-from tests.cli.httpserver import ask, listening
-from tests.cli.run import fine, gangctl
+from tests.cli.httpserver import ask, kubeconfig, listening
+from tests.cli.run import fine, gangctl, process
 
 OURS = f"v{__version__}"
 
@@ -44,6 +44,10 @@ async def test_a_request_ends_at_its_timeout(tmp_path: Path) -> None:
 
     async with listening(answer) as url:
         done = await ask(tmp_path, url, "version", "--request-timeout", "1s")
-    assert done.code == 3
-    assert "no answer within 1 s" in done.err
+        # The demo handles signals, which only the main thread of a process can.
+        options = ("--kubeconfig", kubeconfig(tmp_path, url), "--request-timeout", "1s")
+        demo = await asyncio.to_thread(process, "demo", *options)
+    for ended in (done, demo):
+        assert ended.code == 3
+        assert "no answer within 1 s" in ended.err
     assert '"soon" is no time such as 90s' in gangctl("version", "--request-timeout", "soon").err
