@@ -91,6 +91,7 @@ def kueue_namespace(command: F) -> F:
         metavar="NAMESPACE",
         default=KUEUE_NAMESPACE,
         show_default=True,
+        callback=check_namespace,
         help="Where Kueue runs: the ConfigMap with its configuration is read there.",
     )(command)
 

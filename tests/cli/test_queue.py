@@ -284,6 +284,7 @@ class TestDescribe:
             (("clusterqueue/nothing",), 1, 'clusterqueues.kueue.x-k8s.io "nothing" not found'),
             (("cq", "-n", "t", "--cluster-queue"), 2, "--namespace is about LocalQueues"),
             (("clusterqueue/cq", "-n", "t"), 2, "--namespace is about LocalQueues"),
+            (("q", "-n", "t/localqueues"), 2, '"t/localqueues" is not the name of a namespace'),
         ],
     )
     def test_bad_input_is_exit_code_2(self, arguments: tuple[str, ...], code: int, words: str, tmp_path: Path) -> None:

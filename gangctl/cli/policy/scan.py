@@ -69,7 +69,13 @@ class ScanResult:
 
 @click.command("scan")
 @policy_files(required=False)
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace to scan. Default: that of the context.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    callback=options.check_namespace,
+    help="Namespace to scan. Default: that of the context.",
+)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Scan all namespaces.")
 @options.selector("JobSets")
 @options.output("table", "json", "yaml", "name")

@@ -80,7 +80,13 @@ def read(
 
 
 @click.command("list")
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueues. Default: the context's.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    callback=options.check_namespace,
+    help="Namespace of the LocalQueues. Default: the context's.",
+)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="LocalQueues of all namespaces.")
 @click.option("--cluster-queues", is_flag=True, help="List ClusterQueues instead of LocalQueues.")
 @options.selector("queues")
@@ -143,7 +149,13 @@ def _reports(stock: Stock, now: datetime, namespace: str | None, *, cluster_queu
 
 @click.command("describe")
 @click.argument("name", type=NameArgument("LocalQueue", "ClusterQueue"))
-@click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueue. Default: the context's.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    callback=options.check_namespace,
+    help="Namespace of the LocalQueue. Default: the context's.",
+)
 @click.option("--cluster-queue", is_flag=True, help="NAME is a ClusterQueue, as with clusterqueue/NAME.")
 @queue_files
 @options.kueue_namespace

@@ -155,10 +155,14 @@ async def test_a_cluster_without_policies_or_jobsets_is_an_error(
     assert words in answer.err
 
 
-def test_bad_usage_is_exit_code_2() -> None:
-    answer = gangctl("policy", "scan", "-A", "-n", "x")
+@each(
+    ("flags", "words"),
+    [(("-A", "-n", "x"), "exclude each other"), (("-n", "a/b"), "is not the name of a namespace")],
+)
+def test_bad_usage_is_exit_code_2(flags: tuple[str, ...], words: str) -> None:
+    answer = gangctl("policy", "scan", *flags)
     assert answer.code == 2
-    assert "exclude each other" in answer.err
+    assert words in answer.err
 
 
 @pytest.mark.controlplane
