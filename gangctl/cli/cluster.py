@@ -13,7 +13,7 @@ from gangctl.cli.messages import log_to_stderr, note
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
-from gangctl.client.resources import Resource
+from gangctl.client.resources import JOBSETS, Resource
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.discovery import find_dropped, prove, served_resources
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, GangctlError
@@ -72,6 +72,13 @@ async def discover_rules(client: Client, namespace: str) -> ClusterRules:
         raise ClusterUnavailableError(state.reason, hint="--kube 1.37 answers for a Kubernetes you do not have here")
     lacks = picked.lacks | await find_dropped(client, state.generation, namespace)
     return ClusterRules(state.generation, lacks=lacks, known=True)
+
+
+def no_jobsets() -> ClusterUnavailableError:
+    """The error about a cluster without the API of JobSets."""
+    return ClusterUnavailableError(
+        f"the cluster does not serve JobSets ({JOBSETS.api_version})", hint="see https://jobset.sigs.k8s.io"
+    )
 
 
 async def names_in(client: Client, resource: Resource, namespace: str | None) -> list[str]:

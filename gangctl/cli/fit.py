@@ -125,7 +125,7 @@ def fit(
       gangctl fit train --context manager --worker west --worker east=east-context
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     live = name is not None or cluster.given or serve is not None
-    question = Question(name.name if name is not None else None, **given)
+    question = Question(name, **given)
     _check_usage(question, live=live)
     if largest and (now or question.fixed_nodes or workers):
         raise click.UsageError("--largest excludes --now, --fixed-nodes and --worker")

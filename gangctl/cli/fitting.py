@@ -12,6 +12,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Key
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import full_name, note
+from gangctl.cli.names import ObjectName
 from gangctl.cli.output import Section, Table
 from gangctl.cluster.stock import Stock
 from gangctl.fit import started, verdict
@@ -134,7 +135,7 @@ def without_nodes(report: FitReport) -> FitReport:
 class Question:
     """Options, without the cluster."""
 
-    name: str | None
+    name: ObjectName | None
     filenames: Sequence[str]
     queue_files: Sequence[str]
     namespace: str | None

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 from gangctl.api.jobset import read_jobset, volume_claims
 from gangctl.api.pods import UNFINISHED
 from gangctl.api.requests import pod_requests
-from gangctl.cli.cluster import ask_cluster, connected
+from gangctl.cli.cluster import ask_cluster, connected, no_jobsets
 from gangctl.cli.fitting import Answer, FitSubject, Question, answer_of, needs_domain, subjects_of
 from gangctl.cli.messages import note
-from gangctl.cli.names import ObjectNotFoundError
+from gangctl.cli.names import ObjectName, ObjectNotFoundError, hint_of_maker
 from gangctl.cli.options import ClusterFlags, Worker
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS, Resource
@@ -224,7 +224,9 @@ def answers_in_cluster(question: Question, cluster: ClusterFlags, answer: Callab
 async def subjects_in(client: Client, question: Question, own_namespace: str) -> list[FitSubject]:
     """The JobSets to check: of the cluster, or of files; ``own_namespace`` is the context's."""
     home = question.namespace or own_namespace
-    return subjects_of(question, home) if question.name is None else [await _stored(client, question, home)]
+    return (
+        subjects_of(question, home) if question.name is None else [await _stored(client, question, question.name, home)]
+    )
 
 
 async def stock_for(client: Client, question: Question, subjects: Sequence[FitSubject]) -> Stock:
@@ -278,16 +280,18 @@ async def _devices(client: Client, stock: Stock, subjects: Sequence[FitSubject])
         return
 
 
-async def _stored(client: Client, question: Question, namespace: str) -> FitSubject:
-    """The JobSet of the cluster; ObjectNotFoundError if it does not exist."""
-    name = question.name or ""
+async def _stored(client: Client, question: Question, named: ObjectName, namespace: str) -> FitSubject:
+    """The JobSet of the cluster; ObjectNotFoundError if it does not exist, ClusterUnavailableError without the API."""
     try:
-        raw = await client.get(JOBSETS, name, namespace)
+        raw = await client.get(JOBSETS, named.name, namespace)
     except NotFoundError as error:
-        hint = "-n NAMESPACE looks elsewhere, -f FILE asks about one that is not created yet"
-        raise ObjectNotFoundError("JobSet", name, namespace, hint=hint) from error
+        if not await client.discovery.serves(JOBSETS):
+            raise no_jobsets() from error
+        hint = hint_of_maker(named.typed, named.name, namespace)
+        hint = hint or "-n NAMESPACE looks elsewhere, -f FILE asks about one that is not created yet"
+        raise ObjectNotFoundError("JobSet", named.name, namespace, hint=hint) from error
     jobset, _ = read_jobset(raw)
-    return FitSubject(raw, name, namespace, question.queue or jobset.queue, jobset.uid, new=False)
+    return FitSubject(raw, named.name, namespace, question.queue or jobset.queue, jobset.uid, new=False)
 
 
 CONFIGS: Final = Resource(GROUP, VERSION, "multikueueconfigs", "MultiKueueConfig", namespaced=False)

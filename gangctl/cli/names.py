@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +25,8 @@ class ObjectName:
 
     kind: str
     name: str
+    typed: str = field(default="", compare=False)
+    """The kind that the user wrote, where another has its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,12 @@ _TYPES: Final[Mapping[str, _Type]] = {
 _VERSION: Final = r"v\d+(?:(?:alpha|beta)\d+)?"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 
+_MAKERS: Final[Mapping[str, str]] = {
+    "PathwaysJob": "gangctl pathways status",
+    "TrainJob": "kubectl describe trainjob",
+}
+"""Kinds whose controllers make a JobSet, and the command that says why there is none."""
+
 GANGS: Final = ("JobSet", "Gang", "PathwaysJob", "TrainJob")
 GANGS_AND_PODS: Final = (*GANGS, "Pod")
 
@@ -61,6 +69,14 @@ def qualified(kind: str) -> str:
     """A kind in the plural with its group, as the API server's messages have it."""
     names = _TYPES[kind]
     return f"{names.plural}.{names.group}" if names.group else names.plural
+
+
+def hint_of_maker(kind: str, name: str, namespace: str | None) -> str:
+    """What to do where the JobSet that an object of a kind becomes does not exist; empty for kinds that make none."""
+    if kind not in _MAKERS:
+        return ""
+    command = f"{_MAKERS[kind]} {name}{f' -n {namespace}' if namespace else ''}"
+    return f"this is the JobSet that {kind} {name} becomes; {command} says whether there is one, and what holds it up"
 
 
 class ObjectNotFoundError(GangctlError):
@@ -99,7 +115,8 @@ class NameArgument(click.ParamType[ObjectName]):
             self.fail(f'"{value}" has another type: write NAME, or one of {self._allowed()}', param, ctx)
         if not _NAME.fullmatch(name):
             self.fail(f'"{value}" is not the name of an object: letters, digits, "-" and "."', param, ctx)
-        return ObjectName(_TYPES[kind].names or kind, name)
+        same = _TYPES[kind].names
+        return ObjectName(same or kind, name, typed=kind if same else "")
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 -- click's signature
         """Names in the cluster, with the type as it was typed; none if the cluster does not respond at once."""

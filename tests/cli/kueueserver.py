@@ -49,8 +49,8 @@ class Server:
         self.asked.append((request.method, request.path))
         if request.path in self.forbidden:
             return _status(403, "Forbidden")
-        if request.path == f"/apis/{GROUP}/{VERSION}" and self.kueue:
-            served = [{"name": each.plural} for each in RESOURCES if each.group == GROUP]
+        served = [{"name": each.plural} for each in RESOURCES if request.path == f"/apis/{each.api_version}"]
+        if served and (self.kueue or request.path != f"/apis/{GROUP}/{VERSION}"):
             return web.json_response({"kind": "APIResourceList", "resources": served})
         if request.path == f"/openapi/v3/apis/{GROUP}/{VERSION}":
             return web.json_response({"components": {"schemas": {}}})

@@ -49,6 +49,20 @@ async def test_a_jobset_of_the_cluster_is_evaluated(tmp_path: Path) -> None:
     assert {method for method, _ in server.asked} == {"GET"}
 
 
+async def test_a_trainjob_without_a_jobset_is_named(tmp_path: Path) -> None:
+    async with serving(*there("8")) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "trainjob/train", "-n", "u")
+    assert (answer.code, answer.out) == (1, "")
+    assert "hint: this is the JobSet that TrainJob train becomes; kubectl describe trainjob train -n u " in answer.err
+
+
+async def test_a_cluster_without_jobsets_is_an_error(tmp_path: Path) -> None:
+    async with serving(*there("8")) as (_, url):
+        answer = await ask(tmp_path, f"{url}/nothing", "fit", "train")
+    assert (answer.code, answer.out) == (3, "")
+    assert "error: the cluster does not serve JobSets" in answer.err
+
+
 async def test_a_stored_jobset_without_a_queue_gets_no_default(tmp_path: Path) -> None:
     stored = queued(queue="", pods=9, uid="uid-train")
     async with serving(*there("8", stored, local_queue("default", "cq"))) as (_, url):

@@ -81,6 +81,22 @@ def test_an_unknown_pod_is_an_error() -> None:
     assert f'error: pods "nothing" not found in namespace "{NAMESPACE}"\n' in answer.err
 
 
+@each(
+    ("typed", "command"),
+    [
+        ("trainjob/nothing", "kubectl describe trainjob nothing"),
+        ("pathwaysjob/nothing", "gangctl pathways status nothing"),
+    ],
+)
+def test_what_makes_a_jobset_is_named_where_there_is_no_jobset(typed: str, command: str) -> None:
+    kind = {"trainjob": "TrainJob", "pathwaysjob": "PathwaysJob"}[typed.partition("/")[0]]
+    answer = ask("why", typed, "-n", NAMESPACE)
+    assert (answer.code, answer.out) == (1, "")
+    error, hint = answer.err.splitlines()
+    assert error == f'error: jobsets.jobset.x-k8s.io "nothing" not found in namespace "{NAMESPACE}"'
+    assert hint.startswith(f"hint: this is the JobSet that {kind} nothing becomes; {command} -n {NAMESPACE} says ")
+
+
 def printed(tmp_path: Path) -> dict[str, list[str]]:
     """What ``-o name`` of each command prints about files."""
     queues = write(tmp_path / "queues.yaml", *cluster(), workload("w", queue="q"))

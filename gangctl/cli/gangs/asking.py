@@ -14,7 +14,7 @@ import click
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.cli import options
 from gangctl.cli.messages import note, plural
-from gangctl.cli.names import GANGS_AND_PODS, NameArgument, ObjectName, ObjectNotFoundError
+from gangctl.cli.names import GANGS_AND_PODS, NameArgument, ObjectName, ObjectNotFoundError, hint_of_maker
 from gangctl.cli.options import F
 from gangctl.errors import GangctlError, InputError, NotFoundError
 from gangctl.kueue.names import KUEUE_NAMESPACE
@@ -37,6 +37,8 @@ class Asking:
 
     names: tuple[str, ...] = ()
     """Of JobSets."""
+    makers: Mapping[str, str] = field(default_factory=dict)
+    """Kinds that the user wrote for some of these names, where they are not JobSet."""
     pods: tuple[str, ...] = ()
     """Pods whose JobSets are selected, too."""
     namespace: str | None = None
@@ -117,7 +119,8 @@ def asked(names: Sequence[ObjectName] = (), *, at: datetime | None = None, **fla
     """The validated options; conflicting ones are a usage error."""
     pods = tuple(dict.fromkeys(name.name for name in names if name.kind == "Pod"))
     jobsets = tuple(dict.fromkeys(name.name for name in names if name.kind != "Pod"))
-    asking = Asking(jobsets, pods, at=at.replace(tzinfo=UTC) if at is not None else None, **flags)
+    makers = {name.name: name.typed for name in names if name.typed}
+    asking = Asking(jobsets, makers, pods, at=at.replace(tzinfo=UTC) if at is not None else None, **flags)
     if asking.namespace and asking.everywhere:
         raise click.UsageError("--namespace excludes --all-namespaces")
     if names and asking.selector:
@@ -189,16 +192,16 @@ def live(asking: Asking, question: Callable[[ScopeReader, list[Key]], Awaitable[
         try:
             keys = pick(state, wanted, home)
         except ObjectNotFoundError as error:
-            raise _unknown(home, error.name, await names_in(client, JOBSETS, home)) from error
+            raise _unknown(wanted, home, error.name, await names_in(client, JOBSETS, home)) from error
         return await question(reader, keys)
 
     return ask_cluster(asking.cluster, ask)
 
 
-def _unknown(namespace: str | None, name: str, others: Sequence[str]) -> ObjectNotFoundError:
-    return ObjectNotFoundError(
-        "JobSet", name, namespace, others=others, hint="gangctl get -A lists all gangs; -n names their namespace"
-    )
+def _unknown(asking: Asking, namespace: str | None, name: str, others: Sequence[str]) -> ObjectNotFoundError:
+    hint = hint_of_maker(asking.makers.get(name, ""), name, namespace)
+    hint = hint or "gangctl get -A lists all gangs; -n names their namespace"
+    return ObjectNotFoundError("JobSet", name, namespace, others=others, hint=hint)
 
 
 async def _of_pods(client: Client, asking: Asking, namespace: str) -> Asking:
@@ -260,7 +263,7 @@ def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
     for name in asking.names:
         named = [stored.jobset for stored in here if stored.jobset.name == name]
         if not named:
-            raise _unknown(namespace, name, [stored.jobset.name for stored in here])
+            raise _unknown(asking, namespace, name, [stored.jobset.name for stored in here])
         gangs = [jobset.key for jobset in named if is_followed(jobset)]
         if not gangs:
             title = f"{named[0].namespace}/{name}"

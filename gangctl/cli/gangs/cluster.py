@@ -20,7 +20,7 @@ from gangctl.api.pods import UNFINISHED
 from gangctl.api.requests import pod_requests
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
-from gangctl.cli.cluster import connected
+from gangctl.cli.cluster import connected, no_jobsets
 from gangctl.cli.fitting import neighbours_of, onto_nodes
 from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
@@ -170,9 +170,6 @@ def _label(names: Collection[str]) -> str:
     return f"{JOBSET_NAME} in ({','.join(sorted(names))})"
 
 
-NO_JOBSETS: Final = "the cluster does not serve JobSets (jobset.x-k8s.io/v1alpha2)"
-
-
 class ScopeReader:
     """Reads a scope of a cluster into a state; :attr:`readable` are readable collections, which can be watched."""
 
@@ -203,7 +200,7 @@ class ScopeReader:
         try:
             await jobsets.read(self.client)
         except NotFoundError as error:
-            raise ClusterUnavailableError(NO_JOBSETS, hint="see https://jobset.sigs.k8s.io") from error
+            raise no_jobsets() from error
         self.readable = [jobsets]
         self.state.api = pick_generation(await served_resources(self.client))
         groups = list(group_sources(self.state, self.scope))

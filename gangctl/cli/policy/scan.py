@@ -12,7 +12,7 @@ import click
 
 from gangctl.api.objects import Object
 from gangctl.cli import options
-from gangctl.cli.cluster import ask_cluster
+from gangctl.cli.cluster import ask_cluster, no_jobsets
 from gangctl.cli.kueuecluster import read_kueue
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
@@ -190,7 +190,7 @@ async def _jobsets(client: Client, namespace: str | None, selector: str | None) 
                     if not item["metadata"].get("deletionTimestamp"):
                         yield clusters.typed(item, JOBSETS)
     except NotFoundError as error:
-        raise ClusterUnavailableError("the cluster does not have JobSets", hint="install JobSet first") from error
+        raise no_jobsets() from error
 
 
 def report_data(report: ScanResult) -> dict[str, Any]:

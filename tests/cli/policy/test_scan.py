@@ -143,7 +143,7 @@ async def test_skipped_and_terminating_jobsets_are_not_scanned(tmp_path: Path) -
     [
         ({"jobsets": []}, 3, "the cluster does not have gangpolicies.gangctl.dev"),
         ({"policies": [], "jobsets": []}, 2, "there is no GangPolicy in the cluster"),
-        ({"policies": [policy("limits", FEW)]}, 3, "the cluster does not have JobSets"),
+        ({"policies": [policy("limits", FEW)]}, 3, "the cluster does not serve JobSets"),
     ],
 )
 async def test_a_cluster_without_policies_or_jobsets_is_an_error(
