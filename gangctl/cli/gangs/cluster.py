@@ -258,7 +258,8 @@ class ScopeReader:
         reasons = await asyncio.gather(*(why_unread(source.read(self.client)) for source in sources))
         for source, why in zip(sources, reasons, strict=True):
             if why:
-                self._left_out.append(f"{source.resource.qualified_name} {why}")
+                missing = ", and count as missing" if source.resource in {JOBS, PODS} else ""
+                self._left_out.append(f"{source.resource.qualified_name} {why}{missing}")
             else:
                 self.readable.append(source)
         return reasons

@@ -14,13 +14,13 @@ from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.cluster import compare_with_nodes, project_stored, take
-from gangctl.cli.gangs.state import GangState, modern, read_event
+from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
 from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
-from gangctl.cli.messages import errors_in
+from gangctl.cli.messages import errors_in, note
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.errors import InputError
-from gangctl.readiness.facts import PodFacts, read_node, read_pod, read_refusal, read_scale_up
+from gangctl.readiness.facts import PodFacts, is_followed, read_node, read_pod, read_refusal, read_scale_up
 
 DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})
@@ -69,6 +69,8 @@ class _Taking:
         state = GangState(ApiState(generation or NEWEST), groups_known=generation is not None)
         self._state = state
         self._stock = state.queues
+        self._kinds = set[str]()
+        """Of members of gangs, finished ones too."""
         adapter = ADAPTERS[generation or NEWEST]
         self._projections: Mapping[tuple[str, str], Callable[[dict[str, Any]], bool]] = {
             ("batch", "Job"): lambda raw: take(state.jobs, project_job, raw),
@@ -90,6 +92,7 @@ class _Taking:
             return self._take_jobset(raw)
         project = self._projections.get((group, kind))
         if project is not None:
+            self._kinds.add(kind)
             project(raw)
         # Nodes and pods determine readiness and free capacity.
         of_queues = self._stock.take_raw(raw) if (group, kind) != ("batch", "Job") else False
@@ -100,6 +103,9 @@ class _Taking:
         state, stock = self._state, self._stock
         if not len(state.jobsets):
             raise InputError("no JobSet in the files", hint=f"expected what this prints: {DUMP}")
+        absent = [kind for kind in ("Job", "Pod") if kind not in self._kinds]
+        if absent and any(map(_has_pods, state.jobsets.values())):
+            note(f"the files have no {' and no '.join(absent)}, which count as missing: {DUMP}")
         state.nodes_known = len(state.nodes) > 0
         state.kueue = any(len(store) for store in (stock.cluster_queues, stock.local_queues, stock.workloads)) or None
         stock.note_presence(state.kueue)
@@ -125,6 +131,12 @@ class _Taking:
         elif (said := read_scale_up(raw)) is not None:
             self._state.scale_ups.append((text_at(object_at(raw, "metadata"), "namespace"), said))
         return True
+
+
+def _has_pods(stored: StoredJobSet) -> bool:
+    """Whether a JobSet has a gang with Jobs and pods in this cluster now, unless it is new."""
+    jobset = stored.jobset
+    return is_followed(jobset) and not (jobset.suspend or jobset.finished or jobset.managed_elsewhere)
 
 
 def _check_names(raw: Mapping[str, Any]) -> None:

@@ -79,7 +79,7 @@ class TestRights:
             ("nodes", "nodes may not be read"),
             ("events.events.k8s.io", "events.events.k8s.io may not be read"),
             ("podgroups.scheduling.k8s.io", "podgroups.scheduling.k8s.io may not be read"),
-            ("pods", "pods may not be read"),
+            ("pods", "pods may not be read, and count as missing"),
         ],
     )
     async def test_forbidden_objects_are_left_out(self, resource: str, reported: str, tmp_path: Path) -> None:

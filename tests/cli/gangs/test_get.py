@@ -227,6 +227,17 @@ def test_groups_absent_from_the_files_are_not_reported_as_missing(tmp_path: Path
     assert not {"PodGroupMissing", "NotGanged"} & set(reasons)
 
 
+@each(
+    ("but", "said"),
+    [
+        (["Pod"], "note: the files have no Pod, which count as missing: kubectl get jobsets,jobs,pods,"),
+        (["Job", "Pod"], "note: the files have no Job and no Pod, which count as missing: "),
+    ],
+)
+def test_members_absent_from_the_files_are_named(but: list[str], said: str, tmp_path: Path) -> None:
+    assert ask_about(tmp_path, dump.objects(but=but), "get").err.startswith(said)
+
+
 def test_a_file_with_one_gang_is_read(tmp_path: Path) -> None:
     file = write(tmp_path / "one.yaml", *[each for each in dump.objects("JobSet") if each["metadata"]["name"] == RUNS])
     assert [each["metadata"]["name"] for each in gangctl("get", "-f", file, "-o", "json").json["items"]] == [RUNS]
