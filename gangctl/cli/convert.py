@@ -26,6 +26,7 @@ def _convert(
     documents: Sequence[Document], notation: Notation, place: Callable[[Object], Conversion] | None
 ) -> list[dict[str, Any]]:
     """The objects with converted JobSets; InvalidInputError if one cannot be converted."""
+    require_jobsets(documents)
     problems = Problems()
     objects: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -51,7 +52,9 @@ def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[
     problems = Problems()
     for position, document in enumerate(documents):
         problems.add(document, [problem.error for problem in migration.problems if problem.position == position])
+    # First, because it says what to write in the place of another kind.
     problems.raise_if_any()
+    require_jobsets(documents)
     for remark in migration.notes:
         note(f"{where(documents[remark.position], remark.path)}: {remark.text}")
     if not migration.converted:
@@ -123,7 +126,6 @@ def convert(
     if scheduler is not None and replace_exclusive_topology:
         raise click.UsageError("--replace-exclusive-topology and --from: take one after the other")
     documents = read_documents(filenames)
-    require_jobsets(documents)
     place = None
     if replace_exclusive_topology:
         place = partial(replace_topology, generation=generation_of_minor(kube) if kube else None)

@@ -109,6 +109,12 @@ class TestRefused:
         assert (answer.code, answer.out) == (2, "")
         assert words in answer.err
 
+    def test_another_kind_alone_has_the_hint_for_it(self, tmp_path: Path) -> None:
+        job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "train"}}
+        answer = gangctl("convert", "-f", write(tmp_path / "in.yaml", job), *FROM, "volcano")
+        assert (answer.code, answer.out) == (2, "")
+        assert "write a JobSet with one replicated job per task" in answer.err
+
     def test_input_without_a_jobset_is_refused(self, tmp_path: Path) -> None:
         file = write(tmp_path / "in.yaml", pod_group(System.VOLCANO, "g", 3))
         answer = gangctl("convert", "-f", file, *FROM, "volcano")
