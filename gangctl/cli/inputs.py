@@ -107,7 +107,11 @@ def _read(source: str | Path) -> list[Document]:
         from gangctl.cli.urls import read_url, url_for_messages  # noqa: PLC0415 -- 50 ms that files do without
 
         return parse_documents(read_url(source, _READ_BYTES), url_for_messages(source))
-    return parse_documents(sys.stdin.buffer.read(_READ_BYTES), STDIN)
+    try:
+        content = sys.stdin.buffer.read(_READ_BYTES)
+    except OSError as error:
+        raise InputError(f"{STDIN}: {reason(error)}") from error
+    return parse_documents(content, STDIN)
 
 
 def _collect(filename: str, seen: set[str | Path], problems: list[InputError]) -> list[Document]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gangctl.cli.inputs import read_documents
+from gangctl.errors import InputError
 from tests.cli.kueueobjects import queued
 from tests.cli.manifests import CONFIG_MAP, PLACEHOLDER, SERVICE, gang, write
 from tests.cli.run import fine, gangctl
@@ -111,6 +113,13 @@ class TestRefused:
     @each("text", ["", "\n", "---\n---\n", "# only words\n", "null"])
     def test_an_empty_input_is_refused(self, text: str) -> None:
         assert self.refused("-f", "-", stdin=text).startswith("error: <stdin>: empty\n")
+
+    def test_stdin_that_cannot_be_read_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        written = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+        with os.fdopen(written, "r", encoding="utf-8") as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            with pytest.raises(InputError, match=r"^<stdin>: bad file descriptor$"):
+                read_documents(["-"])
 
     def test_input_that_is_not_utf8_is_refused(self) -> None:
         assert "<stdin>:2:3: " in self.refused("-f", "-", stdin=b"a: b\nc:\xff")
