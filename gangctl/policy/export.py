@@ -20,8 +20,17 @@ from gangctl.api.objects import Object, object_at
 from gangctl.cel.ast import Name, Select, walk
 from gangctl.policy.load import DEFAULT_MINOR
 from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError
-from gangctl.policy.model import GangPolicySpec, LabelSelector, LabelSelectorRequirement, MatchResources
-from gangctl.policy.native import BINDING_KIND, GROUP, POLICY_KIND, Pair, load_native, read_pair
+from gangctl.policy.model import GangPolicySpec, LabelSelectorRequirement, MatchResources
+from gangctl.policy.native import (
+    BINDING_KIND,
+    GROUP,
+    POLICY_KIND,
+    NativeMatch,
+    NativeSelector,
+    Pair,
+    load_native,
+    read_pair,
+)
 from gangctl.policy.review import JOBSET_RULES, NOT_DELETED_CONDITION
 from gangctl.policy.variables import COMPUTED
 
@@ -117,7 +126,7 @@ def difference(
 def _covers(narrowing: MatchResources, terms: Iterable[LabelSelectorRequirement]) -> bool:
     """Whether a binding is about every namespace that has these terms, and everything in it."""
     selector = narrowing.namespace_selector
-    if narrowing.model_copy(update={"namespace_selector": LabelSelector()}) != MatchResources():
+    if narrowing.model_copy(update={"namespace_selector": NativeSelector()}) != NativeMatch():
         return False
     own = [
         *selector.match_expressions,

@@ -7,17 +7,23 @@ narrower match. They may match any resource.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from gangctl.api.objects import Object, object_at
 from gangctl.errors import ErrorKind, FieldError, ValidationError
 from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal
 from gangctl.policy.loaded import LoadedPolicy, PolicyProblem, problem_of_field
 from gangctl.policy.model import (
+    AUDIT_ANNOTATIONS,
+    MATCH_CONDITIONS,
     AuditAnnotation,
     GangPolicySpec,
+    LabelKey,
+    LabelSelector,
+    LabelSelectorRequirement,
+    LabelValue,
     MatchCondition,
     MatchResources,
     Metadata,
@@ -25,6 +31,7 @@ from gangctl.policy.model import (
     ParamKind,
     ParamRef,
     Part,
+    ResourceRule,
     StatusReason,
     Validation,
     ValidationAction,
@@ -36,6 +43,64 @@ GROUP: Final = "admissionregistration.k8s.io"
 POLICY_KIND: Final = "ValidatingAdmissionPolicy"
 BINDING_KIND: Final = "ValidatingAdmissionPolicyBinding"
 _Versions = Literal["admissionregistration.k8s.io/v1", "admissionregistration.k8s.io/v1beta1"]
+_ANNOTATION_CHARACTERS: Final = 5 * 1024
+"""``maxAuditAnnotationValueExpressionLength`` of the API server, which limits no other expression."""
+
+
+class NativeRequirement(LabelSelectorRequirement):
+    """One term of a selector: API servers limit neither terms nor values, as a GangPolicy does."""
+
+    values: tuple[LabelValue, ...] = ()
+
+
+class NativeSelector(LabelSelector):
+    """A selector of any length."""
+
+    match_labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
+    match_expressions: tuple[NativeRequirement, ...] = ()
+
+
+class NativeRule(ResourceRule):
+    """Operations on any number of resources."""
+
+    resource_names: tuple[Name, ...] = ()
+    api_groups: tuple[str, ...] = Field(min_length=1)
+    api_versions: tuple[Name, ...] = Field(min_length=1)
+    resources: tuple[Name, ...] = Field(min_length=1)
+
+
+class NativeMatch(MatchResources):
+    """Any number of rules."""
+
+    namespace_selector: NativeSelector = NativeSelector()
+    object_selector: NativeSelector = NativeSelector()
+    resource_rules: tuple[NativeRule, ...] = ()
+    exclude_resource_rules: tuple[NativeRule, ...] = ()
+
+
+class NativeCondition(MatchCondition):
+    """A condition of any length."""
+
+    expression: str
+
+
+class NativeVariable(Variable):
+    """A variable of any length."""
+
+    name: str
+    expression: str
+
+
+class NativeAnnotation(AuditAnnotation):
+    """A note whose expression may be a little longer than that of a GangPolicy."""
+
+    value_expression: Annotated[str, StringConstraints(max_length=_ANNOTATION_CHARACTERS)]
+
+
+class NativeParamRef(ParamRef):
+    """Parameters that a selector of any length selects."""
+
+    selector: NativeSelector | None = None
 
 
 class NativeValidation(Part):
@@ -51,20 +116,20 @@ class PolicySpec(Part):
     """ValidatingAdmissionPolicySpec."""
 
     param_kind: ParamKind | None = None
-    match_constraints: MatchResources
+    match_constraints: NativeMatch
     validations: tuple[NativeValidation, ...] = ()
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
-    audit_annotations: tuple[AuditAnnotation, ...] = Field(default=(), max_length=20)
-    match_conditions: tuple[MatchCondition, ...] = Field(default=(), max_length=64)
-    variables: tuple[Variable, ...] = ()
+    audit_annotations: tuple[NativeAnnotation, ...] = Field(default=(), max_length=AUDIT_ANNOTATIONS)
+    match_conditions: tuple[NativeCondition, ...] = Field(default=(), max_length=MATCH_CONDITIONS)
+    variables: tuple[NativeVariable, ...] = ()
 
 
 class BindingSpec(Part):
     """ValidatingAdmissionPolicyBindingSpec."""
 
     policy_name: Name
-    param_ref: ParamRef | None = None
-    match_resources: MatchResources | None = None
+    param_ref: NativeParamRef | None = None
+    match_resources: NativeMatch | None = None
     validation_actions: tuple[ValidationAction, ...] = Field(min_length=1)
 
 
@@ -182,7 +247,7 @@ def read_pair(pair: Pair) -> tuple[GangPolicySpec, MatchResources] | None:
     binding = None if pair.binding is None else _read(pair.binding, NativeBinding, [])
     if policy is None or binding is None:
         return None
-    return _joined(policy.spec, binding.spec), binding.spec.match_resources or MatchResources()
+    return _joined(policy.spec, binding.spec), binding.spec.match_resources or NativeMatch()
 
 
 def source_of(pair: Pair) -> Object:

@@ -82,6 +82,28 @@ def test_defaults_of_stored_policies_are_accepted() -> None:
     assert load_native([stored])[0].generation == 1
 
 
+LONG = f"object.metadata.name in {[f'registry.example.com/team-{n}' for n in range(200)]}"
+MANY = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": [f"team-{n}" for n in range(80)]}]}
+"""A selector with more values than one of a GangPolicy may have."""
+
+
+LARGE: dict[str, Object] = {
+    "variable": {"variables": [{"name": "v" * 64, "expression": LONG}]},
+    "condition": {"matchConditions": [{"name": "c", "expression": LONG}]},
+    "annotation": {"auditAnnotations": [{"key": "k", "valueExpression": f"'{'a' * 5000}'"}]},
+    "resources": {"matchConstraints": {"resourceRules": [{**PODS, "resources": [f"r{n}" for n in range(40)]}]}},
+    "rules": {"matchConstraints": {"resourceRules": [PODS] * 40}},
+    "selector": {"matchConstraints": {"namespaceSelector": MANY, "resourceRules": [PODS]}},
+}
+
+
+@each("spec", LARGE.values(), LARGE)
+def test_the_limits_of_gangpolicies_are_not_those_of_native_policies(spec: Object) -> None:
+    narrow = {"objectSelector": MANY, "excludeResourceRules": [PODS] * 40}
+    bound = binding(matchResources=narrow, paramRef={"selector": MANY, "parameterNotFoundAction": "Allow"})
+    assert [one.name for one in load_native([native(**spec), bound])] == ["p/b"]
+
+
 def test_bindings_without_their_policy_are_reported() -> None:
     pairs, strays = pair([native(), binding(policy="q"), {"apiVersion": "v1", "kind": "ConfigMap"}])
     assert [each.name for each in pairs] == ["p"]
