@@ -135,6 +135,9 @@ def _call(node: Call, types: Mapping[int, Type]) -> Code:
         return placed(
             _decided([compile_node(operand, types) for operand in _flat(node, name)], by=_LOGIC[name]), offset
         )
+    if name == "@in" and isinstance(node.arguments[1], ListOf) and not node.arguments[1].elements:
+        # As natively, where nothing is looked up: that the item is missing is no error.
+        return _constant(False)
     parts = [] if node.target is None else [compile_node(node.target, types)]
     parts += [compile_node(argument, types) for argument in node.arguments]
     plain = _operator(name, parts)

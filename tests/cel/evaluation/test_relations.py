@@ -30,6 +30,8 @@ def test_equality_and_order_evaluate(text: str, expected: object) -> None:
     ("text", "expected"),
     [
         ("[1] in object.mixed", True),
+        ("object.missing in []", False),
+        ("object.missing in [1]", EvalKind.NO_SUCH_KEY),
     ],
 )
 def test_membership_evaluates(text: str, expected: object) -> None:
