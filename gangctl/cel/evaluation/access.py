@@ -1,4 +1,9 @@
-"""Fields of objects and elements of lists, as closures: ``a.b``, ``a.?b``, ``has(a.b)``, ``a[b]``, ``a[?b]``."""
+"""Fields of objects and elements of lists, as closures: ``a.b``, ``a.?b``, ``has(a.b)``, ``a[b]``, ``a[?b]``.
+
+As natively, a chain unwraps an optional only where it begins with it, or has become optional itself. Another one, such
+as ``variables.x`` whose expression is ``object.?y``, has neither fields nor elements: ``variables.x.?z`` is none.
+``followed`` means that the chain continues.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from gangctl.cel.library.values import KEYS, MISSING, NONE, Optional, Uint, find
 from gangctl.cel.meter import STEPS_PER_PAYMENT, Code, Frame
 
 
-def select(operand: Code, fields: Sequence[tuple[str, int]]) -> Code:
+def select(operand: Code, fields: Sequence[tuple[str, int]], *, followed: bool) -> Code:
     """``operand.a.b``, of each field its name and place: the most frequent steps, and therefore one function."""
     steps, first = len(fields), fields[0][1]
 
@@ -22,28 +27,34 @@ def select(operand: Code, fields: Sequence[tuple[str, int]]) -> Code:
         offset = first
         try:
             value = operand(frame)
+            chained = type(value) is Optional
             for field, offset in fields:  # noqa: B007 - it is the place of an error
                 # First the most frequent type: an object of JSON.
                 if type(value) is dict:
                     entry = value.get(field, MISSING)
                     value = entry if type(entry) in _AS_THEY_ARE else _there(decoded(entry), field)
+                elif chained:
+                    value = _chained(value, field)
                 else:
                     value = _selected(frame, value, field)
         except EvalError as error:
             if error.offset < 0:
                 error.offset = offset
             raise
-        return value
+        return _opaque(value) if followed and not chained else value
 
     return run
+
+
+def _opaque(value: Any) -> Any:
+    """A value on the way; an optional as something without fields and elements."""
+    return None if type(value) is Optional else value
 
 
 def _selected(frame: Frame, value: Any, field: str) -> Any:
     """A field of what is not an object of JSON."""
     if value is frame.variables:
         return _variable(frame, field)
-    if type(value) is Optional:
-        return _chained(value, field)
     return _there(MISSING if isinstance(value, (list, tuple)) else _entry(value, field), field)
 
 
@@ -89,7 +100,7 @@ def select_optional(operand: Code, field: str) -> Code:
     return lambda frame: _chained(_optional(operand(frame)), field)
 
 
-def index(operand: Code, key: Code, offset: int) -> Code:
+def index(operand: Code, key: Code, offset: int, *, followed: bool) -> Code:
     """``operand[key]``."""
 
     def run(frame: Frame) -> Any:
@@ -101,7 +112,7 @@ def index(operand: Code, key: Code, offset: int) -> Code:
             raise EvalError(EvalKind.INDEX_OUT_OF_BOUNDS, "index out of bounds")
         if entry is MISSING:
             raise EvalError(EvalKind.NO_SUCH_KEY, "no such key")
-        return entry
+        return _opaque(entry) if followed else entry
 
     return run
 

@@ -52,9 +52,10 @@ _SIZED: Final = (str, bytes, list)
 _PYTHON: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-def compile_node(node: Node, types: Mapping[int, Type]) -> Code:
+def compile_node(node: Node, types: Mapping[int, Type], *, followed: bool = False) -> Code:
     """The code of a tree; ``types`` are the types of its parts by ``id``.
 
+    ``followed`` means that a field or an element of it is selected.
     CompileError of kind UNSUPPORTED for a function that is not implemented.
     """
     match node:
@@ -63,12 +64,11 @@ def compile_node(node: Node, types: Mapping[int, Type]) -> Code:
         case Name():
             return _name(node.name, node.span.start)
         case Select():
-            return _select(node, types)
+            return _select(node, types, followed=followed)
         case Index():
-            make, offset = access.index_optional if node.optional else access.index, node.index.span.start
-            return placed(make(compile_node(node.operand, types), compile_node(node.index, types), offset), offset)
+            return _index(node, types, followed=followed)
         case Call():
-            return _call(node, types)
+            return _call(node, types, followed=followed)
         case ListOf():
             places = [_place(element) for element in node.elements]
             elements = [compile_node(element, types) for element in node.elements]
@@ -112,23 +112,31 @@ def _name(name: str, offset: int) -> Code:
     return run
 
 
-def _select(node: Select, types: Mapping[int, Type]) -> Code:
+def _select(node: Select, types: Mapping[int, Type], *, followed: bool) -> Code:
     path = dotted(node)
     if path in TYPES:
         return _constant(TYPES[path])
     if node.test or node.optional:
         make = access.has if node.test else access.select_optional
-        return placed(make(compile_node(node.operand, types), node.field), _place(node))
+        return placed(make(compile_node(node.operand, types, followed=True), node.field), _place(node))
     # One closure for a whole chain: most steps of policies select a field.
     fields: list[tuple[str, int]] = []
     operand: Node = node
     while isinstance(operand, Select) and not operand.test and not operand.optional and dotted(operand) not in TYPES:
         fields.append((operand.field, _place(operand)))
         operand = operand.operand
-    return access.select(compile_node(operand, types), fields[::-1])
+    return access.select(compile_node(operand, types, followed=True), fields[::-1], followed=followed)
 
 
-def _call(node: Call, types: Mapping[int, Type]) -> Code:
+def _index(node: Index, types: Mapping[int, Type], *, followed: bool) -> Code:
+    operand, key = compile_node(node.operand, types, followed=True), compile_node(node.index, types)
+    offset = node.index.span.start
+    if node.optional:
+        return placed(access.index_optional(operand, key, offset), offset)
+    return placed(access.index(operand, key, offset, followed=followed), offset)
+
+
+def _call(node: Call, types: Mapping[int, Type], *, followed: bool) -> Code:
     offset, name = node.name_span.start, node.function
     if name in _LOGIC:
         # false && (false && x) is false && false && x: long chains are shallow.
@@ -139,7 +147,9 @@ def _call(node: Call, types: Mapping[int, Type]) -> Code:
         # As natively, where nothing is looked up: that the item is missing is no error.
         return _constant(False)
     parts = [] if node.target is None else [compile_node(node.target, types)]
-    parts += [compile_node(argument, types) for argument in node.arguments]
+    # A field of a conditional is one of its branches.
+    inherited = followed and name == "_?_:_"
+    parts += [compile_node(argument, types, followed=inherited) for argument in node.arguments]
     plain = _operator(name, parts)
     if plain is None and node.target is not None and name in _LAZY:
         plain = _LAZY[name](*parts)

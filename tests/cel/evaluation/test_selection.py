@@ -49,6 +49,42 @@ def test_optionals_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 
+@each(
+    ("text", "expected"),
+    [
+        ("{'o': object.?m}.o.?a", NONE),
+        ("{'o': object.?m}.o[?'a']", NONE),
+        ("{'o': object.?m}.o.a", MISSING),
+        ("{'o': object.?m}.o['a']", MISSING),
+        ("has({'o': object.?m}.o.a)", False),
+        ("[object.?m][0].?a", NONE),
+        ("[object.?m][0].a", MISSING),
+        ("{'o': {'p': object.?m}}.o.p.a", MISSING),
+        ("(object.t ? {'o': object.?m} : {}).o.?a", NONE),
+        ("(object.t ? {'o': object.?m}.o : optional.none()).?a", NONE),
+        ("{'o': object.?m}.o", some({"a": 1, "b": {"c": [1, {"d": 2}]}})),
+        ("{'o': object.?m}.o.hasValue()", True),
+        ("(object.t ? object.?m : optional.none()).a", some(1)),
+        ("[object.?m].map(o, o.a)", [some(1)]),
+        ("has(object.?m.a)", True),
+        ("optional.of({'o': object.?m}).o.hasValue()", True),
+        ("optional.of({'o': object.?m}).o.a", NONE),
+    ],
+)
+def test_a_chain_unwraps_only_an_optional_that_it_begins_with(text: str, expected: object) -> None:
+    check(text, expected)
+
+
+def test_an_optional_variable_has_no_fields() -> None:
+    variables = {"o": some({"a": 1})}
+    assert evaluate("variables.o.?a", variables) == NONE
+    assert evaluate("variables.o[?'a']", variables) == NONE
+    assert evaluate("has(variables.o.a)", variables) is False
+    assert error("variables.o.a", variables).kind is MISSING
+    assert evaluate("variables.o.optMap(o, o.a)", variables) == some(1)
+    assert evaluate("variables.o.orValue({}).?a", variables) == some(1)
+
+
 def test_numbers_beyond_64_bits_are_doubles_as_kubernetes_decodes_them() -> None:
     assert repr(evaluate("type(object.x) == double", object={"x": 10**19})) == "True"
     assert repr(evaluate("object[0]", object=[2**63])) == repr(2.0**63)
