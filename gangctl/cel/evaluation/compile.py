@@ -32,7 +32,6 @@ TYPES: Final = {
     for name in (
         *("bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"),
         *("google.protobuf.Timestamp", "google.protobuf.Duration"),
-        *("kubernetes.Quantity", "kubernetes.URL", "kubernetes.Semver", "kubernetes.NamedFormat", "net.IP", "net.CIDR"),
     )
 }
 """The values of type names, unless a variable has the same name."""

@@ -30,6 +30,10 @@ def test_variables_of_macros_are_scoped() -> None:
     check("object.l.exists(x, x == 1) && x == 1", EvalKind.OTHER)
 
 
+def test_a_field_of_a_variable_is_no_type() -> None:
+    check("[{'IP': 'a', 'CIDR': 'b'}].map(net, net.IP + net.CIDR)", ["ab"])
+
+
 def test_macros_of_cel_python_are_not_available() -> None:
     # min() is one of Kubernetes' library as well, with other errors.
     check("object.l.min()", 1)
