@@ -73,7 +73,9 @@ def check_format(text: Literal, arguments: Node, types: Mapping[int, Type]) -> N
         if clause["letter"] not in _TAKES or not clause["letter"] or clause["precision"] == ".":
             hint = "clauses are %s %d %f %e %b %x %X %o and %%, and %.3f"
             raise _refused(f"{clause.group()!r} is no clause of a format", text, hint)
-        if clause["precision"] and int(clause["precision"][1:]) > LONGEST_PRECISION:
+        digits = (clause["precision"] or "")[1:].lstrip("0")
+        # By their number first: Python reads no more than 4,300 digits.
+        if len(digits) > len(str(LONGEST_PRECISION)) or int(digits or 0) > LONGEST_PRECISION:
             message = f"a format shows at most {LONGEST_PRECISION} digits after the point"
             raise _refused(message, text, kind=CompileKind.LIMIT)
         if elements is not None:

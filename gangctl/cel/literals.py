@@ -12,6 +12,7 @@ from gangctl.cel.tokens import Token
 _HIGHEST: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 _PLANE: Final = 0x10000
+_MOST_DIGITS: Final = len(str(UINT_MAX))
 
 _HEX: Final = {"x": 2, "X": 2, "u": 4, "U": 8}
 _SHORT: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -92,10 +93,16 @@ def _pieces(body: str) -> list[tuple[str | None, int | None, str]]:
     return pieces
 
 
+def _magnitude(digits: str) -> int:
+    """The number, or one beyond 64 bits for all that have so many digits: Python reads no more than 4,300."""
+    base = 16 if digits.startswith("0x") else 10
+    significant = digits.removeprefix("0x").lstrip("0")
+    return int(significant or "0", base) if len(significant) <= _MOST_DIGITS else UINT_MAX + 1
+
+
 def int_value(token: Token) -> int:
     """An int literal, its sign included; CompileError outside of 64 bits."""
-    digits = token.text.lstrip("-")
-    value = int(digits, 16 if digits.startswith("0x") else 10) * (-1 if token.text.startswith("-") else 1)
+    value = _magnitude(token.text.lstrip("-")) * (-1 if token.text.startswith("-") else 1)
     if not INT_MIN <= value <= INT_MAX:
         raise _range("an int has 64 bits", token)
     return value
@@ -103,8 +110,7 @@ def int_value(token: Token) -> int:
 
 def uint_value(token: Token) -> Uint:
     """An unsigned literal; CompileError outside of 64 bits."""
-    digits = token.text[:-1]
-    value = int(digits, 16 if digits.startswith("0x") else 10)
+    value = _magnitude(token.text[:-1])
     if value > UINT_MAX:
         raise _range("a uint has 64 bits", token)
     return Uint(value)

@@ -116,6 +116,8 @@ def test_macros_are_distinguished_from_functions_by_their_arguments() -> None:
         ("for", 0, "'for' is a reserved word", "fields may have that name: object.for"),
         ("!-a", 1, "'-' cannot stand here", "write !(-...)"),
         ("9223372036854775808", 0, "the number is too large: an int has 64 bits", ""),
+        ("9" * 5000, 0, "the number is too large: an int has 64 bits", ""),
+        (f"0x{'f' * 5000}u", 0, "the number is too large: a uint has 64 bits", ""),
         ("x.all(1, true)", 6, "all takes the name of a variable here", ""),
         ("x.all(k, k, true)", 9, "the variables of all have the same name 'k'", ""),
         ("__field(1)", 0, "the name '__field' is taken", ""),
@@ -133,6 +135,13 @@ def test_a_syntax_error_has_place_message_and_hint(text: str, offset: int, messa
         parse(text)
     assert caught.value.kind == CompileKind.SYNTAX
     assert (caught.value.offset, caught.value.message, caught.value.hint) == (offset, message, hint)
+
+
+def test_zeros_before_a_number_do_not_count() -> None:
+    for text, value in ((f"{'0' * 5000}7", 7), (f"-0x{'0' * 5000}f", -15), (f"{'0' * 5000}u", 0)):
+        literal = parse(text)
+        assert isinstance(literal, Literal)
+        assert literal.value == value
 
 
 def test_backticks_are_refused_before_1_37() -> None:
