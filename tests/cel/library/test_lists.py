@@ -29,6 +29,10 @@ values = st.recursive(
 )
 
 
+def test_doubles_are_added_one_by_one() -> None:
+    assert METHODS["sum"]([0.1] * 10) == 0.9999999999999999
+
+
 @given(st.lists(values, max_size=8), values)
 def test_indexes_and_sets_ask_for_equality(several: list[object], sought: object) -> None:
     found = [index for index, value in enumerate(several) if equal(value, sought)]
