@@ -41,6 +41,10 @@ def same(one: Type, other: Type) -> bool:
     )
 
 
+MOST_STEPS: Final = 200_000
+"""Parts of types that are visited for one expression."""
+
+
 class Unifier:
     """Type variables of one expression and their values."""
 
@@ -49,6 +53,14 @@ class Unifier:
         self._bound: dict[str, Type] = {}
         self._journal: list[tuple[str, Type | None]] = []
         self._count = 0
+        self._steps = 0
+
+    def _step(self) -> None:
+        """CompileError for types that grow without end: each ``.map(a, {a: a})`` doubles them."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            message = "the types of the expression are too large"
+            raise CompileError(CompileKind.LIMIT, message, 0, hint="put parts of it into variables")
 
     def fresh(self) -> Type:
         """A new variable."""
@@ -87,6 +99,7 @@ class Unifier:
 
     def resolved(self, type_: Type, *, free: bool = True) -> Type:
         """A type with its variables replaced by their values; unless ``free``, unknown ones become dyn."""
+        self._step()
         if is_variable(type_):
             bound = self._bound.get(type_.name)
             if bound is not None:
@@ -102,6 +115,7 @@ class Unifier:
         return len(types) == len(to) and all(self._fits(one, other) for one, other in zip(types, to, strict=True))
 
     def _fits(self, one: Type, other: Type) -> bool:
+        self._step()
         if is_variable(other):
             if self._substitutes(one, other):
                 return True
@@ -139,6 +153,7 @@ class Unifier:
         self._bound[variable.name] = type_
 
     def _occurs(self, variable: Type, type_: Type) -> bool:
+        self._step()
         if same(variable, type_):
             return True
         if is_variable(type_):

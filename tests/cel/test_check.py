@@ -188,10 +188,11 @@ def test_an_error_in_a_quoted_field_has_its_place() -> None:
         (f"'a'.matches('{'a' * 600}')", "LIMIT", "a pattern has at most 512 bytes"),
         ("'a' == '\ud800'", "SYNTAX", "this is half a character"),
         ("'%.101f'.format([1.0])", "LIMIT", "a format shows at most 100 digits after the point"),
+        (f"[1]{'.map(a, {a: a})' * 17}.size() == 1", "LIMIT", "the types of the expression are too large"),
         (f"'%.{'9' * 5000}f'.format([1.0])", "LIMIT", "a format shows at most 100 digits after the point"),
     ],
 )
-def test_oversized_patterns_and_literals_are_refused(text: str, kind: str, message: str) -> None:
+def test_oversized_patterns_literals_and_types_are_refused(text: str, kind: str, message: str) -> None:
     with pytest.raises(CompileError) as caught:
         check(text, ENVIRONMENT)
     assert (caught.value.kind.name, caught.value.message) == (kind, message)
