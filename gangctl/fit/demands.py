@@ -37,13 +37,15 @@ class Member:
 class Needs:
     """``demands[i]`` is of the podsets ``owners[i]`` (indexes of members); ``refused[m]`` is of the m-th member.
 
-    ``undeclared`` names the podsets that request a resource which is in no resource group.
+    ``undeclared`` names the podsets that request a resource which is in no resource group. ``stop`` is the podset after
+    which Kueue assigns nothing: it requests only resources that are in no resource group, and others follow.
     """
 
     demands: tuple[Demand, ...]
     owners: tuple[tuple[int, ...], ...]
     refused: tuple[Mapping[str, str], ...]
     undeclared: Mapping[str, tuple[int, ...]]
+    stop: int | None = None
 
 
 Refuses = Callable[[Member, str, ResourceGroup], str]
@@ -178,7 +180,9 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
     refused: list[dict[str, str]] = [{} for _ in members]
     demands, owners = [], []
     undeclared: dict[str, list[int]] = {}
-    for number, sharing in enumerate(groups(members)):
+    stop: int | None = None
+    grouped = groups(members)
+    for number, sharing in enumerate(grouped):
         by_part: dict[int, dict[str, int]] = {}
         for member in sharing:
             for resource, of_one in member.requests.items():
@@ -195,8 +199,12 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
             usable = tuple(flavor for flavor in among if _is_usable(flavor, group, sharing, refuses, refused))
             demands.append(Demand(wanted, usable, part, number, among))
             owners.append(tuple(member.podset.index for member in sharing))
+        if stop is None and number + 1 < len(grouped):
+            # assignFlavors returns at a podset with requests and without a flavor, also if all of these are ignored.
+            bare = (member for member in sharing if member.requests and parts.keys().isdisjoint(member.requests))
+            stop = next((member.podset.index for member in bare), None)
     missing = {} if lenient else {resource: tuple(names) for resource, names in undeclared.items()}
-    return Needs(tuple(demands), tuple(owners), tuple(refused), missing)
+    return Needs(tuple(demands), tuple(owners), tuple(refused), missing, stop)
 
 
 def _is_usable(

@@ -189,6 +189,16 @@ def undeclared(gang: GangDemands) -> str:
     )
 
 
+def stopped(gang: GangDemands, index: int) -> str:
+    """The podset after which Kueue assigns nothing."""
+    member = gang.members[index]
+    return (
+        f"{quoted([member.podset.name])} asks only for {joined(list(member.requests))}, which no resource group of "
+        f'ClusterQueue "{gang.queue.name}" has: Kueue gives no flavors to the replicated jobs after it, and admits '
+        "none of them; list it last, or have it ask for a resource of the queue, too"
+    )
+
+
 def no_flavor(gang: GangDemands) -> str:
     """Podsets that may use no flavor."""
     parts = []

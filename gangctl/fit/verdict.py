@@ -235,21 +235,30 @@ def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> report.FitReport
         case.members,
         queue,
         refusals(queue, case.cluster),
-        lenient=configuration.quota_check == "IgnoreUndeclared",
+        lenient=configuration.ignores_undeclared,
     )
     case.capacity = capacity_of(case.cluster.quotas, queue, case.needs.demands)
     node = case.cluster.quotas.node(queue.name)
     if node is None:
         raise AssertionError(f"ClusterQueue {queue.name} is known without its quotas")
     gang = explain.GangDemands(case.members, case.needs, queue, node, case.capacity)
-    if case.needs.undeclared:
-        return case.never("NeverUndeclaredResource", explain.undeclared(gang))
-    if not all(demand.flavors for demand in case.needs.demands):
-        return case.never("NeverNoFlavor", explain.no_flavor(gang))
+    if unassigned := _unassigned(gang):
+        return case.never(*unassigned)
     placing = Placing(case.members, case.needs, queue, case.cluster)
     if misfit := placing.misfit():
         return case.never("NeverNoFlavor", misfit)
     return _by_quota(case, gang, placing, budget)
+
+
+def _unassigned(gang: explain.GangDemands) -> tuple[str, str] | None:
+    """Reason and message for podsets to which Kueue assigns no flavor with any quota; None if there are none."""
+    if gang.needs.undeclared:
+        return "NeverUndeclaredResource", explain.undeclared(gang)
+    if gang.needs.stop is not None:
+        return "NeverNoFlavor", explain.stopped(gang, gang.needs.stop)
+    if not all(demand.flavors for demand in gang.needs.demands):
+        return "NeverNoFlavor", explain.no_flavor(gang)
+    return None
 
 
 def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[str]:

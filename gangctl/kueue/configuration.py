@@ -89,6 +89,11 @@ class KueueConfiguration:
             return False
         return self.manages(labels, namespace)
 
+    @property
+    def ignores_undeclared(self) -> bool:
+        """Whether resources that a ClusterQueue does not have need no quota there."""
+        return self.quota_check == "IgnoreUndeclared" and self.gate("QuotaCheckStrategy", default=True)
+
     def gate(self, name: str, *, default: bool) -> bool:
         """Whether the file enables a feature."""
         return self.gates.get(name, default)

@@ -163,6 +163,39 @@ class TestMisconfigured:
         assert gist(ask(known(queue(), limit_ranges=[raw]), cpu(1))) == ("never", "NeverMisconfigured")
 
 
+LENIENT = CONFIGURATION + "resources: {quotaCheckStrategy: IgnoreUndeclared}\n"
+
+
+class TestUndeclared:
+    """Kueue's flavorassigner returns at the first podset with requests and without a flavor."""
+
+    @each(
+        ("entries", "reason"),
+        [
+            ((cpu(1), pods("driver", 1, memory="1Gi")), "Fits"),
+            ((pods("driver", 1, memory="1Gi"), cpu(1)), "NeverNoFlavor"),
+            ((pods("driver", 1, cpu="1", memory="1Gi"), cpu(1)), "Fits"),
+            ((pods("driver", 1), cpu(1)), "Fits"),
+            ((pods("driver", 0, memory="1Gi"), cpu(1)), "NeverNoFlavor"),
+        ],
+    )
+    def test_podsets_after_one_without_a_flavor_are_not_admitted(
+        self, entries: Sequence[dict[str, Any]], reason: str
+    ) -> None:
+        report = ask(known(queue(), configuration=LENIENT), *entries)
+        assert gist(report)[1] == reason
+        assert ('"driver" asks only for memory' in report["message"]) is (reason == "NeverNoFlavor")
+
+    def test_a_podset_without_pods_stops_the_assignment_as_well(self) -> None:
+        assert gist(ask(known(queue()), pods("driver", 0, memory="1Gi"), cpu(1)))[1] == "NeverNoFlavor"
+        assert gist(ask(known(queue()), cpu(1), pods("driver", 0, memory="1Gi")))[1] == "Fits"
+
+    def test_the_strategy_has_no_effect_without_its_gate(self) -> None:
+        text = LENIENT + "featureGates: {QuotaCheckStrategy: false}\n"
+        report = ask(known(queue(), configuration=text), cpu(1, memory="1Gi"))
+        assert gist(report) == ("never", "NeverUndeclaredResource")
+
+
 class TestUnknown:
     """K7: what is not known turns a never into a warning that says why, and nothing else."""
 
