@@ -20,8 +20,8 @@ from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.devices import as_extended, claimed
 from gangctl.fit.floor import NodeShape, features_of
 from gangctl.fit.packing import Excess
-from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of
-from gangctl.fit.room import RoomOutcome, room_now
+from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of, stages_of
+from gangctl.fit.room import RoomOutcome, room_of_stages
 from gangctl.fit.scheduling import Floor, Neighbours, Together
 from gangctl.fit.started import Addition, Additions
 from gangctl.gang.naming import Scope
@@ -104,7 +104,8 @@ def node_fit(
         if podset.pods and podset.name not in neighbours.admitted and not podset.pod_spec.get("runtimeClassName")
         for problem in count.problems
     ]
-    case = _NodesCase(floor, requests, gangs, list(unknown), deciding, refused, request.fixed_nodes)
+    stages = stages_of(request.jobset, podsets)
+    case = _NodesCase(floor, requests, gangs, stages, list(unknown), deciding, refused, request.fixed_nodes)
     verdict, reason, message = case.evaluate()
     sentence = one_line(message[:1].upper() + message[1:] + ".")
     if verdict != "fits" and (flavors := _adding(added.values())):
@@ -117,7 +118,7 @@ def node_fit(
         "podSets": [
             report.podset_report(podset.name, podset.pods, own) for podset, own in zip(podsets, requests, strict=True)
         ],
-        "limits": _limits(floor, requests),
+        "limits": _limits(floor, requests, stages),
         "domains": _domains(floor, gangs, case.now.placed if case.now is not None else ()),
         "unknown": list(dict.fromkeys(case.unknown)),
         "notLookedAt": list(dict.fromkeys([*deciding, *of_labels, *general])),
@@ -192,6 +193,8 @@ class _NodesCase:
     floor: Floor
     requests: Sequence[Amounts]
     gangs: Sequence[Together]
+    stages: Sequence[Mapping[int, int]]
+    """Pods that may run at once, by index of podset."""
     unknown: list[str]
     deciding: Sequence[str]
     refused: Sequence[str]
@@ -224,25 +227,28 @@ class _NodesCase:
         if self.floor.neighbours.pods is None:
             self.unknown.append("what is in use on the nodes")
             return self._unknown("the nodes hold it with nothing else on them, but " if ever else _NOTHING_SHOWS)
-        self.now = room_now(self.floor, self.gangs)
+        self.now = room_of_stages(self.floor, self.gangs, self.stages)
         return self._at_present(self.now)
 
     def _at_present(self, now: RoomOutcome) -> tuple[report.Verdict, str, str]:
         without_hope = self.floor.wary(self.requests) if self.floor.assumes else self.floor
-        wary = room_now(without_hope, self.gangs) if self.floor.assumes else now
+        wary = room_of_stages(without_hope, self.gangs, self.stages) if self.floor.assumes else now
         certain = now.answer.certain and wary.answer.certain
         if certain and not self.deciding and not self.unknown:
             self.now = wary
-            return "fits", "Fits", f"the nodes have room for all of its pods now{_where(self.floor, wary.placed)}"
+            where = _where(self.floor, wary.placed)
+            stages = ", one stage after the other (dependsOn)" if len(self.stages) > 1 else ""
+            return "fits", "Fits", f"the nodes have room for all of its pods now{stages}{where}"
         if now.answer.possible is False and wary.answer.possible is False and not self.unknown:
-            anywhere = room_now(self.floor, [replace(gang, topology="") for gang in self.gangs]).answer.possible
+            without_topology = [replace(gang, topology="") for gang in self.gangs]
+            anywhere = room_of_stages(self.floor, without_topology, self.stages).answer.possible
             if anywhere and any(gang.topology for gang in self.gangs):
                 keys = report.quoted(gang.topology for gang in self.gangs if gang.topology)
                 why = f"the nodes have room for all of it now, but not in one domain of {keys}"
                 return "not-now", "WaitsForTopology", why
-            contested = self.floor.contested(dict(enumerate(podset.pods for podset in self.floor.podsets)), now=True)
-            why = contested or "the nodes hold it with nothing else on them, but have no room for all of it now"
-            return "not-now", "WaitsForNodes", why
+            contested = (self.floor.contested(stage, now=True) for stage in self.stages)
+            no_room = "the nodes hold it with nothing else on them, but have no room for all of it now"
+            return "not-now", "WaitsForNodes", next(filter(None, contested), no_room)
         self.unknown += self.deciding
         if now.answer != wary.answer:
             self.unknown += _assumed(self.floor, without_hope)
@@ -386,15 +392,13 @@ def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
     )
 
 
-def _limits(floor: Floor, requests: Sequence[Amounts]) -> list[report.LimitReport]:
+def _limits(floor: Floor, requests: Sequence[Amounts], stages: Sequence[Mapping[int, int]]) -> list[report.LimitReport]:
     """Each resource on all nodes that accept any of the pods."""
     usable = [node for node, takers in zip(floor.nodes, floor.takers, strict=True) if takers]
     reports = []
     for resource in floor.resources:
-        asked = sum(
-            podset.pods * (1 if resource == PODS else request.get(resource, 0))
-            for podset, request in zip(floor.podsets, requests, strict=True)
-        )
+        of_one = [1 if resource == PODS else request.get(resource, 0) for request in requests]
+        asked = max((sum(pods * of_one[index] for index, pods in stage.items()) for stage in stages), default=0)
         there = sum(node.capacity.get(resource, 0) for node in usable)
         taken = sum(floor.used.get(node.name, {}).get(resource, 0) for node in usable)
         reports.append(

@@ -88,6 +88,35 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
     )
 
 
+_MOST_STAGES: Final = 64
+
+
+def stages_of(jobset: Mapping[str, Any], podsets: Sequence[PodSet]) -> list[dict[int, int]]:
+    """Pods that may run at once, by index of podset, for each largest set of such podsets.
+
+    JobSet creates a replicated job that waits for another one's completion (dependsOn) when the pods of that are gone.
+    """
+    everything = {podset.index: podset.pods for podset in podsets}
+    entries = objects_at(object_at(jobset, "spec"), "replicatedJobs")
+    gone: dict[str, set[str]] = {}
+    stages: set[frozenset[int]] = {frozenset()}
+    for podset, entry in zip(podsets, entries, strict=False):
+        before = gone.setdefault(podset.name, set())
+        # JobSet rejects a dependency on one that follows.
+        for dependency in objects_at(entry, "dependsOn"):
+            name = str(dependency.get("name")).lower()
+            before |= gone.get(name, set()) | ({name} if dependency.get("status") == "Complete" else set())
+        earlier = {other.index for other in podsets[: podset.index] if other.name in before}
+        stages = {stage - earlier | {podset.index} for stage in stages} | {stage for stage in stages if stage & earlier}
+        stages = {stage for stage in stages if not any(stage < other for other in stages)}
+        # Too many to look at: then all pods need room at once.
+        if len(stages) > _MOST_STAGES:
+            return [everything]
+    if len(entries) != len(podsets):
+        return [everything]
+    return [{index: everything[index] for index in sorted(stage)} for stage in sorted(stages, key=sorted)]
+
+
 def malformed_topology(podsets: Sequence[PodSet]) -> list[str]:
     """Requests for a topology that Kueue's webhook rejects when the JobSet is created."""
     problems = [f'"{podset.name}": {problem}' for podset in podsets for problem in podset.problems]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gangctl.fit.exploring import Exploration
@@ -21,25 +21,59 @@ class RoomOutcome:
     placed: list[tuple[Together, str]] = field(default_factory=list)
 
 
-def room_now(floor: Floor, gangs: Sequence[Together]) -> RoomOutcome:
-    """Whether all pods fit at once now."""
+def room_now(floor: Floor, gangs: Sequence[Together], pods: Mapping[int, int] | None = None) -> RoomOutcome:
+    """Whether all pods fit at once now, or so many of each podset, by index."""
     free = floor.free()
-    answer = floor.room_of({index: podset.pods for index, podset in enumerate(floor.podsets)}, free)
+    if pods is None:
+        pods = {index: podset.pods for index, podset in enumerate(floor.podsets)}
+    answer = floor.room_of(pods, free)
     placed_in = [gang for gang in gangs if gang.topology]
     if not placed_in or answer.possible is False:
         return RoomOutcome(answer)
-    return _InDomains(floor, placed_in, free, answer).outcome()
+    return _InDomains(floor, placed_in, free, answer, pods).outcome()
+
+
+def room_of_stages(floor: Floor, gangs: Sequence[Together], stages: Sequence[Mapping[int, int]]) -> RoomOutcome:
+    """Whether the pods of each stage fit now, without those of the others."""
+    placed: dict[int, list[tuple[Together, str]]] = {}
+    answers = []
+    for stage in stages:
+        whole = [gang for gang in gangs if gang.pods.keys() <= stage.keys()]
+        parts = [
+            replace(gang, pods={index: pods for index, pods in gang.pods.items() if index in stage})
+            for gang in gangs
+            if gang not in whole and not gang.pods.keys().isdisjoint(stage)
+        ]
+        outcome = room_now(floor, [*whole, *parts], stage)
+        answers.append(outcome.answer)
+        for gang in whole:
+            # A gang that is in several stages stays where it is.
+            placed.setdefault(id(gang), [(other, value) for other, value in outcome.placed if other is gang])
+    worst = Exploration(_worst(one.possible for one in answers), _worst(one.certain for one in answers))
+    return RoomOutcome(worst, [pair for pairs in placed.values() for pair in pairs])
+
+
+def _worst(answers: Iterable[bool | None]) -> bool | None:
+    kinds = set(answers)
+    return False if False in kinds else None if None in kinds else True
 
 
 class _InDomains:
     """Gangs with a topology: the scheduler tries every domain for each, and takes one in which all of it fits."""
 
-    def __init__(self, floor: Floor, gangs: Sequence[Together], free: dict[int, Vector], anywhere: Exploration) -> None:
+    def __init__(
+        self,
+        floor: Floor,
+        gangs: Sequence[Together],
+        free: dict[int, Vector],
+        anywhere: Exploration,
+        pods: Mapping[int, int],
+    ) -> None:
         self._floor = floor
         self._gangs = gangs
         self._free = free
         self._anywhere = anywhere
-        self._rest = {index: podset.pods for index, podset in enumerate(floor.podsets)}
+        self._rest = dict(pods)
         self._copies = [self._take(gang) for gang in gangs]
 
     def _take(self, gang: Together) -> int:

@@ -17,7 +17,7 @@ from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.packing import Class, PodKind, excess, place
 from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import FitReport
-from gangctl.fit.requests import Surroundings
+from gangctl.fit.requests import Surroundings, podsets_of, stages_of
 from gangctl.fit.scheduling import Neighbours
 from tests.cli.schema import fit_violations
 from tests.fit.asking import NAMESPACE, pods
@@ -242,6 +242,65 @@ class TestGangs:
         later = {**cpu(3), "dependsOn": [{"name": "v", "status": "Ready"}]}
         raw = gang(cpu(2, name="v"), later)
         assert [dict(each.pods) for each in gangs_of(read_jobset(raw)[0])] == [{0: 2}, {1: 3}]
+
+
+def after(status: str, entry: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {**entry, "dependsOn": [{"name": name, "status": status} for name in names]}
+
+
+class TestStages:
+    """JobSet makes the Jobs of a stage when those that it waits for are ready, or complete."""
+
+    @pytest.mark.parametrize(("status", "reason"), [("Complete", "Fits"), ("Ready", "WaitsForNodes")])
+    def test_only_what_runs_at_once_needs_room_at_once(self, status: str, reason: str) -> None:
+        raw = gang(cpu(3, 4, "first"), after(status, cpu(3, 4), "first"))
+        report = ask(raw, nodes(4), used={})
+        assert gist(report)[1] == reason
+        assert ("one stage after the other" in report["message"]) is (reason == "Fits")
+        asked = next(limit["requested"] for limit in report["limits"] if limit["resource"] == "cpu")
+        assert asked == (12_000 if reason == "Fits" else 24_000)
+
+    def test_each_stage_needs_room(self) -> None:
+        raw = gang(cpu(3, 4, "first"), after("Complete", cpu(4, 4), "first"))
+        assert gist(ask(raw, nodes(4), used={"n0": {"cpu": 1000}})) == ("not-now", "WaitsForNodes")
+
+    def test_a_gang_that_is_placed_once_is_reported_once(self) -> None:
+        raw = gang(cpu(1, 4, "a"), cpu(1, 4, "b"), after("Complete", cpu(1, 4, "c"), "a"))
+        raw["metadata"]["annotations"][OPTIONS] = f'{{"topologyKey": "{RACK}"}}'
+        report = ask(raw, [node(f"{rack}0", 8, rack=rack) for rack in "ab"], used={})
+        assert gist(report) == ("fits", "Fits")
+        assert sum(row["assigned"] for row in report["domains"]) == 3
+
+    @pytest.mark.parametrize(
+        ("entries", "stages"),
+        [
+            ((cpu(1, name="a"), cpu(2, name="b")), [{0: 1, 1: 2}]),
+            ((cpu(1, name="a"), after("Complete", cpu(2, name="b"), "a")), [{0: 1}, {1: 2}]),
+            (
+                (
+                    cpu(1, name="a"),
+                    after("Complete", cpu(2, name="b"), "a"),
+                    after("Ready", cpu(3, name="c"), "b"),
+                    cpu(4, name="d"),
+                ),
+                [{0: 1, 3: 4}, {1: 2, 2: 3, 3: 4}],
+            ),
+            (
+                (
+                    cpu(1, name="a"),
+                    after("Ready", cpu(2, name="b"), "a"),
+                    after("Complete", cpu(3, name="c"), "b"),
+                    after("Complete", cpu(4, name="d"), "c", "a"),
+                ),
+                [{0: 1, 1: 2}, {0: 1, 2: 3}, {3: 4}],
+            ),
+        ],
+    )
+    def test_stages_are_the_pods_that_may_run_at_once(
+        self, entries: Sequence[dict[str, Any]], stages: list[dict[int, int]]
+    ) -> None:
+        raw = jobset("js", *entries)
+        assert stages_of(raw, podsets_of(raw)) == stages
 
 
 rooms = st.tuples(st.integers(0, 6), st.integers(0, 4))
