@@ -47,7 +47,7 @@ def onto_nodes(
     """Whether the nodes can hold a JobSet, with what Kueue adds to its pods; some pods are ignored."""
     surroundings = stock.snapshot.surroundings(request.namespace)
     jobset = request.read()
-    neighbours = neighbours_of(stock, (request.namespace, jobset.name), without, made=bool(jobset.uid))
+    neighbours = neighbours_of(stock, (request.namespace, jobset.name), jobset.uid, without)
     return node_fit(request, stock.nodes, surroundings, neighbours, additions or {})
 
 
@@ -70,15 +70,16 @@ def _started(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], b
 
 
 def neighbours_of(
-    stock: Stock, key: Key, without: Callable[[PlacedPod], bool] = lambda _: False, *, made: bool = True
+    stock: Stock, key: Key, uid: str, without: Callable[[PlacedPod], bool] = lambda _: False
 ) -> Neighbours:
     """What is on the nodes, but some pods, for a JobSet.
 
-    Of one that is not ``made`` yet, pods with its name are another one's, whose template may be an earlier one.
+    Of one without a UID, which is not made yet, pods with its name are another one's, whose template may be an earlier
+    one.
     """
     pods = None if stock.pods is None else [pod for pod in stock.pods if not without(pod)]
     devices = stock.devices(key[0], without)
-    admitted = stock.admitted.get(key, {}) if made else {}
+    admitted = stock.admitted.get(key, {}) if uid else {}
     return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), devices, admitted)
 
 

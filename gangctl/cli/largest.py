@@ -97,7 +97,7 @@ class _Asked:
         key = subject.namespace, subject.name
         request = FitRequest(subject.raw, subject.namespace, None, "")
         surroundings = self._stock.snapshot.surroundings(subject.namespace)
-        neighbours = neighbours_of(self._stock, key, subject.has, made=bool(subject.uid))
+        neighbours = neighbours_of(self._stock, key, subject.uid, subject.has)
         return ShapeOnNodes(request, self._stock.nodes, surroundings, neighbours)
 
     def _levels(self) -> list[str]:

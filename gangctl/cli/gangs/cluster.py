@@ -393,7 +393,7 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
         return {}
     # Their requests have all defaults already.
     surroundings = replace(stock.snapshot.surroundings(key[0]).of_pods(), limit_ranges=())
-    neighbours = neighbours_of(stock, key)
+    neighbours = neighbours_of(stock, key, stored.jobset.uid)
     podsets = admitted(stored.raw, surroundings, neighbours)
     counted = [requests_of(podset, surroundings) for podset in podsets]
     if any(requests.unknown for requests in counted):
