@@ -196,9 +196,9 @@ def _print_largest(question: Question, form: str, cluster: options.ClusterFlags,
 
 
 def _needs_a_change(report: DispatchedFit) -> bool:
-    """Whether it waits without use: it can never fit, or there is no queue for it."""
+    """Whether it waits without use: it can never fit, there is no queue for it, or its pods are refused."""
     no_queue = report["reason"] == "QueueBlocked" and not report["clusterQueue"]
-    return report["verdict"] == "never" or no_queue
+    return report["verdict"] == "never" or report["reason"] == "PodsRefused" or no_queue
 
 
 def _check_usage(question: Question, *, live: bool) -> None:

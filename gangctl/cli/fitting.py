@@ -17,7 +17,8 @@ from gangctl.cli.output import Section, Table
 from gangctl.cluster.stock import Stock
 from gangctl.fit import started, verdict
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.nodes import gangs_of, node_fit
+from gangctl.fit.creation import Refusal, refusal
+from gangctl.fit.nodes import admitted, gangs_of, node_fit
 from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import (
     DispatchedFit,
@@ -226,7 +227,32 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     elif by_nodes:
         report = without_nodes(report)
+    if (refused := _refusal(request, stock, report)) is not None:
+        report = _with_refusal(report, refused)
     return Answer({**report, "workers": []}, tuple(_remark(workload, now) for workload in own))
+
+
+def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> Refusal | None:
+    """Why the API server refuses pods of the JobSet; None also where they run in another cluster."""
+    jobset, queue = request.read(), stock.cluster_queue(report["clusterQueue"])
+    if jobset.managed_elsewhere or (queue is not None and stock.snapshot.dispatcher(queue)):
+        return None
+    surroundings = stock.snapshot.surroundings(request.namespace).of_pods()
+    podsets = admitted(request.jobset, surroundings, Neighbours(None))
+    running = not request.new and not jobset.suspend
+    return refusal(request.jobset, podsets, stock.snapshot, request.namespace, running=running)
+
+
+def _with_refusal(report: FitReport, refused: Refusal) -> FitReport:
+    """The report on a JobSet of which not all pods can be created."""
+    # A class of pods that does not exist also keeps Kueue from making a Workload.
+    if report["verdict"] == "never" or report["blocked"]:
+        return report
+    message = f"{report['message']} But {refused.message}."
+    if report["verdict"] == "not-now":
+        return {**report, "message": message}
+    reason = "WaitsForResourceQuota" if refused.passes else "PodsRefused"
+    return {**report, "verdict": "not-now", "reason": reason, "message": message, "unknown": []}
 
 
 def _now() -> datetime:

@@ -237,13 +237,17 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[FitSu
         await _read_timing(client, stock, places)
     else:
         stock = await read_pod_surroundings(client, places)
+        await _priorities(client, stock)
+    for place in sorted(places):
+        if why := await why_unread(take(client, stock, kinds.RESOURCE_QUOTAS, place)):
+            note(f"resourcequotas of namespace {place} {why}")
     if question.fixed_nodes:
         await read_nodes(client, stock)
         claiming = {
             one.namespace for one in subjects for podset in podsets_of(one.raw) if any(volume_claims(podset.pod_spec))
         }
-        for resource, place in [*((kinds.CLAIMS, namespace) for namespace in claiming), (kinds.VOLUMES, None)]:
-            if claiming and (why := await why_unread(take(client, stock, resource, place))):
+        for resource, home in [*((kinds.CLAIMS, namespace) for namespace in claiming), (kinds.VOLUMES, None)]:
+            if claiming and (why := await why_unread(take(client, stock, resource, home))):
                 note(f"{resource.plural} {why}")
         await _devices(client, stock, subjects)
     elif stock.snapshot.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):

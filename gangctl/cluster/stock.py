@@ -105,8 +105,9 @@ class Stock(Queues):
         return True
 
     def _take_other(self, group: str, kind: str, raw: Object) -> bool:
-        if (group, kind) == ("", "LimitRange"):
-            self.snapshot.take_limit_range(raw)
+        limiting = {"LimitRange": self.snapshot.take_limit_range, "ResourceQuota": self.snapshot.take_resource_quota}
+        if not group and kind in limiting:
+            limiting[kind](raw)
         elif (group, kind) == ("node.k8s.io", "RuntimeClass"):
             self.take_runtime_classes([*(self.runtime_classes or ()), raw])
         elif (group, kind) == ("", "Namespace"):

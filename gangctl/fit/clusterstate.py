@@ -180,6 +180,7 @@ class ClusterSnapshot:
         """By kind, then by namespace and name."""
         self._limit_ranges: dict[str, dict[str, Object]] = defaultdict(dict)
         self._runtime_classes: dict[str, Object] | None = None
+        self._resource_quotas: dict[str, list[Object]] = defaultdict(list)
         self.configuration: KueueConfiguration = read_configuration(configuration)
         for one in held:
             self.take(one)
@@ -238,6 +239,10 @@ class ClusterSnapshot:
     def take_runtime_classes(self, raws: Iterable[Object] | None) -> None:
         """Set all RuntimeClasses; None if they are unknown."""
         self._runtime_classes = None if raws is None else {raw["metadata"]["name"]: raw for raw in raws}
+
+    def take_resource_quota(self, raw: Object) -> None:
+        """Add a ResourceQuota."""
+        self._resource_quotas[raw["metadata"].get("namespace") or ""].append(raw)
 
     def take_configuration(self, text: str | None) -> None:
         """Set Kueue's configuration; None if it is unknown."""
@@ -310,6 +315,29 @@ class ClusterSnapshot:
             return known.value if known is not None else None
         # Of several global defaults, the admission plugin Priority takes the one with the smallest value.
         return min((known.value for known in classes.values() if known.default), default=0)
+
+    def has_runtime_class(self, name: str) -> bool | None:
+        """Whether a RuntimeClass exists; None if unknown."""
+        return None if self._runtime_classes is None else name in self._runtime_classes
+
+    def has_pod_class(self, name: str) -> bool | None:
+        """Whether a PriorityClass exists; None if unknown. The API server creates the system- classes itself."""
+        if name.startswith("system-"):
+            return True
+        return None if objects.PodPriorityClass in self.unread else self.pod_priority(name) is not None
+
+    def pod_class_name(self, name: str) -> str | None:
+        """The PriorityClass of pods that name this one, or none; None if unknown."""
+        if name:
+            return name
+        if objects.PodPriorityClass in self.unread:
+            return None
+        defaults = [known for known in self._all(objects.PodPriorityClass).values() if known.default]
+        return min(defaults, key=lambda known: known.value).name if defaults else ""
+
+    def resource_quotas(self, namespace: str) -> Sequence[Object]:
+        """The ResourceQuotas of a namespace, raw, as far as they are known."""
+        return self._resource_quotas.get(namespace, ())
 
     def surroundings(self, namespace: str) -> Surroundings:
         """Objects that change the requests of pods in a namespace, including Kueue's configuration."""

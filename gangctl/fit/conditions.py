@@ -99,9 +99,11 @@ class Conditions:
         if selected(queue.selector, self._request.namespace_labels, self._request.namespace) is None:
             self.doubts.append(self._takes(f'the namespaceSelector of ClusterQueue "{queue.name}" takes'))
         kind, name, value = self._class()
-        # With a Workload, Kueue has found the class. The API server creates the system- classes itself, so that
-        # files need not have them.
-        if self._request.workload is not None or value is not None or not name or name.startswith("system-"):
+        # With a Workload, Kueue has found the class.
+        if self._request.workload is not None or value is not None or not name:
+            return ""
+        exists = False if kind is PriorityClass else self._cluster.has_pod_class(name)
+        if exists:
             return ""
         title = f'{"WorkloadPriorityClass" if kind is PriorityClass else "PriorityClass"} "{one_line(name)}"'
         if kind in self._cluster.unread:

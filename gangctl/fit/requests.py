@@ -236,6 +236,11 @@ def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
     )
 
 
+def filled_in(podset: PodSet, surroundings: Surroundings) -> dict[str, Any]:
+    """The spec of its pods with the overhead of their class, the namespace's defaults, and limits as requests."""
+    return _Counting(podset, surroundings).filled_in()
+
+
 def _transformed(requests: Requests, transformations: Sequence[Transformation]) -> Requests:
     by_input = {transformation.input: transformation for transformation in transformations}
     kept: Requests = {}

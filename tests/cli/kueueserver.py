@@ -29,6 +29,7 @@ RESOURCES: Final = (
         kinds.ADMISSION_CHECKS,
         kinds.PRIORITY_CLASSES,
         kinds.LIMIT_RANGES,
+        kinds.RESOURCE_QUOTAS,
         kinds.RUNTIME_CLASSES,
     ),
     *(kinds.RESOURCE_SLICES, kinds.RESOURCE_CLAIMS, kinds.CLAIM_TEMPLATES, kinds.DEVICE_CLASSES, kinds.TAINT_RULES),

@@ -116,6 +116,22 @@ async def test_forbidden_objects_make_the_verdict_unknown(path: str, words: str,
     assert any(words in each for each in answer.json["unknown"])
 
 
+_QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota"}
+
+
+@each(("forbidden", "reason"), [(set[str](), "PodsRefused"), ({"/api/v1/namespaces/t/resourcequotas"}, "Fits")])
+async def test_resource_quotas_of_the_namespace_are_read(forbidden: set[str], reason: str, tmp_path: Path) -> None:
+    quotas = [
+        {**_QUOTA, "metadata": {"name": "q", "namespace": home}, "spec": {"hard": {"pods": most}}}
+        for home, most in (("t", "2"), ("u", "1"))
+    ]
+    file = write(tmp_path / "a.yaml", queued(pods=3))
+    async with serving(*there("8", *quotas), forbidden=forbidden) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert answer.json["reason"] == reason
+    assert ("resourcequotas of namespace t may not be read" in answer.err) is bool(forbidden)
+
+
 async def test_the_namespace_of_the_configuration_can_be_given(tmp_path: Path) -> None:
     objects = [each for each in there("8") if each["kind"] != "ConfigMap"]
     file = write(tmp_path / "a.yaml", queued(pods=9))

@@ -35,8 +35,9 @@ def namespace(name: str, **labels: str) -> Object:
 def fit(directory: Path, asked: Object, *objects: Object) -> Answer:
     files = write(directory / "jobset.yaml", asked), write(directory / "queues.yaml", *objects)
     answer = gangctl("fit", "-f", files[0], "--queues", files[1], "-o", "json")
-    without_a_queue = answer.json["reason"] == "QueueBlocked" and not answer.json["clusterQueue"]
-    assert answer.code == int(answer.json["verdict"] == "never" or without_a_queue)
+    reason = answer.json["reason"]
+    useless = reason == "PodsRefused" or (reason == "QueueBlocked" and not answer.json["clusterQueue"])
+    assert answer.code == int(answer.json["verdict"] == "never" or useless)
     return answer
 
 
@@ -190,6 +191,99 @@ def test_a_verdict_is_as_far_as_it_looked(
     assert answer.json["verdict"] == verdict, answer.json["message"]
     assert words in answer.json["message"]
     assert verdict == "never" or bool(answer.json["unknown"]) is (verdict == "unknown")
+
+
+KATA = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata"}
+LIMITED = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "2", "x.com/gpu": "1"}}}]}
+
+
+def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
+    metadata = {"name": "team", "namespace": "t"}
+    spec = {"hard": hard, **spec}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"used": used}}
+
+
+def for_class(operator: str, *values: str) -> Object:
+    scope = {"scopeName": "PriorityClass", "operator": operator, "values": list(values)}
+    return {"matchExpressions": [scope]}
+
+
+def followed(status: str) -> Object:
+    """The gang, and as many pods after it."""
+    made = gangs("")
+    first = made["spec"]["replicatedJobs"][0]
+    made["spec"]["replicatedJobs"].append(
+        {**first, "name": "later", "dependsOn": [{"name": first["name"], "status": status}]}
+    )
+    return made
+
+
+@each(
+    ("asked", "there", "reason", "words"),
+    [
+        # Classes
+        (
+            gangs("", pod={"runtimeClassName": "none"}),
+            queues(KATA),
+            "PodsRefused",
+            'RuntimeClass "none" does not exist',
+        ),
+        (gangs(pod={"runtimeClassName": "none"}), queues(KATA), "PodsRefused", 'RuntimeClass "none" does not exist'),
+        (gangs("", pod={"runtimeClassName": "kata"}), queues(KATA), "NotQueued", ""),
+        (gangs("", pod={"runtimeClassName": "kata"}), queues(), "NotQueued", ""),
+        (gangs("", pod={"priorityClassName": "none"}), queues(POD_CLASS), "PodsRefused", "create it, or name another"),
+        (gangs("", pod={"priorityClassName": "none"}), queues(), "NotQueued", ""),
+        (
+            gangs(pod={"priorityClassName": "none"}, labels={PRIORITY: "high"}),
+            queues(POD_CLASS, kueue("WorkloadPriorityClass", "high")),
+            "PodsRefused",
+            'PriorityClass "none" does not exist',
+        ),
+        # ResourceQuotas
+        (gangs(), queues(quota({"pods": "4", "requests.cpu": "4"})), "Fits", ""),
+        (gangs(), queues(quota({"pods": "3"})), "PodsRefused", "allows 3 of pods, and it needs 4"),
+        (gangs(), queues(quota({"requests.cpu": "3900m"})), "PodsRefused", "allows 3.9 of requests.cpu"),
+        (
+            gangs(),
+            queues(quota({"cpu": "6"}, {"cpu": "2500m"})),
+            "WaitsForResourceQuota",
+            "has 3.5 of 6 cpu left, and it needs 4",
+        ),
+        (gangs(), queues({**quota({"pods": "3"}), "metadata": {"name": "team", "namespace": "u"}}), "Fits", ""),
+        (gangs(), queues(quota({"memory": "9Gi"})), "PodsRefused", "have no request of it"),
+        (gangs(), queues(quota({"limits.cpu": "9"})), "PodsRefused", "have no limit of it"),
+        (gangs("", pod=LIMITED), queues(quota({"limits.cpu": "8", "cpu": "8"})), "NotQueued", ""),
+        (gangs("", pod=LIMITED), queues(quota({"limits.cpu": "7"})), "PodsRefused", "allows 7 of limits.cpu"),
+        (gangs("", pod=LIMITED), queues(quota({"requests.x.com/gpu": "3"})), "PodsRefused", "needs 4"),
+        (gangs(), queues(quota({"count/jobs.batch": "0"})), "PodsRefused", "count/jobs.batch"),
+        (gangs(), queues(quota({"requests.storage": "0", "count/secrets": "0"})), "Fits", ""),
+        (gangs(), queues(quota({"pods": "3"}, scopes=["BestEffort"])), "Fits", ""),
+        (gangs(), queues(quota({"pods": "3"}, scopes=["NotBestEffort", "NotTerminating"])), "PodsRefused", ""),
+        (gangs(), queues(quota({"pods": "3"}, scopes=["Terminating"])), "Fits", ""),
+        (gangs(), queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("In", "low"))), "Fits", ""),
+        (gangs(), queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("DoesNotExist"))), "PodsRefused", ""),
+        (
+            gangs("", pod={"priorityClassName": "low"}),
+            queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("In", "low"))),
+            "PodsRefused",
+            "",
+        ),
+        # Stages
+        (followed("Complete"), queues(quota({"pods": "4", "count/pods": "8"})), "NotQueued", ""),
+        (followed("Complete"), queues(quota({"count/pods": "7"})), "PodsRefused", ""),
+        (followed("Ready"), queues(quota({"pods": "4"})), "PodsRefused", "needs 8"),
+        # What never fits is never.
+        (gangs(), queues(quota({"pods": "3"}), cpu=2), "NeverExceedsQuota", ""),
+    ],
+)
+def test_pods_that_the_api_server_refuses_do_not_fit(
+    asked: Object, there: list[Object], reason: str, words: str, tmp_path: Path
+) -> None:
+    answer = fit(tmp_path, asked, *there)
+    assert answer.json["reason"] == reason, answer.json["message"]
+    assert words in answer.json["message"]
+    refused = reason in {"PodsRefused", "WaitsForResourceQuota"}
+    assert answer.json["verdict"] == ("not-now" if refused else "never" if "Never" in reason else "fits")
 
 
 @each(

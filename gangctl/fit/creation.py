@@ -1,0 +1,218 @@
+"""Why the API server refuses to create pods of a JobSet: classes that do not exist, and ResourceQuotas of a namespace.
+
+Kueue looks at neither. Source: ``plugin/pkg/admission`` (``priority``, ``runtimeclass``) and
+``pkg/quota/v1/evaluator/core`` of Kubernetes 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+from gangctl.api.objects import Object, object_at, objects_at, text_at
+from gangctl.api.requests import as_integers, is_extended, pod_requests
+from gangctl.errors import one_line
+from gangctl.fit.clusterstate import ClusterSnapshot
+from gangctl.fit.report import figure, joined, quoted
+from gangctl.fit.requests import PodSet, filled_in, stages_of
+from gangctl.kueue.amounts import amount, read_quantity
+from gangctl.kueue.objects import PODS, Amounts
+
+_COUNTED_PODS: Final = "count/pods"
+_JOBS: Final = "count/jobs.batch"
+_REQUESTS: Final = "requests."
+_LIMITS: Final = "limits."
+_LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
+_COMPULSORY: Final = ("cpu", "memory")
+"""Every container has to request these where a quota counts them."""
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why pods are not created; ``passes`` if others that end make room for them."""
+
+    message: str
+    passes: bool = False
+
+
+@dataclass(frozen=True)
+class _Pods:
+    """Those of one podset, as admission makes them."""
+
+    podset: PodSet
+    spec: Mapping[str, Any]
+    priority_class: str | None
+    """None if unknown."""
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """Of one pod."""
+        return as_integers(pod_requests(self.spec)[0])
+
+    @cached_property
+    def limits(self) -> Amounts:
+        """The same of limits, in which overhead counts only where a container is limited (PodLimits)."""
+        limited: dict[str, Any] = {
+            kind: [_limited(container) for container in objects_at(self.spec, kind)]
+            for kind in ("containers", "initContainers")
+        }
+        limited |= _limited({"resources": self.spec.get("resources")})
+        overhead = as_integers(pod_requests({"overhead": self.spec.get("overhead")})[0])
+        limits = as_integers(pod_requests(limited)[0])
+        return {name: value + overhead.get(name, 0) * bool(value) for name, value in limits.items()}
+
+    def of_one(self, counted: str) -> int | None:
+        """What a quota counts of one pod under a name; None if it counts nothing of pods."""
+        base = _base(counted)
+        if counted in {PODS, _COUNTED_PODS}:
+            return 1
+        if counted.startswith(_LIMITS):
+            return self.limits.get(base, 0) if base in _LIMITED else None
+        if base in _LIMITED or base.startswith("hugepages-") or (base != counted and is_extended(base)):
+            return self.requests.get(base, 0)
+        return None
+
+    def unset(self, counted: str) -> list[str]:
+        """The containers that do not say what a quota needs of each (Constraints)."""
+        base = _base(counted)
+        if base not in _COMPULSORY or object_at(self.spec, "resources"):
+            return []
+        key = "limits" if counted.startswith(_LIMITS) else "requests"
+        containers = [*objects_at(self.spec, "containers"), *objects_at(self.spec, "initContainers")]
+        return [
+            one_line(text_at(container, "name"), _SHOWN)
+            for container in containers
+            if base not in object_at(object_at(container, "resources"), key)
+        ]
+
+    def is_in(self, scope: Object) -> bool:
+        """Whether a quota with this scope counts them; not, where that is not known."""
+        terminating = self.spec.get("activeDeadlineSeconds") is not None
+        best_effort = not any(amounts.get(name) for amounts in (self.requests, self.limits) for name in _COMPULSORY)
+        match scope.get("scopeName"):
+            case "Terminating":
+                return terminating
+            case "NotTerminating":
+                return not terminating
+            case "BestEffort":
+                return best_effort
+            case "NotBestEffort":
+                return not best_effort
+            case "PriorityClass" if self.priority_class is not None:
+                values = scope.get("values")
+                named = self.priority_class in (values if isinstance(values, list) else ())
+                answers = {
+                    "In": named,
+                    "NotIn": not named,
+                    "Exists": bool(self.priority_class),
+                    "DoesNotExist": not self.priority_class,
+                }
+                return answers.get(text_at(scope, "operator"), False)
+        return False
+
+
+def _base(counted: str) -> str:
+    return counted.removeprefix(_REQUESTS).removeprefix(_LIMITS)
+
+
+def _limited(holder: Mapping[str, Any]) -> dict[str, Any]:
+    """A container, or a pod, that requests what it is limited to."""
+    limits = object_at(object_at(holder, "resources"), "limits")
+    return {**holder, "resources": {"requests": limits}}
+
+
+def refusal(
+    jobset: Object, podsets: Sequence[PodSet], cluster: ClusterSnapshot, namespace: str, *, running: bool
+) -> Refusal | None:
+    """Why pods of a JobSet in a namespace cannot all be created; None if nothing is known that keeps them.
+
+    ``podsets`` are as admission makes their pods. Of one that is ``running`` the quotas count the own pods already.
+    """
+    surroundings = cluster.surroundings(namespace).of_pods()
+    present = [podset for podset in podsets if podset.pods]
+    if missing := next(_missing_classes(present, cluster), ""):
+        return Refusal(missing)
+    pods = [
+        _Pods(
+            podset,
+            filled_in(podset, surroundings),
+            cluster.pod_class_name(text_at(podset.pod_spec, "priorityClassName")),
+        )
+        for podset in present
+    ]
+    stages = stages_of(jobset, podsets)
+    refusals = [
+        one for quota in cluster.resource_quotas(namespace) for one in _beyond(quota, pods, stages, running=running)
+    ]
+    return min(refusals, key=lambda one: one.passes, default=None)
+
+
+def _missing_classes(podsets: Iterable[PodSet], cluster: ClusterSnapshot) -> Iterator[str]:
+    for podset in podsets:
+        runtime_class, priority_class = (
+            text_at(podset.pod_spec, key) for key in ("runtimeClassName", "priorityClassName")
+        )
+        kinds = {
+            "RuntimeClass": (runtime_class, cluster.has_runtime_class(runtime_class)),
+            "PriorityClass": (priority_class, cluster.has_pod_class(priority_class)),
+        }
+        for kind, (name, exists) in kinds.items():
+            if name and exists is False:
+                yield (
+                    f'{kind} "{one_line(name, _SHOWN)}" does not exist, and the API server refuses the pods of '
+                    f"{quoted([podset.name])} without it; create it, or name another one"
+                )
+
+
+def _beyond(
+    quota: Object, pods: Sequence[_Pods], stages: Sequence[Mapping[int, int]], *, running: bool
+) -> Iterator[Refusal]:
+    """What a ResourceQuota does not leave for the pods."""
+    name, spec = one_line(text_at(object_at(quota, "metadata"), "name"), _SHOWN), object_at(quota, "spec")
+    title = f'ResourceQuota "{name}" of its namespace'
+    named = spec.get("scopes")
+    scopes = [{"scopeName": scope, "operator": "Exists"} for scope in (named if isinstance(named, list) else ())]
+    scopes += objects_at(object_at(spec, "scopeSelector"), "matchExpressions")
+    counted = [one for one in pods if all(one.is_in(scope) for scope in scopes)]
+    used = object_at(object_at(quota, "status"), "used")
+    for resource, written in object_at(spec, "hard").items():
+        hard = read_quantity(written)
+        if hard is None:
+            continue
+        for one in counted:
+            if unset := one.unset(resource):
+                yield Refusal(
+                    f"{title} counts {resource}, and containers {joined(unset)} of {quoted([one.podset.name])} have "
+                    f"no {'limit' if resource.startswith(_LIMITS) else 'request'} of it: the API server refuses "
+                    "such pods; write it into the pod template"
+                )
+        base = _base(resource)
+        most, needed = amount(base, hard), _needed(resource, counted, stages)
+        taken = 0 if running else amount(base, read_quantity(used.get(resource)) or Fraction())
+        if needed > most:
+            yield Refusal(
+                f"{title} allows {figure(base, most)} of {resource}, and it needs {figure(base, needed)}: the API "
+                "server refuses some of its pods; ask for less, or have the quota raised"
+            )
+        elif needed > most - taken:
+            left = figure(base, max(0, most - taken))
+            yield Refusal(
+                f"{title} has {left} of {figure(base, most)} {resource} left, and it needs {figure(base, needed)}: the "
+                "API server refuses some of its pods until others of the namespace have ended",
+                passes=True,
+            )
+
+
+def _needed(resource: str, counted: Sequence[_Pods], stages: Sequence[Mapping[int, int]]) -> int:
+    """What the JobSet needs of a resource of a quota at once."""
+    if resource == _JOBS:
+        return sum(one.podset.jobs for one in counted)
+    of_one = {one.podset.index: amounts for one in counted if (amounts := one.of_one(resource))}
+    if resource == _COUNTED_PODS:
+        # Pods that have ended count as well.
+        stages = [{one.podset.index: one.podset.pods for one in counted}]
+    return max((sum(pods * of_one.get(index, 0) for index, pods in stage.items()) for stage in stages), default=0)
