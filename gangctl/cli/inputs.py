@@ -22,7 +22,9 @@ _SCHEMES: Final = ("http://", "https://")
 STDIN: Final = "<stdin>"
 DEFAULT_NAMESPACE: Final = "default"
 """Namespace of objects in files without one, as in kubectl."""
-_NAMESPACED: Final = frozenset({"JobSet", "Job", "Pod", "PodGroup", "Workload", "Event", "LocalQueue", "LimitRange"})
+_NAMESPACED: Final = frozenset(
+    {"JobSet", "Job", "Pod", "PodGroup", "Workload", "Event", "LocalQueue", "LimitRange", "ResourceQuota"}
+)
 """Kinds of objects of gangs and queues that have a namespace."""
 
 _READ_BYTES: Final = 64 * 2**20
