@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from gangctl.fit.tree import Pair, TreeNode, plus
@@ -129,6 +130,11 @@ class Shares:
         self.measured = 0
         """How often a share was computed."""
 
+    @cached_property
+    def _pairs(self) -> set[Pair]:
+        """All of the tree, also those of which nothing is lent to the root (calculateLendable)."""
+        return {pair for node in self._path[-1].below() for pair in node.quotas}
+
     def of(self, node: TreeNode) -> Share:
         """The share of a node; a root has none."""
         return self._measure(node)[1]
@@ -155,8 +161,7 @@ class Shares:
         """The most of each resource that a cohort could have, over all flavors."""
         if cohort not in self._lendable:
             sums: dict[str, int] = {}
-            root = cohort.above()[-1]
-            for pair in {*root.quotas, *root.lent}:
+            for pair in self._pairs:
                 sums[pair[1]] = plus(sums.get(pair[1], 0), cohort.potential(pair)[0])
             self._lendable[cohort] = sums
         return self._lendable[cohort]

@@ -13,7 +13,7 @@ from gangctl.fit.preemption import Preemption, borrowed_at
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.search import Mode
 from gangctl.kueue.objects import ClusterQueue, Cohort, Condition, QueuedWorkload
-from tests.fit.queues import holder, queue, quotas
+from tests.fit.queues import cpu, holder, queue, quotas
 from tests.strategies import PROPERTY
 
 CPU = ("f1", "cpu")
@@ -152,6 +152,16 @@ class TestFairSharing:
         members = queue("a", 0, "c", reclaim="Any", weight=weight), queue("b", 0, "c"), queue("d", 8, "c")
         index = cluster(members, [running("u", "b", 4), running("v", "b", 4)])
         assert list(preempted(index, "a", 6, strategies=BOTH[1:])) == found
+
+    @pytest.mark.parametrize(("strategies", "found"), [(BOTH[:1], []), (BOTH[1:], ["u"])])
+    def test_a_cohort_that_lends_nothing_has_shares_of_its_own_quota(
+        self, strategies: Sequence[str], found: list[str]
+    ) -> None:
+        """Both queues borrow from their cohort, of which the root has nothing."""
+        cohorts = Cohort("team", "root", cpu((10, None, 0))), Cohort("root")
+        members = queue("a", 0, "team", reclaim="Any"), queue("b", 0, "team")
+        index = cluster([*cohorts, *members], [running("u", "b", 6), running("v", "a", 2)])
+        assert list(preempted(index, "a", 3, strategies=strategies)) == found
 
     def test_a_queue_without_a_cohort_preempts_its_own_workloads(self) -> None:
         index = cluster([queue("a", 4, within_queue="LowerPriority")], [running("u", "a", 2), running("v", "a", 2, 9)])
