@@ -20,7 +20,7 @@ from gangctl.fit.conditions import Conditions
 from gangctl.fit.demands import Member, Needs, contradictions, needs_of, refusals, with_pods
 from gangctl.fit.placing import Placing
 from gangctl.fit.preemption import Preemption, as_it_is, decide, lacking, when_empty
-from gangctl.fit.quotas import Capacity, by_resource, capacity_of, with_lending_limits
+from gangctl.fit.quotas import Capacity, by_resource, capacity_of, held_pairs, with_lending_limits
 from gangctl.fit.requests import PodSet, malformed_topology, podsets_of, remainders, requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
@@ -361,7 +361,7 @@ def _when(
 
 
 def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fits: bool) -> report.FitReport | None:
-    """The verdict on a gang that has room, or would get it by preemption, if the head of its queue did not block it."""
+    """The verdict on a gang that has room, or would get it by preemption, if no other Workload held it up."""
     first = case.request.head(preemptor.queue)
     # Kueue creates the Workload of a new JobSet after all that are there.
     own = case.request.workload or QueuedWorkload("", "", "~", priority=preemptor.priority)
@@ -369,11 +369,27 @@ def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fit
     if first is not None and first.precedes(own):
         head = first.effect(case.request.reader, joined=case.request.workload is None)
     if head is None:
-        return None
+        return _unready(case) if fits else None
     without = "there is quota for it now" if fits else "Kueue would preempt others for it"
     if fits:
         case.starts = _starts(case, gang, preemptor, dict.fromkeys(pairs_of(gang.needs.demands), 0))
     return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")
+
+
+def _unready(case: _Case) -> report.FitReport | None:
+    """The verdict on a gang that has room, if Kueue waits for the pods of others first, in any queue."""
+    cluster, reader = case.cluster, case.request.reader
+    if not cluster.configuration.wait_for_pods_ready.blocks:
+        return None
+    unready = [workload for workload in cluster.quotas.workloads() if not workload.holds("PodsReady")]
+    if not unready:
+        return None
+    unready.sort(key=lambda workload: (workload.namespace, workload.name))
+    case.holders = [_holder(one, by_resource(held_pairs(one)), reader) for one in unready[:_MOST_HOLDERS]]
+    names = report.quoted(one.title_for(reader) for one in unready)
+    message = f"there is quota for it now, but Kueue admits nothing before the pods of {names} are ready"
+    setting = "waitForPodsReady.blockAdmission of its configuration"
+    return case.answer("not-now", "WaitsForPodsReady", f"{message} ({setting}){_unsure(case)}")
 
 
 def _starts(

@@ -49,6 +49,8 @@ class PodsReady:
     """Seconds until all pods are ready after an admission."""
     recovery: int | None = None
     """``recoveryTimeout``: seconds until they are ready again. None is as many, 0 is no limit."""
+    blocks: bool = False
+    """``blockAdmission``: Kueue admits nothing while a Workload that has quota is not ready."""
 
 
 def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
@@ -220,11 +222,12 @@ def _pods_ready(raw: Mapping[str, Any], gates: Mapping[str, bool]) -> PodsReady:
         return PodsReady(on=False, timeout=timeout, recovery=recovery)
     if "waitForPodsReady" not in raw or raw["waitForPodsReady"] is None:
         return PodsReady()
-    switch = section.get("enable")
+    # Only v1beta1 had a switch; its default changed from off to on. With the switch it blocks by default.
+    older, switch = raw["apiVersion"] == f"{_GROUP}/v1beta1", section.get("enable")
+    block = section.get("blockAdmission")
     if isinstance(switch, bool):
-        return PodsReady(switch, timeout, recovery)
-    # Only v1beta1 had a switch; its default changed from off to on.
-    return PodsReady(None if raw["apiVersion"] == f"{_GROUP}/v1beta1" else True, timeout, recovery)
+        return PodsReady(switch, timeout, recovery, blocks=switch and (block is True or (older and block is None)))
+    return PodsReady(None if older else True, timeout, recovery, blocks=not older and block is True)
 
 
 def _seconds(section: Mapping[str, Any], key: str) -> int | None:

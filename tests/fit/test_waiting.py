@@ -6,8 +6,8 @@ import pytest
 
 from gangctl.api.meta import QUEUE_PRIORITY
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.objects import PodPriorityClass, PriorityClass
-from tests.fit.asking import NAMESPACE, QUEUE, ask, cpu, gist, known, pods, queue, taken_flavors
+from gangctl.kueue.objects import Condition, PodPriorityClass, PriorityClass
+from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, cpu, gist, known, pods, queue, taken_flavors
 from tests.fit.queues import group, holder
 from tests.jobsets import jobset
 
@@ -104,6 +104,19 @@ class TestNotNow:
         report = fit(FitRequest(jobset("js", cpu(10)), NAMESPACE, {}, QUEUE), snapshot, preemptions=100)
         assert gist(report) == ("not-now", "WaitsForQuota")
         assert "whether Kueue would preempt some of the many workloads is not known" in report["message"]
+
+    @pytest.mark.parametrize(
+        ("ready", "reason"), [(None, "WaitsForPodsReady"), (False, "WaitsForPodsReady"), (True, "Fits")]
+    )
+    def test_nothing_is_admitted_before_others_are_ready_if_kueue_blocks(self, ready: bool | None, reason: str) -> None:
+        conditions = {"QuotaReserved": Condition(status=True)}
+        conditions |= {} if ready is None else {"PodsReady": Condition(status=ready)}
+        other = holder("u", "b", {("f1", "cpu"): 1000}, conditions=conditions)
+        blocking = CONFIGURATION + "waitForPodsReady: {blockAdmission: true}\n"
+        report = ask(known(queue(), queue("b"), other, configuration=blocking), cpu(10))
+        assert gist(report)[1] == reason
+        assert [each["name"] for each in report["holders"]] == (["w-u"] if reason != "Fits" else [])
+        assert gist(ask(known(queue(), queue("b"), other), cpu(10))) == ("fits", "Fits")
 
     def test_a_gang_fits_a_second_flavor_that_is_free(self) -> None:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)

@@ -114,6 +114,7 @@ class TestPodsReady:
             ({}, PodsReady(on=None)),
             ({"waitForPodsReady": None}, PodsReady(on=None)),
             ({"waitForPodsReady": {}}, PodsReady(on=True)),
+            ({"waitForPodsReady": {"blockAdmission": True}}, PodsReady(on=True, blocks=True)),
             ({"waitForPodsReady": {"timeout": "0s"}}, PodsReady(on=True, timeout=1800)),
             ({"waitForPodsReady": {"timeout": "1.5h1m1500ms1ns"}}, PodsReady(on=True, timeout=5462)),
             (
@@ -125,6 +126,17 @@ class TestPodsReady:
             (
                 {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"enable": False}},
                 PodsReady(on=False),
+            ),
+            (
+                {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"enable": True}},
+                PodsReady(on=True, blocks=True),
+            ),
+            (
+                {
+                    "apiVersion": "config.kueue.x-k8s.io/v1beta1",
+                    "waitForPodsReady": {"enable": True, "blockAdmission": False},
+                },
+                PodsReady(on=True),
             ),
             (
                 {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"timeout": "5m"}},
