@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import QUEUE_NAME
+from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
 from gangctl.api.objects import controller_owner, object_at, text_at, within
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
 from gangctl.kueue.names import DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
 from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass
+from gangctl.kueue.queues import MOST_PODSETS
 
 Class = tuple[type[PriorityClass | PodPriorityClass], str, int | None]
 """Kind, name and value of a class of priority; without a value it does not exist, or is not known."""
@@ -110,6 +112,19 @@ class Conditions:
             self.doubts.append(f"whether {title} exists, without which Kueue makes no Workload")
             return ""
         return f"{title} does not exist, and without it Kueue makes no Workload; create it, or name another one"
+
+    def held_back(self) -> tuple[Reason, str] | None:
+        """Why Kueue does not try its Workload, whatever the queue has, with the name of the cause; None if it does."""
+        workload, gates = self._request.workload, self._jobset.gates
+        if workload is not None and not workload.active:
+            detail = "its Workload is deactivated, and Kueue does not try it; set spec.active of it to true"
+            return Reason.DEACTIVATED, detail
+        # Kueue has the gate since 0.17, and it is on by default since 0.19, the first version with so many podsets.
+        new = self._cluster.queue_limit is None or self._cluster.queue_limit >= MOST_PODSETS
+        if not gates or not self._configuration.gate("AdmissionGatedBy", default=new):
+            return None
+        names = ", ".join(one_line(name) for name in gates)
+        return Reason.ADMISSION_GATED, f"Kueue does not queue it before {names} is removed from {ADMISSION_GATED_BY}"
 
     def priority(self) -> int | None:
         """Priority of the Workload that Kueue creates, or has created; None if unknown."""

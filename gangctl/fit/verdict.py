@@ -361,7 +361,11 @@ def _when(
 
 
 def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fits: bool) -> report.FitReport | None:
-    """The verdict on a gang that has room, or would get it by preemption, if no other Workload held it up."""
+    """The verdict on a gang that has room, or would get it by preemption, if nothing else held it up."""
+    without = "there is quota for it now" if fits else "Kueue would preempt others for it"
+    if (held := case.conditions.held_back()) is not None:
+        reason, why = held
+        return case.answer("not-now", str(reason), f"{without}, but {why}{_unsure(case)}")
     first = case.request.head(preemptor.queue)
     # Kueue creates the Workload of a new JobSet after all that are there.
     own = case.request.workload or QueuedWorkload("", "", "~", priority=preemptor.priority)
@@ -370,7 +374,6 @@ def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fit
         head = first.effect(case.request.reader, joined=case.request.workload is None)
     if head is None:
         return _unready(case) if fits else None
-    without = "there is quota for it now" if fits else "Kueue would preempt others for it"
     if fits:
         case.starts = _starts(case, gang, preemptor, dict.fromkeys(pairs_of(gang.needs.demands), 0))
     return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")

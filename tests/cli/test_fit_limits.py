@@ -133,6 +133,22 @@ def owned() -> Object:
             "fits",
             "",
         ),
+        # Admission gates
+        (
+            gangs(admission_gated_by="a.b/c"),
+            queues(),
+            "not-now",
+            "before a.b/c is removed from kueue.x-k8s.io/admission",
+        ),
+        (gangs(admission_gated_by=""), queues(), "fits", ""),
+        (gangs("", admission_gated_by="a.b/c"), queues(), "fits", ""),
+        (gangs(admission_gated_by="a.b/c"), queues(cpu=2), "never", "never give more than 2"),
+        (
+            gangs(admission_gated_by="a.b/c"),
+            queues(configured=configuration(featureGates={"AdmissionGatedBy": False})),
+            "fits",
+            "",
+        ),
         # JobSets without a queue
         (
             gangs(""),
@@ -173,6 +189,11 @@ def owned() -> Object:
         "elastic",
         "not elastic",
         "elastic, gate off",
+        "gated",
+        "gate removed",
+        "gated without a queue",
+        "gated, too small",
+        "gated, gate off",
         "managed without a queue",
         "managed, with a queue",
         "managed, default queue",

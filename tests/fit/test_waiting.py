@@ -97,6 +97,12 @@ class TestNotNow:
         request = FitRequest(raw, NAMESPACE, {}, QUEUE, new=False, workload=own)
         assert gist(fit(request, known(queue(within_queue="LowerPriority"), self.FULL)))[1] == "NeedsPreemption"
 
+    @pytest.mark.parametrize(("active", "reason"), [(True, "Fits"), (False, "Deactivated")])
+    def test_a_deactivated_workload_is_not_tried(self, active: bool, reason: str) -> None:
+        own = holder("own", "", {}, active=active)
+        request = FitRequest(jobset("js", cpu(10)), NAMESPACE, {}, QUEUE, new=False, workload=own)
+        assert gist(fit(request, known(queue())))[1] == reason
+
     def test_too_many_workloads_leave_preemption_unknown(self) -> None:
         each_one = [holder(f"u{n}", "a", {("f1", "cpu"): 10}) for n in range(1000)]
         snapshot = known(queue(within_queue="Any", when_can_preempt="MayStopSearch"), *each_one)
