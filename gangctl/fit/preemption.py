@@ -18,6 +18,7 @@ from gangctl.fit.placing import Placed, Placing
 from gangctl.fit.quotas import Capacity, Quotas
 from gangctl.fit.search import Assess, Demand, Mode, Step, Terms, taken, tries
 from gangctl.fit.tree import Pair, TreeNode, minus
+from gangctl.kueue.blocked import is_inactive
 from gangctl.kueue.objects import ClusterQueue
 
 BUDGET: Final = 3_000
@@ -202,6 +203,10 @@ class Preemption:
         return [] if policy == "Never" else list(self._candidates(self.node, policy, short))
 
     def _candidates(self, node: TreeNode, policy: str, short: set[Pair]) -> Iterator[Candidate]:
+        queue = self.quotas.queue(node.name)
+        # Kueue leaves inactive queues out of its snapshot: their usage counts, and they have no candidates.
+        if queue is not None and node is not self.node and is_inactive(queue):
+            return
         for workload, held in self.quotas.held_in(node.name):
             if self.preemptor.outranks(policy, workload) and not short.isdisjoint(held):
                 yield Candidate(workload, held, node)

@@ -93,6 +93,11 @@ def blocked(
     return _queue_blocked(cluster_queue) or _namespace_blocked(cluster_queue, namespace_labels, local_queue.namespace)
 
 
+def is_inactive(queue: objects.ClusterQueue) -> bool:
+    """Whether a ClusterQueue admits nothing, and Kueue schedules without it."""
+    return _queue_blocked(queue) is not None
+
+
 def _queue_blocked(queue: objects.ClusterQueue) -> Blocked | None:
     """Why a ClusterQueue admits nothing."""
     if queue.deleting:

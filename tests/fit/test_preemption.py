@@ -69,6 +69,24 @@ class TestClassical:
         index.set_usage(running("v", "b", 2))
         assert preempted(index, "a", 4) == {"u": Why.RECLAIM}
 
+    @pytest.mark.parametrize("strategies", [None, BOTH])
+    @pytest.mark.parametrize(
+        ("fields", "found"),
+        [
+            ({}, ["u"]),
+            ({"stop_policy": "Hold"}, []),
+            ({"stop_policy": "HoldAndDrain"}, []),
+            ({"deleting": True}, []),
+            ({"active": Condition(status=False, reason="FlavorNotFound")}, []),
+        ],
+    )
+    def test_nothing_is_preempted_in_an_inactive_queue(
+        self, fields: dict[str, Any], found: list[str], strategies: Sequence[str] | None
+    ) -> None:
+        """Kueue leaves it out of the snapshot that it schedules by; its usage counts for the cohort."""
+        index = cluster(pair(ANY, **fields), [running("u", "b", 8)])
+        assert list(preempted(index, "a", 4, strategies=strategies)) == found
+
     def test_workloads_of_higher_priority_do_not_count_as_room(self) -> None:
         index = cluster([queue("a", 4, within_queue="LowerPriority")], [running("u", "a", 1), running("v", "a", 3, 9)])
         assert preemption(index, "a").assess(CPU, 4) == (Mode.NO_CANDIDATES, 0)
