@@ -1,6 +1,6 @@
-"""Why the API server refuses to create pods of a JobSet: classes that do not exist, and ResourceQuotas of a namespace.
+"""Why the API server refuses to create pods of a JobSet: missing classes, LimitRanges, ResourceQuotas.
 
-Kueue looks at neither. Source: ``plugin/pkg/admission`` (``priority``, ``runtimeclass``) and
+Kueue looks at LimitRanges alone. Source: ``plugin/pkg/admission`` (``priority``, ``runtimeclass``) and
 ``pkg/quota/v1/evaluator/core`` of Kubernetes 1.37.
 """
 
@@ -17,7 +17,7 @@ from gangctl.api.requests import as_integers, is_extended, pod_requests
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.report import figure, joined, quoted
-from gangctl.fit.requests import PodSet, filled_in, stages_of
+from gangctl.fit.requests import PodSet, Surroundings, filled_in, requests_of, stages_of
 from gangctl.kueue.amounts import amount, read_quantity
 from gangctl.kueue.objects import PODS, Amounts
 
@@ -136,6 +136,8 @@ def refusal(
     present = [podset for podset in podsets if podset.pods]
     if missing := next(_missing_classes(present, cluster), ""):
         return Refusal(missing)
+    if misfit := next(_outside_limit_ranges(present, surroundings), ""):
+        return Refusal(misfit)
     pods = [
         _Pods(
             podset,
@@ -166,6 +168,14 @@ def _missing_classes(podsets: Iterable[PodSet], cluster: ClusterSnapshot) -> Ite
                     f'{kind} "{one_line(name, _SHOWN)}" does not exist, and the API server refuses the pods of '
                     f"{quoted([podset.name])} without it; create it, or name another one"
                 )
+
+
+def _outside_limit_ranges(podsets: Iterable[PodSet], surroundings: Surroundings) -> Iterator[str]:
+    for podset in podsets:
+        # Counted with the overhead of the class, which LimitRanger does not count.
+        if not text_at(podset.pod_spec, "runtimeClassName"):
+            for problem in requests_of(podset, surroundings).problems:
+                yield f"{quoted([podset.name])}: {problem}, and the API server refuses such pods"
 
 
 def _beyond(

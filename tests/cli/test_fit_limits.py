@@ -215,6 +215,12 @@ def test_a_verdict_is_as_far_as_it_looked(
 
 
 KATA = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata"}
+SMALL = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "small", "namespace": "t"},
+    "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]},
+}
 LIMITED = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "2", "x.com/gpu": "1"}}}]}
 
 
@@ -260,6 +266,10 @@ def followed(status: str) -> Object:
             "PodsRefused",
             'PriorityClass "none" does not exist',
         ),
+        # LimitRanges
+        (gangs(""), queues(SMALL), "PodsRefused", "cpu, and the API server refuses such pods"),
+        (gangs(), queues(SMALL), "NeverMisconfigured", ""),
+        (gangs(""), queues({**SMALL, "metadata": {"name": "small", "namespace": "u"}}), "NotQueued", ""),
         # ResourceQuotas
         (gangs(), queues(quota({"pods": "4", "requests.cpu": "4"})), "Fits", ""),
         (gangs(), queues(quota({"pods": "3"})), "PodsRefused", "allows 3 of pods, and it needs 4"),
