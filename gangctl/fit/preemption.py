@@ -313,6 +313,27 @@ def borrowed_at(node: TreeNode, pair: Pair, amount: int, *, empty: bool = False)
     return len(path) - 1, False
 
 
+def reserved_for(node: TreeNode, queue: ClusterQueue, pairs: Mapping[Pair, int]) -> dict[Pair, int]:
+    """What Kueue keeps from those after it, in one scheduling cycle, for a Workload that does not fit now.
+
+    Nothing where it looks for none to preempt, and where its queue can always reclaim it (resourcesToReserve).
+    """
+    if queue.reclaim == "Any":
+        return {}
+    levels = {pair: borrowed_at(node, pair, amount) for pair, amount in pairs.items()}
+    borrows = any(level for level, _ in levels.values())
+    kept = {}
+    for pair, amount in pairs.items():
+        quota, below_root = node.quota(pair), levels[pair][1]
+        if amount > quota.nominal and not below_root and not queue.while_borrowing:
+            return {}
+        most = quota.nominal - node.used.get(pair, 0)
+        if borrows:
+            most = amount if quota.borrowing_limit is None else most + quota.borrowing_limit
+        kept[pair] = max(0, min(amount, most))
+    return kept
+
+
 def _left_over(node: TreeNode, requests: Mapping[Pair, int]) -> tuple[bool, dict[Pair, int]]:
     """Whether requests fit into the quota of a node, and what exceeds the part that it keeps for itself."""
     fits = not any(node.borrows(pair, amount) for pair, amount in requests.items())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Final
 
 from gangctl.api.jobset import JobSet
@@ -18,6 +19,7 @@ from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.fit.conditions import Conditions
 from gangctl.fit.demands import Member, Needs, contradictions, needs_of, refusals, with_pods
+from gangctl.fit.heads import keeping, only_choice, rank_of
 from gangctl.fit.placing import Placing
 from gangctl.fit.preemption import Preemption, as_it_is, decide, lacking, when_empty
 from gangctl.fit.quotas import Capacity, by_resource, capacity_of, held_pairs, with_lending_limits
@@ -25,6 +27,7 @@ from gangctl.fit.requests import PodSet, malformed_topology, podsets_of, remaind
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Estimate
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import blocked, unresolved
 from gangctl.kueue.consistency import FEWEST_PODSETS
@@ -373,7 +376,7 @@ def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fit
     if first is not None and first.precedes(own):
         head = first.effect(case.request.reader, joined=case.request.workload is None)
     if head is None:
-        return _unready(case) if fits else None
+        return _unready(case) or _kept(case, gang, preemptor) if fits else None
     if fits:
         case.starts = _starts(case, gang, preemptor, dict.fromkeys(pairs_of(gang.needs.demands), 0))
     return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")
@@ -393,6 +396,26 @@ def _unready(case: _Case) -> report.FitReport | None:
     message = f"there is quota for it now, but Kueue admits nothing before the pods of {names} are ready"
     setting = "waitForPodsReady.blockAdmission of its configuration"
     return case.answer("not-now", "WaitsForPodsReady", f"{message} ({setting}){_unsure(case)}")
+
+
+def _kept(case: _Case, gang: explain.GangDemands, preemptor: Preemptor) -> report.FitReport | None:
+    """The verdict on a gang that has room, if Kueue keeps it for the heads of other queues of its cohort."""
+    pairs = only_choice(gang.needs.demands)
+    # Another flavor would do, or the order is not known.
+    if pairs is None or preemptor.strategies is not None or case.conditions.priority() is None:
+        return None
+    rank = rank_of(gang.node, pairs, preemptor.priority, preemptor.since or datetime.max.replace(tzinfo=UTC))
+    before = keeping(case.cluster.quotas, gang.queue, pairs, rank, case.request.head)
+    if not before:
+        return None
+    reader = case.request.reader
+    names = report.quoted(one.head.workload.title_for(reader) for one in before)
+    queues = report.quoted(one.head.queue.name for one in before)
+    message = (
+        f"there is quota for it now, but Kueue keeps it for {names}, at the head of StrictFIFO ClusterQueue {queues}, "
+        "until that fits; with reclaimWithinCohort Any there, others could borrow it"
+    )
+    return case.answer("not-now", str(Reason.HEAD_BLOCKS_QUEUE), message + _unsure(case))
 
 
 def _starts(

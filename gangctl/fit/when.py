@@ -25,7 +25,7 @@ from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterSnapshot, Outlook, Range
 from gangctl.fit.demands import with_pods
-from gangctl.fit.preemption import borrowed_at, without_preemption
+from gangctl.fit.preemption import borrowed_at, reserved_for, without_preemption
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import StartReport, quoted
 from gangctl.fit.search import Demand, pairs_of, search, taken, totals, tries
@@ -224,22 +224,10 @@ class Replay:
 
     def _keep(self, waiter: Waiter) -> Iterator[tuple[str, Mapping[Pair, int]]]:
         node = self.quotas.node(waiter.queue.name)
-        if node is None or waiter.pairs is None or waiter.queue.reclaim == "Any":
-            return
-        levels = {pair: borrowed_at(node, pair, amount) for pair, amount in waiter.pairs.items()}
-        borrows = any(level for level, _ in levels.values())
-        kept = {}
-        for pair, amount in waiter.pairs.items():
-            quota, below_root = node.quota(pair), levels[pair][1]
-            if amount > quota.nominal and not below_root and not waiter.queue.while_borrowing:
-                # Kueue does not look for others to preempt.
-                return
-            most = quota.nominal - node.used.get(pair, 0)
-            if borrows:
-                most = amount if quota.borrowing_limit is None else most + quota.borrowing_limit
-            kept[pair] = max(0, min(amount, most))
-        self._use(waiter.queue.name, kept, 1)
-        yield waiter.queue.name, kept
+        kept = reserved_for(node, waiter.queue, waiter.pairs) if node is not None and waiter.pairs is not None else {}
+        if kept:
+            self._use(waiter.queue.name, kept, 1)
+            yield waiter.queue.name, kept
 
     def _placed(self, waiter: Waiter) -> Mapping[Pair, int] | None:
         """What it gets at one of Kueue's tries, if it gets something."""

@@ -192,6 +192,45 @@ class TestAhead:
             head = head_of(waiting("v", 6, priority=priority))
             assert fit(FitRequest(raw, NAMESPACE, {}, QUEUE, head=head), snapshot)["reason"] == reason
 
+    @pytest.mark.parametrize(
+        ("fields", "size", "priority", "amount", "reason"),
+        [
+            ({}, 8, 0, 6, "HeadBlocksQueue"),
+            ({}, 8, 0, 4, "Fits"),
+            # Beside what is in use both exceed their own quota: the priority decides which of them is first.
+            ({}, 8, -1, 6, "Fits"),
+            ({}, 8, 1, 6, "HeadBlocksQueue"),
+            # It goes first, or Kueue looks for nothing to preempt.
+            ({}, 4, 0, 6, "Fits"),
+            ({}, 9, 0, 6, "Fits"),
+            ({"reclaim": "Any"}, 8, 0, 6, "Fits"),
+            ({"reclaim": "LowerPriority"}, 8, 0, 6, "HeadBlocksQueue"),
+            ({"strategy": "BestEffortFIFO"}, 8, 0, 6, "Fits"),
+            ({"stop_policy": "Hold"}, 8, 0, 6, "Fits"),
+        ],
+    )
+    def test_quota_is_kept_for_the_head_of_another_strict_queue_of_the_cohort(
+        self, fields: dict[str, Any], size: int, priority: int, amount: int, reason: str
+    ) -> None:
+        """It has 8, uses 4, and borrows nothing: what is free beyond its other 4 is for others."""
+        quotas = cpu((8000, 0, None))
+        other = ClusterQueue("b", "c", quotas, selector=(), **{"strategy": "StrictFIFO", **fields})
+        snapshot = known(cluster_queue(4, "c"), other, running("u", 4, queue="b"))
+        first = waiting("v", size, queue="other", priority=priority)
+        request = FitRequest(
+            jobset("js", pods("w", amount, cpu="1")),
+            NAMESPACE,
+            {},
+            QUEUE,
+            head=lambda queue: find_head(queue, [first] if queue.name == "b" else [], NOW),
+        )
+        report = fit(request, snapshot)
+        assert report["reason"] == reason
+        assert ('keeps it for "t/w-v", at the head of StrictFIFO ClusterQueue "b"' in report["message"]) is (
+            reason != "Fits"
+        )
+        assert snapshot.quotas.available("a", *PAIR) == 8000
+
     def test_none_is_preempted_for_a_gang_behind_the_head(self) -> None:
         strict = cluster_queue(strategy="StrictFIFO", within_queue="LowerPriority")
         held = strict, running("u", 9, priority=-1)

@@ -1,0 +1,81 @@
+"""Quota that Kueue keeps for the heads of other StrictFIFO queues, in every scheduling cycle.
+
+Such a head is tried in each cycle. If it fits into its queue and there is nothing to preempt for it, Kueue counts what
+it could have as used for those after it, unless its queue can always reclaim that. Source: Kueue 0.19 ``pkg/scheduler``
+(``reserveCapacityForUnreclaimablePreempt``), without fair sharing, which has another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gangctl.fit.preemption import borrowed_at, reserved_for
+from gangctl.fit.quotas import Quotas
+from gangctl.fit.search import Demand, taken
+from gangctl.fit.tree import Pair, TreeNode
+from gangctl.fit.when import demands_of
+from gangctl.kueue.blocked import is_inactive
+from gangctl.kueue.objects import ClusterQueue
+from gangctl.kueue.queues import Head, queued_at
+
+Rank = tuple[int, int, datetime]
+"""The order within a cycle: what borrows less is first, then the higher priority, then the earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What is kept for a head."""
+
+    head: Head
+    amounts: Mapping[Pair, int]
+    rank: Rank
+
+
+def rank_of(node: TreeNode, pairs: Mapping[Pair, int], priority: int, since: datetime) -> Rank:
+    """The place of a Workload that asks for these amounts."""
+    return max((borrowed_at(node, *pair)[0] for pair in pairs.items()), default=0), -priority, since
+
+
+def only_choice(demands: Sequence[Demand]) -> Mapping[Pair, int] | None:
+    """What demands take if each has one flavor; None with a choice."""
+    if any(len(demand.flavors) != 1 for demand in demands):
+        return None
+    return taken(demands, (demand.flavors[0] for demand in demands))
+
+
+def keeping(
+    quotas: Quotas,
+    queue: ClusterQueue,
+    pairs: Mapping[Pair, int],
+    rank: Rank,
+    head_of: Callable[[ClusterQueue], Head | None],
+) -> list[Reservation]:
+    """The heads before which a Workload of a queue does not get these amounts, although they are free."""
+    before = [one for one in _reservations(quotas, queue.name, head_of) if one.rank < rank]
+    for one in before:
+        quotas.use(one.head.queue.name, one.amounts, 1)
+    node = quotas.node(queue.name)
+    short = node is not None and any(amount > max(0, node.available(pair)) for pair, amount in pairs.items())
+    for one in before:
+        quotas.use(one.head.queue.name, one.amounts, -1)
+    return before if short else []
+
+
+def _reservations(quotas: Quotas, own: str, head_of: Callable[[ClusterQueue], Head | None]) -> Iterator[Reservation]:
+    for name in quotas.tree(own):
+        queue, node = quotas.queue(name), quotas.node(name)
+        if name == own or queue is None or node is None or queue.strategy != "StrictFIFO" or is_inactive(queue):
+            continue
+        head = head_of(queue)
+        # Only one that Kueue has tried, and found not to fit.
+        if head is None or head.effect(None, joined=True) is None:
+            continue
+        pairs = only_choice(demands_of(head.workload, queue) or ())
+        if not pairs or all(amount <= node.available(pair) for pair, amount in pairs.items()):
+            continue
+        amounts = reserved_for(node, queue, pairs)
+        if any(amounts.values()):
+            workload = head.workload
+            yield Reservation(head, amounts, rank_of(node, pairs, workload.priority, queued_at(workload)))
