@@ -7,7 +7,7 @@ it could have as used for those after it, unless its queue can always reclaim th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -53,7 +53,7 @@ def keeping(
     head_of: Callable[[ClusterQueue], Head | None],
 ) -> list[Reservation]:
     """The heads before which a Workload of a queue does not get these amounts, although they are free."""
-    before = [one for one in _reservations(quotas, queue.name, head_of) if one.rank < rank]
+    before = [one for one in _reservations(quotas, queue.name, pairs, head_of) if one.rank < rank]
     for one in before:
         quotas.use(one.head.queue.name, one.amounts, 1)
     node = quotas.node(queue.name)
@@ -63,10 +63,15 @@ def keeping(
     return before if short else []
 
 
-def _reservations(quotas: Quotas, own: str, head_of: Callable[[ClusterQueue], Head | None]) -> Iterator[Reservation]:
+def _reservations(
+    quotas: Quotas, own: str, wanted: Collection[Pair], head_of: Callable[[ClusterQueue], Head | None]
+) -> Iterator[Reservation]:
     for name in quotas.tree(own):
         queue, node = quotas.queue(name), quotas.node(name)
         if name == own or queue is None or node is None or queue.strategy != "StrictFIFO" or is_inactive(queue):
+            continue
+        # To find a head costs more than all else here.
+        if queue.reclaim == "Any" or node.quotas.keys().isdisjoint(wanted):
             continue
         head = head_of(queue)
         # Only one that Kueue has tried, and found not to fit.
