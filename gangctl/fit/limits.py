@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, volume_claims
@@ -18,7 +18,7 @@ from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.pods import REQUIRED
 from gangctl.errors import one_line
 from gangctl.fit.domains import HOSTNAME
-from gangctl.fit.placedpods import host_ports, spreads
+from gangctl.fit.placedpods import host_ports, spreads, texts
 from gangctl.fit.requests import PodSet
 from gangctl.fit.scheduling import OF_JOBS, Neighbours
 
@@ -98,12 +98,8 @@ def of_labels(podset: PodSet) -> Iterator[str]:
         selector = object_at(raw, "labelSelector")
         expressions = objects_at(selector, "matchExpressions")
         written = {*object_at(selector, "matchLabels"), *(str(expression.get("key")) for expression in expressions)}
-        listed = {*_texts(raw.get("matchLabelKeys")), *_texts(raw.get("mismatchLabelKeys"))}
+        listed = {*texts(raw.get("matchLabelKeys")), *texts(raw.get("mismatchLabelKeys"))}
         keys = {key for key in written | listed if key.startswith(_OF_CONTROLLERS)}
         unknown = sorted((keys - _KNOWN) | (written & OF_JOBS))
         if unknown:
             yield f"{path}.{place}: pods with the label {unknown[0]}"
-
-
-def _texts(value: object) -> Iterable[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

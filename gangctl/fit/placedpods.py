@@ -62,13 +62,18 @@ class Spread:
     by_taints: bool
 
 
+def texts(value: object) -> list[str]:
+    """The texts of a list; none of another value."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
 def _selector(raw: Mapping[str, Any], own: Labels) -> Selector:
     """With the pod's own values of ``matchLabelKeys``; as the API server does, keys that it lacks are ignored."""
     selector = read_selector(raw.get("labelSelector"))
     if selector is None:
         return None
-    same = (SelectorTerm(key, "In", (own[key],)) for key in raw.get("matchLabelKeys") or () if key in own)
-    other = (SelectorTerm(key, "NotIn", (own[key],)) for key in raw.get("mismatchLabelKeys") or () if key in own)
+    same = (SelectorTerm(key, "In", (own[key],)) for key in texts(raw.get("matchLabelKeys")) if key in own)
+    other = (SelectorTerm(key, "NotIn", (own[key],)) for key in texts(raw.get("mismatchLabelKeys")) if key in own)
     return (*selector, *same, *other)
 
 
@@ -77,7 +82,7 @@ def pod_terms(spec: Mapping[str, Any], part: str, namespace: str, own: Labels) -
     terms = []
     for raw in objects_at(object_at(object_at(spec, "affinity"), part), REQUIRED):
         selected = read_selector(raw.get("namespaceSelector"))
-        named = raw.get("namespaces") or ([namespace] if raw.get("namespaceSelector") is None else ())
+        named = texts(raw.get("namespaces")) or ([namespace] if raw.get("namespaceSelector") is None else ())
         terms.append(PodTerm(text_at(raw, "topologyKey"), _selector(raw, own), frozenset(named), selected))
     return tuple(terms)
 

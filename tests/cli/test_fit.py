@@ -307,7 +307,17 @@ class TestBadInput:
         assert "LocalQueue t/q is there already, at " in answer.err
 
     @each(
-        "kind", [*(kind for _, kind in READERS), "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"]
+        "kind",
+        [
+            *(kind for _, kind in READERS),
+            "LimitRange",
+            "ResourceQuota",
+            "RuntimeClass",
+            "Namespace",
+            "Node",
+            "Pod",
+            "ConfigMap",
+        ],
     )
     @each("odd", [None, 7, "text", [], [7], {}, {"a": 7}, [{"a": [{}]}]])
     def test_invalid_objects_are_one_error_or_ignored(self, kind: str, odd: Any, tmp_path: Path) -> None:
@@ -338,6 +348,7 @@ _ODD = (
         "podSets",
         "limits",
     ),
+    *("hard", "scopes", "scopeSelector", "used"),
     *("admission", "conditions", "allocatable", "taints", "containers", "nodeName", "clusterQueue", "queueName"),
 )
 

@@ -9,6 +9,7 @@ import pytest
 
 from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cluster.stock import Stock
+from gangctl.fit.placedpods import placed_pods
 from gangctl.fit.report import FitReport
 from tests.fit.asking import NAMESPACE, pods
 from tests.jobsets import jobset
@@ -303,3 +304,12 @@ def test_pods_that_are_there_outrank_the_template() -> None:
     assert asked(1, {}, [*tainted, {**pod, "spec": gpus("8")}], uid="1", **{GPU: "8"})["verdict"] == "never"
     # One that is not made yet may ask for something else than the one of its name that is there.
     assert asked(1, {}, [node("a"), {**pod, "spec": gpus("8")}], **{GPU: "9"})["verdict"] == "never"
+
+
+@pytest.mark.parametrize("field", ["namespaces", "matchLabelKeys", "mismatchLabelKeys", "labelSelector"])
+@pytest.mark.parametrize("odd", [7, "text", [7], [{}], {"a": 7}])
+def test_an_invalid_term_of_a_pod_on_a_node_is_no_error(field: str, odd: Any) -> None:
+    term = {"topologyKey": "zone", "labelSelector": {}, field: odd}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    (pod,) = placed_pods({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "affinity": affinity}})
+    assert [repelling.key for repelling in pod.repels] == ["zone"]
