@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gangctl.fit.preemption import borrowed_at, reserved_for
+from gangctl.fit.preemption import borrows_from, reserved_for
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.search import Demand, taken
 from gangctl.fit.tree import Pair, TreeNode
@@ -35,7 +35,7 @@ class Reservation:
 
 def rank_of(node: TreeNode, pairs: Mapping[Pair, int], priority: int, since: datetime) -> Rank:
     """The place of a Workload that asks for these amounts."""
-    return max((borrowed_at(node, *pair)[0] for pair in pairs.items()), default=0), -priority, since
+    return borrows_from(node, pairs), -priority, since
 
 
 def only_choice(demands: Sequence[Demand]) -> Mapping[Pair, int] | None:

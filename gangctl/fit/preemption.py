@@ -313,6 +313,18 @@ def borrowed_at(node: TreeNode, pair: Pair, amount: int, *, empty: bool = False)
     return len(path) - 1, False
 
 
+def borrows_from(node: TreeNode, pairs: Mapping[Pair, int]) -> int:
+    """The height of the highest cohort that a queue would borrow from, 0 without: Kueue compares it between queues."""
+    path = node.above()
+    levels = {borrowed_at(node, pair, amount)[0] for pair, amount in pairs.items()} - {0}
+    return max((_height(path[level]) for level in levels), default=0)
+
+
+def _height(cohort: TreeNode) -> int:
+    """As getNodeHeight; not for a cohort in a cycle."""
+    return max((1 if child.is_queue else 1 + _height(child) for child in cohort.children), default=0)
+
+
 def reserved_for(node: TreeNode, queue: ClusterQueue, pairs: Mapping[Pair, int]) -> dict[Pair, int]:
     """What Kueue keeps from those after it, in one scheduling cycle, for a Workload that does not fit now.
 

@@ -25,7 +25,7 @@ from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterSnapshot, Outlook, Range
 from gangctl.fit.demands import with_pods
-from gangctl.fit.preemption import borrowed_at, reserved_for, without_preemption
+from gangctl.fit.preemption import borrows_from, reserved_for, without_preemption
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import StartReport, quoted
 from gangctl.fit.search import Demand, pairs_of, search, taken, totals, tries
@@ -198,9 +198,9 @@ class Replay:
                 held = self._placed(waiter)
                 asked = held if held is not None else waiter.pairs or {}
                 node = self.quotas.node(name)
-                levels = [borrowed_at(node, *pair)[0] for pair in asked.items()] if node is not None else []
                 # Kueue's order of a scheduling cycle: what borrows less, then priority, then the time of queueing.
-                rank = max(levels, default=0), -waiter.priority, waiter.since, name
+                borrowed = borrows_from(node, asked) if node is not None else 0
+                rank = borrowed, -waiter.priority, waiter.since, name
                 nominated.append((rank, waiter, length, held))
             moved = False
             kept: list[tuple[str, Mapping[Pair, int]]] = []

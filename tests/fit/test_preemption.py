@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.fit.candidates import Preemptor, Why
-from gangctl.fit.preemption import Preemption, borrowed_at
+from gangctl.fit.preemption import Preemption, borrowed_at, borrows_from
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.search import Mode
 from gangctl.kueue.objects import ClusterQueue, Cohort, Condition, QueuedWorkload
@@ -250,3 +250,16 @@ def test_borrowing_is_measured_by_the_levels_up_to_the_cohort_that_lends() -> No
     node = index.node("a")
     assert node is not None
     assert [borrowed_at(node, CPU, amount) for amount in (2, 4, 8)] == [(0, True), (1, True), (2, False)]
+
+
+def test_queues_are_compared_by_the_height_of_the_cohort_that_they_borrow_from() -> None:
+    """Heights count from the queues up: that of the root is 2, also for a queue that is directly below it."""
+    members = Cohort("root", "", cpu(8)), Cohort("team", "root", cpu(2)), queue("a", 0, "root"), queue("b", 0, "team")
+    index = cluster(members, [])
+    heights = {
+        (name, amount): borrows_from(node, {CPU: amount})
+        for name in ("a", "b")
+        for amount in (0, 1, 3)
+        if (node := index.node(name)) is not None
+    }
+    assert list(heights.values()) == [0, 2, 2, 0, 1, 2]
