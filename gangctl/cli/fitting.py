@@ -17,7 +17,7 @@ from gangctl.cli.output import Section, Table
 from gangctl.cluster.stock import Stock
 from gangctl.fit import started, verdict
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.creation import Refusal, refusal
+from gangctl.fit.creation import CreationRefusal, refusal
 from gangctl.fit.nodes import admitted, gangs_of, node_fit
 from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import (
@@ -232,7 +232,7 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
     return Answer({**report, "workers": []}, tuple(_remark(workload, now) for workload in own))
 
 
-def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> Refusal | None:
+def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> CreationRefusal | None:
     """Why the API server refuses pods of the JobSet; None also where they run in another cluster."""
     jobset, queue = request.read(), stock.cluster_queue(report["clusterQueue"])
     if jobset.managed_elsewhere or (queue is not None and stock.snapshot.dispatcher(queue)):
@@ -243,7 +243,7 @@ def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> Refusal | 
     return refusal(request.jobset, podsets, stock.snapshot, request.namespace, running=running)
 
 
-def _with_refusal(report: FitReport, refused: Refusal) -> FitReport:
+def _with_refusal(report: FitReport, refused: CreationRefusal) -> FitReport:
     """The report on a JobSet of which not all pods can be created."""
     # A class of pods that does not exist also keeps Kueue from making a Workload.
     if report["verdict"] == "never" or report["blocked"]:

@@ -32,7 +32,7 @@ _SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CreationRefusal:
     """Why pods are not created; ``passes`` if others that end make room for them."""
 
     message: str
@@ -40,7 +40,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class _Pods:
+class _PodsToCreate:
     """Those of one podset, as admission makes them."""
 
     podset: PodSet
@@ -127,7 +127,7 @@ def _limited(holder: Mapping[str, Any]) -> dict[str, Any]:
 
 def refusal(
     jobset: Object, podsets: Sequence[PodSet], cluster: ClusterSnapshot, namespace: str, *, running: bool
-) -> Refusal | None:
+) -> CreationRefusal | None:
     """Why pods of a JobSet in a namespace cannot all be created; None if nothing is known that keeps them.
 
     ``podsets`` are as admission makes their pods. Of one that is ``running`` the quotas count the own pods already.
@@ -135,11 +135,11 @@ def refusal(
     surroundings = cluster.surroundings(namespace).of_pods()
     present = [podset for podset in podsets if podset.pods]
     if missing := next(_missing_classes(present, cluster), ""):
-        return Refusal(missing)
+        return CreationRefusal(missing)
     if misfit := next(_outside_limit_ranges(present, surroundings), ""):
-        return Refusal(misfit)
+        return CreationRefusal(misfit)
     pods = [
-        _Pods(
+        _PodsToCreate(
             podset,
             filled_in(podset, surroundings),
             cluster.pod_class_name(text_at(podset.pod_spec, "priorityClassName")),
@@ -179,8 +179,8 @@ def _outside_limit_ranges(podsets: Iterable[PodSet], surroundings: Surroundings)
 
 
 def _beyond(
-    quota: Object, pods: Sequence[_Pods], stages: Sequence[Mapping[int, int]], *, running: bool
-) -> Iterator[Refusal]:
+    quota: Object, pods: Sequence[_PodsToCreate], stages: Sequence[Mapping[int, int]], *, running: bool
+) -> Iterator[CreationRefusal]:
     """What a ResourceQuota does not leave for the pods."""
     name, spec = one_line(text_at(object_at(quota, "metadata"), "name"), _SHOWN), object_at(quota, "spec")
     title = f'ResourceQuota "{name}" of its namespace'
@@ -195,7 +195,7 @@ def _beyond(
             continue
         for one in counted:
             if unset := one.unset(resource):
-                yield Refusal(
+                yield CreationRefusal(
                     f"{title} counts {resource}, and containers {joined(unset)} of {quoted([one.podset.name])} have "
                     f"no {'limit' if resource.startswith(_LIMITS) else 'request'} of it: the API server refuses "
                     "such pods; write it into the pod template"
@@ -204,20 +204,20 @@ def _beyond(
         most, needed = amount(base, hard), _needed(resource, counted, stages)
         taken = 0 if running else amount(base, read_quantity(used.get(resource)) or Fraction())
         if needed > most:
-            yield Refusal(
+            yield CreationRefusal(
                 f"{title} allows {figure(base, most)} of {resource}, and it needs {figure(base, needed)}: the API "
                 "server refuses some of its pods; ask for less, or have the quota raised"
             )
         elif needed > most - taken:
             left = figure(base, max(0, most - taken))
-            yield Refusal(
+            yield CreationRefusal(
                 f"{title} has {left} of {figure(base, most)} {resource} left, and it needs {figure(base, needed)}: the "
                 "API server refuses some of its pods until others of the namespace have ended",
                 passes=True,
             )
 
 
-def _needed(resource: str, counted: Sequence[_Pods], stages: Sequence[Mapping[int, int]]) -> int:
+def _needed(resource: str, counted: Sequence[_PodsToCreate], stages: Sequence[Mapping[int, int]]) -> int:
     """What the JobSet needs of a resource of a quota at once."""
     if resource == _JOBS:
         return sum(one.podset.jobs for one in counted)
