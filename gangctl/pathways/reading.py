@@ -318,14 +318,17 @@ def _read_identity(root: Reader, job: PathwaysJob, problems: list[Problem]) -> P
 
 def _read_controller(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> PathwaysJob:
     controller = spec.child("controller")
+    mode = DeploymentMode.DEFAULT
     if spec.value.get("controller") is None:
         _require("spec.controller", problems)
+    else:
+        mode = _read_mode(controller, problems)
     return replace(
         job,
         max_restarts=podtemplate.signed(spec, "maxRestarts") or 0,
         pathways_dir=spec.string("pathwaysDir"),
         pathways_version=spec.string("pathwaysVersion"),
-        mode=_read_mode(controller, problems),
+        mode=mode,
         main_container=controller.string("mainContainerName") or DEFAULT_MAIN_CONTAINER,
         metrics=controller.boolean("enableMetricsCollection"),
         template=podtemplate.read_template(controller),
@@ -342,7 +345,7 @@ def _read_mode(controller: Reader, problems: list[Problem]) -> DeploymentMode:
     if value is not None:
         detail = f"unsupported value {shown(value)}{near(value, DeploymentMode)}, allowed: {listed(DeploymentMode)}"
         problems.append(problem(InvalidReason.MALFORMED, path, detail, ErrorKind.NOT_SUPPORTED))
-    elif controller.value.get("deploymentMode") is None and controller.value:
+    elif controller.value.get("deploymentMode") is None:
         _require(path, problems, f", allowed: {listed(DeploymentMode)}")
     return DeploymentMode.DEFAULT
 

@@ -11,6 +11,14 @@ from tests.pathways.samples import container, pathways_job
 HEAD: Final = (
     Refused("no controller", put("spec", "controller"), Why.MALFORMED, "spec.controller", "is required", True),
     Refused(
+        "empty controller",
+        put("spec", "controller", value={}),
+        Why.MALFORMED,
+        "spec.controller.deploymentMode",
+        "is required",
+        True,
+    ),
+    Refused(
         "no mode",
         put("spec", "controller", "deploymentMode"),
         Why.MALFORMED,
