@@ -104,6 +104,13 @@ def label_value(text: str) -> list[str]:
     return wrong
 
 
+def variable_name(text: str) -> list[str]:
+    """The name of a container's environment variable, as since Kubernetes 1.34."""
+    if text.isascii() and text.isprintable() and "=" not in text:
+        return []
+    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
 def is_dns_label(text: str) -> bool:
     """Whether it is an RFC 1123 label, as the names of many parts are."""
     return not dns_label(text)

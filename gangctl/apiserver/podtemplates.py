@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from gangctl.api.names import dns_label, dns_subdomain, label_value, qualified_name
+from gangctl.api.names import dns_label, dns_subdomain, label_value, qualified_name, variable_name
 from gangctl.api.objects import INT32_MAX
 from gangctl.api.quantity import parse_quantity
 from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_annotations, validate_labels
@@ -183,9 +183,8 @@ def _variable(variable: Object, path: str, causes: Causes) -> None:
     name, source = variable.get("name", ""), variable.get("valueFrom")
     if not name:
         causes.required(f"{path}.name")
-    elif "=" in name or not (name.isascii() and name.isprintable()):
-        detail = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-        causes.invalid(f"{path}.name", name, detail)
+    else:
+        causes.invalid_each(f"{path}.name", name, variable_name(name))
     if source is None:
         return
     if not source:

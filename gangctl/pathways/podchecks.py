@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.names import is_dns_label
+from gangctl.api.names import is_dns_label, variable_name
 from gangctl.api.quantity import MAX
 from gangctl.api.requests import Requests, as_integers, pod_requests, read_list
 from gangctl.errors import ErrorKind, FieldError, shown
@@ -52,7 +52,6 @@ class Findings:
         self.notices.append(Notice(reason, message))
 
 
-VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE_FORM: Final = "an image such as registry.example/team/image:tag or image@sha256:..."
 
 # References of container images, as container runtimes read them (distribution/reference).
@@ -102,9 +101,9 @@ def _check_environment(found: Findings, component: ComponentChanges) -> None:
     for index, variable in enumerate(component.env):
         path = f"{component.path}.customEnv[{index}]"
         name = variable.get("name", "")
-        if not VARIABLE.fullmatch(name):
+        if not name or variable_name(name):
             said = f"got {shown(name)}" if name else "it is empty"
-            detail = f"must be letters, digits and _, first no digit; {said}"
+            detail = f"must be printable ASCII characters other than =; {said}"
             found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail)
         elif name in seen:
             detail = f"{shown(name)} is set a second time: write each variable once"
@@ -153,7 +152,7 @@ def check_template(found: Findings) -> None:
         _check_resources(found, f"{container.path}.resources", container.value.get("resources", {}))
     _check_resources(found, f"{words.POD}.resources", pod.get("resources", {}))
     policy = pod.get("restartPolicy")
-    if policy is not None and policy not in _RESTART_POLICIES:
+    if policy and policy not in _RESTART_POLICIES:
         detail = f"unsupported value {shown(policy)}, allowed in a Job: {listed(_RESTART_POLICIES)}"
         found.refuse(InvalidReason.MALFORMED, f"{words.POD}.restartPolicy", detail, ErrorKind.NOT_SUPPORTED)
     others = sorted({*found.job.template.get("metadata", {})} - {"labels", "annotations"})

@@ -37,7 +37,7 @@ from gangctl.gang.signals import WRAPPED
 from gangctl.pathways import result
 from gangctl.pathways.flags.table import CONTAINER, JOB_FLAGS, PULL_POLICIES, SHELLS, Flags, kebab
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.podchecks import VARIABLE, is_image
+from gangctl.pathways.podchecks import is_image
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, near, problem
 from gangctl.pathways.rendering.containers import TMP_MOUNT, TMP_VOLUME
 from gangctl.pathways.words import POD
@@ -46,6 +46,9 @@ RESOURCE_LISTS: Final = ("requests", "limits")
 
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 """Characters that neither arguments nor JSON can contain: bytes that were not UTF-8."""
+
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class FlagTexts:
         return False
 
     def _is_variable(self, flag: str, name: str, where: str = "") -> bool:
-        if VARIABLE.fullmatch(name):
+        if _VARIABLE.fullmatch(name):
             return True
         detail = f"{shown(name)}{where} is no name of a variable: letters, digits and _, first no digit"
         self.refuse(InvalidReason.INVALID_ENVIRONMENT, flag, detail)

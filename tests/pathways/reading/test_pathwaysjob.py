@@ -170,6 +170,14 @@ def test_unknown_fields_of_a_stored_job_are_accepted() -> None:
     assert problem.error.path == "spec.customComponents[0].componentType"
 
 
+def test_what_api_servers_take_in_a_pod_is_taken() -> None:
+    named = [{"name": name, "value": "1"} for name in ("my.flag", "my-flag", "1st flag")]
+    job = read(pathways_job(customComponents=[component("worker", customEnv=named)]))
+    assert job.components[ComponentType.WORKER].env == tuple(named)
+    # JobSet takes an empty policy for none.
+    assert read(user(restartPolicy="")).template == template(restartPolicy="")
+
+
 def test_an_unknown_topology_does_not_hide_other_errors() -> None:
     value = pathways_job("p" * 23, workers={"topology": "9x9", "numSlices": 0}, controller={"mainContainerName": "x"})
     assert [each.reason for each in read_pathways_job(value).problems] == [

@@ -37,11 +37,11 @@ COMPONENTS: Final = (
         "empty flag", component("worker", customFlags=["--a", ""]), Why.INVALID_COMPONENT, "customFlags[1]", "empty"
     ),
     _component(
-        "variable with a dash",
-        component("worker", customEnv=[{"name": "A-B"}]),
+        "variable with an equals sign",
+        component("worker", customEnv=[{"name": "A=B"}]),
         Why.INVALID_ENVIRONMENT,
         "customEnv[0].name",
-        "letters, digits and _",
+        "other than =",
     ),
     _component(
         "variable twice",
@@ -55,7 +55,7 @@ COMPONENTS: Final = (
         component("worker", customEnv=[{"value": "A"}]),
         Why.INVALID_ENVIRONMENT,
         "customEnv[0].name",
-        "letters, digits and _",
+        "it is empty",
         by_server=True,
     ),
     _component(
