@@ -161,35 +161,40 @@ def _requirement(tokens: _Tokens) -> Requirement:
     operator = tokens.next()
     if operator not in _OPERATORS:
         raise SelectorError(f"unable to parse requirement: found '{operator}', expected: {_EXPECTED_OPERATOR}")
-    if operator in {"in", "notin"}:
-        return Requirement(key, _OPERATORS[operator], _values(tokens))
-    value = "" if tokens.peek() in _SYMBOLS else tokens.next()
-    if wrong := label_value(value):
-        message = f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {wrong[0]}'
-        raise SelectorError(message)
-    if operator in {">", "<"} and _INTEGER.fullmatch(value) is None:
+    single = operator not in {"in", "notin"}
+    values = ("" if tokens.peek() in _SYMBOLS else tokens.next(),) if single else _values(tokens)
+    for index, value in enumerate(values):
+        if wrong := label_value(value):
+            message = f'unable to parse requirement: values[{index}][{key}]: Invalid value: "{value}": {wrong[0]}'
+            raise SelectorError(message)
+    if operator in {">", "<"} and _INTEGER.fullmatch(values[0]) is None:
         raise SelectorError(
-            f"unable to parse requirement: values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, "
+            f"unable to parse requirement: values[0][{key}]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, "
             "the value must be an integer"
         )
-    return Requirement(key, _OPERATORS[operator], (value,))
+    return Requirement(key, _OPERATORS[operator], values)
 
 
 def _values(tokens: _Tokens) -> tuple[str, ...]:
+    """The values between parentheses; beside a comma without one there is an empty value, and so in ``()``."""
     opening = tokens.next()
     if opening != "(":
         raise SelectorError(f"unable to parse requirement: found '{opening}' expected: '('")
-    values: list[str] = []
-    while True:
-        word = tokens.next()
-        if word == ")":
-            # Kubernetes reads `in ()` as one empty value (parseValues in pkg/labels).
-            return tuple(values) or ("",)
-        if not word:
-            expected = "',' or ')'" if values else "',', ')' or identifier"
-            raise SelectorError(f"unable to parse requirement: found '', expected: {expected}")
-        if word != ",":
-            values.append(word)
+    values = {""} if tokens.peek() == "," else set[str]()
+    expected = "',', ')' or identifier"
+    while (word := tokens.next()) != ")":
+        after = tokens.peek()
+        if word == ",":
+            if after in {",", ")"}:
+                values.add("")
+        elif not word or word in _SYMBOLS:
+            raise SelectorError(f"unable to parse requirement: found '{word}', expected: {expected}")
+        elif after in {",", ")"}:
+            values.add(word)
+        else:
+            raise SelectorError(f"unable to parse requirement: found '{after}', expected: ',' or ')'")
+        expected = "',', or identifier"
+    return tuple(sorted(values)) or ("",)
 
 
 def label_test(text: str) -> LabelTest | None:

@@ -41,6 +41,21 @@ def test_only_integers_are_compared(value: str, matches: bool) -> None:
     assert term.matches({"k": value}) is matches
 
 
+@each(
+    ("selector", "values"),
+    [
+        ("a in ()", ("",)),
+        ("a in (x)", ("x",)),
+        ("a in (x,)", ("", "x")),
+        ("a in (,x)", ("", "x")),
+        ("a in (y,,x)", ("", "x", "y")),
+    ],
+)
+def test_nothing_beside_a_comma_of_a_set_is_an_empty_value(selector: str, values: tuple[str, ...]) -> None:
+    (requirement,) = parse_labels(selector)
+    assert requirement.values == values
+
+
 @each("bound", ["--4", "x"])
 def test_the_bound_of_a_comparison_is_an_integer(bound: str) -> None:
     with pytest.raises(SelectorError, match="Invalid value"):
