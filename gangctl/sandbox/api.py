@@ -35,7 +35,6 @@ from gangctl.sandbox.writes import Write
 __all__ = ["SYSTEM", "Api", "Caller", "DeleteOptions", "ObjectList", "Propagation", "WriteOptions"]
 
 Warnings = list[str]
-_PATCH_OPTIONS = ResourceKind("meta.k8s.io", "v1", "patchoptions", "PatchOptions")
 _CUSTOM_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 """Types of a patch of a kind that a CustomResourceDefinition defines."""
 
@@ -160,7 +159,7 @@ class Api:
         kind, manager = write.kind, write.options.field_manager
         if not manager:
             cause = FieldCause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
-            raise errors.invalid(_PATCH_OPTIONS, "", [cause])
+            raise errors.invalid(payloads.options_kind("PatchOptions"), "", [cause])
         if not isinstance(patch, dict):
             raise errors.bad_request("an apply patch is an object")
         force = write.options.force

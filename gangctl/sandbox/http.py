@@ -11,6 +11,8 @@ from typing import Final
 
 from aiohttp import web
 
+from gangctl.api.objects import object_at, text_at
+from gangctl.apiserver.fields import DecodeError, Decoder, fields_of
 from gangctl.sandbox import deletion, discovery, errors, payloads, reads, watches, writes
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.deletion import Deletion
@@ -38,7 +40,7 @@ def answer(kind: ResourceKind, body: Object, caller: Caller, find_user: Callable
             body["metadata"]["creationTimestamp"] = now()
             body["status"] = {"userInfo": user_info(caller)}
         case "TokenReview":
-            token = str((body.get("spec") or {}).get("token") or "")
+            token = text_at(object_at(body, "spec"), "token")
             user = find_user(token)
             body["status"] = (
                 {"user": {}, "error": "invalid bearer token"}
@@ -58,6 +60,8 @@ def user_info(caller: Caller) -> Object:
 FindUser = Callable[[str], Caller | None]
 _EVICTION: Final = ResourceKind("policy", "v1", "evictions", "Eviction")
 _DELETE_OPTIONS: Final = ResourceKind("", "v1", "deleteoptions", "DeleteOptions")
+_UNSTORED: Final = {_EVICTION: "policy.v1.Eviction", _DELETE_OPTIONS: "meta.v1.DeleteOptions"}
+"""The definitions of kinds that are only read."""
 _OK: Final = 200
 _CREATED: Final = 201
 
@@ -85,7 +89,14 @@ class Exchange:
 
     def decode(self, kind: ResourceKind) -> Object:
         """The body, as an object of this kind."""
-        return payloads.decode(self.body, payloads.media_type(self.request), kind, self.backend.registry.minor)
+        minor = self.backend.registry.minor
+        body = payloads.decode(self.body, payloads.media_type(self.request), kind, minor)
+        if (definition := _UNSTORED.get(kind)) is not None:
+            try:
+                Decoder(fields_of(minor), kind.kind, kind.version, definition).decode(body)
+            except DecodeError as error:
+                raise errors.bad_request(str(error)) from error
+        return body
 
     def write(self, options: WriteOptions) -> Write:
         """The requested write."""
@@ -151,7 +162,7 @@ class Verbs:
 
     async def _create(self, exchange: Exchange) -> HttpAnswer:
         target, query = exchange.target, exchange.query
-        options = payloads.write_options(query)
+        options = payloads.write_options(query, "CreateOptions")
         body = exchange.decode(_EVICTION if target.subresource else target.kind)
         payloads.check_typed(target.kind, body)
         if target.kind.verbs == CREATE_ONLY:
@@ -166,7 +177,7 @@ class Verbs:
         return self._object(exchange, stored, _CREATED)
 
     async def _update(self, exchange: Exchange) -> HttpAnswer:
-        options = payloads.write_options(exchange.query)
+        options = payloads.write_options(exchange.query, "UpdateOptions")
         body = exchange.decode(exchange.target.kind)
         payloads.check_typed(exchange.target.kind, body)
         stored, created = await writes.update(exchange.write(options), body)
@@ -176,7 +187,7 @@ class Verbs:
         patch_type = MEDIA_TYPES.get(payloads.media_type(exchange.request))
         if patch_type is None:
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-        options = payloads.write_options(exchange.query)
+        options = payloads.write_options(exchange.query, "PatchOptions", forces=patch_type == "apply")
         patch = payloads.decode_patch(exchange.body)
         stored, created = await self._api.patch_stored(exchange.write(options), patch, patch_type)
         return self._object(exchange, stored, _CREATED if created else _OK)

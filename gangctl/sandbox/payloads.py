@@ -12,6 +12,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from gangctl.api.objects import keep
+from gangctl.apiserver.metadata import Causes
 from gangctl.sandbox import errors, protobuf
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
@@ -130,24 +131,64 @@ def watch_query(query: Query) -> WatchQuery:
     )
 
 
-def write_options(query: Query) -> WriteOptions:
-    """The options of a create, update or patch."""
+_MANAGER_BYTES: Final = 128
+_VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
+_PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
+
+
+def options_kind(kind: str) -> ResourceKind:
+    """The kind of options, as an error names it."""
+    return ResourceKind("meta.k8s.io", "v1", kind.lower(), kind)
+
+
+def write_options(query: Query, kind: str, *, forces: bool = True) -> WriteOptions:
+    """The options of a create, update or patch; 422 when wrong. ``forces``: whether the request may have ``force``."""
+    manager, validation, causes = query.get("fieldManager", ""), query.get("fieldValidation", ""), Causes()
+    if not forces and "force" in query:
+        causes.forbidden("force", "may not be specified for non-apply patch")
+    if len(manager.encode()) > _MANAGER_BYTES:
+        causes.too_long("fieldManager", _MANAGER_BYTES)
+    for place, letter in enumerate(manager):
+        if not letter.isprintable():
+            causes.invalid("fieldManager", manager, f"invalid character U+{ord(letter):04X} (at position {place})")
+    dry_run = [query["dryRun"]] if query.get("dryRun") else []
+    _check_dry_run(dry_run, causes)
+    if validation not in _VALIDATIONS:
+        causes.unsupported("fieldValidation", validation, _VALIDATIONS)
+    if causes:
+        raise errors.invalid(options_kind(kind), "", causes)
     return WriteOptions(
-        dry_run=bool(query.get("dryRun")),
-        field_manager=query.get("fieldManager", ""),
+        dry_run=bool(dry_run),
+        field_manager=manager,
         # Apply decodes strictly by itself; elsewhere the default warns.
-        field_validation=query.get("fieldValidation") or "Warn",
+        field_validation=validation or "Warn",
         force=flag(query, "force"),
     )
 
 
+def _check_dry_run(stages: list[str], causes: Causes) -> None:
+    if any(stage != "All" for stage in stages):
+        causes.unsupported("dryRun", stages, ("All",))
+
+
 def delete_options(query: Query, body: Object | None) -> DeleteOptions:
-    """``DeleteOptions`` from the body, which hides the query, or from the query; 400 when wrong."""
+    """``DeleteOptions`` from the body, which hides the query, or from the query; 422 when wrong."""
     if body is None:
         body = _from_query(query)
+    propagation, orphan, causes = body.get("propagationPolicy"), body.get("orphanDependents"), Causes()
+    if orphan is not None and propagation is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        causes.invalid("propagationPolicy", propagation, why)
+    if propagation not in {None, *_PROPAGATIONS}:
+        causes.unsupported("propagationPolicy", propagation, (*_PROPAGATIONS, "nil"))
+    _check_dry_run(body.get("dryRun") or [], causes)
+    if causes:
+        raise errors.invalid(options_kind("DeleteOptions"), "", causes)
+    if orphan is not None:
+        propagation = "Orphan" if orphan else "Background"
     preconditions = body.get("preconditions") or {}
     return DeleteOptions(
-        propagation=body.get("propagationPolicy"),
+        propagation=propagation,
         grace_seconds=body.get("gracePeriodSeconds"),
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.answers import already_exists, invalid, not_found
+from tests.conformance.answers import already_exists, invalid, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, gone, job, jobs
 from tests.controlplane.api import Object
@@ -107,6 +107,35 @@ async def test_a_terminating_object_can_be_changed(family: Family) -> None:
 
     # What is leaving holds its name.
     await already_exists(family.make("a"), 'object is being deleted: configmaps "a" already exists')
+
+
+async def test_options_of_a_deletion_are_checked(family: Family) -> None:
+    owner = await family.make("a")
+
+    # They are those of the API, in its spelling.
+    for options, field in (({"propagationPolicy": "foreground"}, "propagationPolicy"), ({"dryRun": ["No"]}, "dryRun")):
+        answer = await send(family.api, "DELETE", family.path("a"), options)
+        assert (answer.status, answer.body["reason"]) == (422, "Invalid"), field
+        assert answer.body["message"].startswith(
+            f'DeleteOptions.meta.k8s.io "" is invalid: {field}: Unsupported value: '
+        )
+
+    # And of its types.
+    for wrong, words in (
+        ({"gracePeriodSeconds": "1"}, "string into Go struct field DeleteOptions.gracePeriodSeconds of type int64"),
+        ({"preconditions": "x"}, "string into Go struct field DeleteOptions.preconditions of type v1.Preconditions"),
+    ):
+        answer = await send(family.api, "DELETE", family.path("a"), wrong)
+        assert (answer.status, answer.body["reason"]) == (400, "BadRequest"), words
+        assert f"json: cannot unmarshal {words}" in answer.body["message"]
+    assert "deletionTimestamp" not in await family.read("a")
+
+    # The field of earlier releases still means what it meant.
+    child = await family.make("b", **owned_by(owner))
+    await send(family.api, "DELETE", family.path("a"), {"orphanDependents": True})
+    await gone(family.api, family.path("a"))
+    assert (await family.read("b"))["uid"] == child["metadata"]["uid"]
+    assert "ownerReferences" not in await family.read("b")
 
 
 async def test_a_watch_receives_the_deletion_timestamp_and_then_the_deletion(family: Family) -> None:

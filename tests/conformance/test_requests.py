@@ -1,6 +1,6 @@
 """Invalid requests: credentials, paths, methods and bodies."""
 
-from tests.conformance.answers import Refusal, bad_request, not_found, send
+from tests.conformance.answers import Refusal, bad_request, invalid, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, jobs
 from tests.controlplane.api import path_of
@@ -148,3 +148,32 @@ async def test_a_body_for_another_namespace_is_400(server: Server, namespace: st
         assert answer.body["message"] == (
             "the namespace of the provided object does not match the namespace sent on the request"
         )
+
+
+@each(
+    ("asked", "reason", "words"),
+    [
+        ({"dryRun": "Server"}, "FieldValueNotSupported", "Unsupported value"),
+        ({"fieldValidation": "Loose"}, "FieldValueNotSupported", 'Unsupported value: "Loose": supported values: "", '),
+        ({"fieldManager": "m" * 129}, "FieldValueTooLong", "Too long: may not be more than 128 bytes"),
+        ({"fieldManager": "a\tb"}, "FieldValueInvalid", "invalid character U+0009 (at position 1)"),
+    ],
+)
+async def test_options_of_a_write_are_checked(
+    server: Server, namespace: str, asked: dict[str, str], reason: str, words: str
+) -> None:
+    (field,) = asked
+    await invalid(
+        server.api.create(configmaps(namespace), configmap("a"), **asked),
+        saying=[f'CreateOptions.meta.k8s.io "" is invalid: {field}: ', words],
+        causes=[(reason, field)],
+    )
+    await not_found(server.api.get(configmaps(namespace, "a")))
+
+
+async def test_only_an_apply_may_be_forced(server: Server, namespace: str) -> None:
+    await server.api.create(configmaps(namespace), configmap("a"))
+    await invalid(
+        server.api.patch(configmaps(namespace, "a"), {"data": {"k": "v"}}, force="true"),
+        'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
+    )
