@@ -73,7 +73,10 @@ def validate(new: Object, old: Object | None, subresource: str) -> Causes:
     for path, value in (("spec.scope", spec.get("scope")), ("spec.names.kind", names.get("kind"))):
         if not value:
             causes.required(path)
-    for index, version in enumerate(spec.get("versions") or ()):
+    versions = spec.get("versions") or []
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        causes.invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+    for index, version in enumerate(versions):
         if not version.get("name"):
             causes.required(f"spec.versions[{index}].name")
         if schema_of(version) is None:

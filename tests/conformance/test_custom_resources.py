@@ -110,6 +110,12 @@ async def test_omitted_names_of_a_definition_are_defaulted(server: Server, group
     await server.api.delete(f"{CRDS}/things.{group}")
 
 
+async def test_a_definition_has_one_storage_version(server: Server, group: str) -> None:
+    without = definition(group)
+    without["spec"]["versions"][0]["storage"] = False
+    await invalid(server.api.create(CRDS, without), saying="must have exactly one version marked as storage version")
+
+
 async def test_a_definition_is_established_and_discovered(server: Server, things: Things, namespace: str) -> None:
     # A definition is established.
     read = await server.api.get(f"{CRDS}/things.{things.group}")
