@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.requests import SYSTEM
 from gangctl.sandbox.simulated import add_nodes, controller
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Stage, stage
@@ -235,6 +236,27 @@ async def test_a_deleted_running_pod_counts_as_failed() -> None:
         await on.idle()
         assert (await on.get(JOBS, "j"))["status"]["failed"] == 1
         assert len(await on.pods()) == 1
+
+
+async def test_pods_of_a_deleted_node_fail_and_are_replaced_on_another() -> None:
+    async with stage() as on:
+        node, _ = await add_nodes(on.api, 2)
+        ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+        main = {"name": "main", "image": "none", "resources": {"limits": {"cpu": "1"}}}
+        policy = {"rules": [ignored]}
+        await on.create(
+            JOBS,
+            job(pod={"containers": [main]}, parallelism=4, completions=4, backoffLimit=0, podFailurePolicy=policy),
+        )
+        before = await on.until_phase("Running", 4)
+        lost = {pod["metadata"]["uid"] for pod in before if pod["spec"]["nodeName"] == node}
+        assert 0 < len(lost) < 4
+        await on.api.delete(on.api.kind("nodes"), "", node, SYSTEM)
+        await on.idle()
+        after = await on.until_phase("Running", 4)
+        assert not lost & {pod["metadata"]["uid"] for pod in after}
+        assert node not in {pod["spec"]["nodeName"] for pod in after}
+        assert len(await on.pods()) == 4
 
 
 async def test_a_replacement_waits_for_the_end_of_the_pod_if_the_policy_is_failed() -> None:

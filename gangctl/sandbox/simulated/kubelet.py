@@ -1,7 +1,8 @@
 """Nodes without machines, and the kubelet of every one: runs bound pods, ends them by a policy, confirms deletions.
 
-A node is an object with capacity, ready because its status says so. Pod statuses are strategic merge patches:
-conditions of other writers stay.
+A node is an object with capacity, ready because its status says so. The pods of a deleted node fail and are deleted, as
+by the garbage collector of pods, which on a real cluster waits for some 40 seconds. Pod statuses are strategic merge
+patches: conditions of other writers stay.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ def succeeded(pod: Object) -> Object:
 def failed(pod: Object, exit_code: int = 1) -> Object:
     """Every container has ended with this code."""
     return _ended(pod, "Failed", exit_code, "Error")
+
+
+def orphaned() -> Object:
+    """The node is gone."""
+    condition = _condition("DisruptionTarget", "True", "DeletionByPodGC")
+    return {"phase": "Failed", "conditions": [{**condition, "message": "PodGC: node no longer exists"}]}
 
 
 def _ended(pod: Object, phase: str, exit_code: int, reason: str) -> Object:
@@ -170,7 +177,10 @@ class Kubelet(SimulatedController[Key]):
         self._work_seconds = work_seconds
         self._filled = False
         self._pods = self.mirror("pods", self._changed, index=_jobset_of)
+        self._nodes = self.mirror("nodes", self._node_changed)
         self._filled = True
+        self._gone: set[str] = set()
+        """Names of deleted nodes."""
         self._verdicts: dict[str, tuple[Outcome, float]] = {}
 
     @property
@@ -199,12 +209,26 @@ class Kubelet(SimulatedController[Key]):
             if (peer.get("status") or {}).get("phase") == "Running":
                 self.queue.add(key_of(peer))
 
+    def _node_changed(self, node: Object) -> None:
+        if not self._filled:
+            return
+        name = name_of(node)
+        if self._nodes.get(key_of(node)) is not None:
+            self._gone.discard(name)
+            return
+        self._gone.add(name)
+        for pod in self.pods:
+            if pod["spec"]["nodeName"] == name:
+                self.queue.add(key_of(pod))
+
     async def reconcile(self, key: Key) -> None:
         """Perform a bound pod's next step."""
         pod = self._pods.get(key)
         if pod is None or not pod["spec"].get("nodeName"):
             return
-        if is_deleted(pod):
+        if pod["spec"]["nodeName"] in self._gone:
+            await self._collect(pod)
+        elif is_deleted(pod):
             # Report the end of a deleted pod, then remove it; with a grace of 0 the server waits only for finalizers.
             self._verdicts.pop(pod["metadata"]["uid"], None)
             if not is_finished(pod):
@@ -215,6 +239,14 @@ class Kubelet(SimulatedController[Key]):
             await self._write_status(pod, running(pod))
         elif not is_finished(pod):
             await self._decide(pod)
+
+    async def _collect(self, pod: Object) -> None:
+        """Fail and delete a pod whose node is gone."""
+        self._verdicts.pop(pod["metadata"]["uid"], None)
+        if not is_finished(pod):
+            await self._write_status(pod, orphaned())
+        if not is_deleted(pod) or pod["metadata"].get("deletionGracePeriodSeconds"):
+            await self.delete(self._pods, pod, grace_seconds=0)
 
     async def _decide(self, pod: Object) -> None:
         """Evaluate the policy; its first verdict is final, and is applied when the work is done."""
