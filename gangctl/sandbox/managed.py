@@ -2,94 +2,81 @@
 
 A set of fields is a tree of path elements, as it is written: ``f:name`` a field, ``k:{...}`` an item of a list that has
 keys, ``v:...`` a member of a set, ``.`` the item itself. Strategic merge and server-side apply read the same table of
-keys. It holds the types that the sandbox serves; a list that is not in it is replaced as a whole.
+keys, that of the types (``apiserver/fields.json``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import orjson
 
 from gangctl.api.objects import copy
+from gangctl.apiserver.fields import Fields, FieldType, fields_of
+from gangctl.apiserver.minors import MINORS, NEWEST
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, now
 from gangctl.sandbox.requests import Caller, WriteOptions
 
-# Lists by their name and, where that is not enough, the name above: first match wins. "" is a set of scalars.
-_PATCH_KEYS: Final[Mapping[str, str]] = {
-    "metadata.ownerReferences": "uid",
-    "metadata.finalizers": "",
-    "spec.containers": "name",
-    "spec.initContainers": "name",
-    "spec.ephemeralContainers": "name",
-    "spec.volumes": "name",
-    "spec.imagePullSecrets": "name",
-    "spec.hostAliases": "ip",
-    "spec.topologySpreadConstraints": "topologyKey",
-    "spec.schedulingGates": "name",
-    "spec.resourceClaims": "name",
-    "Service.spec.ports": "port",
-    "containers.ports": "containerPort",
-    "initContainers.ports": "containerPort",
-    "containers.env": "name",
-    "initContainers.env": "name",
-    "containers.volumeMounts": "mountPath",
-    "initContainers.volumeMounts": "mountPath",
-    "containers.volumeDevices": "devicePath",
-    "initContainers.volumeDevices": "devicePath",
-    "status.conditions": "type",
-    "status.podIPs": "ip",
-    "status.hostIPs": "ip",
-    "status.addresses": "type",
-    "Node.spec.podCIDRs": "",
-    "ServiceAccount.secrets": "name",
-    "ServiceAccount.imagePullSecrets": "name",
-    "MutatingWebhookConfiguration.webhooks": "name",
-    "ValidatingWebhookConfiguration.webhooks": "name",
-    "MutatingAdmissionPolicy.spec.matchConditions": "name",
-}
 KEY_DEFAULTS: Final[Mapping[str, str]] = {"protocol": "TCP"}
 """Default of a key that an item does not have."""
 
-# Lists with other keys for apply (x-kubernetes-list-map-keys).
-_APPLY_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Service.spec.ports": ("port", "protocol"),
-    "containers.ports": ("containerPort", "protocol"),
-    "initContainers.ports": ("containerPort", "protocol"),
-    "spec.topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "Workload.spec.podGroups": ("name",),
-    "spec.podGroupTemplates": ("name",),
-    "spec.compositePodGroupTemplates": ("name",),
-    "JobSet.spec.replicatedJobs": ("name",),
-    "JobSet.status.replicatedJobsStatus": ("name",),
-    "Workload.status.admissionChecks": ("name",),
+_CUSTOM_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "status.conditions": ("type",),
+    "status.admissionChecks": ("name",),
 }
-_NO_MAP_FOR_APPLY: Final = frozenset({"Node.spec.podCIDRs"})
+"""Keys of lists of custom resources, whose definitions are not read for it: conditions, and those of Kueue."""
 
 
 def merge_key(path: tuple[str, ...]) -> str | None:
     """The merge key of the list at ``path`` (kind first, names only); "" for a set, None when it is replaced."""
-    for candidate in _candidates(path):
-        if candidate in _PATCH_KEYS:
-            return _PATCH_KEYS[candidate]
-    return None
+    shape = _list(path)
+    return None if shape is None else shape.merge_key
 
 
 def map_keys(path: tuple[str, ...]) -> tuple[str, ...] | None:
     """The keys of items of the list at ``path`` for apply; () for a set, None when it is one value."""
-    for candidate in _candidates(path):
-        if candidate in _APPLY_KEYS:
-            return _APPLY_KEYS[candidate]
-        if candidate in _PATCH_KEYS and candidate not in _NO_MAP_FOR_APPLY:
-            key = _PATCH_KEYS[candidate]
-            return (key,) if key else ()
+    shape = _list(path)
+    if shape is None:
+        return _CUSTOM_KEYS.get(".".join(path[1:]))
+    return shape.keys or (() if shape.is_set else None)
+
+
+@lru_cache(maxsize=4096)
+def _list(path: tuple[str, ...]) -> FieldType | None:
+    """The type of a list; None where no type of this kind, in the newest version that has the field, is a list."""
+    kind, *names = path
+    roots = _roots(kind)
+    if not roots and names[:1] == ["metadata"]:
+        roots, names = ((fields_of(NEWEST), "meta.v1.ObjectMeta"),), names[1:]
+    for types, root in roots:
+        shape = _field(types, FieldType("struct", root), names)
+        if shape is not None:
+            return shape if shape.form == "list" else None
     return None
 
 
-def _candidates(path: tuple[str, ...]) -> tuple[str, str]:
-    return ".".join(path), ".".join(path[-2:])
+@lru_cache(maxsize=256)
+def _roots(kind: str) -> tuple[tuple[Fields, str], ...]:
+    """The definitions of a kind on each minor, the newest first; none of a custom resource."""
+    every = (fields_of(minor) for minor in reversed(MINORS))
+    return tuple(
+        (types, root) for types in every for name, root in types.kinds.items() if name.rpartition("/")[2] == kind
+    )
+
+
+def _field(types: Fields, shape: FieldType, names: Sequence[str]) -> FieldType | None:
+    """The type at a path below a type."""
+    for name in names:
+        while shape.form == "list" and shape.item is not None:
+            shape = shape.item
+        inner = types.of(shape.name).get(name) if shape.form == "struct" else shape.item
+        if inner is None:
+            return None
+        shape = inner
+    return shape
 
 
 Operation = Literal["Apply", "Update"]

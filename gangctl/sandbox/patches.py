@@ -2,7 +2,7 @@
 
 All take a frozen object and return a new one that shares nothing with it or with the patch. Server-side apply merges a
 manager's fields, removes those that it no longer sets, and rejects conflicts, as ``structured-merge-diff`` does it, for
-the lists that :mod:`managed` knows.
+the lists that have keys by their types.
 """
 
 from __future__ import annotations

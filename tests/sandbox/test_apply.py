@@ -6,9 +6,31 @@ import pytest
 
 from gangctl.sandbox.api import Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.managed import map_keys
 from gangctl.sandbox.objects import Object
+from tests.rows import each
 
 ME = Caller("me")
+
+
+@each(
+    ("path", "keys"),
+    [
+        ("JobSet.spec.replicatedJobs.dependsOn", ("name",)),
+        ("JobSet.spec.replicatedJobs.template.spec.template.spec.containers.env", ("name",)),
+        ("Pod.spec.containers.resources.claims", ("name",)),
+        ("Pod.spec.containers.ports", ("containerPort", "protocol")),
+        ("Pod.spec.tolerations", None),
+        ("Pod.status.hostIPs", None),
+        ("Job.status.conditions", None),
+        ("Job.status.uncountedTerminatedPods.failed", ()),
+        ("ConfigMap.metadata.finalizers", ()),
+        ("Gang.metadata.ownerReferences", ("uid",)),
+        ("Gang.status.conditions", ("type",)),
+    ],
+)
+def test_lists_have_the_keys_of_their_types(path: str, keys: tuple[str, ...] | None) -> None:
+    assert map_keys(tuple(path.split("."))) == keys
 
 
 async def test_list_items_are_owned_by_their_keys(api: Api) -> None:

@@ -55,3 +55,12 @@ def test_a_strategic_patch_merges_by_name_and_replaces_the_rest() -> None:
 def test_a_strategic_patch_orders_by_directive() -> None:
     ordering = {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}
     assert [each["name"] for each in patches.strategic(POD, ordering, "Pod")["spec"]["containers"]] == ["b", "a"]
+
+
+def test_a_strategic_patch_keeps_the_other_conditions_of_a_webhook() -> None:
+    """kubectl apply sends only the condition that has changed."""
+    kept, old, new = ({"name": name, "expression": text} for name, text in (("a", "1"), ("b", "1"), ("b", "2")))
+    configuration = {"webhooks": [{"name": "w", "matchConditions": [kept, old]}]}
+    patch = {"webhooks": [{"name": "w", "matchConditions": [new]}]}
+    (webhook,) = patches.strategic(configuration, patch, "ValidatingWebhookConfiguration")["webhooks"]
+    assert webhook["matchConditions"] == [kept, new]
