@@ -6,7 +6,7 @@ deletionTimestamp. The garbage collector and the kubelet do the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -14,7 +14,7 @@ from gangctl.api.objects import Key, copy
 from gangctl.api.pods import is_finished
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object
+from gangctl.sandbox.objects import Object, now
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.requests import Attributes, Caller, DeleteOptions
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
@@ -23,6 +23,12 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 _WITHOUT_GRACE: Final = frozenset({"namespaces", "customresourcedefinitions"})
 _POD_GRACE: Final = 30
+_EVICTED: Final = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
 _RETURNED: Final = frozenset({"pods", "services", "serviceaccounts"})
 FIRST_NAMESPACES: Final = ("default", "kube-public", "kube-system")
 """The namespaces that every cluster has and keeps."""
@@ -62,12 +68,7 @@ async def delete(deletion: Deletion) -> Deleted:
         if stored is None:
             raise errors.not_found(kind, deletion.name)
         old = from_storage(kind, stored.obj)
-        wanted = {"uid": deletion.options.uid, "resourceVersion": deletion.options.resource_version}
-        for field, value in wanted.items():
-            record = old["metadata"][field]
-            if value not in {None, record}:
-                why = f"the {field} in the precondition ({value}) does not match the {field} in record ({record})"
-                raise errors.conflict(deletion.kind, deletion.name, why)
+        _check_preconditions(deletion, old)
         attributes = _attributes(deletion, old)
         await deletion.backend.admission.mutate(attributes, old)
         await deletion.backend.admission.validate(attributes, None)
@@ -77,6 +78,40 @@ async def delete(deletion: Deletion) -> Deleted:
     if deletion.kind.qualified_name == "namespaces" and deletion.name in FIRST_NAMESPACES:
         raise errors.forbidden(deletion.kind, deletion.name, "this namespace may not be deleted")
     return _carry_out(deletion, stored, old)
+
+
+async def evict(deletion: Deletion) -> Deleted:
+    """Delete a pod, with a condition that says why; StatusError as :func:`delete`."""
+    store, kind, options = deletion.backend.store, deletion.kind, deletion.options
+    stored = store.get(kind.storage, deletion.key)
+    if stored is None:
+        raise errors.not_found(kind, deletion.name)
+    conditions = (stored.obj.get("status") or {}).get("conditions") or []
+    if options.dry_run or any(_EVICTED.items() <= condition.items() for condition in conditions):
+        return await delete(deletion)
+    _check_preconditions(deletion, stored.obj)
+    new = copy(stored.obj)
+    others = [condition for condition in conditions if condition["type"] != _EVICTED["type"]]
+    evicted = {**_EVICTED, "lastProbeTime": None, "lastTransitionTime": now()}
+    new["status"] = {**new.get("status", {}), "conditions": [*others, evicted]}
+    stored = store.put(kind.storage, deletion.key, new)
+    if options.resource_version is not None:
+        # What was asked for is the pod before the condition.
+        options = replace(options, resource_version=str(stored.revision))
+    return await delete(replace(deletion, options=options))
+
+
+def _check_preconditions(deletion: Deletion, old: Object) -> None:
+    """StatusError 409 if the object is another one than the request names."""
+    options = deletion.options
+    for field, value, name, what in (
+        ("uid", options.uid, "UID", "deleted and then recreated"),
+        ("resourceVersion", options.resource_version, "ResourceVersion", "modified"),
+    ):
+        record = old["metadata"][field]
+        if value not in {None, record}:
+            why = f"the {name} in the precondition ({value}) does not match the {name} in record ({record})"
+            raise errors.precondition_failed(deletion.kind, deletion.name, f"{why}. The object might have been {what}")
 
 
 def _carry_out(deletion: Deletion, stored: Stored, old: Object) -> Deleted:

@@ -89,6 +89,13 @@ def conflict(kind: ResourceKind, name: str, why: str = OBJECT_MODIFIED) -> Statu
     return StatusError(409, "Conflict", message, _details(kind, name))
 
 
+def precondition_failed(kind: ResourceKind, name: str, why: str) -> StatusError:
+    """409 for a deletion of another object than the stored one; it names the kind, where others name the resource."""
+    subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    message = f'Operation cannot be fulfilled on {subject} "{name}": {why}'
+    return StatusError(409, "Conflict", message, {**_details(kind, name), "kind": kind.kind})
+
+
 def apply_conflict(causes: Sequence[FieldCause], message: str) -> StatusError:
     """409 of server-side apply, one cause for each field that another manager owns."""
     return StatusError(409, "Conflict", message, {"causes": [cause.as_json() for cause in causes]})

@@ -169,9 +169,11 @@ class Verbs:
             reviewed = answer(target.kind, body, exchange.caller, self._find_user)
             return payloads.of_json(reviewed, _CREATED)
         if target.subresource == "eviction":
+            if object_at(body, "metadata").get("name") != target.name:
+                raise errors.bad_request("name in URL does not match name in Eviction object")
             given = body.get("deleteOptions")
             evicted = exchange.deletion(payloads.delete_options(query, given))
-            await deletion.delete(evicted)
+            await deletion.evict(evicted)
             return payloads.of_json(payloads.of_success(_CREATED), _CREATED)
         stored = await writes.create(exchange.write(options), body)
         return self._object(exchange, stored, _CREATED)

@@ -130,6 +130,19 @@ async def test_options_of_a_deletion_are_checked(family: Family) -> None:
         assert f"json: cannot unmarshal {words}" in answer.body["message"]
     assert "deletionTimestamp" not in await family.read("a")
 
+    # Preconditions name what is stored.
+    uid, version = (owner["metadata"][field] for field in ("uid", "resourceVersion"))
+    for named, words in (
+        ({"uid": "x"}, f"the UID in the precondition (x) does not match the UID in record ({uid}). "),
+        (
+            {"resourceVersion": "1"},
+            f"the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). ",
+        ),
+    ):
+        answer = await send(family.api, "DELETE", family.path("a"), {"preconditions": named})
+        assert (answer.status, answer.body["reason"]) == (409, "Conflict"), words
+        assert answer.body["message"].startswith(f'Operation cannot be fulfilled on ConfigMap "a": {words}The object')
+
     # The field of earlier releases still means what it meant.
     child = await family.make("b", **owned_by(owner))
     await send(family.api, "DELETE", family.path("a"), {"orphanDependents": True})

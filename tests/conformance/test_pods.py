@@ -135,4 +135,30 @@ async def test_a_pod_is_evicted(server: Server, bound: str) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
     answer = await send(server.api, "POST", f"{bound}/eviction", eviction)
     assert (answer.status, answer.body["status"]) == (201, "Success")
-    assert (await server.api.get(bound))["metadata"]["deletionTimestamp"]
+    pod = await server.api.get(bound)
+    assert pod["metadata"]["deletionTimestamp"]
+    (condition,) = (each for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget")
+    assert condition["status"] == "True"
+    assert (condition["reason"], condition["message"]) == ("EvictionByEvictionAPI", "Eviction API: evicting")
+
+
+async def test_an_eviction_is_of_one_pod(server: Server, bound: str) -> None:
+    metadata = (await server.api.get(bound))["metadata"]
+    for eviction, status, message in (
+        (
+            {"metadata": {"name": "b"}},
+            400,
+            "name in URL does not match name in Eviction object",
+        ),
+        (
+            {"metadata": {"name": "a"}, "deleteOptions": {"preconditions": {"uid": "x"}}},
+            409,
+            (
+                f'Operation cannot be fulfilled on Pod "a": the UID in the precondition (x) does not match the UID in '
+                f"record ({metadata['uid']}). The object might have been deleted and then recreated"
+            ),
+        ),
+    ):
+        answer = await send(server.api, "POST", f"{bound}/eviction", eviction)
+        assert (answer.status, answer.body["message"]) == (status, message)
+    assert (await server.api.get(bound))["metadata"] == metadata
