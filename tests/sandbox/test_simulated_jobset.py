@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import Any
 
 from gangctl.api.meta import JOB_INDEX, RESTART_ATTEMPT
@@ -95,6 +96,31 @@ async def test_a_failed_job_restarts_all_jobs_up_to_max_restarts() -> None:
     (condition,) = [c for c in failed["status"]["conditions"] if c["type"] == "Failed"]
     assert condition["reason"] == "ReachedMaxRestarts"
     assert failed["status"]["terminalState"] == "Failed"
+
+
+async def test_each_restart_has_events_of_its_own() -> None:
+    in_order = {"startupPolicyOrder": "InOrder"}
+    raw = jobset("js", rj("a", 1, 1, 1), failurePolicy={"maxRestarts": 2}, startupPolicy=in_order)
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create_jobset(raw)
+        for attempt in range(3):
+            (pod,) = await on.until_phase("Running", 1, f"{RESTART_ATTEMPT}={attempt}")
+            await on.until_condition(JOBSETS, "js", "StartupPolicyCompleted")
+            await on.idle()
+            if attempt < 2:
+                await on.simulated.kubelet.fail(pod)
+        events = (await on.api.list(on.api.kind("events.events.k8s.io"))).items
+    about = [event for event in events if event["regarding"]["kind"] == "JobSet"]
+    assert Counter((event["type"], event["reason"]) for event in about) == {
+        ("Normal", "InOrderStartupPolicyInProgress"): 3,
+        ("Normal", "InOrderStartupPolicyCompleted"): 3,
+        ("Normal", "JobsReady"): 2,
+        ("Warning", "DefaultFailurePolicy"): 2,
+        ("Warning", "RestartJobSetFailurePolicyAction"): 2,
+    }
+    notes = {event["note"] for event in about if event["type"] == "Warning"}
+    assert notes == {"applying RestartJobSet failure policy action (first failed job: js-a-0)"}
 
 
 async def test_a_rule_fails_the_jobset() -> None:

@@ -67,11 +67,16 @@ class Recorder:
         self._controller = controller
         self._recorded: dict[tuple[str, str, str], None] = {}
 
-    async def record(self, about: Object, api_version: str, reason: str, note: str, *, warning: bool = False) -> None:
-        """Record an event, unless this object has the same one. A terminating namespace accepts none."""
+    async def record(
+        self, about: Object, api_version: str, reason: str, note: str, *, warning: bool = False, again: bool = False
+    ) -> None:
+        """Record an event, unless this object has the same one, or also ``again``.
+
+        A terminating namespace accepts none.
+        """
         metadata = about["metadata"]
         key = metadata["uid"], reason, note
-        if key in self._recorded:
+        if key in self._recorded and not again:
             return
         self._recorded[key] = None
         if len(self._recorded) > _REMEMBERED:

@@ -26,9 +26,9 @@ Event = tuple[str, str]
 
 
 def apply_failure_policy(jobset: Object, jobs: progress.OwnedJobs) -> Event | None:
-    """Fail the JobSet, or begin another run of it or of a Job by counting restarts up; returns a warning of the latter.
+    """Fail the JobSet, or begin another run of it or of a Job by counting restarts up; returns a warning of a restart.
 
-    Other warnings are made of conditions.
+    Those of conditions come on top.
     """
     policy = jobset["spec"].get("failurePolicy")
     if not policy:
@@ -58,6 +58,7 @@ def apply_failure_policy(jobset: Object, jobs: progress.OwnedJobs) -> Event | No
         progress.set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
         if counts:
             jobset["status"]["restartsCountTowardsMax"] = int(jobset["status"].get("restartsCountTowardsMax") or 0) + 1
+        return f"{action}FailurePolicyAction", message
     return None
 
 
@@ -136,23 +137,22 @@ class JobSetController(SimulatedController[Key]):
         jobset.setdefault("status", {}).setdefault("restarts", 0)
         jobs = progress.OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
         jobset["status"]["replicatedJobsStatus"] = progress.replicated_jobs_status(jobset, jobs)
-        await self._advance(jobset, jobs)
+        restarted = await self._advance(jobset, jobs)
         if jobset["status"] != stored.get("status"):
             written = await self.update(self._jobsets, jobset, "status")
-            known = {
-                (c["type"], c["status"], c["reason"]) for c in (stored.get("status") or {}).get("conditions") or []
-            }
-            for condition in written["status"].get("conditions") or []:
-                if (condition["type"], condition["status"], condition["reason"]) not in known:
-                    warning = condition["type"] == "Failed" or (
-                        condition["type"] == "RestartingJobSet" and condition["status"] == "True"
-                    )
-                    await self._record(written, condition["reason"], condition["message"], warning=warning)
+            for condition in progress.announced(stored, written):
+                warning = condition["type"] == "Failed" or (
+                    condition["type"] == "RestartingJobSet" and condition["status"] == "True"
+                )
+                await self._record(written, condition["reason"], condition["message"], warning=warning, again=True)
+            if restarted is not None:
+                await self._record(written, *restarted, warning=True, again=True)
 
-    async def _advance(self, jobset: Object, jobs: progress.OwnedJobs) -> None:
+    async def _advance(self, jobset: Object, jobs: progress.OwnedJobs) -> Event | None:
+        """One step, in the status and with Jobs; returns what to say of a restart once the status is written."""
         if progress.is_finished(jobset):
             await self._delete_jobs(jobs.active)
-            return
+            return None
         await self._delete_jobs(jobs.previous)
         sequence = progress.Sequence(jobset, jobset["status"]["replicatedJobsStatus"])
         if not progress.is_suspended(jobset) and sequence.all_ready:
@@ -161,12 +161,9 @@ class JobSetController(SimulatedController[Key]):
             )
         if jobs.failed:
             # Only the status changes here: the next reconcile finds the Jobs of the run before by the stored restarts.
-            event = apply_failure_policy(jobset, jobs)
-            if event is not None:
-                await self._record(jobset, *event, warning=True)
-            return
+            return apply_failure_policy(jobset, jobs)
         if jobs.succeeded and progress.apply_success_policy(jobset, jobs):
-            return
+            return None
         await self._create_service(jobset)
         await self._resize(jobset, jobs.active)
         await self._create_jobs(jobset, jobs, sequence)
@@ -174,6 +171,7 @@ class JobSetController(SimulatedController[Key]):
             await self._suspend(jobset, jobs.active)
         else:
             await self._resume(jobset, jobs.active, sequence)
+        return None
 
     async def _delete_jobs(self, jobs: Iterable[Object]) -> None:
         for job in jobs:
@@ -287,8 +285,8 @@ class JobSetController(SimulatedController[Key]):
                 return
         progress.set_condition(jobset, "Suspended", value=False, reason="ResumeJobs", message="jobset is resumed")
 
-    async def _record(self, jobset: Object, reason: str, note: str, *, warning: bool) -> None:
-        await self._events.record(jobset, self._jobsets.kind.api_version, reason, note, warning=warning)
+    async def _record(self, jobset: Object, reason: str, note: str, *, warning: bool, again: bool = False) -> None:
+        await self._events.record(jobset, self._jobsets.kind.api_version, reason, note, warning=warning, again=again)
 
 
 def _jobset_of(job: Object) -> str | None:
