@@ -25,6 +25,11 @@ from gangctl.sandbox.rules import quotas
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
 _NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
+_NOT_WITH_STATUS: Final = {
+    "pods": ("ownerReferences",),
+    "podgroups": ("labels", "annotations", "finalizers", "ownerReferences"),
+}
+"""Metadata that a write of the status leaves as it is; of kinds with a definition that is all of it."""
 
 
 @dataclass(slots=True)
@@ -292,12 +297,9 @@ def _status_only(kind: ResourceKind, new: Object, old: Object) -> Object:
         if managed_fields is not None:
             kept["metadata"]["managedFields"] = managed_fields
     else:
-        owners = kept["metadata"].get("ownerReferences")
         kept["metadata"] = new["metadata"]
-        if kind.plural == "pods":
-            kept["metadata"].pop("ownerReferences", None)
-            if owners is not None:
-                kept["metadata"]["ownerReferences"] = owners
+        for field in _NOT_WITH_STATUS.get(kind.plural, ()):
+            _take(kept["metadata"], old["metadata"], field)
     return kept
 
 

@@ -176,6 +176,22 @@ async def test_immutable_fields_of_a_pod_group_are_refused(server: Server, gang:
 
 
 @only("1.36", "1.37")
+async def test_metadata_of_a_pod_group_is_not_written_with_its_status(server: Server, gang: str) -> None:
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    metadata = {"labels": {"a": "b"}, "annotations": {"a": "b"}, "finalizers": None}
+    written = await server.api.patch(f"{gang}/status", {"metadata": metadata, "status": {"conditions": [condition]}})
+    assert written["status"]["conditions"] == [condition]
+    left = [written["metadata"].get(field) for field in metadata]
+    assert left == [None, None, [PROTECTION]]
+
+
+@only("1.36", "1.37")
 async def test_a_pod_group_without_pods_is_deleted_at_once(server: Server, gang: str) -> None:
     await server.api.delete(gang)
     await gone(server.api, gang)
