@@ -51,6 +51,8 @@ def _field_term(term: str, whole: str) -> FieldTerm:
 def _check_label(kind: ResourceKind, path: str) -> None:
     if path in {"metadata.name", "metadata.namespace"} or path in kind.field_labels:
         return
+    if kind.qualified_name == "jobs.batch":
+        raise errors.bad_request(f'field label "{path}" not supported for Job')
     if kind.custom or kind.field_labels:
         raise errors.bad_request(f"field label not supported: {path}")
     raise errors.bad_request(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
@@ -59,7 +61,7 @@ def _check_label(kind: ResourceKind, path: str) -> None:
 def field_value(obj: Object, path: str) -> str:
     """The value a field selector compares, "" for what is missing."""
     value: Any = obj
-    for segment in path.split("."):
+    for segment in _PLACES.get(path, path).split("."):
         value = value.get(segment) if isinstance(value, dict) else None
     if value is None:
         return _MISSING.get(path, "")
@@ -71,7 +73,9 @@ def field_value(obj: Object, path: str) -> str:
 
 
 # What the Go type says when the field is not written.
-_MISSING: Final = {"spec.hostNetwork": "false", "spec.unschedulable": "false"}
+_MISSING: Final = {"spec.hostNetwork": "false", "spec.unschedulable": "false", "status.successful": "0"}
+_PLACES: Final = {"status.successful": "status.succeeded"}
+"""Fields that have another name in a selector."""
 
 
 @dataclass(frozen=True, slots=True)

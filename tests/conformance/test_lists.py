@@ -4,7 +4,7 @@ import pytest
 
 from tests.conformance.answers import bad_request
 from tests.conformance.grounds import Server
-from tests.conformance.objects import lease, leases, names_of, secret, secrets
+from tests.conformance.objects import job, jobs, lease, leases, names_of, secret, secrets
 from tests.controlplane.api import Parameter, list_items
 from tests.controlplane.wait import wait_for
 from tests.rows import each
@@ -121,6 +121,19 @@ async def test_unsupported_field_selectors_are_refused(server: Server, namespace
     await server.api.create(secrets(namespace), {**secret("b"), "type": "example.com/other"})
     assert names_of(await server.api.list(secrets(namespace), fieldSelector="type=Opaque")) == ["a"]
     await bad_request(server.api.list(secrets(namespace), fieldSelector="data=x"), "field label not supported: data")
+
+
+async def test_jobs_are_selected_by_their_successes(server: Server, namespace: str) -> None:
+    for name in ("a", "b"):
+        await server.api.create(jobs(namespace), job(name))
+    await server.api.patch(f"{jobs(namespace, 'b')}/status", {"status": {"succeeded": 1}})
+    for successful, name in (("0", "a"), ("1", "b")):
+        listed = await server.api.list(jobs(namespace), fieldSelector=f"status.successful={successful}")
+        assert names_of(listed) == [name]
+    await bad_request(
+        server.api.list(jobs(namespace), fieldSelector="status.active=1"),
+        'field label "status.active" not supported for Job',
+    )
 
 
 async def test_a_list_is_read_in_pages(server: Server, path: str) -> None:
