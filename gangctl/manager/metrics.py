@@ -110,6 +110,6 @@ def metrics_hosts(settings: ControllerSettings, own_namespace: str) -> tuple[str
     names = service_hosts(settings.metrics_service, own_namespace)
     host, _ = split_address(settings.metrics_secure_bind_address)
     try:
-        return names if ip_address(host).is_unspecified else (*names, host)
+        return names if not host or ip_address(host).is_unspecified else (*names, host)
     except ValueError:
         return (*names, host)

@@ -49,7 +49,8 @@ class ControllerSettings(BaseModel):
         description="https://HOST:PORT under which API servers reach this process; required outside a cluster.",
     )
     webhook_bind_address: str | None = Field(
-        default=None, description="HOST:PORT of the webhook listener (that of --webhook-url, or 0.0.0.0:9443)."
+        default=None,
+        description="HOST:PORT of the webhook listener (that of --webhook-url, or :9443, which is every address).",
     )
     webhook_service: str = Field(default="gangctl-webhook", description="Service in front of the webhook listener.")
     webhook_service_port: Annotated[int, Field(ge=1, le=65535)] = Field(
@@ -93,7 +94,7 @@ class ControllerSettings(BaseModel):
         default=None, description="Label selector of the namespaces whose JobSets gangctl serves (default: all)."
     )
     metrics_bind_address: str = Field(
-        default="0.0.0.0:8080",
+        default=":8080",
         description="HOST:PORT of /metrics, /healthz and /readyz.",
     )
     metrics_secure: bool = Field(
@@ -103,7 +104,7 @@ class ControllerSettings(BaseModel):
         "manifests/monitoring/secured.",
     )
     metrics_secure_bind_address: str = Field(
-        default="0.0.0.0:8443", description="HOST:PORT of /metrics with --metrics-secure."
+        default=":8443", description="HOST:PORT of /metrics with --metrics-secure."
     )
     metrics_service: str = Field(
         default="gangctl-metrics",
@@ -275,7 +276,7 @@ class ControllerSettings(BaseModel):
         if self.webhook_url is not None:
             parts = urlsplit(self.webhook_url)
             return _listenable(parts.hostname or ""), parts.port or 443
-        return "0.0.0.0", 9443  # noqa: S104 - the API server comes from outside the pod
+        return "", 9443
 
     def certificate_hosts(self, own_namespace: str) -> tuple[str, ...]:
         """Names and addresses that the serving certificate must cover."""
@@ -315,16 +316,19 @@ def _listenable(host: str) -> str:
     try:
         ip_address(host)
     except ValueError:
-        return "127.0.0.1" if host == "localhost" else "0.0.0.0"  # noqa: S104
+        return "127.0.0.1" if host == "localhost" else ""
     return host
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT`` as host and port; ValueError lists the allowed forms."""
+    """``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT`` as host and port; ValueError lists the allowed forms.
+
+    Without a host it is "": every address, of IPv4 and of IPv6.
+    """
     host, separator, port = address.rpartition(":")
     if not separator or not (port.isascii() and port.isdigit()) or int(port) > 65535:  # noqa: PLR2004 - the largest TCP port
         raise ValueError(f'"{address}" must look like HOST:PORT')
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104
+    return host.strip("[]"), int(port)
 
 
 def parse_selector(text: str) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         options: ListenerOptions | None = None,
     ) -> None:
-        """Do nothing yet; ``name`` is for logs, port 0 is any free one."""
+        """Do nothing yet; ``name`` is for logs, host "" is every address of IPv4 and IPv6, port 0 is any free one."""
         self._handler = handler
         self._address = address
         self._tls = tls
@@ -96,10 +96,12 @@ class Listener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The actual host and port; RuntimeError while it does not listen."""
+        """The actual host and port, of IPv4 where it listens on both; RuntimeError while it does not listen."""
         if self._server is None or not self._server.sockets:
             raise RuntimeError("not listening")
-        host, port = self._server.sockets[0].getsockname()[:2]
+        # A pod has 127.0.0.1 in any cluster, and ::1 not in every one.
+        listening = min(self._server.sockets, key=lambda listener: listener.family)
+        host, port = listening.getsockname()[:2]
         return str(host), int(port)
 
     @property

@@ -2,7 +2,7 @@
 
 Everything in ``manifests/base`` is applied as kustomize builds it. What loopback demands is different:
 
-* both addresses the process listens on: loopback and free ports, instead of 0.0.0.0:9443 and 0.0.0.0:8080;
+* both addresses the process listens on: loopback and free ports, instead of :9443 and :8080;
 * the Service of the webhooks is of type ExternalName and leads to localhost, and the webhook configurations name the
   listener's port (in those that gangctl fills, by a flag), because nobody routes Service addresses here. The API server
   still calls it, and verifies its certificate, as gangctl-webhook.gangctl-system.svc;

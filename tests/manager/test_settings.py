@@ -85,10 +85,10 @@ def test_a_missing_file_is_named() -> None:
 @each(
     ("url", "bind", "listener"),
     [
-        (None, None, ("0.0.0.0", 9443)),
+        (None, None, ("", 9443)),
         ("https://127.0.0.1:9443", None, ("127.0.0.1", 9443)),
         ("https://localhost:7443", None, ("127.0.0.1", 7443)),
-        ("https://gangctl.example.com", None, ("0.0.0.0", 443)),
+        ("https://gangctl.example.com", None, ("", 443)),
         ("https://gangctl.example.com", "127.0.0.1:1", ("127.0.0.1", 1)),
         (None, "[::1]:9443", ("::1", 9443)),
     ],
@@ -126,7 +126,7 @@ def test_namespace_selectors_are_parsed(text: str, expressions: list[dict[str, A
 
 
 def test_addresses_are_parsed() -> None:
-    assert split_address(":8080") == ("0.0.0.0", 8080)
+    assert split_address(":8080") == ("", 8080)
     for address in ("127.0.0.1:port", ":\u00b2"):
         with pytest.raises(ValueError, match="HOST:PORT"):
             split_address(address)

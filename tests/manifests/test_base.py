@@ -129,11 +129,8 @@ def test_a_flag_that_these_configurations_would_not_follow_is_refused(container:
 
 
 def test_ports_are_those_the_process_listens_on(container: Object, settings: ControllerSettings) -> None:
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {
-        "webhook": settings.webhook_listener()[1],
-        "metrics": split_address(settings.metrics_bind_address)[1],
-    }
+    addresses = {"webhook": settings.webhook_listener(), "metrics": split_address(settings.metrics_bind_address)}
+    assert addresses == {port["name"]: ("", port["containerPort"]) for port in container["ports"]}
     for name, port in (("gangctl-webhook", "webhook"), ("gangctl-metrics", "metrics")):
         assert [entry["targetPort"] for entry in service(name)["spec"]["ports"]] == [port]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):

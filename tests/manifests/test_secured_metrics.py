@@ -53,7 +53,7 @@ def test_an_overlay_switches_it_on(components: tuple[str, ...]) -> None:
     settings = load_settings(dict(flag.removeprefix("--").split("=", 1) for flag in flags), None)
     assert settings.metrics_secure
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    assert ports["metrics-tls"] == split_address(settings.metrics_secure_bind_address)[1]
+    assert split_address(settings.metrics_secure_bind_address) == ("", ports["metrics-tls"])
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         plain = container[probe]["httpGet"]["port"]
         assert ports[plain] == split_address(settings.metrics_bind_address)[1]

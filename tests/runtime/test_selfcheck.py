@@ -16,7 +16,7 @@ from tests.runtime.authority import bundle, pair
 OURS = Serving(pair("ca", "one"), bundle("ca"))
 
 
-@each("host", ["127.0.0.1", "0.0.0.0"])
+@each("host", ["127.0.0.1", "0.0.0.0", ""])
 async def test_a_listener_with_a_trusted_certificate_passes(host: str) -> None:
     async with WebhookServer({}, (host, 0), ServerTls(OURS.pair).context) as server:
         for _ in range(3):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import socket
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gangctl.errors import InputError
+from gangctl.manager.settings import split_address
 from gangctl.runtime.server import ListenerOptions, WebhookLimits, WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context
 from tests.rows import each
@@ -339,6 +341,21 @@ async def test_draining_closes_connections_after_each_response(hooks: Hooks) -> 
         server.begin_drain()
         status, _, response = await post(url(server))
         assert (status, response.headers["Connection"]) == (200, "close")
+
+
+async def test_without_a_host_it_listens_on_ipv4_and_ipv6(hooks: Hooks) -> None:
+    """The kubelet and API servers call a pod by its first address: of IPv6 in a cluster of IPv6 alone."""
+    try:
+        socket.socket(socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    async with WebhookServer({"/echo": hooks.echo}, split_address(":0"), None) as server:
+        assert server._server is not None
+        names = {one.family: one.getsockname() for one in server._server.sockets}
+        assert names.keys() == {socket.AF_INET, socket.AF_INET6}
+        for host, family in (("127.0.0.1", socket.AF_INET), ("[::1]", socket.AF_INET6)):
+            assert (await post(f"http://{host}:{names[family][1]}/echo"))[0] == 200
+        assert server.address == names[socket.AF_INET]
 
 
 async def test_the_address_is_known_only_while_listening(hooks: Hooks) -> None:
