@@ -188,10 +188,15 @@ class GangCaches:
         await in_parts(self.jobsets.store.keys(), lambda key: self._enqueue(key, 0.0))
 
     async def _stop_scheduling(self) -> None:
-        task, self._task, self._scheduling = self._task, None, None
+        task, cache = self._task, self._scheduling
+        self._task = self._scheduling = None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        if cache is not None:
+            # Metrics still have them, where a synced informer without contact is one whose watch hangs.
+            for informer in cache.informers.values():
+                informer.forget()
 
     def jobset(self, key: Key) -> JobSet | None:
         """A JobSet as last seen."""

@@ -73,6 +73,21 @@ async def test_an_informer_of_a_generation_that_fails_ends_the_caches(monkeypatc
     assert raised.group_contains(ZeroDivisionError)
 
 
+async def test_informers_of_a_generation_that_is_not_followed_any_more_are_not_synced() -> None:
+    """Metrics have them until there are others, and an alert is about those that are synced and receive nothing."""
+    transport = Transport(StaticCredentials("http://127.0.0.1:1"))
+    gangs = GangCaches(Client(transport), lambda _key, _seconds: None, lambda: 0.0)
+    following = asyncio.create_task(gangs.follow(Generation.V1BETA1))
+    await asyncio.sleep(0)
+    left = [informer for name, informer in gangs.informers.items() if name not in {"jobsets", "jobs"}]
+    for informer in left:
+        informer.synced.set()
+    await following
+    await gangs.follow(None)
+    await transport.close()
+    assert [informer.synced.is_set() for informer in left] == [False, False]
+
+
 GROUP = Observed("ns", "js-w-1", "g", "1", FIXTURE_UID, "js", False, "", (("", 2),))
 JOB = JobProgress("ns", "js-w-0", "js", FIXTURE_UID, "w", 0, 0, 0, False, False)
 
