@@ -145,12 +145,16 @@ class Evictions(ReadinessObserver):
         if any(gang.evict for gang in gangs):
             try:
                 pods = await self._pods(self._reader, jobset)
-                # Decided again with these: a cache may lag for longer than a gang needs to be completed.
-                gangs = self._decide(jobset, delay, await self._scale_ups(key[0]), pods)
+                scale_ups = await self._scale_ups(key[0])
             except ForbiddenError as refused:
                 # A node may be on its way: what is unknown evicts nothing.
                 _log.warning("stranded gangs are left alone: pods or events may not be read", error=str(refused))
                 return requeue(CHECK_SECONDS)
+            # It may have ended, or become whole, while they were read.
+            if key not in self._stranded:
+                return await_change()
+            # Decided again with these: a cache may lag for longer than a gang needs to be completed.
+            gangs = self._decide(jobset, delay, scale_ups, pods)
         for gang in gangs:
             if gang.evict:
                 await self._evict(jobset, gang, delay, {name: uid for name, (_, uid) in pods.items()})
@@ -194,7 +198,9 @@ class Evictions(ReadinessObserver):
         # One event for each gang: a PodDisruptionBudget may spread its evictions over several checks.
         if not evicted or mark in self._begun:
             return
-        self._begun.add(mark)
+        # Of one that was dropped meanwhile nothing is kept.
+        if jobset.key in self._stranded:
+            self._begun.add(mark)
         self._metrics.gangs.inc()
         needs = plural(gang.missing, "pod that it needs has", "pods that it needs have")
         message = (

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import patch
 
 from structlog.testing import capture_logs
 
@@ -56,6 +57,8 @@ class Context:
         self.pods: list[PodFacts] = [*self.gang.pods(READY)[:3], lost]
         self.server_pods: list[PodFacts] | None = None
         """What the API server has, where the cache lags."""
+        self.on_read: Callable[[], None] = lambda: None
+        """Called when the pods are read from the API server."""
         self.uids: dict[str, str] = {}
         self.events: list[Notice] = []
         self.manager = Manager(client, while_leading(client, lambda: True), metrics=Observed(ControllerObserver()))
@@ -76,6 +79,7 @@ class Context:
     async def _read(self, client: Client, jobset: JobSet) -> Pods:
         del client
         assert jobset is self.gang.jobset
+        self.on_read()
         pods = self.pods if self.server_pods is None else self.server_pods
         return {pod.name: (pod, self.uids.get(pod.name, "")) for pod in pods}
 
@@ -250,6 +254,35 @@ def test_a_gang_that_is_whole_again_is_forgotten() -> None:
         context.stranded(0)
         await asyncio.sleep(5 * DELAY)
         assert context.evicted() == []
+
+    play(act)
+
+
+def test_a_gang_that_ends_during_a_check_is_not_evicted_and_forgotten() -> None:
+    async def act(context: Context) -> None:
+        context.on_read = lambda: context.stranded(0)
+        context.stranded()
+        await asyncio.sleep(5 * DELAY)
+        assert context.evicted() == []
+        assert not context.evictions._seen
+
+    play(act)
+
+
+def test_a_gang_that_ends_while_it_is_evicted_is_forgotten() -> None:
+    async def act(context: Context) -> None:
+        writer = context.manager.writer
+        evict = writer.evict
+
+        async def ends(namespace: str, pod: str, *, uid: str) -> None:
+            await evict(namespace, pod, uid=uid)
+            context.stranded(0)
+
+        with patch.object(writer, "evict", ends):
+            context.stranded()
+            await asyncio.sleep(5 * DELAY)
+        assert context.evicted()
+        assert (context.evictions._seen, context.evictions._begun) == ({}, set())
 
     play(act)
 
