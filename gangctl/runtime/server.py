@@ -236,21 +236,24 @@ class _Bodies:
         self._most = most
         self._held = 0
         self._arriving: dict[asyncio.Timeout, int] = {}
+        self._ending: dict[asyncio.Timeout, int] = {}
+        """Of the aborted ones: their tasks end later, and until then their bytes are no reason to abort others."""
 
     def grew(self, deadline: asyncio.Timeout, count: int) -> None:
         """Count received bytes of the body that has this deadline."""
         self._held += count
-        self._arriving[deadline] = self._arriving.get(deadline, 0) + count
-        if self._held > self._most:
+        known = self._ending if deadline in self._ending else self._arriving
+        known[deadline] = known.get(deadline, 0) + count
+        if self._arriving and self._held - sum(self._ending.values()) > self._most:
             largest = max(self._arriving, key=self._arriving.__getitem__)
-            # Removed at once: its task ends later, and until then another body has to be the largest.
-            self._arriving.pop(largest)
+            self._ending[largest] = self._arriving.pop(largest)
             if not largest.expired():
                 largest.reschedule(0)
 
     def arrived(self, deadline: asyncio.Timeout) -> None:
-        """This body is complete."""
+        """This body is complete, or will not be."""
         self._arriving.pop(deadline, None)
+        self._ending.pop(deadline, None)
 
     def left(self, count: int) -> None:
         """Forget a body that has been processed."""

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from gangctl.errors import InputError
 from gangctl.manager.settings import split_address
-from gangctl.runtime.server import ListenerOptions, WebhookLimits, WebhookServer
+from gangctl.runtime.server import ListenerOptions, WebhookLimits, WebhookServer, _Bodies
 from gangctl.runtime.tls import ServerTls, client_context
 from tests.rows import each
 from tests.runtime.authority import bundle, pair
@@ -241,6 +241,28 @@ async def test_a_client_that_disconnects_does_no_harm(hooks: Hooks) -> None:
         writer.close()
         await until(lambda: server._in_flight == 0)
         assert (await post(url(server)))[0] == 200
+
+
+async def test_one_unfinished_body_is_aborted_where_that_is_enough() -> None:
+    bodies, aborted = _Bodies(10), list[int]()
+    deadlines = [asyncio.timeout(300) for _ in range(3)]
+
+    async def receive(number: int) -> None:
+        try:
+            async with deadlines[number]:
+                await asyncio.Event().wait()
+        except TimeoutError:
+            aborted.append(number)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(receive(number)) for number in range(3)]
+        await asyncio.sleep(0)
+        for deadline, count in zip(deadlines, (6, 5, 1), strict=True):
+            bodies.grew(deadline, count)
+        await until(lambda: bool(aborted))
+        for task in tasks:
+            task.cancel()
+    assert aborted == [0]
 
 
 async def test_the_number_of_concurrent_handlers_is_limited(hooks: Hooks) -> None:
