@@ -366,10 +366,10 @@ class ReplicaGangs:
             self._reporter.forget_all()
 
     def _unready(self) -> str | None:
-        if not self.discovery.settled.is_set():
-            return "discovery has not finished"
-        missing = self.caches.unsynced()
-        return f"waiting for {', '.join(missing)}" if missing else None
+        # First, because discovery finishes when what it has discovered is synced.
+        if missing := self.caches.unsynced():
+            return f"waiting for {', '.join(missing)}"
+        return None if self.discovery.settled.is_set() else "discovery has not finished"
 
     def _enqueue(self, key: Key, seconds: float | None) -> None:
         if seconds is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.scheduling import Generation
 from gangctl.api.store import Entry
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
@@ -97,6 +98,23 @@ def test_gang_objects_need_readiness() -> None:
 def test_settings_that_need_kueue_are_refused_without_it() -> None:
     with pytest.raises(ConfigError, match=r"kueue-check has no effect with kueue off"):
         load_settings({"kueue": "off", "kueue_check": True}, None)
+
+
+async def test_what_is_waited_for_at_the_start_is_named() -> None:
+    manager = managed()
+    gangs = wired(manager).gangs
+    check = manager.checks["caches"]
+    assert check() == "waiting for jobsets, jobs"
+    for informer in gangs.caches.informers.values():
+        informer.synced.set()
+    assert check() == "discovery has not finished"
+    following = asyncio.create_task(gangs.caches.follow(Generation.V1BETA1))
+    await asyncio.sleep(0)
+    assert check() == "waiting for workloads, podgroups"
+    following.cancel()
+    await gangs.caches.follow(None)
+    gangs.discovery.settled.set()
+    assert check() is None
 
 
 async def test_a_standby_keeps_no_keys_of_objects_that_it_has_seen() -> None:
