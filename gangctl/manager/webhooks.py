@@ -36,6 +36,9 @@ from gangctl.runtime.server import HttpRefusal, Listener, WebhookServer
 from gangctl.runtime.tls import ServerTls, expires
 from gangctl.webhooks.configurations import (
     MUTATE_DEFAULTS,
+    MUTATE_JOBS,
+    VALIDATE_KEYS,
+    FailurePolicy,
     NeededWebhooks,
     build_configurations,
     build_policy_configurations,
@@ -45,7 +48,7 @@ from gangctl.webhooks.gangs import GangAdmission, KnownQueues
 from gangctl.webhooks.jobpolicy import build_job_policy
 from gangctl.webhooks.policies import PolicyAdmission, demand_of, unready
 from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
-from gangctl.webhooks.review import AdmissionResponse, build_endpoints
+from gangctl.webhooks.review import UNREADY, AdmissionResponse, Handler, build_endpoints
 
 SECRET: Final = "gangctl-webhook-certs"  # noqa: S105 - the name of one
 LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
@@ -118,10 +121,12 @@ class Webhooks:
         )
         self._policies_registered = False
         admission = GangAdmission(gangs, queues=queues, fail_open=settings.unavailable == "allow")
-        self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
-        # A GangPolicy is checked without any state of the cluster, so there is nothing to wait for.
+        unready_gangs = partial(_unready_gangs, settings.webhook_failure_policy)
+        self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered, unready_gangs)
+        # GangPolicies and keys are checked without any state of the cluster, so there is nothing to wait for.
         at_once = partial(asyncio.sleep, 0)
-        self._endpoints |= build_endpoints(GangPolicyAdmission().routes(), at_once, self._metrics.answered)
+        stateless: dict[str, Handler] = {**GangPolicyAdmission().routes(), VALIDATE_KEYS: admission.validate_keys}
+        self._endpoints |= build_endpoints(stateless, at_once, self._metrics.answered)
         if policies is not None:
             evaluating = PolicyAdmission(policies)
             known = policies.keeper.synced.wait
@@ -291,6 +296,13 @@ async def listening(listener: Listener, flag: str) -> AsyncIterator[None]:
         yield
     finally:
         await listener.stop()
+
+
+def _unready_gangs(failure_policy: FailurePolicy, path: str) -> AdmissionResponse:
+    if failure_policy == "Ignore" and path != MUTATE_JOBS:
+        # Fail the call: a refusal is one whatever the failurePolicy.
+        raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, UNREADY.message)
+    return UNREADY
 
 
 def _unready(path: str) -> AdmissionResponse:

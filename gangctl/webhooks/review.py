@@ -356,7 +356,7 @@ Observe = Callable[[str, str, float], None]
 WAIT_SECONDS: Final = 5.0
 """How long a request waits for the caches right after a start; the API server itself waits ten."""
 
-_UNREADY: Final = AdmissionResponse.deny(
+UNREADY: Final = AdmissionResponse.deny(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "ServiceUnavailable",
     "gangctl has just started and does not know the cluster yet: try again in a few seconds",
@@ -367,7 +367,7 @@ def build_endpoints(
     handlers: Mapping[str, Handler],
     ready: Callable[[], Awaitable[object]],
     observe: Observe,
-    unready: Callable[[str], AdmissionResponse] = lambda _: _UNREADY,
+    unready: Callable[[str], AdmissionResponse] = lambda _: UNREADY,
     oversized: Handler | None = None,
 ) -> dict[str, Endpoint]:
     """Endpoints by path; each request first waits a little until ``ready`` returns.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import orjson
 import pytest
 
+import gangctl.webhooks.review
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.scheduling import Generation
 from gangctl.api.store import Entry
@@ -21,9 +23,12 @@ from gangctl.kueue.objects import QueuedWorkload
 from gangctl.manager.settings import load_settings
 from gangctl.manager.wiring import Wiring
 from gangctl.runtime.manager import Manager, Work
+from gangctl.runtime.server import HttpRefusal
 from gangctl.runtime.shards import Share, shard_of
+from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS, VALIDATE_KEYS
 from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
+from tests.webhooks.test_review import review
 
 
 def wired(manager: Manager | None = None, **flags: Any) -> Wiring:
@@ -115,6 +120,24 @@ async def test_what_is_waited_for_at_the_start_is_named() -> None:
     await gangs.caches.follow(None)
     gangs.discovery.settled.set()
     assert check() is None
+
+
+@pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
+async def test_before_discovery_a_failure_policy_decides_about_jobsets_alone(
+    failure_policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = wired(webhook_failure_policy=failure_policy).webhooks._endpoints
+    create = orjson.dumps(review())
+    update = orjson.dumps(review(operation="UPDATE", oldObject=review()["request"]["object"]))
+    assert orjson.loads(await ask[VALIDATE_KEYS](update))["response"]["allowed"], "it needs nothing of the cluster"
+    monkeypatch.setattr(gangctl.webhooks.review, "WAIT_SECONDS", 0)
+    assert orjson.loads(await ask[MUTATE_JOBS](create))["response"]["status"]["code"] == 503
+    for path in (MUTATE_JOBSETS, VALIDATE_JOBSETS):
+        if failure_policy == "Ignore":
+            with pytest.raises(HttpRefusal, match="just started"):
+                await ask[path](create)
+        else:
+            assert orjson.loads(await ask[path](create))["response"]["status"]["code"] == 503
 
 
 async def test_a_standby_keeps_no_keys_of_objects_that_it_has_seen() -> None:
