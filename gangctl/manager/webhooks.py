@@ -138,6 +138,7 @@ class Webhooks:
         self._server: WebhookServer | None = None
         self._serving: Serving | None = None
         manager.checks |= {"webhooks": self._unready, "policies": self._policies_unready}
+        manager.leading_first["registrations"] = self._lead
 
     def _registrar_of(self, wanted: Wanted, mode: Registration) -> Registrar:
         return Registrar(self._client, wanted, mode=mode, refresh=self._refreshed, may_write=self._may_register)
@@ -209,6 +210,11 @@ class Webhooks:
                 )
                 group.create_task(kept, name="policy-registrations")
             await self._register(ready, self._registrar, self._for_gangs)
+
+    async def _lead(self) -> None:
+        """Check the registrations now: a replica that does not lead leaves them as they are."""
+        self._registrar.wake()
+        self._policy_registrar.wake()
 
     async def _register(self, ready: Callable[[], Awaitable[object]], registrar: Registrar, wanted: Wanted) -> None:
         """Register once ``ready``, and maintain it until cancelled."""

@@ -22,7 +22,7 @@ from gangctl.runtime.shards import Share
 
 K = TypeVar("K", bound=Hashable)
 Work = Callable[[], Coroutine[None, None, None]]
-"""Work that runs until cancelled."""
+"""Work that runs until cancelled, or ends by itself."""
 
 
 def any_refusal_may_end(key: Hashable, error: Exception) -> Action:

@@ -62,7 +62,10 @@ async def test_kueue_can_be_switched_off() -> None:
     assert wiring.queues is None
     assert "queues" not in manager.checks
     assert set(manager.watching) == {"caches", "discovery", "policy-sources", "exported-policies", "policies"}
-    assert (set(manager.leading), set(manager.leading_first)) == ({"gangs", "readiness"}, {"policies"})
+    assert (set(manager.leading), set(manager.leading_first)) == (
+        {"gangs", "readiness"},
+        {"policies", "registrations"},
+    )
     assert wiring.policies is not None
     assert wiring.policies.fit(jobset("js", rj("w")), "t")["verdict"] == "unknown"
 
@@ -140,6 +143,15 @@ async def test_before_discovery_a_failure_policy_decides_about_jobsets_alone(
             assert orjson.loads(await ask[path](create))["response"]["status"]["code"] == 503
 
 
+async def test_a_new_leader_checks_the_registrations_at_once() -> None:
+    manager = managed()
+    webhooks = wired(manager).webhooks
+    registrars = (webhooks._registrar, webhooks._policy_registrar)
+    assert not any(registrar._woken.is_set() for registrar in registrars)
+    await manager.leading_first["registrations"]()
+    assert all(registrar._woken.is_set() for registrar in registrars)
+
+
 async def test_a_standby_keeps_no_keys_of_objects_that_it_has_seen() -> None:
     """A new leader enqueues all that exists, and a standby may see a million JobSets that are deleted again."""
     manager = managed(standby=True)
@@ -211,7 +223,8 @@ async def test_each_shard_has_its_keys_and_the_first_the_cluster_scoped_ones(num
 
         return work
 
-    assert set(manager.leading_first) == {"policies", "admission-checks"}, "statuses and scans, activity of checks"
+    first = {"policies", "admission-checks", "registrations"}
+    assert set(manager.leading_first) == first, "statuses and scans, activity of checks, configurations"
     for works in (manager.leading, manager.leading_first):
         works |= {name: noting(name) for name in works}
     queue = wiring.gangs.controller.queue
