@@ -231,7 +231,7 @@ class Webhooks:
         while True:
             try:
                 await self._policy_registrar.check()
-            except ApiError as error:
+            except (ApiError, ConfigError) as error:
                 if str(error) != trouble:
                     log.warning("registrations of policies not looked after", error=str(error))
                 trouble = str(error)

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+import gangctl.manager.webhooks
 import gangctl.webhooks.review
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.scheduling import Generation
@@ -150,6 +151,22 @@ async def test_a_new_leader_checks_the_registrations_at_once() -> None:
     assert not any(registrar._woken.is_set() for registrar in registrars)
     await manager.leading_first["registrations"]()
     assert all(registrar._woken.is_set() for registrar in registrars)
+
+
+async def test_policies_are_withdrawn_when_certificates_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    webhooks = wired(policies="off").webhooks
+    registrar, answers = webhooks._policy_registrar, [ConfigError("certificate and key do not match"), None]
+
+    async def check() -> bool:
+        if (error := answers.pop(0)) is not None:
+            raise error
+        registrar.problem = None
+        return False
+
+    monkeypatch.setattr(registrar, "check", check)
+    monkeypatch.setattr(gangctl.manager.webhooks, "RETRY_SECONDS", 0)
+    await webhooks._withdraw_policies()
+    assert not answers
 
 
 async def test_a_standby_keeps_no_keys_of_objects_that_it_has_seen() -> None:
