@@ -400,11 +400,12 @@ def _endpoint(
             async with asyncio.timeout(WAIT_SECONDS):
                 await ready()
         except TimeoutError:
-            answer, verdict = unready(path), "unready"
-        else:
-            answered = answering(request)
-            answer = answered if isinstance(answered, AdmissionResponse) else await answered
-            verdict = "denied" if not answer.allowed else "patched" if answer.patch else "allowed"
+            # Before the answer, which may be to fail the call.
+            observe(path, "unready", time.perf_counter() - began)
+            return encode_review(request, unready(path))
+        answered = answering(request)
+        answer = answered if isinstance(answered, AdmissionResponse) else await answered
+        verdict = "denied" if not answer.allowed else "patched" if answer.patch else "allowed"
         observe(path, verdict, time.perf_counter() - began)
         return encode_review(request, answer)
 

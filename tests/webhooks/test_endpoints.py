@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 
 import orjson
 import pytest
 
 import gangctl.webhooks.review
 from gangctl.errors import InputError
+from gangctl.runtime.server import HttpRefusal
 from gangctl.webhooks.review import MAX_VALUES, AdmissionRequest, AdmissionResponse, build_endpoints
 from tests.webhooks.test_review import review
 
@@ -59,14 +61,16 @@ async def test_before_it_is_ready_a_path_gives_its_configured_answer(monkeypatch
     monkeypatch.setattr(gangctl.webhooks.review, "WAIT_SECONDS", 0.01)
     never = asyncio.Event()
     seen: list[str] = []
-    built = build_endpoints(
-        {"/a": at_once, "/b": at_once},
-        never.wait,
-        lambda _path, verdict, _: seen.append(verdict),
-        lambda path: (
-            AdmissionResponse.allow() if path == "/a" else AdmissionResponse.deny(503, "ServiceUnavailable", "")
-        ),
-    )
+
+    def unready(path: str) -> AdmissionResponse:
+        if path == "/c":
+            raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "not yet")
+        return AdmissionResponse.allow() if path == "/a" else AdmissionResponse.deny(503, "ServiceUnavailable", "")
+
+    routes = dict.fromkeys(("/a", "/b", "/c"), at_once)
+    built = build_endpoints(routes, never.wait, lambda _path, verdict, _: seen.append(verdict), unready)
     bodies = [orjson.loads(await built[path](orjson.dumps(review()))) for path in ("/a", "/b")]
     assert [body["response"]["allowed"] for body in bodies] == [True, False]
-    assert seen == ["unready", "unready"]
+    with pytest.raises(HttpRefusal):
+        await built["/c"](orjson.dumps(review()))
+    assert seen == ["unready", "unready", "unready"]
