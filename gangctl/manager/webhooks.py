@@ -33,7 +33,7 @@ from gangctl.runtime.certsource import (
 from gangctl.runtime.manager import Manager
 from gangctl.runtime.probes import self_check
 from gangctl.runtime.server import HttpRefusal, Listener, WebhookServer
-from gangctl.runtime.tls import ServerTls, expires
+from gangctl.runtime.tls import ServerTls, covered, expires
 from gangctl.webhooks.configurations import (
     MUTATE_DEFAULTS,
     MUTATE_JOBS,
@@ -278,8 +278,8 @@ class Webhooks:
             self._tls.load(serving.pair)
         self._serving = serving
         self._metrics.delivered(serving)
-        self._registrar.trust(serving.authorities)
-        self._policy_registrar.trust(serving.authorities)
+        for registrar in (self._registrar, self._policy_registrar):
+            registrar.trust(serving.authorities, covered(serving.pair.chain))
 
     async def _unregister(self) -> None:
         try:

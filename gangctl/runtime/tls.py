@@ -223,10 +223,11 @@ def _normal(host: str) -> str:
 
 
 def covered(chain: bytes) -> frozenset[str]:
-    """DNS names and addresses that the first certificate of a PEM chain is for."""
+    """DNS names and addresses that the first certificate of a PEM chain is for; none where they cannot be read."""
     try:
         names = load(chain).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        # OpenSSL serves some certificates whose extensions this library refuses.
         return frozenset()
     addresses = (str(address) for address in names.get_values_for_type(x509.IPAddress))
     return frozenset((*names.get_values_for_type(x509.DNSName), *addresses))

@@ -177,15 +177,20 @@ class Registrar:
         self._options = options or RegistrarOptions()
         self._clock = clock or Clock()
         self._authorities: bytes | None = None
+        self._hosts: frozenset[str] = frozenset()
         self.problem: str | None = None if mode is Registration.NONE else "not looked at yet"
         """Why API servers would not call gangctl, or not trust its answer, at the last check; None if they would."""
         self.checked = False
         """Whether the configurations could be read, at least once."""
         self._woken = asyncio.Event()
 
-    def trust(self, authorities: bytes) -> None:
-        """Register this PEM bundle from now on; empty when another component manages the caBundle."""
-        self._authorities = authorities
+    def trust(self, authorities: bytes, hosts: Iterable[str] = ()) -> None:
+        """Register this PEM bundle from now on; empty when another component manages the caBundle.
+
+        ``hosts`` are those that the served certificate is for: where another owner manages the configurations, one that
+        leads to another host is left alone. Without any nothing is known of that.
+        """
+        self._authorities, self._hosts = authorities, frozenset(hosts)
         self.wake()
 
     def wake(self) -> None:
@@ -281,9 +286,23 @@ class Registrar:
         # The requested name: the write must go there.
         metadata = {**(live.get("metadata") or {}), "name": wanted["metadata"]["name"]}
         live = {**live, "apiVersion": wanted["apiVersion"], "kind": wanted["kind"], "metadata": metadata}
+        if not ours and (service := self._elsewhere(live)):
+            # Two that write their authority over each other's would both be trusted half of the time.
+            return _Finding(resource, None, f"{_title(wanted)} leads to another gangctl, of Service {service}")
         target = replaced(live, wanted) if ours else with_authorities(live, self._authorities or b"")
         same = contains(live, wanted if ours else target)
         return _Finding(resource, target, "" if same else f"{_title(wanted)} is not as wanted")
+
+    def _elsewhere(self, live: Object) -> str:
+        """Namespace and name of the Service to which a configuration leads, if the certificate is not for it."""
+        for webhook in _webhooks(live) if self._hosts else ():
+            service = _client_config(webhook).get("service")
+            if isinstance(service, dict):
+                name, namespace = service.get("name"), service.get("namespace")
+                # API servers verify this name, and a wildcard stands for the first label.
+                if self._hosts.isdisjoint((f"{name}.{namespace}.svc", f"*.{namespace}.svc")):
+                    return f"{namespace}/{name}"
+        return ""
 
     async def _repair(self, finding: _Finding) -> str:
         """Create, update or delete one configuration; return what is still wrong with it."""

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangctl.errors import ConfigError
 from gangctl.runtime.certs import CertificateBundle, Due, Rotation, advance, create, due
-from gangctl.runtime.tls import check_pair, covered, expires, found, issue, load, normal
+from gangctl.runtime.tls import check_pair, covered, expires, found, issue, load, normal, to_pem
 from tests.rows import each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -94,6 +95,17 @@ def test_hosts_that_a_certificate_cannot_name_are_refused(hosts: list[str]) -> N
 def test_hosts_are_compared_in_one_form() -> None:
     hosts = ["LOCALHOST", "::0001", "10.0.0.1"]
     assert normal(hosts) == covered(create(NOW, ROTATION, hosts).pair.chain) == {"localhost", "::1", "10.0.0.1"}
+
+
+def test_names_that_cannot_be_read_are_none() -> None:
+    """Such as those of a certificate that an operator's own tool has made: it is served all the same."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    garbled = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, NOW, NOW + DAY)
+        .add_extension(x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, b"garbled"), critical=False)
+        .sign(key, SHA256())
+    )
+    assert covered(to_pem(garbled)) == frozenset()
 
 
 def test_the_expiry_of_an_invalid_certificate_is_an_error() -> None:

@@ -408,6 +408,26 @@ async def test_in_ca_only_mode_only_the_ca_bundle_is_written(api: FakeConfigurat
     assert len(api.objects) == 2
 
 
+@pytest.mark.parametrize("hosts", [("gangctl-webhook.home.svc",), ("*.home.svc", "other.example"), ()])
+async def test_in_ca_only_mode_another_installation_is_left_alone(
+    hosts: tuple[str, ...], api: FakeConfigurations, clock: VirtualClock
+) -> None:
+    """The configurations of two are the same ones, and lead to the one that was installed last."""
+    for resource, configuration in zip(BOTH, wanted(b"theirs"), strict=True):
+        for webhook, namespace in zip(configuration["webhooks"], ("home", "away"), strict=False):
+            webhook["clientConfig"] |= {"service": {"name": "gangctl-webhook", "namespace": namespace}}
+        api.put(resource, configuration)
+    installed = registrar(api, clock, mode=Registration.CA_ONLY)
+    installed.trust(b"ours", hosts)
+    await installed.check()
+    mutating, validating = (f"update {resource.kind}" for resource in BOTH)
+    if hosts:
+        problem = f"ValidatingWebhookConfiguration {NAME} leads to another gangctl, of Service away/gangctl-webhook"
+        assert (str(installed.problem), api.writes) == (problem, [mutating])
+    else:
+        assert (installed.problem, api.writes) == (None, [mutating, validating])
+
+
 async def test_an_injected_ca_bundle_is_kept(api: FakeConfigurations, clock: VirtualClock) -> None:
     for mode in (Registration.MANAGE, Registration.CA_ONLY):
         each = registrar(api, clock, mode=mode)
