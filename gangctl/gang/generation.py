@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID
+from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, MANAGED_BY, MANAGER
 from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.scheduling import (
     FIRST_OF_COMPOSITES,
@@ -138,6 +138,7 @@ class _Schemas:
 
 
 PROOF_NAME: Final = "gangctl-proof"
+_PROOF_LABELS: Final = {"app.kubernetes.io/name": MANAGER, MANAGED_BY: MANAGER}
 # k8s.io/apimachinery runtime.notRegisteredErr, inside a message of the storage layer.
 _NOT_REGISTERED: Final = re.compile(
     r'no kind "(?P<kind>\w{1,63})" is registered for version "(?P<version>[\w./]{1,80})"'
@@ -214,17 +215,25 @@ def evaluate_unreadable(message: str) -> ApiState | None:
 
 
 def proof_job(generation: Generation, namespace: str) -> dict[str, Any]:
-    """A suspended Job whose pods carry a reference, to be created with ``dryRun=All``."""
+    """A suspended Job whose pods carry a reference, to be created with ``dryRun=All``.
+
+    It has what usual policies of a cluster require of any pod: where one refuses it, no gang can be made.
+    """
     adapter = ADAPTERS[generation]
     reference = adapter.reference(Reference(PROOF_NAME, "proof", PROOF_NAME, None))
     pod_spec = {
         "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
             {
                 "name": "proof",
-                "image": "proof",
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "image": "proof:1",
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
                 "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"cpu": "1m", "memory": "1Mi"}},
             }
         ],
@@ -233,8 +242,8 @@ def proof_job(generation: Generation, namespace: str) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": PROOF_NAME, "namespace": namespace},
-        "spec": {"suspend": True, "template": {"spec": pod_spec}},
+        "metadata": {"name": PROOF_NAME, "namespace": namespace, "labels": dict(_PROOF_LABELS)},
+        "spec": {"suspend": True, "template": {"metadata": {"labels": dict(_PROOF_LABELS)}, "spec": pod_spec}},
     }
 
 
@@ -246,7 +255,7 @@ def stamped_proof_job(namespace: str) -> dict[str, Any]:
     """
     job = proof_job(NEWEST, namespace)
     del job["spec"]["template"]["spec"][ADAPTERS[NEWEST].reference_field]
-    labels = {JOBSET_NAME: PROOF_NAME, JOBSET_UID: UID_PLACEHOLDER, JOB_INDEX: "0"}
+    labels = {**_PROOF_LABELS, JOBSET_NAME: PROOF_NAME, JOBSET_UID: UID_PLACEHOLDER, JOB_INDEX: "0"}
     return {**job, "metadata": {**job["metadata"], "labels": labels, "annotations": {GANG_REF: _STAMP.encode()}}}
 
 

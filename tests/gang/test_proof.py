@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.generation import evaluate_proof, proof_job
+from gangctl.gang.generation import evaluate_proof, proof_job, stamped_proof_job
 from tests.gang.pipeline import GENERATIONS
 from tests.rows import each
 
@@ -35,6 +35,23 @@ def test_one_that_drops_it_cannot_and_the_gates_to_enable_are_named(generation: 
     assert f"serves {generation.api_version} but drops spec.{field} of pods: enable the feature gate {both}" in (
         state.reason
     )
+
+
+@each("job", [proof_job(Generation.V1BETA1, "t"), stamped_proof_job("t")])
+def test_usual_policies_about_pods_allow_it(job: dict[str, Any]) -> None:
+    """Those of the libraries of Kyverno and Gatekeeper: a cluster that enforces one for all Jobs can make gangs."""
+    template = job["spec"]["template"]
+    pod = template["spec"]
+    (container,) = pod["containers"]
+    _, _, tag = container["image"].partition(":")
+    assert tag not in {"", "latest"}
+    own = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert container["securityContext"] == own
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod["automountServiceAccountToken"] is False
+    assert container["resources"]["requests"] == container["resources"]["limits"]
+    for labelled in (job, template):
+        assert labelled["metadata"]["labels"]["app.kubernetes.io/name"] == "gangctl"
 
 
 @each("stored", [{}, {"spec": None}, {"spec": []}, {"spec": {"template": {"spec": {"schedulingGroup": {}}}}}])
