@@ -243,7 +243,7 @@ class TlsCache:
 
 def _make_tls(authority: bytes | None, certificate: bytes | None, key: bytes | None, *, verify: bool) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
+        context = ssl.create_default_context(cadata=pem_text(authority) if authority else None)
     except (ssl.SSLError, ValueError):
         raise ConfigError("certificate-authority: not PEM certificates") from None
     # Cluster authorities often lack the key identifiers that strict mode requires; Go clients do not require them.
@@ -257,6 +257,12 @@ def _make_tls(authority: bytes | None, certificate: bytes | None, key: bytes | N
         except ValueError as error:
             raise ConfigError(f"client-certificate and client-key: unusable: {error}") from None
     return context
+
+
+def pem_text(certificates: bytes) -> str:
+    """PEM certificates as :mod:`ssl` takes them: in ASCII, though comments between them may be in any language."""
+    # Nothing is left out: without any text, the authorities of the system would be trusted.
+    return certificates.decode("ascii", "backslashreplace")
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gangctl.client.credentials import load_pair
+from gangctl.client.credentials import load_pair, pem_text
 from gangctl.errors import ConfigError
 
 # TLS 1.2 with forward secrecy and authenticated encryption only; TLS 1.3 has nothing weaker.
@@ -69,7 +69,7 @@ class ServerTls:
         accepted until the process ends. ConfigError when there are no certificates.
         """
         try:
-            self.context.load_verify_locations(cadata=authorities.decode("ascii"))
+            self.context.load_verify_locations(cadata=pem_text(authorities))
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError("the client authorities are no PEM certificates") from error
         self.context.verify_mode = ssl.CERT_OPTIONAL
@@ -90,7 +90,7 @@ def client_context(authorities: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_verify_locations(cadata=authorities.decode("ascii"))
+        context.load_verify_locations(cadata=pem_text(authorities))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError("the CA bundle holds no PEM certificates") from error
     return context

@@ -370,6 +370,16 @@ class TestTls:
         assert await self.name_seen(config) == "alice"
         assert list(scratch.iterdir()) == []
 
+    async def test_comments_beside_certificates_may_be_in_any_language(
+        self, tls_server: tuple[str, Authority], tmp_path: Path
+    ) -> None:
+        """As in the bundle of Fedora and RHEL, which has the name of each authority."""
+        url, authority = tls_server
+        authorities = "# Főtanúsítvány\n".encode() + authority.pem
+        cluster = {"certificate-authority-data": encode(authorities), "tls-server-name": "api.example"}
+        config = await load(write(tmp_path / "config", server=url, cluster=cluster))
+        assert await self.name_seen(config) == "nobody"
+
     async def test_certificates_in_files_are_relative_to_the_kubeconfig(
         self, tls_server: tuple[str, Authority], tmp_path: Path
     ) -> None:

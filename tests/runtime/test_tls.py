@@ -118,6 +118,13 @@ def test_a_bundle_without_certificates_is_refused() -> None:
         client_context(b"\xff")
 
 
+def test_comments_of_a_bundle_may_be_in_any_language() -> None:
+    authorities, tls = "# Főtanúsítvány\n".encode() + bundle("ca"), ServerTls()
+    tls.accept(authorities)
+    for context in (client_context(authorities), tls.context):
+        assert len(context.get_ca_certs()) == 1
+
+
 def test_a_key_is_never_shown() -> None:
     shown = repr(pair("ca"))
     assert "PRIVATE" not in shown
