@@ -21,6 +21,7 @@ import structlog
 from gangctl.client.credentials import TIMEOUT_SECONDS, Access, Credential, Plugin, TlsCache
 from gangctl.client.kubeconfig import SelectedContext, is_server_url, select_context
 from gangctl.client.pacing import Clock
+from gangctl.client.proxies import proxy_for
 from gangctl.errors import ConfigError, one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -154,7 +155,7 @@ async def load_cluster(
             f"no cluster is configured: {tried} does not exist",
             hint="give --kubeconfig FILE, set KUBECONFIG, or run in a pod with a service account",
         )
-    source = KubeconfigSource(present, context, clock)
+    source = KubeconfigSource(present, context, clock, environ)
     loaded, selected = await source.load_selected()
     origin = f"context {selected.name} of {selected.file}"
     return ClusterConfig(source, loaded, namespace=selected.namespace, origin=origin, clock=clock)
@@ -209,9 +210,10 @@ class ServiceAccountSource:
 class KubeconfigSource:
     """One context of kubeconfig files, read again each time so that a changed file or token is noticed."""
 
-    def __init__(self, files: list[Path], context: str | None, clock: Clock) -> None:
-        """Use ``context`` of the merged ``files``, or the current one."""
+    def __init__(self, files: list[Path], context: str | None, clock: Clock, environ: Mapping[str, str]) -> None:
+        """Use ``context`` of the merged ``files``, or the current one; ``environ`` may name a proxy."""
         self._files = files
+        self._environ = dict(environ)
         self._context = context
         self._clock = clock
         self._tls = TlsCache()
@@ -226,6 +228,7 @@ class KubeconfigSource:
         proxy = _text(selected, selected.cluster, "proxy-url") or None
         if proxy is not None and not is_server_url(proxy):
             raise selected.fail("cluster.proxy-url", "only http and https proxies are supported")
+        proxy = proxy or proxy_for(selected.server, self._environ)
         credentials = await _authenticate(selected)
         headers = (*_authorization(credentials), *_impersonation(selected))
         for _, value in headers:

@@ -324,6 +324,52 @@ def encode(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
+@each(
+    ("server", "environ", "proxy"),
+    [
+        ("https://api.example", {"HTTPS_PROXY": "http://proxy:3128"}, "http://proxy:3128"),
+        ("https://api.example", {"https_proxy": "proxy:3128"}, "http://proxy:3128"),
+        ("https://api.example", {"HTTP_PROXY": "http://proxy:3128"}, None),
+        ("http://api.example", {"HTTP_PROXY": "http://proxy:3128"}, "http://proxy:3128"),
+        ("https://api.example", {"HTTPS_PROXY": "socks5://proxy:1080"}, None),
+        ("https://api.example", {}, None),
+        ("https://localhost:6443", {"HTTPS_PROXY": "http://proxy:3128"}, None),
+        ("https://[::1]:6443", {"HTTPS_PROXY": "http://proxy:3128"}, None),
+        *(
+            (
+                server,
+                {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": excluded},
+                None if direct else "http://proxy:3128",
+            )
+            for server, excluded, direct in (
+                ("https://api.example", "*", True),
+                ("https://api.example", "other, Example", True),
+                ("https://api.example", ".example", True),
+                ("https://api.example", "*.example", True),
+                ("https://api.example", ".api.example", False),
+                ("https://api.example", "ample", False),
+                ("https://api.example:6443", "api.example:6443", True),
+                ("https://api.example:6443", "api.example:443", False),
+                ("https://10.1.2.3:6443", "10.1.0.0/16", True),
+                ("https://10.1.2.3:6443", "10.1.2.4,10.2.0.0/16,nonsense/x", False),
+                ("https://10.1.2.3:6443", "10.1.2.3", True),
+                ("https://[fd00::1]:6443", "fd00::1", True),
+                ("https://[fd00::1]:6443", "[fd00::1]:6443", True),
+                ("https://[fd00::1]:6443", "10.0.0.0/8", False),
+            )
+        ),
+    ],
+)
+async def test_the_proxy_of_the_environment_is_used_as_by_kubectl(
+    server: str, environ: dict[str, str], proxy: str | None, tmp_path: Path
+) -> None:
+    config = await load(write(tmp_path / "config", server=server), environ=environ)
+    assert (await config.access()).proxy == proxy
+    own = {"proxy-url": "http://own:1"}
+    config = await load(write(tmp_path / "config", server=server, cluster=own), environ=environ)
+    assert (await config.access()).proxy == "http://own:1"
+
+
 @pytest.fixture
 async def tls_server(tmp_path: Path) -> AsyncIterator[tuple[str, Authority]]:
     """An HTTPS server named api.example that returns the name in the certificate of a client."""
