@@ -223,8 +223,8 @@ class JobSet:
     restarting_at: str = ""
     """When the restart began after which not all Jobs have been ready yet; empty before JobSet 0.12."""
     reported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Of a JobSet that runs elsewhere, whose Jobs are not here: how many of them its status counts as ready (all pods
-    are) and as succeeded, by ReplicatedJob."""
+    """Of a JobSet whose pods are not known, as of one that runs elsewhere: how many Jobs its status counts as ready
+    (all pods are) and as succeeded, by ReplicatedJob."""
     unread: tuple[tuple[str, str], ...] = ()
     """Keys with gangctl's prefix that have no meaning in their place: field path of the map, and key."""
 
@@ -323,7 +323,7 @@ def _restarted(status: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
     return restarts
 
 
-def _reported(status: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
+def reported_jobs(status: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
     """Ready and succeeded Jobs by ReplicatedJob."""
 
     def count(entry: Mapping[str, Any], key: str) -> int:
@@ -424,5 +424,5 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     )
     if jobset.managed_elsewhere:
         # Not for others: these counts change with every Job, and each change of a projection is a reconcile.
-        jobset = replace(jobset, reported=_reported(status))
+        jobset = replace(jobset, reported=reported_jobs(status))
     return jobset, tuple(errors)

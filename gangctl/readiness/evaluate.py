@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.gang.plan import job_pods, level_of
+from gangctl.gang.plan import level_of
 from gangctl.gang.reasons import Reason
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_causes
@@ -137,8 +137,8 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
         state = _finished(jobset, groups, int(now), memory)
     elif jobset.suspend:
         state = _suspended(snapshot, groups, int(now), before)
-    elif jobset.managed_elsewhere:
-        state = _elsewhere(snapshot, groups, int(now), memory)
+    elif jobset.managed_elsewhere or not snapshot.pods_known:
+        state = _by_status(snapshot, groups, int(now), memory)
     else:
         state = _running(snapshot, groups, int(now), memory)
     readiness = _whole(snapshot, state, free_at, memory, earlier)
@@ -234,14 +234,20 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
     for group in groups:
         life = Life(begun, jobset.restarts, now, known.get(group.name))
         states.append(_running_group(group, life, deleting=jobset.deleting, recovered=recovered))
-    stages = stages_to_come(jobset, snapshot.jobs)
-    waiting = [group for group in groups if not group.pods and stages.keys() >= set(group.replicated_jobs)]
-    to_come = {group.name for group in waiting} if stages else ()
-    return states, *rolled_up(states, to_come)
+    return states, *rolled_up(states, _to_come(snapshot, [group for group in groups if not group.pods]))
 
 
-def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
-    """A JobSet whose Jobs and pods are not here: MultiKueue copies the status that it has on its worker cluster."""
+def _to_come(snapshot: Snapshot, empty: Sequence[Group]) -> Collection[str]:
+    """Of groups without pods those that wait for their startup stage."""
+    stages = stages_to_come(snapshot.jobset, snapshot.jobs)
+    return {group.name for group in empty if stages.keys() >= set(group.replicated_jobs)} if stages else ()
+
+
+def _by_status(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
+    """A JobSet whose pods are not known: its status counts ready Jobs.
+
+    They may not be read, or are not here: MultiKueue copies the status that the JobSet has on its worker cluster.
+    """
     workload = snapshot.queued_workload
     conditions = workload.conditions if workload is not None else {}
     recovered, known = _recovered(snapshot), _by_name(memory)
@@ -249,7 +255,7 @@ def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Re
     for group in groups:
         counts, own = _reported(snapshot.jobset, group), known.get(group.name)
         been = recovered or (own is not None and own.been_ready)
-        phase, since = GangPhase.PENDING, _free_at(snapshot)
+        phase, since = GangPhase.PENDING, _free_at(snapshot) if snapshot.pods_known else 0
         if counts.ready >= counts.wanted and group.desired:
             phase = GangPhase.READY
             ready = conditions.get("PodsReady")
@@ -260,16 +266,22 @@ def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Re
             since = own.since if own.phase is phase else now
         been = been or phase is GangPhase.READY
         states.append(replace(_group(group, phase, since, counts, own), been_ready=been))
-    return states, *rolled_up(states, ())
+    pending = [group for group, state in zip(groups, states, strict=True) if state.phase is GangPhase.PENDING]
+    return states, *rolled_up(states, _to_come(snapshot, pending))
 
 
 def _reported(jobset: JobSet, group: Group) -> Counts:
-    """Pods of the Jobs that its status counts as ready and as succeeded: other ready pods are not counted there."""
+    """Pods of the Jobs that its status counts as ready and as succeeded: other ready pods are not counted there.
+
+    The status does not say which Jobs of a ReplicatedJob these are: the first ones are taken for them.
+    """
     ready = finished = 0
-    for rj in jobset.replicated_jobs:
-        jobs_ready, jobs_succeeded = jobset.reported.get(rj.name, (0, 0))
-        ready += jobs_ready * job_pods(rj)
-        finished += jobs_succeeded * job_pods(rj)
+    for job in group.planned:
+        jobs_ready, jobs_succeeded = jobset.reported.get(job.replicated_job, (0, 0))
+        if job.index < jobs_succeeded:
+            finished += job.pods
+        elif job.index < jobs_succeeded + jobs_ready:
+            ready += job.pods
     wanted = max(0, group.desired - finished)
     return Counts(group.desired, group.minimum, wanted, created=ready, placed=ready, ready=ready, finished=finished)
 

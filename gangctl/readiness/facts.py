@@ -156,6 +156,8 @@ class Snapshot:
     """Name of another owner's Workload for this JobSet."""
     groups_known: bool = True
     """Whether Workloads and PodGroups may be read; otherwise they are empty here, and ignored."""
+    pods_known: bool = True
+    """Whether pods may be read; otherwise there are none here, and what follows is from the status of the JobSet."""
     on_nodes: OnNodes = field(default_factory=OnNodes)
 
     @property
@@ -183,6 +185,8 @@ class Collections:
     nodes: Callable[[], Mapping[str, NodeFacts] | None] = lambda: None
     groups_known: bool = True
     """Whether Workloads and PodGroups may be read."""
+    pods_known: bool = True
+    """Whether pods may be read."""
 
 
 def is_followed(jobset: JobSet) -> bool:
@@ -225,6 +229,7 @@ def assemble(
         ],
         foreign_workload=collections.claimed(namespace, jobset.name) or "",
         groups_known=collections.groups_known,
+        pods_known=collections.pods_known,
         on_nodes=on_nodes or OnNodes(),
     )
 

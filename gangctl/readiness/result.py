@@ -30,7 +30,7 @@ class GangPhase(StrEnum):
     SUSPENDED = "Suspended", "The JobSet is suspended, and no queue will start it."
     QUEUED = "Queued", "It waits in a queue of Kueue."
     GATED = "Gated", "It is held back: by a gate on the JobSet, or by scheduling gates on its pods."
-    PENDING = "Pending", "It exists, and has no Jobs and no pods in this cluster yet."
+    PENDING = "Pending", "It exists, and no Jobs and no pods of it are known in this cluster yet."
     WAITING_FOR_PODS = "WaitingForPods", "Fewer pods exist than must start together."
     SCHEDULING = "Scheduling", "All pods that must start together exist, and the scheduler has not decided."
     UNSCHEDULABLE = "Unschedulable", "The scheduler has found no nodes for all pods that must start together."

@@ -64,6 +64,8 @@ def by_commands(
     file = directory / "objects.yaml"
     file.write_text(to_yaml(objects), encoding="utf-8")
     state = read_files([str(file)])
+    # A file without any pod may be one of a user who cannot read them; a controller knows that there are none.
+    state.pods_known = True
     # Only commands compare pods with the free capacity of nodes: a controller does not follow every pod of a cluster.
     state.on_nodes = {}
     state.queues.note_presence(state.queues.known, podset_limit)

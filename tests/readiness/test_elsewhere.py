@@ -14,6 +14,7 @@ from gangctl.readiness.result import GangPhase, Readiness
 from tests.gang.pipeline import stored
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import yes
+from tests.readiness.causes.finding import refused_job
 from tests.readiness.snapshots import CREATED, NOW, Context, condition, rfc3339, waits_in
 from tests.rows import each
 
@@ -62,6 +63,35 @@ def test_the_phase_follows_the_copied_status(
     assert (found.since, found.cluster, found.admitted_at) == (ADMITTED, "west", ADMITTED)
     assert (found.placed_at, found.ready_at) == (0, 0), "these times are those of pods"
     assert gang_status(found)["cluster"] == "west"
+
+
+@each(
+    ("jobs", "expected", "groups"),
+    [
+        ({}, (P.PENDING, 0, 10), [P.PENDING, P.PENDING]),
+        ({"a": (1, 0)}, (P.PARTIALLY_READY, 2, 10), [P.READY, P.PENDING]),
+        ({"a": (0, 1), "b": (1, 0)}, (P.PARTIALLY_READY, 4, 8), [P.READY, P.PARTIALLY_READY]),
+        ({"a": (1, 0), "b": (2, 0)}, (P.READY, 10, 10), [P.READY, P.READY]),
+    ],
+)
+def test_the_phase_follows_the_status_where_pods_may_not_be_read(
+    jobs: dict[str, tuple[int, int]], expected: tuple[GangPhase, int, int], groups: list[GangPhase]
+) -> None:
+    here = Context(jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 2, 4, 4, depends_on="a", mode="Gang")))
+    here.jobset = replace(here.jobset, reported=jobs)
+    found = evaluate(here.snapshot(jobs=here.jobs(only="a"), pods_known=False), NOW)
+    assert found.since == 0, "only pods have the time"
+    assert (gist(found), [group.phase for group in found.groups]) == (expected, groups)
+
+
+def test_causes_that_follow_from_missing_pods_are_not_found_where_pods_may_not_be_read() -> None:
+    here = Context(jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 2, 4, 4, depends_on="a", mode="Gang")))
+    denied = [refused_job("js-a-0", "no")]
+    snapshot = here.snapshot(jobs=here.jobs(only="a"), refused=denied, pods_known=False)
+    stage, unknown = evaluate(snapshot, NOW).causes
+    assert (stage.reason, unknown.reason, unknown.blocking) == (Reason.WAITING_FOR_STAGE, Reason.UNKNOWN, False)
+    assert stage.evidence == ("b waits for a (dependsOn)",)
+    assert unknown.evidence == ("the status of the JobSet counts 0 of 10 pods in Jobs that are ready",)
 
 
 def test_a_gang_that_was_ready_there_is_degraded() -> None:

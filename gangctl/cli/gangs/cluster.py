@@ -66,6 +66,11 @@ from gangctl.readiness.facts import (
 T = TypeVar("T")
 _MOST_NAMED: Final = 50
 """Maximum of JobSets named by a field selector; for more, all are read."""
+_WITHOUT: Final[Mapping[Resource, str]] = {
+    JOBS: ", and count as missing",
+    PODS: ", and phases follow from the status of JobSets",
+}
+"""What their absence means beyond causes that are not found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +263,8 @@ class ScopeReader:
         reasons = await asyncio.gather(*(why_unread(source.read(self.client)) for source in sources))
         for source, why in zip(sources, reasons, strict=True):
             if why:
-                missing = ", and count as missing" if source.resource in {JOBS, PODS} else ""
-                self._left_out.append(f"{source.resource.qualified_name} {why}{missing}")
+                self.state.pods_known = self.state.pods_known and source.resource != PODS
+                self._left_out.append(f"{source.resource.qualified_name} {why}{_WITHOUT.get(source.resource, '')}")
             else:
                 self.readable.append(source)
         return reasons

@@ -26,6 +26,7 @@ _RESTARTED: Final = re.compile(r"Restart\w+FailurePolicyAction")
 """JobSet's events for a restart of the JobSet, or of one Job (pkg/constants/constants.go of JobSet 0.12)."""
 GONE: Final = "the time of pods that are gone, in this attempt and in earlier ones"
 ELSEWHERE: Final = "the time of its pods: they are on a worker cluster"
+UNREAD: Final = "the time of its pods: they may not be read"
 NO_LOSS: Final = "whether it lost a member before: API servers keep events for an hour"
 NO_CAUSE: Final = "why it lost a member: no event or cause is left"
 
@@ -56,18 +57,18 @@ class GangCosts(TypedDict):
 
 def costs_of(snapshot: Snapshot, gang: Readiness, events: Sequence[EventDetail], only: str, now: float) -> GangCosts:
     """The costs of a gang, or of its group ``only``, empty for all; ``events`` are those of the JobSet."""
-    elsewhere = snapshot.jobset.managed_elsewhere
+    unseen = ELSEWHERE if snapshot.jobset.managed_elsewhere else "" if snapshot.pods_known else UNREAD
     groups = [group for group in members(snapshot) if only in {"", group.name}]
     pods = [pod for group in groups for pod in (*group.pods, *group.leaving, *group.earlier)]
     at, cause = _last_loss(gang, events, unix(snapshot.jobset.restarting_at))
-    unknown = [ELSEWHERE if elsewhere else GONE]
+    unknown = [unseen or GONE]
     if not at:
         unknown.append(NO_LOSS)
     elif not cause:
         unknown.append(NO_CAUSE)
     return {
         "attempts": gang.attempt + 1,
-        "resources": [] if elsewhere else list(_held(pods, now)),
+        "resources": [] if unseen else list(_held(pods, now)),
         "lastLoss": {"time": rfc3339(at), "cause": cause},
         "unknown": unknown,
     }

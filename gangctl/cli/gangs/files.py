@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
-from gangctl.api.objects import kind_of, misshapen, object_at, text_at
+from gangctl.api.objects import kind_of, misshapen, object_at, objects_at, text_at
 from gangctl.api.pods import FINISHED
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
@@ -103,9 +103,14 @@ class _Taking:
         state, stock = self._state, self._stock
         if not len(state.jobsets):
             raise InputError("no JobSet in the files", hint=f"expected what this prints: {DUMP}")
-        absent = [kind for kind in ("Job", "Pod") if kind not in self._kinds]
-        if absent and any(map(_has_pods, state.jobsets.values())):
-            note(f"the files have no {' and no '.join(absent)}, which count as missing: {DUMP}")
+        running = [stored for stored in state.jobsets.values() if _runs(stored)]
+        if running and "Job" not in self._kinds:
+            note(f"the files have no Jobs, which count as missing: {DUMP}")
+        # A gang may have no pods: then neither its Jobs nor its status count any.
+        active = any(job.active for job in state.jobs.values()) or any(map(_has_active_jobs, running))
+        if running and active and "Pod" not in self._kinds:
+            state.pods_known = False
+            note(f"the files have no pods, and phases follow from the status of JobSets: {DUMP}")
         state.nodes_known = len(state.nodes) > 0
         state.kueue = any(len(store) for store in (stock.cluster_queues, stock.local_queues, stock.workloads)) or None
         stock.note_presence(state.kueue)
@@ -133,10 +138,16 @@ class _Taking:
         return True
 
 
-def _has_pods(stored: StoredJobSet) -> bool:
+def _runs(stored: StoredJobSet) -> bool:
     """Whether a JobSet has a gang with Jobs and pods in this cluster now, unless it is new."""
     jobset = stored.jobset
     return is_followed(jobset) and not (jobset.suspend or jobset.finished or jobset.managed_elsewhere)
+
+
+def _has_active_jobs(stored: StoredJobSet) -> bool:
+    """Whether the status of a JobSet counts Jobs with pods that run or are pending."""
+    entries = objects_at(object_at(stored.raw, "status"), "replicatedJobsStatus")
+    return any(entry.get(count) for entry in entries for count in ("active", "ready"))
 
 
 def _check_names(raw: Mapping[str, Any]) -> None:

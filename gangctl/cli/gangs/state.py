@@ -9,7 +9,7 @@ from functools import partial
 from shlex import quote
 from typing import Annotated, Any, Final, TypedDict
 
-from gangctl.api.jobset import JobSet
+from gangctl.api.jobset import JobSet, reported_jobs
 from gangctl.api.objects import Key, Object, object_at
 from gangctl.api.reportfields import rfc3339
 from gangctl.api.scheduling import ApiState, Observed
@@ -107,6 +107,7 @@ class GangState:
     queues: Stock = field(default_factory=Stock)
     """Kueue's objects; it has none without Kueue, and where no gang needs them."""
     groups_known: bool = True
+    pods_known: bool = True
     nodes_known: bool = False
     on_nodes: dict[Key, OnNodes] = field(default_factory=dict)
     """By JobSet of which the scheduler refused pods."""
@@ -126,6 +127,8 @@ class GangState:
         if stored is None:
             return None
         jobset = stored.jobset
+        if not self.pods_known:
+            jobset = replace(jobset, reported=reported_jobs(object_at(stored.raw, "status")))
         own = self.pods.by_index("jobset", key)
         moment = datetime.fromtimestamp(now, UTC)
         queue = self.queues.facts_of(jobset, len(own), moment, never=self._never)
@@ -183,6 +186,7 @@ class GangState:
             refused=partial(members.last_refusal, self.refusals.values()),
             nodes=lambda: _Named(self.nodes) if self.nodes_known else None,
             groups_known=self.groups_known,
+            pods_known=self.pods_known,
         )
 
     def _groups(self, namespace: str, uid: str, names: Sequence[str]) -> Mapping[str, Observed]:

@@ -70,8 +70,8 @@ class Inventory(TypedDict):
 
 
 def inventory_of(snapshot: Snapshot, only: str) -> Inventory:
-    """All of a JobSet, or of its group ``only``, empty for all; nothing of one whose Jobs are on another cluster."""
-    if snapshot.jobset.managed_elsewhere:
+    """All of a JobSet, or of its group ``only``, empty for all; nothing of one whose pods are not known here."""
+    if snapshot.jobset.managed_elsewhere or not snapshot.pods_known:
         return {"groups": [], "nodes": []}
     groups = [group for group in members(snapshot) if only in {"", group.name}]
     details = [_group(group) for group in groups]

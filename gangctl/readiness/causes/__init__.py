@@ -54,6 +54,10 @@ WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
     scheduler.scheduler_silent,
 )
 """Of a gang whose pods should exist now. In any order: the ranking decides."""
+WHILE_PODS_ARE_UNKNOWN: Final[tuple[Finder, ...]] = tuple(
+    finder for finder in WHILE_IT_RUNS if finder not in {jobs.pod_creation_refused, jobs.pods_missing}
+)
+"""Of :data:`WHILE_IT_RUNS` those that find nothing in pods that are not there."""
 
 PROMISES: Final[Mapping[Reason, Finder]] = {
     Reason.NOT_GANGED: objects.not_ganged,
@@ -172,7 +176,8 @@ def find_causes(
     if readiness.phase.settled:
         finders: Sequence[Finder] = WHILE_READY
     else:
-        finders = (*ALWAYS, *WHILE_IT_RUNS) if context.runs else ALWAYS
+        running = WHILE_IT_RUNS if snapshot.pods_known else (*WHILE_PODS_ARE_UNKNOWN, pods.unread)
+        finders = (*ALWAYS, *running) if context.runs else ALWAYS
     causes = [cause for finder in finders for cause in finder(context)]
     if not causes and not readiness.phase.settled:
         causes = [_elsewhere(context) if snapshot.jobset.managed_elsewhere else _unknown(context)]
@@ -186,7 +191,7 @@ def _unknown(context: Context) -> Cause:
     looked = [
         "the JobSet and its queue",
         plural(len(snapshot.jobs), "Job"),
-        plural(len(snapshot.pods), "pod"),
+        plural(len(snapshot.pods), "pod") if snapshot.pods_known else "no pods, which may not be read",
         plural(len(snapshot.groups), "PodGroup") if snapshot.groups_known else "no PodGroups, which may not be read",
         plural(len(snapshot.nodes), "node") if snapshot.nodes is not None else "no nodes",
         plural(len(snapshot.refused), "refusal"),

@@ -60,7 +60,7 @@ def waiting_for_stage(context: Context) -> Iterator[Cause]:
     ready = Counter(pod.replicated_job for pod in context.snapshot.pods if pod.ready and pod.attempt >= jobset.restarts)
     evidence = [f"{name} waits for {listed(names)} ({why})" for name, names in sorted(waits.items())]
     for rj in sorted(jobset.replicated_jobs, key=lambda rj: rj.name):
-        if rj.name in needed:
+        if rj.name in needed and context.snapshot.pods_known:
             evidence.append(f"{rj.name}: {ready[rj.name]} of {plural(replicated_job_pods(rj), 'pod')} ready")
     yield context.cause(
         Reason.WAITING_FOR_STAGE,

@@ -21,6 +21,21 @@ _KUEUE_GATES: Final = {
 """Scheduling gates of known owners, and when these remove them."""
 
 
+def unread(context: Context) -> Iterator[Cause]:
+    """Pods that may not be read, or are not in a dump: most of what holds up a gang shows in them."""
+    counts = context.readiness.counts
+    yield context.cause(
+        Reason.UNKNOWN,
+        "its pods are not known: they may not be read, or are not among what was read",
+        evidence=[
+            f"the status of the JobSet counts {counts.ready} of {plural(counts.wanted, 'pod')} in Jobs that are ready"
+        ],
+        remedy="get the right to list pods, or add them to the files",
+        command=context.suggest(Command.JOBSET_STATUS),
+        blocking=False,
+    )
+
+
 def pods_gated(context: Context) -> Iterator[Cause]:
     """Pods with scheduling gates: the scheduler ignores them, and their gang waits for them."""
     pods = [(group, pod) for group in context.groups for pod in group.pods if gated(pod)]
@@ -91,7 +106,13 @@ def pods_terminating(context: Context) -> Iterator[Cause]:
         "the JobSet is being deleted"
         if jobset.deleting
         else f"{plural(len(pods), 'pod is', 'pods are')} on the way out",
-        evidence=[f"terminating: {names}"] if names else ["none of its pods is seen to be on its way out"],
+        evidence=[
+            f"terminating: {names}"
+            if names
+            else "none of its pods is seen to be on its way out"
+            if context.snapshot.pods_known
+            else "its pods may not be read"
+        ],
         remedy="wait: they end within their grace period; one that stays is on a node that is lost, or has a finalizer",
         command=context.suggest(Command.PODS),
         groups=[group for group, _ in pods],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS
@@ -79,7 +80,7 @@ class TestRights:
             ("nodes", "nodes may not be read"),
             ("events.events.k8s.io", "events.events.k8s.io may not be read"),
             ("podgroups.scheduling.k8s.io", "podgroups.scheduling.k8s.io may not be read"),
-            ("pods", "pods may not be read, and count as missing"),
+            ("pods", "pods may not be read, and phases follow from the status of JobSets"),
         ],
     )
     async def test_forbidden_objects_are_left_out(self, resource: str, reported: str, tmp_path: Path) -> None:
@@ -96,6 +97,23 @@ class TestRights:
         reasons = [cause["reason"] for cause in answer.json["status"]["causes"]]
         assert "PodGroupMissing" not in reasons
         assert reasons[0] == "Unschedulable"
+
+    async def test_forbidden_pods_are_not_reported_as_missing(self, tmp_path: Path) -> None:
+        def ready(raw: dict[str, Any]) -> None:
+            raw["status"] = {"replicatedJobsStatus": [{"name": "driver", "ready": 1}, {"name": "workers", "ready": 2}]}
+
+        async with place(tmp_path, dump.changed("JobSet", RUNS, ready), forbidden=["pods"]) as here:
+            waits = await here.ask("why", WAITS, "-o", "json")
+            runs = await here.ask("describe", RUNS, "-o", "json")
+            shown = await here.ask("describe", RUNS)
+        (cause,) = waits.json["status"]["causes"]
+        assert (cause["reason"], cause["blocking"]) == ("Unknown", False)
+        assert "its pods are not known" in cause["message"]
+        assert runs.json["status"]["phase"] == "Ready"
+        details = runs.json["details"]
+        assert (details["costs"]["resources"], details["groups"], details["nodes"]) == ([], [], [])
+        assert shown.out.startswith(f"Gang {NAMESPACE}/{RUNS}: Ready, 5 of 5 pods ready\n")
+        assert "not known: the time of its pods: they may not be read" in shown.out
 
     async def test_priority_classes_that_may_not_be_read_are_not_reported_as_missing(self, tmp_path: Path) -> None:
         found = dump.queued()

@@ -230,12 +230,28 @@ def test_groups_absent_from_the_files_are_not_reported_as_missing(tmp_path: Path
 @each(
     ("but", "said"),
     [
-        (["Pod"], "note: the files have no Pod, which count as missing: kubectl get jobsets,jobs,pods,"),
-        (["Job", "Pod"], "note: the files have no Job and no Pod, which count as missing: "),
+        (["Job"], "note: the files have no Jobs, which count as missing: kubectl get jobsets,jobs,pods,"),
+        (["Pod"], "note: the files have no pods, and phases follow from the status of JobSets: kubectl get jobsets,"),
     ],
 )
 def test_members_absent_from_the_files_are_named(but: list[str], said: str, tmp_path: Path) -> None:
     assert ask_about(tmp_path, dump.objects(but=but), "get").err.startswith(said)
+
+
+def _without_pods(*, active: bool) -> list[dump.Object]:
+    found = dump.objects(but=["Pod"])
+    for raw in found:
+        if raw["kind"] == "Job" and not active:
+            raw["status"].pop("active", None)
+    return found
+
+
+@each(("active", "reason"), [(True, "Unknown"), (False, "PodsMissing")])
+def test_pods_absent_from_the_files_are_missing_only_where_no_job_has_any(
+    active: bool, reason: str, tmp_path: Path
+) -> None:
+    answer = ask_about(tmp_path, _without_pods(active=active), "why", WAITS, "-o", "json")
+    assert [cause["reason"] for cause in answer.json["status"]["causes"]] == [reason]
 
 
 def test_a_file_with_one_gang_is_read(tmp_path: Path) -> None:
