@@ -148,7 +148,9 @@ def _readiness(
     manager.metrics.track_informers(*(source.informer for source in reversed(sources.all)))
     observers: list[ReadinessObserver] = [
         ReadinessMetrics(manager.metrics.registry, limits=RowLimits(gangs=settings.metrics_jobset_limit)),
-        ReadinessEvents(gangs.record_event, gangs.caches.jobset),
+        ReadinessEvents(gangs.record_event, gangs.caches.jobset, decided=queues.verdicts.decided)
+        if queues is not None
+        else ReadinessEvents(gangs.record_event, gangs.caches.jobset),
     ]
     if settings.gang_objects:
         objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=is_followed)

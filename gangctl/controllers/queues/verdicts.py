@@ -45,6 +45,8 @@ NEVER: Final = "never"
 BLOCKED: Final = "blocked"
 WAITING: Final = "waiting"
 UNKNOWN: Final = "unknown"
+_EVENTS: Final = {Reason.NEVER_FITS: NEVER, Reason.QUEUE_BLOCKED: BLOCKED}
+"""The verdicts that get an event, by its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,14 @@ class Verdicts:
     def never(self, key: Key) -> Never | None:
         """Why a waiting JobSet can never be admitted; None where that was not found."""
         return self._never.get(key)
+
+    def decided(self, key: Key, reason: Reason) -> bool:
+        """Whether the event of a waiting JobSet is of this reason; also while its first verdict is still to come."""
+        status = self._statuses.get(key)
+        if status is not None:
+            return status.verdict == _EVENTS.get(reason)
+        jobset = self._jobsets.store.get(*key)
+        return reason in _EVENTS and jobset is not None and self._waits(jobset)
 
     def follow(self, on_change: Callable[[Key], None]) -> None:
         """Call this with the key of each JobSet for which :meth:`never` changes."""
@@ -263,13 +273,10 @@ def _may_wait(jobset: JobSet) -> bool:
 
 
 def _verdict(report: FitReport) -> str:
-    match reportable_reason(report):
-        case Reason.NEVER_FITS:
-            return NEVER
-        case Reason.QUEUE_BLOCKED:
-            return BLOCKED
-        case _:
-            return UNKNOWN if _may_be_never(report) else WAITING
+    reason = reportable_reason(report)
+    if reason is not None:
+        return _EVENTS[reason]
+    return UNKNOWN if _may_be_never(report) else WAITING
 
 
 def _may_be_never(report: FitReport) -> bool:

@@ -216,7 +216,7 @@ class ReadinessController:
         self._active = False
         self._known: dict[Key, Readiness] = {}
         self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
-        """Unfinished JobSets by LocalQueue."""
+        """Unfinished JobSets by LocalQueue; those without one by an empty name, because Kueue may suspend them, too."""
         self._broken: set[Key] = set()
         caches.informers["jobs"].subscribe(self._on_member)
         sources.pods.informer.subscribe(self._on_member)
@@ -348,7 +348,7 @@ class ReadinessController:
     def snapshot(self, jobset: JobSet, now: datetime) -> Snapshot:
         """All that is known of a JobSet; on the leader."""
         queue = None
-        if self._queues is not None and jobset.queue:
+        if self._queues is not None:
             queue = self._queues.of(jobset, len(self._sources.pods_of(jobset.key)), now)
         assessment = self._assessments.of(jobset)
         return assemble(jobset, assessment, self._assessments.state(), self._collections(), queue=queue)
@@ -403,6 +403,6 @@ def _timeless(readiness: Readiness) -> Readiness:
 
 
 def _queue_key(readiness: Readiness | None) -> LocalQueueKey | None:
-    if readiness is None or not readiness.local_queue or readiness.phase.over:
+    if readiness is None or readiness.phase.over:
         return None
     return readiness.namespace, readiness.local_queue

@@ -35,8 +35,6 @@ BURST: Final = 300
 
 RECORDED_ELSEWHERE: Final = frozenset(
     {
-        Reason.NEVER_FITS,
-        Reason.QUEUE_BLOCKED,
         Reason.NOT_GANGED,
         Reason.NAME_CONFLICT,
         Reason.FOREIGN_WORKLOAD,
@@ -64,14 +62,23 @@ class _Reported:
 
 
 class ReadinessEvents(ReadinessObserver):
-    """Records events by ``record``; ``jobset`` finds a JobSet that exists."""
+    """Records events by ``record``; ``jobset`` finds a JobSet that exists.
+
+    ``decided`` is whether the verdict on a waiting JobSet, which has an event of its own, is this reason.
+    """
 
     def __init__(
-        self, record: RecordEvent, jobset: Callable[[Key], JobSet | None], *, clock: Clock | None = None
+        self,
+        record: RecordEvent,
+        jobset: Callable[[Key], JobSet | None],
+        *,
+        decided: Callable[[Key, Reason], bool] = lambda _key, _reason: False,
+        clock: Clock | None = None,
     ) -> None:
         """Start with nothing recorded."""
         self._record_event = record
         self._jobset = jobset
+        self._decided = decided
         self._clock = clock or Clock()
         self._latest: dict[Key, Readiness] = {}
         self._reported: dict[Key, _Reported] = {}
@@ -155,6 +162,9 @@ class ReadinessEvents(ReadinessObserver):
         due = reported.blocked_since + LASTING_SECONDS
         if reason in reported.causes:
             due = max(due, reported.causes[reason] + REPEAT_SECONDS)
+        if due <= now and self._decided(readiness.key, reason):
+            # The verdict may change and leave the readiness as it is, where Kueue's own message says the same.
+            due = now + REPEAT_SECONDS
         return due, reason
 
     def _record(self, key: Key, reason: Reason) -> None:

@@ -118,6 +118,20 @@ def context() -> Context:
     return Context()
 
 
+async def test_the_event_of_a_waiting_jobset_is_decided_by_its_verdict(context: Context) -> None:
+    context.ground.jobset("large", 8)
+    context.ground.jobset("small", 2)
+    never, key = Reason.NEVER_FITS, ("t", "large")
+    assert context.verdicts.decided(key, never), "its verdict is still to come"
+    assert not context.verdicts.decided(key, Reason.UNSCHEDULABLE)
+    assert not context.verdicts.decided(("t", "nothing"), never)
+    await context.evaluate("large")
+    await context.evaluate("small")
+    assert context.recorded == [("large", never)]
+    assert [context.verdicts.decided(key, reason) for reason in (never, Reason.QUEUE_BLOCKED)] == [True, False]
+    assert not context.verdicts.decided(("t", "small"), never)
+
+
 async def test_never_is_reported_while_it_lasts_and_counted_until_the_quota_is_raised(context: Context) -> None:
     context.ground.jobset("big", 5)
     assert context.settled() == ["big"]

@@ -39,7 +39,13 @@ class Context:
         self.recorded: list[tuple[str, Reason, str, float]] = []
         self.jobsets: dict[str, JobSet] = {}
         self.last: dict[str, Readiness] = {}
-        self.events = ReadinessEvents(self._say, lambda key: self.jobsets.get(key[1]), clock=self.clock)
+        self.verdicts: dict[str, Reason] = {}
+        self.events = ReadinessEvents(
+            self._say,
+            lambda key: self.jobsets.get(key[1]),
+            decided=lambda key, reason: self.verdicts.get(key[1]) is reason,
+            clock=self.clock,
+        )
 
     def _say(self, jobset: JobSet, notice: Notice) -> None:
         self.recorded.append((jobset.name, notice.reason, notice.message, self.clock.now() - 1000))
@@ -191,6 +197,17 @@ def test_a_new_leader_records_recent_readiness(context: Context) -> None:
 def test_causes_recorded_elsewhere_are_not_recorded_again(context: Context, reason: Reason) -> None:
     context.stands(reason)
     assert context.wait(600) == []
+
+
+@pytest.mark.parametrize("reason", [Reason.NEVER_FITS, Reason.QUEUE_BLOCKED])
+def test_what_only_kueue_says_is_recorded_and_a_verdict_is_not_recorded_twice(context: Context, reason: Reason) -> None:
+    context.verdicts["js"] = reason
+    context.stands(reason)
+    assert context.wait(LASTING_SECONDS) == []
+    del context.verdicts["js"]
+    assert context.wait(REPEAT_SECONDS) == [reason]
+    context.stands(reason, name="another")
+    assert context.wait(LASTING_SECONDS) == [reason]
 
 
 def test_a_deleted_jobset_gets_no_event(context: Context) -> None:

@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.cluster.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.controllers.readiness.sources import QueueStatuses
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import ELSEWHERE, Condition, QueuedWorkload
 from gangctl.kueue.queues import Never, current
-from tests.controllers.queues.ground import Ground
+from tests.controllers.queues.ground import CONFIGURATION, Ground
+from tests.controllers.readiness.ground import Ground as Followed
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 EARLIER = "2026-01-01T00:00:00Z"
@@ -191,3 +193,18 @@ def test_of_several_workloads_the_relevant_one_is_used() -> None:
     assert current([new, going]) is new
     assert current([going]) is going
     assert current([]) is None
+
+
+async def test_the_controller_reports_jobsets_that_kueue_suspends_without_a_queue(context: Context) -> None:
+    text = f"{CONFIGURATION}manageJobsWithoutQueueName: true\n"
+    here = Followed(queues=lambda _: context.standings)
+    here.controller.follow(context.ground.view, context.ground.sources.workloads.informer)
+    here.jobset("js", suspend=True)
+    async with here.leading():
+        before = here.controller.readiness(("t", "js"))
+        context.ground.put(context.ground.sources.configuration, CONFIG_NAME, "kueue-system", data={CONFIG_KEY: text})
+        await here.later()
+        after = here.controller.readiness(("t", "js"))
+    assert before is not None
+    assert after is not None
+    assert (before.reason, after.reason) == (Reason.SUSPENDED, Reason.QUEUE_BLOCKED)
