@@ -114,8 +114,7 @@ async def gangs(cluster: Cluster) -> ReadGangs:
 
 def _troubles(gang: Readiness) -> list[Cause]:
     causes = [*gang.causes, *([gang.lost] if gang.lost is not None and gang.lost not in gang.causes else [])]
-    name, why = f"{gang.namespace}/{gang.name}", f"gangctl why {gang.name}"
-    return [replace(cause, message=f"{name}: {cause.message}", command=cause.command or why) for cause in causes]
+    return [replace(cause, message=f"{gang.namespace}/{gang.name}: {cause.message}") for cause in causes]
 
 
 def _lines(causes: Sequence[Cause]) -> list[str]:
