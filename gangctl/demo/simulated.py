@@ -61,15 +61,20 @@ async def simulate(
     return 0
 
 
+_SIGNALLED: Final = 128
+"""The exit code of a program that signal N ends is N more."""
+
+
 async def _run(program: Sequence[str], kubeconfig: Path) -> int:
-    """Run a program with this terminal and this cluster; its exit code."""
+    """Run a program with this terminal and this cluster; its exit code, of one that a signal ends as shells have it."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     try:
         process = await asyncio.create_subprocess_exec(*program, env=environment)
     except OSError as error:
         raise ConfigError(f"cannot run {program[0]}: {error.strerror or error}") from error
     try:
-        return await process.wait()
+        code = await process.wait()
+        return code if code >= 0 else _SIGNALLED - code
     finally:
         if process.returncode is None:
             process.terminate()

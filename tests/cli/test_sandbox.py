@@ -188,6 +188,10 @@ def test_a_program_runs_in_it_and_its_code_is_that_of_the_command(tmp_path: Path
     assert not there(Path((tmp_path / "file").read_text(encoding="utf-8").strip()))
 
 
+def test_the_code_of_a_program_that_a_signal_ends_is_that_of_a_shell() -> None:
+    assert gangctl("sandbox", "--nodes", "0", "--", "bash", "-c", "kill -KILL $$").code == 128 + signal.SIGKILL
+
+
 def test_a_missing_program_is_an_error() -> None:
     answer = gangctl("sandbox", "--nodes", "0", "--", "/no/such/program")
     assert answer.code == 2
