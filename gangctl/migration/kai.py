@@ -68,7 +68,9 @@ def _read_topology(draft: ConversionDraft) -> dict[int, str]:
     rjs = draft.jobset.replicated_jobs
     inner: dict[int, str] = {}
     for mark in draft.found(TOPOLOGY_REQUIRED):
-        if not is_label_key(mark.value):
+        if not any(m.value and (m.level, m.index) == (mark.level, mark.index) for m in draft.found(TOPOLOGY)):
+            draft.note(mark.path, f"KAI ignores it without {TOPOLOGY} beside it, and no topologyKey follows from it")
+        elif not is_label_key(mark.value):
             draft.refuse(mark.path, f'must be the key of a node label, got "{mark.value}"', ErrorKind.INVALID)
         elif mark.level is Level.JOBSET or (mark.level is Level.JOB and len(rjs) == 1 and rjs[0].replicas == 1):
             if draft.topology_key not in {None, mark.value}:

@@ -23,6 +23,7 @@ from tests.rows import each
 
 KAI = System.KAI
 RACK = "example.com/rack"
+IN_DC = {KAI_TOPOLOGY: "dc"}
 PREFERRED = "kai.scheduler/topology-preferred-placement"
 
 
@@ -73,6 +74,15 @@ class TestMapping:
         expected = jobset("js", rj("a", 1, 4, 4), mode="Gang", options=f'{{"topologyKey":"{RACK}"}}')
         assert converted(KAI, raw) == [expected]
 
+    @each("topology", [{}, {KAI_TOPOLOGY: ""}])
+    def test_a_required_placement_without_a_topology_is_removed_with_a_note(self, topology: dict[str, str]) -> None:
+        """KAI reads both from the same annotations, and ignores one without the other."""
+        raw = kai(rj("a", 1, 4, 4, annotations={**topology, KAI_REQUIRED: RACK}), annotations={KAI_TOPOLOGY: "dc"})
+        assert converted(KAI, raw) == [jobset("js", rj("a", 1, 4, 4), mode="Gang")]
+        ((_, path, text),) = notes(KAI, raw)
+        assert path == f"spec.replicatedJobs[0].template.metadata.annotations[{KAI_REQUIRED}]"
+        assert text.startswith("KAI ignores it without kai.scheduler/topology beside it")
+
     def test_a_preferred_placement_and_other_keys_are_removed_with_a_note(self) -> None:
         raw = kai(rj("a"), annotations={PREFERRED: RACK}, labels={"kai.scheduler/preemptibility": "preemptible"})
         assert converted(KAI, raw) == [jobset("js", rj("a"), mode="Gang")]
@@ -97,13 +107,17 @@ B = {"name": "b", "replicatedJobs": ["b"]}
         ([rj("a", 1, 8, 8, annotations={KAI_MIN: "6"})], [{**A, "minCount": 6}], False),
         # Each of several Jobs, all of which KAI wants.
         ([rj("a", 2, 4, 4, annotations={KAI_MIN: "3"})], [{**A, "perReplica": True, "minCount": 3}], True),
-        ([rj("a", 2, annotations={KAI_REQUIRED: RACK})], [{**A, "perReplica": True, "topologyKey": RACK}], True),
         (
-            [rj("a", 2, 4, 4, annotations={KAI_REQUIRED: RACK, KAI_MIN: "3"}), rj("b", 2)],
+            [rj("a", 2, annotations={**IN_DC, KAI_REQUIRED: RACK})],
+            [{**A, "perReplica": True, "topologyKey": RACK}],
+            True,
+        ),
+        (
+            [rj("a", 2, 4, 4, annotations={**IN_DC, KAI_REQUIRED: RACK, KAI_MIN: "3"}), rj("b", 2)],
             [{**A, "perReplica": True, "topologyKey": RACK, "minCount": 3}, B],
             True,
         ),
-        ([rj("a", annotations={KAI_REQUIRED: RACK}), rj("b")], [{**A, "topologyKey": RACK}, B], True),
+        ([rj("a", annotations={**IN_DC, KAI_REQUIRED: RACK}), rj("b")], [{**A, "topologyKey": RACK}, B], True),
     ],
 )
 def test_minimums_and_racks_inside_of_a_gang_are_a_list_of_gangs(
@@ -159,15 +173,15 @@ class TestRefused:
         )
 
     def test_a_domain_for_all_around_those_of_replicas_is_refused(self) -> None:
-        raw = kai(rj("a", 2, annotations={KAI_REQUIRED: RACK}), annotations={KAI_REQUIRED: "zone"})
+        raw = kai(rj("a", 2, annotations={**IN_DC, KAI_REQUIRED: RACK}), annotations={**IN_DC, KAI_REQUIRED: "zone"})
         ((_, message),) = problems(KAI, raw)
         assert message.startswith(f"metadata.annotations[{KAI_REQUIRED}]: one domain for all, with gangs of their own")
 
     def test_replicas_together_beside_another_replicated_job_apart_are_refused(self) -> None:
-        raw = kai(rj("a", 2, annotations={KAI_REQUIRED: RACK}), rj("b"), annotations={KAI_MIN: "1"})
+        raw = kai(rj("a", 2, annotations={**IN_DC, KAI_REQUIRED: RACK}), rj("b"), annotations={KAI_MIN: "1"})
         ((_, message),) = problems(KAI, raw)
         assert message.startswith("spec.replicatedJobs[0]: its replicas start together")
 
     def test_an_invalid_placement_label_is_refused(self) -> None:
-        ((_, message),) = problems(KAI, kai(rj("a"), annotations={KAI_REQUIRED: "a b"}))
+        ((_, message),) = problems(KAI, kai(rj("a"), annotations={**IN_DC, KAI_REQUIRED: "a b"}))
         assert "must be the key of a node label" in message
