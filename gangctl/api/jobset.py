@@ -220,6 +220,8 @@ class JobSet:
     """When its suspension took effect, RFC 3339; empty where it is not suspended, or without such a condition."""
     resumed_at: str = ""
     """When it was resumed; empty where it never was suspended, or is suspended."""
+    stages_begun_at: str = ""
+    """When JobSet began the startup stages last (startupPolicy InOrder)."""
     restarting_at: str = ""
     """When the restart began after which not all Jobs have been ready yet; empty before JobSet 0.12."""
     reported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -419,6 +421,8 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         finished_at=text_at(end or {}, "lastTransitionTime"),
         suspended_at=_since(status, "Suspended", holds=True),
         resumed_at=_since(status, "Suspended", holds=False),
+        # The time stays when the condition becomes False, beside StartupPolicyCompleted.
+        stages_begun_at=text_at(condition_of({"status": status}, "StartupPolicyInProgress"), "lastTransitionTime"),
         restarting_at=_since(status, "RestartingJobSet", holds=True),
         unread=tuple(unread[:_MOST_UNREAD]),
     )

@@ -22,6 +22,8 @@ from typing import Final
 from gangctl.api.jobset import JobSet
 from gangctl.gang.plan import level_of
 from gangctl.gang.reasons import Reason
+from gangctl.kueue.objects import QueuedWorkload
+from gangctl.kueue.states import eviction_of
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_causes
 from gangctl.readiness.causes.queue import evicted
@@ -127,8 +129,9 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     object has: that a gang was ready, and times whose traces are gone.
     ``kept`` is for stored texts: they contain times, others durations.
     """
-    groups, jobset, free_at = members(snapshot), snapshot.jobset, _free_at(snapshot)
+    groups, jobset = members(snapshot), snapshot.jobset
     before = before if before is not None and before.uid == jobset.uid else None
+    free_at = _free_at(snapshot, before)
     # A result of an earlier attempt, or from before a suspension, says nothing of this one. For a finished JobSet Kueue
     # may no longer have the time of admission.
     earlier = before if before is not None and before.attempt == jobset.restarts else None
@@ -138,9 +141,9 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     elif jobset.suspend:
         state = _suspended(snapshot, groups, int(now), before)
     elif jobset.managed_elsewhere or not snapshot.pods_known:
-        state = _by_status(snapshot, groups, int(now), memory)
+        state = _by_status(snapshot, groups, int(now), memory, free_at)
     else:
-        state = _running(snapshot, groups, int(now), memory)
+        state = _running(snapshot, groups, int(now), memory, free_at)
     readiness = _whole(snapshot, state, free_at, memory, earlier)
     if readiness.phase.over:
         return readiness
@@ -159,7 +162,7 @@ _Found = tuple[list[GroupReadiness], GangPhase, int]
 """The groups, and the JobSet's phase with its begin."""
 
 
-def _free_at(snapshot: Snapshot) -> int:
+def _free_at(snapshot: Snapshot, before: Readiness | None) -> int:
     """When it was allowed to start: admitted by Kueue, resumed or created; 0 if it is not."""
     jobset = snapshot.jobset
     if jobset.suspend and not jobset.finished:
@@ -167,7 +170,20 @@ def _free_at(snapshot: Snapshot) -> int:
     workload = snapshot.queued_workload
     admitted = workload.conditions.get("Admitted") if workload is not None else None
     since = unix(admitted.since) if admitted is not None and admitted.status else 0
-    return since or unix(jobset.resumed_at) or unix(jobset.created)
+    return since or (_begun_in_order(jobset, before) if jobset.in_order else 0) or _resumed_at(jobset)
+
+
+def _resumed_at(jobset: JobSet) -> int:
+    return unix(jobset.resumed_at) or unix(jobset.created)
+
+
+def _begun_in_order(jobset: JobSet, before: Readiness | None) -> int:
+    """When a JobSet was resumed that starts in order: JobSet says so only after its last stage; 0 if it never was."""
+    if before is not None and before.admitted_at and before.attempt != jobset.restarts:
+        # Its stages begin again with each restart.
+        return before.admitted_at
+    begun, suspended, resumed = map(unix, (jobset.stages_begun_at, jobset.suspended_at, jobset.resumed_at))
+    return begun if 0 < suspended <= begun or begun <= resumed else 0
 
 
 def _by_name(readiness: Readiness | None) -> Mapping[str, GroupReadiness]:
@@ -198,9 +214,24 @@ def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Re
         phase = GangPhase.GATED if jobset.gates else GangPhase.QUEUED
     # A group that ran has not waited since its creation; JobSet is about to write the time.
     made = 0 if jobset.resumed_at else unix(jobset.created)
-    since = unix(jobset.suspended_at) or _same(before, phase) or made or now
+    since = unix(jobset.suspended_at)
+    if jobset.in_order:
+        # JobSet ends the condition only after the last stage: one that is stopped before keeps its earlier time.
+        since = max(since, _stopped_at(snapshot.queued_workload, before, phase, now))
+    since = since or _same(before, phase) or made or now
     states = [_group(group, phase, since, totals(group, runs=False).counts, None) for group in groups]
     return states, phase, since
+
+
+def _stopped_at(workload: QueuedWorkload | None, before: Readiness | None, phase: GangPhase, now: int) -> int:
+    """When Kueue evicted it, or else when this process saw that it does not run any more; 0 if neither is known."""
+    eviction = eviction_of(workload) if workload is not None else None
+    if eviction is not None:
+        return unix(eviction.since)
+    admitted = workload.conditions.get("Admitted") if workload is not None else None
+    if admitted is not None and not admitted.status:
+        return unix(admitted.since)
+    return now if before is not None and before.admitted_at else _same(before, phase)
 
 
 def _same(before: Readiness | None, phase: GangPhase) -> int:
@@ -223,12 +254,12 @@ def _group(group: Group, phase: GangPhase, since: int, counts: Counts, before: G
     )
 
 
-def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
+def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None, free_at: int) -> _Found:
     jobset = snapshot.jobset
     known = _by_name(memory)
     restarted = unix(jobset.restarting_at)
     # The condition stays while the JobSet is suspended. Without it the begin of a restart is not known.
-    begun = max(restarted, _free_at(snapshot)) if restarted or not jobset.restarts else 0
+    begun = max(restarted, free_at) if restarted or not jobset.restarts else 0
     recovered = _recovered(snapshot)
     states = []
     for group in groups:
@@ -243,7 +274,7 @@ def _to_come(snapshot: Snapshot, empty: Sequence[Group]) -> Collection[str]:
     return {group.name for group in empty if stages.keys() >= set(group.replicated_jobs)} if stages else ()
 
 
-def _by_status(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
+def _by_status(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None, free_at: int) -> _Found:
     """A JobSet whose pods are not known: its status counts ready Jobs.
 
     They may not be read, or are not here: MultiKueue copies the status that the JobSet has on its worker cluster.
@@ -255,7 +286,7 @@ def _by_status(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Re
     for group in groups:
         counts, own = _reported(snapshot.jobset, group), known.get(group.name)
         been = recovered or (own is not None and own.been_ready)
-        phase, since = GangPhase.PENDING, _free_at(snapshot) if snapshot.pods_known else 0
+        phase, since = GangPhase.PENDING, free_at if snapshot.pods_known else 0
         if counts.ready >= counts.wanted and group.desired:
             phase = GangPhase.READY
             ready = conditions.get("PodsReady")

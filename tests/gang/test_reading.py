@@ -117,6 +117,8 @@ def test_only_annotations_that_matter_are_kept() -> None:
     [
         ("Suspended", "True", "suspended_at"),
         ("Suspended", "False", "resumed_at"),
+        ("StartupPolicyInProgress", "True", "stages_begun_at"),
+        ("StartupPolicyInProgress", "False", "stages_begun_at"),
         ("RestartingJobSet", "True", "restarting_at"),
         ("RestartingJobSet", "False", None),
     ],
@@ -125,6 +127,6 @@ def test_when_it_was_suspended_resumed_and_restarted(condition: str, status: str
     at = "2026-03-01T12:00:00Z"
     entry = {"type": condition, "status": status, "lastTransitionTime": at}
     seen = read({**jobset("js", rj("w")), "status": {"conditions": [entry]}})
-    told = {name: getattr(seen, name) for name in ("suspended_at", "resumed_at", "restarting_at")}
+    told = {name: getattr(seen, name) for name in ("suspended_at", "resumed_at", "stages_begun_at", "restarting_at")}
     assert told == {name: at if name == field else "" for name in told}
     assert not seen.finished

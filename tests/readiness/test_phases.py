@@ -200,6 +200,35 @@ def test_a_suspension_starts_at_the_time_of_its_condition() -> None:
     assert evaluate(context.snapshot(pods), NOW).since == LOST
 
 
+IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
+
+
+@each(
+    ("conditions", "since"),
+    [
+        ({"Evicted": yes("Preempted", since=rfc3339(LOST))}, LOST),
+        ({"Admitted": no("NoReservation", since=rfc3339(LOST))}, LOST),
+        ({}, CREATED),
+    ],
+)
+def test_a_start_in_order_that_kueue_stops_ends_with_the_eviction(conditions: dict[str, Any], since: int) -> None:
+    """JobSet sets Suspended to False after the last stage: the condition keeps the time from before the start."""
+    stopped = Context({**WHOLE, "spec": {**WHOLE["spec"], **IN_ORDER}}, queue="main", suspend=True)
+    stopped.jobset = replace(stopped.jobset, suspended_at=rfc3339(CREATED))
+    found = evaluate(stopped.snapshot(queue=waits_in(**conditions)), NOW)
+    assert (found.phase, found.since) == (P.QUEUED, since)
+
+
+def test_a_start_in_order_that_its_user_stops_ends_when_that_is_seen() -> None:
+    raw = {**WHOLE, "spec": {**WHOLE["spec"], **IN_ORDER}}
+    running, stopped = Context(raw), Context(raw, suspend=True)
+    stopped.jobset = replace(stopped.jobset, suspended_at=rfc3339(CREATED))
+    before = evaluate(running.snapshot(), NOW)
+    found = evaluate(stopped.snapshot(), NOW + 7, before)
+    assert (found.phase, found.since) == (P.SUSPENDED, NOW + 7)
+    assert evaluate(stopped.snapshot(), NOW + 9, found).since == NOW + 7
+
+
 @pytest.mark.parametrize(("outcome", "phase"), [("Completed", P.SUCCEEDED), ("Failed", P.FAILED)])
 def test_the_phase_of_a_finished_jobset(outcome: str, phase: GangPhase) -> None:
     context = Context(WHOLE, end=condition(outcome, LOST))
@@ -266,6 +295,26 @@ def test_a_queued_gang_is_admitted_at_the_time_of_kueue() -> None:
 def test_a_gang_without_a_queue_is_admitted_when_it_is_resumed() -> None:
     context = Context(WHOLE, end=condition("Suspended", CREATED + 42, status=False))
     assert evaluate(context.snapshot(), NOW).admitted_at == CREATED + 42
+
+
+def test_a_gang_that_starts_in_order_is_admitted_when_its_first_stage_begins() -> None:
+    """JobSet sets Suspended to False after the last stage, and begins the stages again with each restart."""
+    context = Context({**WHOLE, "spec": {**WHOLE["spec"], **IN_ORDER}})
+    made, first, ready, again = (rfc3339(CREATED + after) for after in (1, 42, 99, 200))
+    plain = context.jobset
+    stages: list[tuple[dict[str, Any], int]] = [
+        ({}, CREATED),
+        ({"suspended_at": made}, CREATED),
+        ({"suspended_at": made, "stages_begun_at": first}, CREATED + 42),
+        ({"resumed_at": ready, "stages_begun_at": first}, CREATED + 42),
+        ({"resumed_at": ready, "stages_begun_at": again, "restarts": 1}, CREATED + 42),
+        ({"suspended_at": again, "stages_begun_at": first, "restarts": 1}, CREATED),
+    ]
+    before = None
+    for fields, admitted_at in stages:
+        context.jobset = replace(plain, **fields)
+        before = evaluate(context.snapshot(), NOW, before)
+        assert before.admitted_at == admitted_at
 
 
 def test_pods_ready_of_a_workload_shows_that_the_gang_was_ready() -> None:
