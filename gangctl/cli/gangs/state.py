@@ -124,9 +124,10 @@ class GangState:
     def snapshot(self, key: Key, now: float) -> Snapshot | None:
         """The snapshot of one JobSet; None if it does not exist."""
         stored = self.jobsets.get(*key)
-        if stored is None:
-            return None
-        jobset = stored.jobset
+        return self._snapshot(stored, now) if stored is not None else None
+
+    def _snapshot(self, stored: StoredJobSet, now: float) -> Snapshot:
+        jobset, key = stored.jobset, stored.jobset.key
         if not self.pods_known:
             jobset = replace(jobset, reported=reported_jobs(object_at(stored.raw, "status")))
         own = self.pods.by_index("jobset", key)
@@ -149,10 +150,12 @@ class GangState:
 
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
         """The readiness of one JobSet; None if it does not exist."""
-        snapshot = self.snapshot(key, now)
-        if snapshot is None:
-            return None
-        readiness = evaluate(snapshot, now, before)
+        stored = self.jobsets.get(*key)
+        return self.readiness_of(stored, now, before) if stored is not None else None
+
+    def readiness_of(self, stored: StoredJobSet, now: float, before: Readiness | None = None) -> Readiness:
+        """The readiness of a JobSet as it is, or was, stored."""
+        readiness = evaluate(self._snapshot(stored, now), now, before)
         return readiness if self.worker is None else _on(self.worker, readiness)
 
     def cluster_of(self, key: Key) -> str:

@@ -50,6 +50,8 @@ class GangWatch:
         """To evaluate again, besides everything after some changes."""
         self._everything = True
         self._queues = False
+        self._ended: dict[Key, StoredJobSet] = {}
+        """JobSets that were deleted since, as they were last, if they had finished."""
         self._changed = asyncio.Event()
 
     async def turns(self, tick: float | None = None) -> AsyncGenerator[Changes]:
@@ -102,6 +104,10 @@ class GangWatch:
         changes: Changes = []
         for key in sorted(keys):
             before = self.last.get(key)
+            if before is not None and (end := self._end_of(before, now)) is not None:
+                # It may be deleted as soon as it finishes (ttlSecondsAfterFinished), and both be seen at once.
+                changes.append((key, before, end))
+                before = end
             stored = self._state.jobsets.get(*key)
             is_gang = stored is not None and is_followed(stored.jobset)
             # The readiness of a deleted JobSet does not apply to the next one of its name.
@@ -113,7 +119,15 @@ class GangWatch:
                 self.last[key] = after
             if after != before:
                 changes.append((key, before, after))
+        self._ended.clear()
         return changes
+
+    def _end_of(self, before: Readiness, now: float) -> Readiness | None:
+        """The readiness with which a deleted JobSet had finished, if that has not been seen."""
+        ended = self._ended.get(before.key)
+        if before.phase.over or ended is None or ended.jobset.uid != before.uid:
+            return None
+        return self._state.readiness_of(ended, now, before)
 
     def _informer(self, source: ReadCollection[Any]) -> Informer[Any]:
         informer = Informer(
@@ -136,6 +150,8 @@ class GangWatch:
         def changed(old: Any, new: Any) -> None:
             if of_queues:
                 queues.keep(old, new)
+            if new is None and isinstance(old, StoredJobSet) and old.jobset.finished:
+                self._ended[old.jobset.key] = old
             for one in (old, new):
                 if one is None:
                     continue

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader
+from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader, jobset_source, take
 from gangctl.cli.gangs.files import read_files
 from gangctl.cli.gangs.watching import GangWatch, NotReachedError, Wait
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.transport import Transport
+from gangctl.readiness.result import GangPhase
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
@@ -25,6 +26,7 @@ from tests.cli.publishedschemas import schema_of
 from tests.cli.run import BIN, gangctl
 from tests.cli.schema import violations
 from tests.controlplane.wait import HUNG_SECONDS, wait_for
+from tests.credentials import StaticCredentials
 from tests.rows import each
 
 TITLE = f"{NAMESPACE}/{WAITS}"
@@ -127,6 +129,26 @@ class TestWait:
             answer = await waiting.end()
         assert answer.code == 1
         assert f"JobSet {TITLE} was deleted" in answer.err
+
+    def test_a_gang_that_is_deleted_as_soon_as_it_finishes_has_finished(self) -> None:
+        """With ttlSecondsAfterFinished 0 JobSet deletes it at once: both are seen together."""
+        state = read_files([str(dump.STUCK)])
+        key = (NAMESPACE, WAITS)
+        client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
+        reader = ScopeReader(client, JobSetScope(None))
+        reader.state = state
+        watch = GangWatch(reader)
+        waiting = Wait("finished", 1.0, fail_fast=False, state=state, keys=[key])
+        waiting.learn(watch._evaluate())
+        (raw,) = [each for each in dump.objects("JobSet") if each["metadata"]["name"] == WAITS]
+        dump.finish(raw, "Completed", "it is done")
+        source = jobset_source(state, reader.scope)
+        take(state.jobsets, source.project, raw)
+        for old, new in state.jobsets.discard(key):
+            watch._on_change(source)(old, new)
+        waiting.learn(watch._evaluate())
+        assert (waiting.over, waiting.last[key].phase) == (True, GangPhase.SUCCEEDED)
+        assert watch._evaluate() == []
 
     def test_a_gang_that_has_reached_the_goal_may_be_deleted(self) -> None:
         """As one that has finished is, after its ttlSecondsAfterFinished, while the others still run."""
