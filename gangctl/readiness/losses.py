@@ -80,6 +80,9 @@ class Losses:
             # Its user ends it. What was lost before stays lost, for its own reason.
             return NOTHING
         if before is not None and before.phase is GangPhase.READY:
+            if now.counts.desired > before.counts.desired:
+                # It has grown (elastic JobSets): it waits for more pods, and has lost none.
+                return NOTHING
             self._open[now.key] = _Loss(max(now.since, before.since))
         loss = self._open.get(now.key)
         if loss is None or loss.counted:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.losses import Losses, Noticed, Recovery
-from gangctl.readiness.result import GangPhase, Readiness
+from gangctl.readiness.result import Counts, GangPhase, Readiness
 from tests.readiness.standings import standing, standings
 from tests.rows import each
 
@@ -34,6 +34,7 @@ def degraded(*reasons: Reason) -> Readiness:
 
 R = standing(phase=GangPhase.READY)
 PREEMPTED = standing("js", Reason.WAITING_FOR_QUOTA, phase=GangPhase.QUEUED, evicted=Reason.PREEMPTED)
+GROWN = standing("js", Reason.PODS_MISSING, phase=GangPhase.WAITING_FOR_PODS, counts=Counts(desired=8, wanted=8))
 ENDING = standing("js", Reason.PODS_TERMINATING, phase=GangPhase.PENDING, deleting=True)
 
 
@@ -50,6 +51,7 @@ ENDING = standing("js", Reason.PODS_TERMINATING, phase=GangPhase.PENDING, deleti
         ([R, PREEMPTED, replace(PREEMPTED, evicted=None), R], [Reason.PREEMPTED]),
         ([R, replace(R, deleting=True), ENDING, None], []),
         ([R, degraded(Reason.NOT_READY), ENDING, None], [Reason.NOT_READY]),
+        ([R, GROWN, R, degraded(Reason.NODE_LOST)], [Reason.NODE_LOST]),
         ([standing(), degraded(Reason.NODE_LOST)], []),
         ([None, degraded(Reason.NODE_LOST), R], []),
         ([None, None], []),
@@ -116,7 +118,10 @@ def test_what_began_before_and_what_does_not_end_is_no_recovery(story: list[Read
 @given(st.lists(standings(names=1), max_size=30))
 def test_there_is_one_loss_for_each_time_that_a_gang_ceases_to_be_ready(story: list[Readiness]) -> None:
     gangs = [replace(gang, namespace="ns", uid="uid") for gang in story]
-    ends = sum(before.phase is GangPhase.READY and not now.phase.settled for before, now in pairwise(gangs))
+    ends = sum(
+        before.phase is GangPhase.READY and not now.phase.settled and now.counts.desired <= before.counts.desired
+        for before, now in pairwise(gangs)
+    )
     # What is still open at the end is counted when the JobSet goes.
     assert len(lost(*gangs, None)) == ends
     assert len(recoveries(*gangs)) <= ends
