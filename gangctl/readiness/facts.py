@@ -76,6 +76,8 @@ class PodFacts:
     """Sum over its containers."""
     ended_at: int = 0
     """When a container that has been started again ended last."""
+    ran: int = 0
+    """For how many seconds that container had run, 0 if unknown."""
     disrupted: str = ""
     """Reason of condition DisruptionTarget while that is True: ``PreemptionByScheduler``, ``TerminationByKubelet``."""
     nominated: str = ""
@@ -266,6 +268,7 @@ def read_pod(raw: Object) -> PodFacts | None:
     ready = object_at(conditions, "Ready")
     disruption = object_at(conditions, "DisruptionTarget")
     waiting, waiting_message = _waiting(status)
+    ended_at, ran = max(map(_last_run, _containers(status)), default=(0, 0))
     return PodFacts(
         namespace=_name(metadata.get("namespace")),
         name=_text(metadata.get("name")),
@@ -290,7 +293,8 @@ def read_pod(raw: Object) -> PodFacts | None:
         waiting=waiting,
         waiting_message=waiting_message,
         restarts=sum(_integer(container.get("restartCount")) for container in _containers(status)),
-        ended_at=max((_ended_at(container) for container in _containers(status)), default=0),
+        ended_at=ended_at,
+        ran=ran,
         disrupted=_name(disruption.get("reason")) if disruption.get("status") == "True" else "",
         nominated=_name(status.get("nominatedNodeName")),
         extended=extended_requests(spec),
@@ -399,8 +403,11 @@ def _waiting(status: Object) -> tuple[str, str]:
     return dull
 
 
-def _ended_at(container: Object) -> int:
-    return unix(object_at(object_at(container, "lastState"), "terminated").get("finishedAt"))
+def _last_run(container: Object) -> tuple[int, int]:
+    """When a container ended that has been started again, and for how long it had run."""
+    ended = object_at(object_at(container, "lastState"), "terminated")
+    end, start = unix(ended.get("finishedAt")), unix(ended.get("startedAt"))
+    return end, _same(max(0, end - start)) if start else 0
 
 
 def _ending(ended: Object) -> str:

@@ -23,6 +23,7 @@ LABELS = {
 }
 NOON = "2026-03-01T12:00:00Z"
 NOON_SECONDS = 1_772_366_400
+BEFORE = "2026-03-01T11:58:30Z"
 
 
 def pod(*, spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
@@ -90,12 +91,16 @@ def test_a_running_pod_is_read() -> None:
     status = {
         "phase": "Running",
         "conditions": [condition("PodScheduled", "True"), condition("Ready", "True")],
-        "containerStatuses": [{"ready": True, "restartCount": 2}, {"ready": True, "restartCount": 1}],
+        "containerStatuses": [
+            {"ready": True, "restartCount": 2, "lastState": {"terminated": {"finishedAt": "2026-03-01T11:00:00Z"}}},
+            {"ready": True, "restartCount": 1, "lastState": {"terminated": {"finishedAt": NOON, "startedAt": BEFORE}}},
+        ],
     }
     found = facts(pod(spec={"nodeName": "n1", "priority": 1000, "schedulerName": "other"}, status=status))
 
     assert (found.node, found.priority, found.scheduler) == ("n1", 1000, "other")
     assert (found.placed_at, found.ready, found.ready_at, found.restarts) == (NOON_SECONDS, True, NOON_SECONDS, 3)
+    assert (found.ended_at, found.ran) == (NOON_SECONDS, 90)
     assert (found.refused, found.waiting, found.disrupted) == ("", "", "")
 
 

@@ -300,7 +300,9 @@ def crash_loops(context: Context) -> Iterator[Cause]:
         for pod in group.pods:
             # `troubles` has the containers that wait after a crash.
             runs = pod.ready or pod.waiting in _STARTS
-            if runs and pod.restarts >= _MANY and not context.late(pod.ended_at, _STEADY):
+            # The restarts are those of its whole life: one after a long run is no loop.
+            loops = pod.restarts >= _MANY and pod.ran < _STEADY
+            if runs and loops and not context.late(pod.ended_at, _STEADY):
                 pairs.append((group, pod))
     if not pairs:
         return

@@ -240,5 +240,9 @@ def test_a_loop_is_seen_while_its_container_runs_until_the_kubelet_forgets_it() 
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     pods = changed(context.pods(READY), 0, restarts=60, ended_at=NOW - 60)
     assert the(Reason.CRASH_LOOP, context.snapshot(pods)).blocking
-    for calm in ({"restarts": 2, "ended_at": NOW - 60}, {"restarts": 60, "ended_at": NOW - 600}):
+    for calm in (
+        {"restarts": 2, "ended_at": NOW - 60},
+        {"restarts": 60, "ended_at": NOW - 600},
+        {"restarts": 60, "ended_at": NOW - 60, "ran": 600},
+    ):
         assert causes(context.snapshot(changed(pods, 0, **calm))) == ()
