@@ -61,6 +61,8 @@ class PodFacts:
     node: str = ""
     placed_at: int = 0
     """Last transition of condition PodScheduled to True."""
+    started_at: int = 0
+    """``status.startTime``: when the kubelet wrote its first status, by its clock."""
     refused: str = ""
     """Reason of condition PodScheduled while that is False: Unschedulable, SchedulerError, SchedulingGated."""
     refusal: str = ""
@@ -285,6 +287,7 @@ def read_pod(raw: Object) -> PodFacts | None:
         gates=_same(tuple(_name(gate.get("name")) for gate in objects_at(spec, "schedulingGates"))),
         node=_name(spec.get("nodeName")),
         placed_at=unix(placed.get("lastTransitionTime")) if placed.get("status") == "True" else 0,
+        started_at=unix(status.get("startTime")),
         refused=refused,
         refusal=_message(placed.get("message")) if refused else "",
         refused_at=unix(placed.get("lastTransitionTime")) if refused else 0,

@@ -18,10 +18,11 @@ from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group, Totals, nth
 from gangctl.readiness.result import GangPhase, GroupReadiness
 
-FIRST_STATUS_SECONDS: Final = 30
-"""Time after placement within which the kubelet writes Ready for the first time, as false."""
-RESTARTED_SECONDS: Final = 5
-"""The same for pods whose containers have restarted: these ran before."""
+FIRST_STATUS_SECONDS: Final = 5
+"""Time after ``status.startTime`` within which the kubelet writes Ready for the first time, as false: it writes both at
+once, by one clock."""
+UNKNOWN_STATUS_SECONDS: Final = 30
+"""The same after the placement, where that time is not known."""
 
 
 @dataclass(slots=True)
@@ -90,8 +91,8 @@ def shows_readiness(group: Group, found: Traces) -> bool:
 def _turned(pod: PodFacts) -> bool:
     """Whether a pod that is not ready was ready before."""
     placed = pod.placed_at or pod.created
-    usual = RESTARTED_SECONDS if pod.restarts else FIRST_STATUS_SECONDS
-    return bool(pod.node) and pod.ready_at > placed + usual
+    first = pod.started_at + FIRST_STATUS_SECONDS if pod.started_at else placed + UNKNOWN_STATUS_SECONDS
+    return bool(pod.node) and pod.ready_at > first
 
 
 def _begun(group: Group) -> int:

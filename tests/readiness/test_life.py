@@ -248,10 +248,11 @@ def test_a_pod_lost_before_readiness_does_not_degrade_the_gang(generation: Gener
     assert evaluate(context.snapshot(late, groups=groups), NOW).phase is P.PARTIALLY_PLACED
 
 
-@pytest.mark.parametrize(("restarts", "phase"), [(0, P.STARTING), (3, P.DEGRADED)])
-def test_restarted_containers_show_that_the_gang_was_ready(restarts: int, phase: GangPhase) -> None:
+@pytest.mark.parametrize(("after", "phase"), [(1, P.STARTING), (10, P.DEGRADED)])
+def test_pods_whose_readiness_changed_show_that_the_gang_was_ready(after: int, phase: GangPhase) -> None:
+    """The kubelet writes startTime and its first condition Ready at once."""
     context = Context(RAW)
-    pods = context.pods(RUNNING, ready_at=PLACED_AT + 10, restarts=restarts)
+    pods = context.pods(RUNNING, started_at=PLACED_AT, ready_at=PLACED_AT + after)
     assert evaluate(context.snapshot(pods), NOW).phase is phase
 
 

@@ -91,6 +91,7 @@ def test_a_running_pod_is_read() -> None:
     status = {
         "phase": "Running",
         "conditions": [condition("PodScheduled", "True"), condition("Ready", "True")],
+        "startTime": NOON,
         "containerStatuses": [
             {"ready": True, "restartCount": 2, "lastState": {"terminated": {"finishedAt": "2026-03-01T11:00:00Z"}}},
             {"ready": True, "restartCount": 1, "lastState": {"terminated": {"finishedAt": NOON, "startedAt": BEFORE}}},
@@ -100,7 +101,7 @@ def test_a_running_pod_is_read() -> None:
 
     assert (found.node, found.priority, found.scheduler) == ("n1", 1000, "other")
     assert (found.placed_at, found.ready, found.ready_at, found.restarts) == (NOON_SECONDS, True, NOON_SECONDS, 3)
-    assert (found.ended_at, found.ran) == (NOON_SECONDS, 90)
+    assert (found.started_at, found.ended_at, found.ran) == (NOON_SECONDS, NOON_SECONDS, 90)
     assert (found.refused, found.waiting, found.disrupted) == ("", "", "")
 
 

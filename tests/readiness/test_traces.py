@@ -26,6 +26,18 @@ def test_a_pod_that_is_no_longer_ready_shows_that_the_gang_was(mode: str | None)
     assert (group.phase, group.been_ready, group.since) == (GangPhase.DEGRADED, True, READY_AT + 60)
 
 
+@each(
+    ("started_at", "phase"),
+    [(PLACED_AT + 60, GangPhase.PARTIALLY_READY), (PLACED_AT, GangPhase.DEGRADED), (0, GangPhase.DEGRADED)],
+)
+def test_a_first_status_that_is_late_is_no_loss(started_at: int, phase: GangPhase) -> None:
+    """By a clock that is ahead, or from a kubelet that is busy: it writes startTime and Ready at once."""
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    late = {"ready": False, "started_at": started_at, "ready_at": PLACED_AT + 61}
+    pods = changed(context.pods(READY, ready_at=PLACED_AT + 20), 0, **late)
+    assert evaluate(context.snapshot(pods), NOW).phase is phase
+
+
 @each("mode", ["Gang", None])
 def test_a_group_that_has_finished_was_placed_when_its_last_pod_was(mode: str | None) -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode=mode))
