@@ -77,7 +77,8 @@ OLDEST_PHASE: Final = Family(
 RESTART_LOOPS: Final = Family(
     "gangctl_gangs_restart_loop",
     "gauge",
-    f"JobSets that have restarted {MANY} times or more within the last {WITHIN / 3600:.0f} hours.",
+    f"JobSets that have restarted, or one Job of which has restarted alone, {MANY} times or more within the last "
+    f"{WITHIN / 3600:.0f} hours.",
     QUEUE,
 )
 LOST: Final = Family(

@@ -395,6 +395,7 @@ def _whole(
         cluster_queue=snapshot.queue.cluster_queue if snapshot.queue is not None else "",
         cluster=snapshot.queue.cluster if snapshot.queue is not None else "",
         attempt=jobset.restarts,
+        job_restarts=tuple(rj.restarted for rj in jobset.replicated_jobs),
         created_at=unix(jobset.created),
         admitted_at=free_at,
         placed_at=all_done(placed),

@@ -160,6 +160,8 @@ class Readiness:
     cluster: str = ""
     """The worker cluster on which MultiKueue runs it; empty for this one."""
     attempt: int = 0
+    job_restarts: tuple[tuple[int, ...], ...] = ()
+    """Restarts of single Jobs (RestartJob), by ReplicatedJob and index; empty ones have none."""
     created_at: int = 0
     admitted_at: int = 0
     """When it was allowed to start: admitted by Kueue, or created."""

@@ -21,6 +21,18 @@ def test_three_restarts_within_the_time_are_a_loop_until_they_are_old() -> None:
     assert restarts.loops(WITHIN + 1) == {}
 
 
+def test_restarts_of_one_job_alone_are_a_loop() -> None:
+    restarts, last = RestartLog(), standing("js")
+    story = [((), (1,)), ((1,), (1,)), ((1,), (1, 1)), ((1,), (2, 1)), ((1,), (3, 1))]
+    for at, counts in enumerate(story):
+        assert restarts.loops(at) == {}
+        now = standing("js", job_restarts=counts)
+        assert restarts.stands(last, now, at)
+        assert not restarts.stands(now, now, at)
+        last = now
+    assert restarts.loops(5.0) == {queue_of(last): 1}
+
+
 def test_a_finished_jobset_is_in_no_loop() -> None:
     restarts, last = RestartLog(), standing("js")
     for attempt in (1, 2, 3):
