@@ -162,6 +162,8 @@ class ReplicatedJob:
     """Those of its pod template that say how JobSet places the pods."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
+    after_end: bool = False
+    """Whether it starts only once another one has ended (dependsOn with status Complete)."""
 
     def job_restarts(self, index: int) -> int:
         """How often one Job was restarted alone."""
@@ -343,7 +345,7 @@ def _replicated_job(
     unread += _unread(metadata, _ON_TEMPLATES)
     job_spec = template.child("spec")
     pod_spec = job_spec.child("template").child("spec")
-    depends_on = tuple(item.string("name") for item in entry.children("dependsOn", _MAX_DEPENDENCIES))
+    dependencies = entry.children("dependsOn", _MAX_DEPENDENCIES)
     replicas = entry.integer("replicas")
     return ReplicatedJob(
         index=index,
@@ -351,7 +353,7 @@ def _replicated_job(
         replicas=1 if replicas is None else replicas,
         parallelism=job_spec.integer("parallelism"),
         completions=job_spec.integer("completions"),
-        depends_on=depends_on,
+        depends_on=tuple(item.string("name") for item in dependencies),
         annotations=_annotations(metadata),
         gang_config=entry.child("gangConfig").optional_string("gangMode"),
         scheduling_reference=_reference_field(pod_spec),
@@ -363,6 +365,7 @@ def _replicated_job(
         volumes=tuple(sys.intern(claim) for _, claim in volume_claims(pod_spec.value)),
         pod_annotations=_pod_annotations(job_spec),
         restarted=restarted.get(entry.string("name"), ()) if restarted else (),
+        after_end=any(item.string("status") == "Complete" for item in dependencies),
     )
 
 

@@ -131,14 +131,16 @@ TO_READY: Final = Family(
 ADMITTED_TO_READY: Final = Family(
     "gangctl_gang_admitted_to_ready_seconds",
     "histogram",
-    "Seconds from each admission (by Kueue; without it, creation) until all pods were ready for the first time.",
+    "Seconds from each admission (by Kueue; without it, creation) until all pods were ready for the first time, "
+    "without JobSets of which a part starts after the end of another (dependsOn Complete).",
     START,
     _START_SECONDS,
 )
 SPREAD: Final = Family(
     "gangctl_gang_ready_spread_seconds",
     "histogram",
-    "Seconds from the first ready pod to the last at each start of a JobSet.",
+    "Seconds from the first ready pod to the last at each start of a JobSet, without those of which a part starts "
+    "after the end of another (dependsOn Complete).",
     START,
     _START_SECONDS,
 )

@@ -404,5 +404,6 @@ def _whole(
         been_ready=been or (memory is not None and memory.been_ready),
         ready_before=earlier is not None and (earlier.ready_before or (memory is None and earlier.been_ready)),
         evicted=evicted(snapshot),
+        runs_between=any(rj.after_end for rj in jobset.replicated_jobs),
         deleting=jobset.deleting,
     )

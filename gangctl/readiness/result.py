@@ -175,6 +175,8 @@ class Readiness:
     """Whether it was ready in this attempt before its last admission, or suspension, as far as this process knows."""
     evicted: Reason | None = None
     """Why Kueue evicted it, while it waits to be admitted again; None where that has no reason of gangctl's."""
+    runs_between: bool = False
+    """Whether a part of it runs to its end before the last part starts: that time is no time of a start."""
     deleting: bool = False
     """Whether the JobSet is being deleted: its pods end because of that."""
     lost: Cause | None = None

@@ -86,8 +86,9 @@ class Starts:
                 spans += _stages(now)
             if known.admitted_at != now.admitted_at <= now.ready_at:
                 known.admitted_at = now.admitted_at
-                spans.append((StartSpan.ADMITTED_TO_READY, now.admitted_at, now.ready_at))
-            if known.start != start:
+                if not now.runs_between:
+                    spans.append((StartSpan.ADMITTED_TO_READY, now.admitted_at, now.ready_at))
+            if known.start != start and not now.runs_between:
                 spans.append((StartSpan.SPREAD, now.first_ready_at, now.ready_at))
             known.ready, known.start = True, start
         elif now.been_ready:

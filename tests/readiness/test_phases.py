@@ -317,6 +317,13 @@ def test_a_gang_that_starts_in_order_is_admitted_when_its_first_stage_begins() -
         assert before.admitted_at == admitted_at
 
 
+@each(("status", "between"), [("Complete", True), ("Ready", False)])
+def test_a_part_that_starts_after_the_end_of_another_is_known(status: str, between: bool) -> None:
+    raw = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 2, 2, depends_on="a", mode="Gang"))
+    raw["spec"]["replicatedJobs"][1]["dependsOn"][0]["status"] = status
+    assert evaluate(Context(raw).snapshot(), NOW).runs_between is between
+
+
 def test_pods_ready_of_a_workload_shows_that_the_gang_was_ready() -> None:
     context = Context(WHOLE, queue="main")
     pods = changed(context.pods(RUNNING), slice(0, 9), **READY)

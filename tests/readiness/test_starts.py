@@ -34,6 +34,11 @@ def test_a_start_is_measured_from_creation_admission_and_first_ready_pod() -> No
     ]
 
 
+def test_the_run_of_a_part_that_ends_before_the_last_starts_is_no_time_of_a_start() -> None:
+    spans = [measured.span for measured in all_of(Starts(0), standing(), ready(runs_between=True))]
+    assert spans == [StartSpan.TO_SCHEDULED, StartSpan.TO_READY]
+
+
 def test_a_recovered_gang_is_not_measured_again() -> None:
     degraded = ready(phase=GangPhase.DEGRADED, ready_at=0)
     starts = Starts(0)
