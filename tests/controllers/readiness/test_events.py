@@ -200,7 +200,7 @@ def test_causes_recorded_elsewhere_are_not_recorded_again(context: Context, reas
 
 
 @pytest.mark.parametrize("reason", [Reason.NEVER_FITS, Reason.QUEUE_BLOCKED])
-def test_what_only_kueue_says_is_recorded_and_a_verdict_is_not_recorded_twice(context: Context, reason: Reason) -> None:
+def test_what_only_kueues_message_shows_is_recorded_once(context: Context, reason: Reason) -> None:
     context.verdicts["js"] = reason
     context.stands(reason)
     assert context.wait(LASTING_SECONDS) == []
