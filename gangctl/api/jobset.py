@@ -222,6 +222,8 @@ class JobSet:
     """When its suspension took effect, RFC 3339; empty where it is not suspended, or without such a condition."""
     resumed_at: str = ""
     """When it was resumed; empty where it never was suspended, or is suspended."""
+    deleted_at: str = ""
+    """When its deletion was asked for; empty where it is not being deleted."""
     stages_begun_at: str = ""
     """When JobSet began the startup stages last (startupPolicy InOrder)."""
     restarting_at: str = ""
@@ -424,6 +426,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         finished_at=text_at(end or {}, "lastTransitionTime"),
         suspended_at=_since(status, "Suspended", holds=True),
         resumed_at=_since(status, "Suspended", holds=False),
+        deleted_at=text_at(metadata.value, "deletionTimestamp"),
         # The time stays when the condition becomes False, beside StartupPolicyCompleted.
         stages_begun_at=text_at(condition_of({"status": status}, "StartupPolicyInProgress"), "lastTransitionTime"),
         restarting_at=_since(status, "RestartingJobSet", holds=True),

@@ -74,6 +74,7 @@ ORDER: Final = (
     GangPhase.SUSPENDED,
     GangPhase.QUEUED,
     GangPhase.FAILED,
+    GangPhase.TERMINATING,
     GangPhase.RESTARTING,
     GangPhase.GATED,
     GangPhase.PENDING,
@@ -138,6 +139,8 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     memory = earlier if earlier is not None and (earlier.admitted_at == free_at or jobset.finished) else None
     if jobset.finished:
         state = _finished(jobset, groups, int(now), memory)
+    elif jobset.deleting:
+        state = _terminating(jobset, groups, int(now), before)
     elif jobset.suspend:
         state = _suspended(snapshot, groups, int(now), before)
     elif jobset.managed_elsewhere or not snapshot.pods_known:
@@ -207,6 +210,18 @@ def _finished(jobset: JobSet, groups: Sequence[Group], now: int, before: Readine
     return states, outcome, since
 
 
+def _terminating(jobset: JobSet, groups: Sequence[Group], now: int, before: Readiness | None) -> _Found:
+    """The JobSet is there until its Jobs and pods are gone: a deletion in the foreground, or a finalizer."""
+    phase = GangPhase.TERMINATING
+    since = unix(jobset.deleted_at) or _same(before, phase) or now
+    known = _by_name(before)
+    states = []
+    for group in groups:
+        own = GangPhase.SUCCEEDED if group.finished else phase
+        states.append(_group(group, own, since, totals(group, runs=False).counts, known.get(group.name)))
+    return states, phase, since
+
+
 def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Readiness | None) -> _Found:
     jobset = snapshot.jobset
     phase = GangPhase.SUSPENDED
@@ -264,7 +279,7 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
     states = []
     for group in groups:
         life = Life(begun, jobset.restarts, now, known.get(group.name))
-        states.append(_running_group(group, life, deleting=jobset.deleting, recovered=recovered))
+        states.append(_running_group(group, life, recovered=recovered))
     return states, *rolled_up(states, _to_come(snapshot, [group for group in groups if not group.pods]))
 
 
@@ -327,10 +342,10 @@ def _recovered(snapshot: Snapshot) -> bool:
     return ready.status or ready.reason == "WaitForRecovery"
 
 
-def _running_group(group: Group, life: Life, *, deleting: bool, recovered: bool) -> GroupReadiness:
-    sum_ = totals(group, runs=not deleting)
+def _running_group(group: Group, life: Life, *, recovered: bool) -> GroupReadiness:
+    sum_ = totals(group, runs=True)
     evidence = traces(group)
-    been = not deleting and _been_ready(group, evidence, life.before, recovered=recovered)
+    been = _been_ready(group, evidence, life.before, recovered=recovered)
     missing = _missing_since(group, sum_, life) if been else 0
     counting = missing > 0 and life.now < missing + COUNTING_SECONDS
     phase = phase_of_group(group, sum_, life.attempt, been_ready=been, counting=counting)

@@ -40,6 +40,7 @@ class GangPhase(StrEnum):
     READY = "Ready", "All pods that it needs are ready."
     DEGRADED = "Degraded", "It was ready, and is no longer."
     RESTARTING = "Restarting", "The JobSet restarts: pods of the attempt before are being deleted."
+    TERMINATING = "Terminating", "The JobSet is being deleted, and its pods end."
     SUCCEEDED = "Succeeded", "It has succeeded."
     FAILED = "Failed", "It has failed."
 

@@ -21,6 +21,7 @@ COLORS: Final[Mapping[GangPhase, str]] = {
     GangPhase.READY: "green",
     GangPhase.DEGRADED: "red",
     GangPhase.RESTARTING: "semi-dark-orange",
+    GangPhase.TERMINATING: "dark-purple",
     GangPhase.SUCCEEDED: "dark-green",
     GangPhase.FAILED: "dark-red",
 }

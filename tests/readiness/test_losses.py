@@ -35,7 +35,7 @@ def degraded(*reasons: Reason) -> Readiness:
 R = standing(phase=GangPhase.READY)
 PREEMPTED = standing("js", Reason.WAITING_FOR_QUOTA, phase=GangPhase.QUEUED, evicted=Reason.PREEMPTED)
 GROWN = standing("js", Reason.PODS_MISSING, phase=GangPhase.WAITING_FOR_PODS, counts=Counts(desired=8, wanted=8))
-ENDING = standing("js", Reason.PODS_TERMINATING, phase=GangPhase.PENDING, deleting=True)
+ENDING = standing("js", Reason.PODS_TERMINATING, phase=GangPhase.TERMINATING, deleting=True)
 
 
 @each(

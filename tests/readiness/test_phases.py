@@ -9,6 +9,7 @@ import pytest
 
 from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.desired import spare_groups
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.result import PODS, GangPhase, Usage
@@ -198,6 +199,17 @@ def test_a_suspension_starts_at_the_time_of_its_condition() -> None:
     context = Context(WHOLE, suspend=True, end=condition("Suspended", LOST))
     pods = context.pods(READY, deleting=True)
     assert evaluate(context.snapshot(pods), NOW).since == LOST
+
+
+@each(("suspend", "ending", "ready"), [(False, False, 10), (False, True, 0), (True, True, 0)])
+def test_a_jobset_that_is_being_deleted_is_there_until_its_pods_are_gone(
+    suspend: bool, ending: bool, ready: int
+) -> None:
+    """A deletion in the foreground, as Argo CD does it, deletes Jobs and pods first."""
+    context = Context(WHOLE, suspend=suspend, deleting=True)
+    found = evaluate(context.snapshot(context.pods(READY, deleting=ending), jobs=context.jobs(deleting=True)), NOW + 30)
+    assert (found.phase, found.since, found.counts.ready) == (P.TERMINATING, NOW, ready)
+    assert [cause.reason for cause in found.causes] == [Reason.PODS_TERMINATING]
 
 
 IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
@@ -483,7 +495,7 @@ def test_a_terminating_jobset_is_not_degraded() -> None:
     context = Context(WHOLE, deleting=True)
     pods = changed(stays.pods(READY), 0, deleting=True)
     found = evaluate(context.snapshot(pods, jobs=stays.jobs(), groups=stays.groups()), NOW, ready)
-    assert (found.phase, found.counts.stranded) == (P.WAITING_FOR_PODS, 0)
+    assert (found.phase, found.counts.stranded) == (P.TERMINATING, 0)
     assert (ready.deleting, found.deleting) == (False, True)
 
 

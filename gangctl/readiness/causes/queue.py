@@ -44,7 +44,7 @@ def evicted(snapshot: Snapshot) -> Reason | None:
 def suspended(context: Context) -> Iterator[Cause]:
     """Suspended, without a queue that could resume it."""
     jobset = context.snapshot.jobset
-    if not jobset.suspend or context.snapshot.queue is not None:
+    if not jobset.suspend or jobset.deleting or context.snapshot.queue is not None:
         return
     evidence = ["spec.suspend is true"]
     leaving = sum(len(group.pods) + len(group.leaving) + len(group.earlier) for group in context.groups)
