@@ -24,11 +24,11 @@ from gangctl.fit.largest import (
     ShapeOnNodes,
     ShapeReport,
     alone,
-    highest,
     room_report,
 )
 from gangctl.fit.nodes import gangs_of
 from gangctl.fit.report import API_VERSION, FitReport
+from gangctl.fit.room import highest
 
 ZONE: Final = "topology.kubernetes.io/zone"
 

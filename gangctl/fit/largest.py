@@ -7,7 +7,7 @@ many it says ``fits``, with one more it does not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypedDict
@@ -23,6 +23,7 @@ from gangctl.fit.nodes import admitted
 from gangctl.fit.packing import Vector
 from gangctl.fit.report import FitIdentity, bounded
 from gangctl.fit.requests import PodSet, Surroundings, requests_of
+from gangctl.fit.room import highest
 from gangctl.fit.scheduling import Floor, Neighbours
 from gangctl.kueue.names import PODSET_GROUP
 from gangctl.kueue.objects import ResourceFlavor
@@ -70,25 +71,6 @@ class CountRange:
 
     pods: int = 0
     possible: int = 0
-
-
-def highest(holds: Callable[[int], bool], bound: int) -> int:
-    """The highest number up to a bound for which this holds, 0 if there is none; what holds, holds for fewer, too.
-
-    >>> highest(lambda count: count <= 5, 100), highest(lambda count: False, 9), highest(lambda count: True, 9)
-    (5, 0, 9)
-    """
-    low, step = 0, 1
-    while low + step <= bound and holds(low + step):
-        low, step = low + step, step * 2
-    high = min(bound, low + step - 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 _OTHERS: Final = ("coordinator", "successPolicy", "failurePolicy", "startupPolicy", "gangConfig")

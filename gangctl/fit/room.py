@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -56,6 +56,25 @@ def room_of_stages(floor: Floor, gangs: Sequence[Together], stages: Sequence[Map
 def _worst(answers: Iterable[bool | None]) -> bool | None:
     kinds = set(answers)
     return False if False in kinds else None if None in kinds else True
+
+
+def highest(holds: Callable[[int], bool], bound: int) -> int:
+    """The highest number up to a bound for which this holds, 0 if there is none; what holds, holds for fewer, too.
+
+    >>> highest(lambda count: count <= 5, 100), highest(lambda count: False, 9), highest(lambda count: True, 9)
+    (5, 0, 9)
+    """
+    low, step = 0, 1
+    while low + step <= bound and holds(low + step):
+        low, step = low + step, step * 2
+    high = min(bound, low + step - 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class _InDomains:

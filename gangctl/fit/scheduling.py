@@ -47,6 +47,8 @@ class Together:
 
     pods: Mapping[int, int]
     topology: str = ""
+    minimum: int = 0
+    """With how many of them it starts (minCount), if these are fewer than all; 0 otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,6 +464,18 @@ class Floor:
             if number in domains and not pod.deleting and term.matches(pod.namespace, pod.labels, lambda _: None):
                 there[domains[number]] += 1
         return Evenness(index, self._matching(members, [term]), domains, there, spread.skew, spread.domains)
+
+    @property
+    def independent(self) -> bool:
+        """Whether none of its pods says anything about other pods, or has a claim that is for one pod at a time."""
+        return not any(member.repels or member.draws or member.spreads for member in self._members) and not any(
+            self._sole
+        )
+
+    @property
+    def jobs_differ(self) -> bool:
+        """Whether pods of one podset differ by their Jobs."""
+        return self._differ
 
     def helped(self, gang: Together, copies: int) -> bool:
         """Whether other pods of the JobSet may make a place for a gang: they draw its pods, or even them out."""

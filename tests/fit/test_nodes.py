@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import GANGS
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.nodes import gangs_of, node_fit
@@ -242,6 +244,96 @@ class TestGangs:
         later = {**cpu(3), "dependsOn": [{"name": "v", "status": "Ready"}]}
         raw = gang(cpu(2, name="v"), later)
         assert [dict(each.pods) for each in gangs_of(read_jobset(raw)[0])] == [{0: 2}, {1: 3}]
+
+
+def fewer(*entries: dict[str, Any], count: int, **options: Any) -> dict[str, Any]:
+    """A gang of all entries that starts with so many pods."""
+    names = [entry["name"] for entry in entries]
+    raw = jobset("js", *entries)
+    raw["metadata"]["annotations"] = {
+        GANGS: json.dumps([{"name": "g", "replicatedJobs": names, "minCount": count, **options}])
+    }
+    return raw
+
+
+class TestGangsThatStartWithFewerPods:
+    def test_the_minimum_decides(self) -> None:
+        report = ask(fewer(cpu(6, 4), count=2), nodes(3), used={})
+        assert gist(report) == ("fits", "Fits")
+        assert report["message"] == (
+            'The nodes have room for 3 of its 6 pods of "w" now, and can never hold all 6 at once; '
+            'a gang of 6 pods of "w" starts with 2 (minCount).'
+        )
+        assert gist(ask(fewer(cpu(6, 4), count=6), nodes(3), used={})) == ("never", "NeverExceedsNodes")
+
+    def test_more_pods_have_room_later(self) -> None:
+        report = ask(fewer(cpu(4, 4), count=2), nodes(4), used={"n0": {"cpu": 1}})
+        assert gist(report) == ("fits", "Fits")
+        assert report["message"].startswith('The nodes have room for 3 of its 4 pods of "w" now, and have no room for')
+
+    def test_a_gang_for_whose_minimum_there_is_no_room_waits(self) -> None:
+        report = ask(fewer(cpu(6, 4), count=2), nodes(3), used={"n0": {"cpu": 1}, "n1": {"cpu": 1}})
+        assert gist(report) == ("not-now", "WaitsForNodes")
+        assert report["message"] == (
+            "The nodes hold the pods with which it starts with nothing else on them, "
+            "but have no room for these now; "
+            'a gang of 6 pods of "w" starts with 2 (minCount).'
+        )
+
+    def test_the_minimum_may_never_fit(self) -> None:
+        report = ask(fewer(cpu(6, 4), count=4), nodes(3), used={})
+        assert gist(report) == ("never", "NeverExceedsNodes")
+        assert 'a gang needs 4 pods of "w" at once' in report["message"]
+        assert gist(ask(fewer(cpu(6, 4), count=4), nodes(3), used={}, fixed=False)) == ("not-now", "NeedsNodes")
+
+    def test_without_pods_on_the_nodes_it_is_unknown(self) -> None:
+        assert gist(ask(fewer(cpu(6, 4), count=2), nodes(3))) == ("unknown", "Unknown")
+
+    def test_the_minimum_shares_a_domain(self) -> None:
+        racks = [node(f"{rack}{number}", rack=rack) for rack in "ab" for number in range(2)]
+        assert gist(ask(fewer(cpu(3, 4), count=2, topologyKey=RACK), racks, used={})) == ("fits", "Fits")
+        assert gist(ask(fewer(cpu(4, 4), count=3, topologyKey=RACK), racks, used={})) == (
+            "never",
+            "NeverExceedsTopology",
+        )
+
+    def test_pods_of_several_replicated_jobs_may_be_any_of_them(self) -> None:
+        raw = fewer(cpu(2, 4, "v"), cpu(4, 2), count=3)
+        assert gist(ask(raw, nodes(6), used={})) == ("fits", "Fits")
+        report = ask(raw, nodes(2), used={})
+        assert gist(report) == ("unknown", "Unknown")
+        assert "which of its different pods the scheduler places" in report["message"]
+        full = {"n0": {"cpu": 4000}, "n1": {"cpu": 4000}}
+        assert gist(ask(raw, nodes(2), used=full)) == ("not-now", "WaitsForNodes")
+        assert gist(ask(fewer(cpu(2, 4, "v"), cpu(4, 4), count=3), nodes(1), used={})) == ("never", "NeverExceedsNodes")
+
+    def test_pods_beyond_the_minimum_may_take_the_room_of_others(self) -> None:
+        raw = jobset("js", cpu(1, 4, "driver"), cpu(6, 4))
+        raw["metadata"]["annotations"] = {GANGS: json.dumps([{"name": "g", "replicatedJobs": ["w"], "minCount": 2}])}
+        report = ask(raw, nodes(3), used={})
+        assert gist(report) == ("unknown", "Unknown")
+        assert "whether pods beyond the minCount" in report["message"]
+        apart = jobset("js", cpu(1, 4, "driver"), cpu(6, 4, spec={"nodeSelector": {RACK: "gpu"}}))
+        apart["metadata"]["annotations"] = raw["metadata"]["annotations"]
+        racks = [*(node(f"g{number}", rack="gpu") for number in range(3)), node("c", 4)]
+        assert gist(ask(apart, racks, used={})) == ("unknown", "Unknown")
+        apart["spec"]["replicatedJobs"][0] = cpu(1, 4, "driver", {"nodeSelector": {RACK: "cpu"}})
+        racks[-1] = node("c", rack="cpu")
+        assert gist(ask(apart, racks, used={})) == ("fits", "Fits")
+
+    def test_gangs_of_a_template_take_room_of_each_other(self) -> None:
+        raw = fewer({**cpu(3, 4), "replicas": 2}, count=2, perReplica=True)
+        assert gist(ask(raw, nodes(5), used={})) == ("fits", "Fits")
+        assert gist(ask(raw, nodes(4), used={})) == ("unknown", "Unknown")
+        assert gist(ask(raw, nodes(3), used={})) == ("not-now", "WaitsForNodes")
+
+    def test_nodes_that_never_hold_all_pods_are_not_said_to_hold_it(self) -> None:
+        """Without a gang the pods run one after the other."""
+        report = ask(jobset("js", cpu(6, 4)), nodes(3), used={})
+        assert gist(report) == ("not-now", "WaitsForNodes")
+        assert report["message"] == (
+            "The nodes hold each of its pods with nothing else on them, but never all of it at once."
+        )
 
 
 def after(status: str, entry: dict[str, Any], *names: str) -> dict[str, Any]:
