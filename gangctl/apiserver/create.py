@@ -21,6 +21,7 @@ from gangctl.apiserver.fields import DecodeError, Decoder, fields_of
 from gangctl.apiserver.jobsetwebhook import validate_create
 from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_metadata
 from gangctl.apiserver.minors import NEWEST
+from gangctl.apiserver.pods import NOT_OF_CONTAINERS, UNQUALIFIED
 from gangctl.apiserver.podtemplates import validate_template
 from gangctl.errors import ErrorKind, FieldError
 
@@ -33,6 +34,11 @@ _PREFIXES: Final = re.compile(r"Internal error: |Invalid value: .* in body (?=mu
 _NO_FIELD: Final = "<nil>"
 _ANY_NAME: Final = "x" * 5
 """Stands for what the API server appends to ``generateName``."""
+_EXTENDED: Final = (
+    *("nvidia.com/gpu", "amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron", "habana.ai/gaudi"),
+    *("gpu.intel.com/i915", "gpu.intel.com/xe", "rdma/hca", "vpc.amazonaws.com/efa"),
+)
+"""Extended resources of the usual device plugins."""
 _MOST_CHECKED: Final = 100
 """ReplicatedJobs whose Job is checked: limits the time that a request takes."""
 
@@ -68,7 +74,17 @@ def _job_error(cause: FieldCause) -> FieldError:
     """An error of a Job, which says what follows from it, and for the most frequent one what to do."""
     error = _field_error(cause)
     cure = ": set it, or completionMode: NonIndexed" if error.path.endswith(".spec.completions") else ""
+    if error.detail.endswith(NOT_OF_CONTAINERS):
+        cure = _meant(error.path.rpartition("[")[2].rstrip("]"))
     return replace(error, detail=f"the API server refuses such a Job, so its pods can never be: {error.detail}{cure}")
+
+
+def _meant(name: str) -> str:
+    """Which extended resource is probably meant by a name without a domain."""
+    plain = name.lower()
+    near = [one for one in _EXTENDED if plain in {last := one.rpartition("/")[2], f"{last}s"}]
+    near = near or [one for one in _EXTENDED if plain == one.partition(".")[0]]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
@@ -137,6 +153,7 @@ def refused_jobs(jobset: Object) -> Iterator[FieldCause]:
         seen: set[tuple[str, str]] = set()
         for cause in (*causes, *template):
             place = f"{path}.name" if cause.field == "metadata.name" else f"{path}.template.{cause.field}"
-            if (place, cause.message) not in seen:
+            # Another error says of the same name what containers may have.
+            if (place, cause.message) not in seen and not cause.message.endswith(UNQUALIFIED):
                 seen.add((place, cause.message))
                 yield FieldCause(cause.reason, place, cause.message)

@@ -27,6 +27,7 @@ from gangctl.apiserver.pods import (
     default_template,
     drop_reference,
     validate_reference,
+    validate_resource_names,
 )
 
 _BACKOFF_LIMIT: Final = 6
@@ -102,6 +103,7 @@ def validate(new: Object, old: Object | None, subresource: str, minor: str) -> C
     template = new["spec"]["template"]
     # Not metadata.labels: as in the server.
     validate_labels(template["metadata"].get("labels", {}), "spec.template.labels", causes)
+    validate_resource_names(template["spec"], "spec.template.spec", causes)
     validate_reference(template["spec"], "spec.template.spec", causes)
     validate_restarts(new["spec"], causes)
     _selector(new["spec"], causes)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gangctl.api.names import dns_label, dns_subdomain
+from gangctl.api.names import dns_label, dns_subdomain, qualified_name
 from gangctl.apiserver.metadata import Causes, Object
 
 _SPEC_DEFAULTS: Final = {
@@ -18,6 +18,14 @@ _SPEC_DEFAULTS: Final = {
     "terminationGracePeriodSeconds": 30,
     "schedulerName": "default-scheduler",
 }
+UNQUALIFIED: Final = "must be a standard resource type or fully qualified"
+NOT_OF_CONTAINERS: Final = "must be a standard resource for containers"
+_OF_QUOTAS: Final = "requests."
+_OF_CONTAINERS: Final = re.compile(r"cpu|memory|ephemeral-storage|hugepages-.*")
+_STANDARD: Final = re.compile(
+    r"((requests\.|limits\.)?(cpu|memory|ephemeral-storage)|(requests\.)?(storage|hugepages-.*)|pods|services|secrets"
+    r"|configmaps|resourcequotas|replicationcontrollers|persistentvolumeclaims|services\.(nodeports|loadbalancers))"
+)
 
 
 def containers(spec: Object) -> Iterator[Object]:
@@ -73,6 +81,28 @@ def drop_reference(spec: Object, minor: str, gates: Mapping[str, bool]) -> None:
         spec.pop(("workloadRef" if minor == "1.35" else "schedulingGroup"), None)
     # Off on every minor that has it, and not read here.
     spec.pop("evictionResponders", None)
+
+
+def validate_resource_names(spec: Object, path: str, causes: Causes) -> None:
+    """Check the resources of containers (``ValidateContainerResourceName``)."""
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            resources = container.get("resources") or {}
+            for kind in ("limits", "requests"):
+                for name in resources.get(kind) or ():
+                    _resource_name(name, f"{path}.{field}[{index}].resources.{kind}[{name}]", causes)
+
+
+def _resource_name(name: str, path: str, causes: Causes) -> None:
+    if (wrong := qualified_name(name)) or "/" in name:
+        causes.invalid_each(path, name, wrong)
+    elif not _STANDARD.fullmatch(name):
+        causes.invalid(path, name, UNQUALIFIED)
+    if "/" not in name:
+        if not _OF_CONTAINERS.fullmatch(name):
+            causes.invalid(path, name, NOT_OF_CONTAINERS)
+    elif "kubernetes.io/" not in name and (name.startswith(_OF_QUOTAS) or qualified_name(f"{_OF_QUOTAS}{name}")):
+        causes.invalid(path, name, "doesn't follow extended resource name standard")
 
 
 def validate_reference(spec: Object, path: str, causes: Causes) -> None:

@@ -1,7 +1,7 @@
 """What an API server refuses of a pod template: ``ValidatePodTemplateSpec`` of ``pkg/apis/core/validation``.
 
 A template with an error here can never become a pod, and a Job with it is refused. Left out are the fields of single
-volume sources, probes, hooks, security contexts, affinity, Windows, and the names of standard resources.
+volume sources, probes, hooks, security contexts, affinity and Windows. ``pods.py`` checks the names of resources.
 """
 
 from __future__ import annotations
@@ -235,7 +235,6 @@ def _resources(resources: Object, claims: set[str], path: str, causes: Causes) -
 
 
 def _amount(name: str, amount: object, path: str, causes: Causes) -> None:
-    causes.invalid_each(path, name, qualified_name(name))
     with suppress(ValueError):
         value = parse_quantity(str(amount))
         if value < 0:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.objects import copy
 from gangctl.apiserver.create import create, errors_of_jobs
 from gangctl.apiserver.jobsets import unknown_field
 from gangctl.apiserver.metadata import Causes
@@ -83,6 +84,25 @@ async def test_earlier_jobsets_take_and_refuse_the_same_but_for_fields_that_they
         assert new <= _LATER, case
         # The errors of their webhooks name no fields.
         assert new or bool(said["refused"]) is bool(REAL[case]["refused"]), case
+
+
+@each(
+    ("name", "hint"),
+    [
+        ("gpu", "; did you mean nvidia.com/gpu or amd.com/gpu?"),
+        ("gpus", "; did you mean nvidia.com/gpu or amd.com/gpu?"),
+        ("nvidia", "; did you mean nvidia.com/gpu?"),
+        ("TPU", "; did you mean google.com/tpu?"),
+        ("widget", ""),
+    ],
+)
+def test_a_resource_without_a_domain_is_refused_once_with_the_one_that_may_be_meant(name: str, hint: str) -> None:
+    raw = copy(CASES["accelerator without its domain"])
+    container = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {name: 8}}
+    (error,) = create(raw).errors
+    assert error.path.endswith(f".containers[0].resources.limits[{name}]")
+    assert error.detail.endswith(f'"{name}": must be a standard resource for containers{hint}')
 
 
 ANYTHING: Final = st.recursive(

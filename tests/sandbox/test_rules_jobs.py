@@ -6,7 +6,7 @@ from gangctl.api.objects import copy
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
 from tests.rows import each
-from tests.sandbox.asking import create, messages, patch, patch_refused
+from tests.sandbox.asking import create, messages, patch, patch_refused, refused
 
 JOBS = "jobs.batch"
 POD: Object = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
@@ -65,3 +65,14 @@ async def test_on_1_36_the_parallelism_of_a_job_in_a_group_without_a_gang_is_mut
     await create(api, "podgroups.scheduling.k8s.io", "g", spec={"schedulingPolicy": {"basic": {}}})
     await create(api, JOBS, spec=job({"schedulingGroup": {"podGroupName": "g"}}))
     assert (await patch(api, JOBS, {"spec": {"parallelism": 3}}))["spec"]["parallelism"] == 3
+
+
+async def test_a_resource_without_a_domain_is_refused() -> None:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"gpu": "8"}}}
+    path = 'containers[0].resources.limits[gpu]: Invalid value: "gpu": must be a standard resource'
+    words = [f"{path} type or fully qualified", f"{path} for containers"]
+    answer = await refused(Api(), JOBS, spec=job({"containers": [container]}))
+    assert messages(answer) == [f"spec.template.spec.{text}" for text in words]
+    answer = await refused(Api(), "pods", spec={**POD, "containers": [container]})
+    # Requests are defaulted from limits.
+    assert messages(answer)[:2] == [f"spec.{text}" for text in words]

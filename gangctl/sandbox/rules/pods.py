@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.apiserver.metadata import Causes, validate_metadata
-from gangctl.apiserver.pods import containers, default_conditions, default_spec, validate_reference
+from gangctl.apiserver.pods import (
+    containers,
+    default_conditions,
+    default_spec,
+    validate_reference,
+    validate_resource_names,
+)
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, now
@@ -178,6 +184,7 @@ def validate(new: Object, old: Object | None, subresource: str) -> Causes:
     """Errors of the gang of a new pod, or of a change of one."""
     causes = validate_metadata(new, old)
     if old is None:
+        validate_resource_names(new["spec"], "spec", causes)
         validate_reference(new["spec"], "spec", causes)
         return causes
     gated = bool(old["spec"].get("schedulingGates"))
