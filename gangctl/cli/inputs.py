@@ -15,7 +15,7 @@ from typing import Any, Final
 from gangctl.api.documents import Document, parse_documents
 from gangctl.api.objects import kind_of
 from gangctl.cli.messages import InvalidInputError, note
-from gangctl.errors import InputError
+from gangctl.errors import InputError, one_line
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 _SCHEMES: Final = ("http://", "https://")
@@ -153,9 +153,14 @@ def kind_in_words(document: Document) -> str:
     return str(document.value.get("kind") or "object without kind")
 
 
-def count_kinds(documents: Iterable[Document]) -> str:
-    """The number of documents of each kind: ``2 ConfigMap, 1 Service``."""
-    kinds = Counter(kind_in_words(document) for document in documents)
+def _kind_of_group(document: Document) -> str:
+    group, slash, _ = str(document.value.get("apiVersion") or "").partition("/")
+    return f"{kind_in_words(document)} of {one_line(group)}" if slash else kind_in_words(document)
+
+
+def count_kinds(documents: Iterable[Document], *, groups: bool = False) -> str:
+    """The number of documents of each kind: ``2 ConfigMap, 1 Service``; with the API group, if it is asked for."""
+    kinds = Counter(_kind_of_group(document) if groups else kind_in_words(document) for document in documents)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 

@@ -31,7 +31,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS
-from gangctl.migration.draft import NAMES, systems_seen
+from gangctl.migration.draft import NAMES, no_jobset, systems_seen
 from gangctl.pathways.reading import is_pathways_job, read_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
@@ -95,6 +95,7 @@ _TRAINJOB: Final = (
     "a TrainJob becomes a JobSet of its name in the cluster: create it with spec.suspend true, then "
     "kubectl get jobset NAME -o yaml | gangctl plan -f -"
 )
+_MOST_KINDS: Final = 4
 _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
 
 
@@ -179,7 +180,9 @@ def require_jobsets(documents: Sequence[Document]) -> None:
             hint = _TRAINJOB
         elif any(kind.lower() == "jobset" for kind in kinds):
             hint = f"did you mean kind JobSet, and apiVersion {JOBSET_API_VERSION}?"
-        raise InputError(f"no JobSet in the input: found {count_kinds(documents)}", hint=hint)
+        elif others := dict.fromkeys(filter(None, (no_jobset(document.value) for document in documents))):
+            hint = "; ".join([*others][:_MOST_KINDS])
+        raise InputError(f"no JobSet in the input: found {count_kinds(documents, groups=True)}", hint=hint)
 
 
 def _with_namespace(raw: Mapping[str, Any], namespace: str | None) -> Iterator[FieldError]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.objects import object_at
-from gangctl.errors import ErrorKind, FieldError, shown
+from gangctl.errors import ErrorKind, FieldError, one_line, shown
 from gangctl.gang.convert import Object
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.validate import pod_field
@@ -123,18 +123,23 @@ def _has_marks(value: object, system: System) -> bool:
     )
 
 
-def check_kind(raw: dict[str, Any], system: System) -> FieldError | None:
-    """Why an object of the input cannot become a gang of gangctl, which are JobSets; None for unrelated objects."""
+def no_jobset(raw: Mapping[str, Any]) -> str:
+    """What a workload of another kind is, and what to write instead of it; empty for unrelated objects."""
     group, _, version = str(raw.get("apiVersion", "")).partition("/")
     kind, hint = raw.get("kind"), None
-    if group == "batch" and version and kind == "Job" and _has_marks(raw, system):
+    if group == "batch" and version and kind == "Job":
         hint = _JOB
     elif kind == _KINDS.get(group, kind):
         hint = _BY_GROUP.get(group)
-    if hint is None:
+    return f'"{one_line(str(kind))}" of {one_line(str(raw.get("apiVersion")))} is no JobSet: {hint}' if hint else ""
+
+
+def check_kind(raw: dict[str, Any], system: System) -> FieldError | None:
+    """Why an object of the input cannot become a gang of gangctl, which are JobSets; None for unrelated objects."""
+    if str(raw.get("apiVersion", "")).startswith("batch/") and not _has_marks(raw, system):
         return None
-    detail = f'"{kind}" of {raw.get("apiVersion")} is no JobSet: {hint}'
-    return FieldError("kind", ErrorKind.NOT_SUPPORTED, detail)
+    detail = no_jobset(raw)
+    return FieldError("kind", ErrorKind.NOT_SUPPORTED, detail) if detail else None
 
 
 FIELDS: Final[tuple[Field, ...]] = ("labels", "annotations")

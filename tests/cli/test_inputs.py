@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -133,6 +134,24 @@ class TestRefused:
         answer = self.refused("-f", write(tmp_path / "a.yaml", trainjob))
         assert "no JobSet in the input: found 1 TrainJob" in answer
         assert "spec.suspend true, then kubectl get jobset NAME -o yaml | gangctl plan -f -" in answer
+
+    @each(
+        ("version", "kind", "words"),
+        [
+            ("batch.volcano.sh/v1alpha1", "Job", "write a JobSet with one replicated job per task"),
+            ("kubeflow.org/v1", "PyTorchJob", "write a JobSet with one replicated job per replica type"),
+            ("batch/v1", "Job", "write a JobSet with this Job as the template"),
+            ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "its pods are not made by JobSet"),
+        ],
+    )
+    def test_another_workload_is_refused_with_what_to_write_instead(self, version: str, kind: str, words: str) -> None:
+        text = json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}})
+        for command in (("plan",), ("translate",), ("convert", "--to", "annotations")):
+            answer = gangctl(*command, "-f", "-", stdin=text)
+            assert answer.code == 2
+            group = version.partition("/")[0]
+            assert f"no JobSet in the input: found 1 {kind} of {group}\n" in answer.err
+            assert f'hint: "{kind}" of {version} is no JobSet: {words}' in answer.err
 
     def test_a_misspelt_kind_is_refused_with_the_one_that_is_meant(self, tmp_path: Path) -> None:
         answer = self.refused(
