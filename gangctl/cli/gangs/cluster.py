@@ -23,7 +23,7 @@ from gangctl.api.store import Entry, Store
 from gangctl.cli.cluster import connected, no_jobsets
 from gangctl.cli.fitting import neighbours_of, onto_nodes
 from gangctl.cli.gangs.asking import Asking
-from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
+from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events, read_finished
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings, why_unread
 from gangctl.cli.kueuecluster import take as take_queues
 from gangctl.cli.messages import note
@@ -247,6 +247,12 @@ class ScopeReader:
                 page = await self.client.list(EVENTS, namespace, selection=selection)
                 scale_ups = filter(None, map(read_scale_up, page.items))
                 self.state.scale_ups += [(namespace, one) for one in scale_ups]
+
+    async def read_finished(self, key: Key) -> None:
+        """Read the pods of a JobSet that have finished, if allowed."""
+        # That pods may not be read is in the notes already.
+        with suppress(ForbiddenError):
+            self.state.ended += await read_finished(self.client, key)
 
     async def read_events(self, key: Key) -> None:
         """Read the events of a JobSet and of its groups, if allowed."""

@@ -151,6 +151,7 @@ def describe(*, name: ObjectName, group: str | None, form: str, **flags: Any) ->
     async def more(reader: ScopeReader, keys: list[Key]) -> None:
         await reader.look_closely(keys)
         for key in keys:
+            await reader.read_finished(key)
             await reader.read_events(key)
 
     wanted = asking.asked((name,), **flags)

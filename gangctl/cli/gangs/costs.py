@@ -1,7 +1,8 @@
 """What one gang took and lost, as far as the objects that exist have it: attempts, time on nodes, the last loss.
 
-Pods that are gone took their times with them, and API servers keep events for an hour: what cannot be known is listed,
-and not guessed. The metrics of gangctl count the same by queue, from the moment at which gangctl leads.
+Pods that have finished count until they did so, as long as they exist. Pods that are gone took their times with them,
+and API servers keep events for an hour: what cannot be known is listed, and not guessed. The metrics of gangctl count
+the same by queue, from the moment at which gangctl leads.
 """
 
 from __future__ import annotations
@@ -12,30 +13,37 @@ from datetime import timedelta
 from typing import Annotated, Final, TypedDict
 
 from gangctl.api.reportfields import rfc3339
-from gangctl.cli.gangs.state import EventDetail
+from gangctl.cli.gangs.state import EndedPod, EventDetail
 from gangctl.cli.gangs.views import ago
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import span
 from gangctl.readiness.facts import PodFacts, Snapshot, unix
-from gangctl.readiness.membership import members
+from gangctl.readiness.membership import Group, members
 from gangctl.readiness.result import PODS, GangPhase, Readiness
 
 _RESTARTED: Final = re.compile(r"Restart\w+FailurePolicyAction")
 """JobSet's events for a restart of the JobSet, or of one Job (pkg/constants/constants.go of JobSet 0.12)."""
-GONE: Final = "the time of pods that are gone, in this attempt and in earlier ones"
+GONE: Final = "the time of pods that are gone: metric gangctl_gang_allocated_resource_seconds_total has it, by queue"
+BEFORE_SUSPENSION: Final = (
+    "the time of pods before its last suspension, if it had any: metric gangctl_gang_allocated_resource_seconds_total "
+    "has it, by queue"
+)
+ENDED_READY: Final = "for how long pods that have finished were ready"
 ELSEWHERE: Final = "the time of its pods: they are on a worker cluster"
 UNREAD: Final = "the time of its pods: they may not be read"
 NO_LOSS: Final = "whether it lost a member before: API servers keep events for an hour"
+EVENTS_SECONDS: Final = 3600.0
+"""Default of ``--event-ttl`` of API servers."""
 NO_CAUSE: Final = "why it lost a member: no event or cause is left"
 
 
 class HeldResource(TypedDict):
-    """Time for which the pods that exist have held one resource, times what they request of it."""
+    """Time for which pods have held one resource, times what they request of it."""
 
     resource: Annotated[str, "pods (1 each), or an extended resource that they request."]
-    allocatedSeconds: Annotated[int, "Since they got their nodes."]
+    allocatedSeconds: Annotated[int, "Since they got their nodes, until they finished."]
     readySeconds: Annotated[int, "Since they became ready, of the pods that are ready."]
 
 
@@ -50,36 +58,73 @@ class GangCosts(TypedDict):
     """What a gang took and lost."""
 
     attempts: Annotated[int, "The first and one for each restart."]
-    resources: Annotated[list[HeldResource], "Of the pods that exist now and have not finished."]
+    resources: Annotated[list[HeldResource], "Of the pods that exist now, finished ones included."]
     lastLoss: LastLoss
     unknown: Annotated[list[str], "What the objects that exist do not have."]
 
 
-def costs_of(snapshot: Snapshot, gang: Readiness, events: Sequence[EventDetail], only: str, now: float) -> GangCosts:
-    """The costs of a gang, or of its group ``only``, empty for all; ``events`` are those of the JobSet."""
+def costs_of(
+    snapshot: Snapshot,
+    gang: Readiness,
+    events: Sequence[EventDetail],
+    ended: Iterable[EndedPod],
+    *,
+    only: str,
+    now: float,
+) -> GangCosts:
+    """The costs of a gang, or of its group ``only``, empty for all; events and pods are those of the JobSet."""
     unseen = ELSEWHERE if snapshot.jobset.managed_elsewhere else "" if snapshot.pods_known else UNREAD
     groups = [group for group in members(snapshot) if only in {"", group.name}]
     pods = [pod for group in groups for pod in (*group.pods, *group.leaving, *group.earlier)]
+    over = [] if unseen else list(_of_groups(ended, groups, unix(snapshot.jobset.created)))
     at, cause = _last_loss(gang, events, unix(snapshot.jobset.restarting_at))
-    unknown = [unseen or GONE]
-    if not at:
+    unknown = [unseen] if unseen else list(_untimed(over))
+    if not unseen and (gang.attempt or at or _lacks(gang, groups, pods, over)):
+        unknown.append(GONE)
+    elif not unseen and (snapshot.jobset.suspended_at or snapshot.jobset.resumed_at):
+        unknown.append(BEFORE_SUSPENSION)
+    if not at and not (events and now - gang.created_at < EVENTS_SECONDS):
         unknown.append(NO_LOSS)
-    elif not cause:
+    elif at and not cause:
         unknown.append(NO_CAUSE)
     return {
         "attempts": gang.attempt + 1,
-        "resources": [] if unseen else list(_held(pods, now)),
+        "resources": [] if unseen else list(_held(pods, over, now)),
         "lastLoss": {"time": rfc3339(at), "cause": cause},
         "unknown": unknown,
     }
 
 
-def _held(pods: Iterable[PodFacts], now: float) -> Iterator[HeldResource]:
+def _lacks(gang: Readiness, groups: Sequence[Group], pods: Sequence[PodFacts], over: Sequence[EndedPod]) -> bool:
+    """Whether pods of this attempt existed that do not any more."""
+    failed = sum(job.failed for group in groups for job in group.jobs)
+    if failed > sum(one.pod.phase == "Failed" for one in over):
+        return True
+    planned = sum(job.pods for group in groups for job in group.planned)
+    return (gang.been_ready or gang.phase.over) and len(pods) + len(over) < planned
+
+
+def _of_groups(ended: Iterable[EndedPod], groups: Iterable[Group], created: int) -> Iterator[EndedPod]:
+    """Those of some groups that had nodes, without those of an earlier JobSet of the name."""
+    jobs = {(job.replicated_job, job.index) for group in groups for job in group.planned}
+    for one in ended:
+        if one.pod.node and (one.pod.replicated_job, one.pod.job_index) in jobs and one.pod.created >= created:
+            yield one
+
+
+def _untimed(over: Sequence[EndedPod]) -> Iterator[str]:
+    """What is not known of pods that have finished."""
+    if untimed := sum(not one.at for one in over):
+        yield f"when {plural(untimed, 'pod')} ended, whose containers have no finishedAt"
+    if over:
+        yield ENDED_READY
+
+
+def _held(pods: Iterable[PodFacts], over: Iterable[EndedPod], now: float) -> Iterator[HeldResource]:
     sums: dict[str, list[float]] = {PODS: [0.0, 0.0]}
-    for pod in pods:
-        if not pod.node:
-            continue
-        allocated = max(0.0, now - (pod.placed_at or pod.created))
+    times = [(one.pod, one.at) for one in over if one.at]
+    for pod, until in [*((pod, now) for pod in pods if pod.node), *times]:
+        allocated = max(0.0, until - (pod.placed_at or pod.created))
         # A pod cannot be ready for longer than it has had its node, whatever the clocks of nodes say.
         ready = min(allocated, max(0.0, now - pod.ready_at)) if pod.ready and not pod.deleting else 0.0
         for resource, amount in ((PODS, 1), *pod.extended):
@@ -119,12 +164,13 @@ def costs_section(costs: GangCosts, now: float) -> Section:
     if (at := unix(costs["lastLoss"]["time"])) or costs["lastLoss"]["cause"]:
         lines.append(f"last loss {ago(at, now)} ago: {costs['lastLoss']['cause'] or 'the cause is not known'}")
     lines += [f"not known: {what}" for what in costs["unknown"]]
+    partly = ENDED_READY in costs["unknown"]
     rows = tuple(
         (
             held["resource"],
             span(timedelta(seconds=held["allocatedSeconds"])),
-            span(timedelta(seconds=held["readySeconds"])),
-            f"{held['readySeconds'] / held['allocatedSeconds']:.0%}" if held["allocatedSeconds"] else "",
+            "" if partly else span(timedelta(seconds=held["readySeconds"])),
+            f"{held['readySeconds'] / held['allocatedSeconds']:.0%}" if held["allocatedSeconds"] and not partly else "",
         )
         for held in costs["resources"]
     )

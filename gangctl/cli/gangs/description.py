@@ -175,7 +175,7 @@ def describe(state: GangState, key: Key, group: str, now: float) -> Description:
         )
     events = last(state.events, key, [group.name for group in gang.groups])
     elsewhere = snapshot.jobset.managed_elsewhere
-    costs = costs_of(snapshot, gang, of_jobset(state.events, key), only, now)
+    costs = costs_of(snapshot, gang, of_jobset(state.events, key), state.ended_of(key), only=only, now=now)
     return Description(gang, inventory_of(snapshot, only), costs, events, state.outcome(key), elsewhere)
 
 

@@ -9,18 +9,18 @@ from typing import Any, Final
 from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.objects import kind_of, misshapen, object_at, objects_at, text_at
-from gangctl.api.pods import FINISHED
+from gangctl.api.pods import is_finished
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.cluster import compare_with_nodes, project_stored, take
-from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
+from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_ended, read_event
 from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, note
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.errors import InputError
-from gangctl.readiness.facts import PodFacts, is_followed, read_node, read_pod, read_refusal, read_scale_up
+from gangctl.readiness.facts import is_followed, read_node, read_pod, read_refusal, read_scale_up
 
 DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})
@@ -74,7 +74,7 @@ class _Taking:
         adapter = ADAPTERS[generation or NEWEST]
         self._projections: Mapping[tuple[str, str], Callable[[dict[str, Any]], bool]] = {
             ("batch", "Job"): lambda raw: take(state.jobs, project_job, raw),
-            ("", "Pod"): lambda raw: take(state.pods, _unfinished, raw),
+            ("", "Pod"): self._take_pod,
             ("", "Node"): lambda raw: take(state.nodes, read_node, raw),
             (SCHEDULING, "Workload"): lambda raw: take(state.workloads, project_scheduling(adapter, "Workload"), raw),
             (SCHEDULING, "PodGroup"): lambda raw: take(state.groups, project_scheduling(adapter, "PodGroup"), raw),
@@ -121,6 +121,13 @@ class _Taking:
             compare_with_nodes(state, key, self._stock)
         return state
 
+    def _take_pod(self, raw: dict[str, Any]) -> bool:
+        """Finished pods are counted by their Jobs, as with a cluster."""
+        ended = read_ended(raw)
+        if ended is not None:
+            self._state.ended.append(ended)
+        return ended is not None or (not is_finished(raw) and take(self._state.pods, read_pod, raw))
+
     def _take_jobset(self, raw: dict[str, Any]) -> bool:
         if raw.get("apiVersion") != JOBSET_API_VERSION:
             raise InputError(f"apiVersion is {raw.get('apiVersion')}, known: {JOBSET_API_VERSION}")
@@ -157,9 +164,3 @@ def _check_names(raw: Mapping[str, Any]) -> None:
         value = metadata.get(field)
         if value and not _NAME.fullmatch(str(value)):
             raise InputError(f'metadata.{field}: "{value}" is no name: lower-case letters, digits, "-" and "."')
-
-
-def _unfinished(raw: dict[str, Any]) -> PodFacts | None:
-    """Finished pods are counted by their Jobs, as with a cluster."""
-    pod = read_pod(raw)
-    return None if pod is None or pod.phase in FINISHED else pod

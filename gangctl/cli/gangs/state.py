@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -10,13 +11,15 @@ from shlex import quote
 from typing import Annotated, Any, Final, TypedDict
 
 from gangctl.api.jobset import JobSet, reported_jobs
-from gangctl.api.objects import Key, Object, object_at
+from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.objects import Key, Object, object_at, objects_at
+from gangctl.api.pods import FINISHED, is_finished
 from gangctl.api.reportfields import rfc3339
 from gangctl.api.scheduling import ApiState, Observed
 from gangctl.api.store import Store
 from gangctl.cli.options import Worker
 from gangctl.client.client import Client, Selection
-from gangctl.client.resources import EVENTS
+from gangctl.client.resources import EVENTS, PODS
 from gangctl.cluster import members
 from gangctl.cluster.stock import Stock
 from gangctl.errors import one_line
@@ -36,6 +39,8 @@ from gangctl.readiness.facts import (
     assemble,
     event_seen_at,
     is_followed,
+    read_pod,
+    unix,
 )
 from gangctl.readiness.result import Cause, Readiness
 
@@ -63,6 +68,25 @@ class EventDetail(TypedDict):
 
 Event = tuple[str, EventDetail]
 """With the namespace of what it is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPod:
+    """A pod that has finished."""
+
+    pod: PodFacts
+    at: int
+    """When its last container ended, Unix seconds; 0 if that is not known."""
+
+
+def read_ended(raw: Object) -> EndedPod | None:
+    """A pod that has finished; None for others, and for those of no JobSet."""
+    pod = read_pod(raw) if is_finished(raw) else None
+    if pod is None:
+        return None
+    containers = objects_at(object_at(raw, "status"), "containerStatuses")
+    ends = [object_at(object_at(container, "state"), "terminated").get("finishedAt") for container in containers]
+    return EndedPod(pod, max(map(unix, ends), default=0))
 
 
 class _Named(Mapping[str, NodeFacts]):
@@ -94,6 +118,8 @@ class GangState:
     jobsets: Store[StoredJobSet] = field(default_factory=Store)
     jobs: Store[JobProgress] = field(default_factory=members.job_store)
     pods: Store[PodFacts] = field(default_factory=members.pod_store)
+    ended: list[EndedPod] = field(default_factory=list)
+    """Pods that have finished, as far as they were read: what they cost is known, and nothing else needs them."""
     workloads: Store[Observed] = field(default_factory=members.scheduling_store)
     groups: Store[Observed] = field(default_factory=members.scheduling_store)
     refusals: dict[str, Store[Refused]] = field(
@@ -197,6 +223,10 @@ class GangState:
         groups = [group for group in (*named, *self.groups.by_index("owner", uid)) if group is not None]
         return {group.name: group for group in groups}
 
+    def ended_of(self, key: Key) -> list[EndedPod]:
+        """The pods of one JobSet that have finished, as far as they were read."""
+        return [one for one in self.ended if (one.pod.namespace, one.pod.jobset) == key]
+
     def outcome(self, key: Key) -> str:
         """The JobSet's message about its end; empty while it has not finished."""
         stored = self.jobsets.get(*key)
@@ -225,6 +255,18 @@ def _on(worker: Worker, gang: Readiness) -> Readiness:
 MOST: Final = 10
 _MOST_GROUPS: Final = 8
 """Maximum of groups whose events are read; a JobSet may have hundreds."""
+
+
+async def read_finished(client: Client, key: Key) -> list[EndedPod]:
+    """The pods of a JobSet that have finished; ForbiddenError if pods may not be read."""
+    namespace, jobset = key
+    ended: list[EndedPod | None] = []
+    for phase in sorted(FINISHED):
+        selection = Selection(f"{JOBSET_NAME}={jobset}", f"status.phase={phase}")
+        async with aclosing(client.pages(PODS, namespace, selection=selection)) as pages:
+            async for page in pages:
+                ended += map(read_ended, page.items)
+    return [one for one in ended if one is not None]
 
 
 async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[Event]:

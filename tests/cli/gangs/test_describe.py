@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gangctl.cli.gangs.costs import GONE, NO_CAUSE, NO_LOSS
+from gangctl.cli.gangs.costs import BEFORE_SUSPENSION, ENDED_READY, GONE, NO_CAUSE, NO_LOSS
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import GROUP_OF_SWEEP, RUNS, WAITS, Object, ask, ask_about
+from tests.cli.gangs.place import place
 from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
 
@@ -49,9 +50,56 @@ def test_the_time_of_present_pods_is_counted_by_resource(tmp_path: Path) -> None
 
 
 def test_an_unknown_loss_is_listed_as_unknown(tmp_path: Path) -> None:
-    costs = costs_of(tmp_path, dump.objects())
+    costs = costs_of(tmp_path, dump.objects(but=["Event"]))
     assert costs["lastLoss"] == {"time": "", "cause": ""}
-    assert costs["unknown"] == [GONE, NO_LOSS]
+    assert costs["unknown"] == [NO_LOSS]
+
+
+def test_nothing_is_unknown_of_a_young_gang_that_lost_nothing(tmp_path: Path) -> None:
+    assert costs_of(tmp_path, dump.objects())["unknown"] == []
+
+
+def test_pods_before_a_suspension_are_unknown(tmp_path: Path) -> None:
+    def resume(raw: Object) -> None:
+        condition = {"type": "Suspended", "status": "False", "lastTransitionTime": "2026-11-21T15:07:00Z"}
+        raw["status"]["conditions"] = [condition]
+
+    assert costs_of(tmp_path, dump.changed("JobSet", RUNS, resume))["unknown"] == [BEFORE_SUSPENSION]
+
+
+def finished(pods: list[Object]) -> None:
+    """End pods four minutes after they got their nodes, the last at an unknown time."""
+    for pod in pods:
+        (placed,) = (one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled")
+        placed["lastTransitionTime"] = "2026-11-21T15:05:00Z"
+        pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "8"}}
+        ended = {"exitCode": 0, "finishedAt": "2026-11-21T15:09:00Z"}
+        pod["metadata"]["creationTimestamp"] = "2026-11-21T15:06:00Z"
+        pod["status"] |= {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": ended}}]}
+    pods[-1]["status"]["containerStatuses"] = []
+
+
+def test_pods_that_have_finished_are_counted_until_they_did(tmp_path: Path) -> None:
+    found = dump.changed("JobSet", RUNS, lambda raw: dump.finish(raw, "Completed"))
+    pods = dump.pods_of(found, RUNS)
+    finished(pods)
+    costs = costs_of(tmp_path, found)
+    allocated = {held["resource"]: held["allocatedSeconds"] for held in costs["resources"]}
+    assert allocated == {"pods": 4 * 240, "nvidia.com/gpu": 8 * 4 * 240}
+    assert costs["unknown"] == ["when 1 pod ended, whose containers have no finishedAt", ENDED_READY]
+    text = ask_about(tmp_path, found, "describe", RUNS).out
+    assert "  pods             16m" in text
+    assert "100%" not in text
+    missing = [one for one in found if one is not pods[0]]
+    assert costs_of(tmp_path, missing)["unknown"][-1] == GONE
+
+
+async def test_a_cluster_counts_pods_that_have_finished(tmp_path: Path) -> None:
+    found = dump.changed("JobSet", RUNS, lambda raw: dump.finish(raw, "Completed"))
+    finished(dump.pods_of(found, RUNS))
+    async with place(tmp_path, found) as here:
+        costs = (await here.ask("describe", RUNS, "-o", "json")).json["details"]["costs"]
+    assert costs["resources"] == costs_of(tmp_path, found)["resources"]
 
 
 def loss(minute: int, reason: str, note: str) -> dict[str, Any]:
