@@ -192,13 +192,19 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
       gangctl why train -n team-a -o json
       gangctl why train -f dump.yaml
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.gangs.views import explanation, in_short, is_no, needs_attention  # noqa: PLC0415
+    from gangctl.cli.gangs.failure import explained, has_failed  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.gangs.views import in_short, is_no, needs_attention  # noqa: PLC0415
     from gangctl.readiness.report import gang_object  # noqa: PLC0415
 
     wanted = asking.asked(names, **flags)
-    selection = asking.find(
-        wanted, lambda reader, keys: reader.look_closely(keys if names else reader.refused(keys)[:_MOST_COMPARED])
-    )
+
+    async def more(reader: ScopeReader, keys: list[Key]) -> None:
+        await reader.look_closely(keys if names else reader.refused(keys)[:_MOST_COMPARED])
+        for key in keys if names else ():
+            if has_failed(reader.state, key):
+                await reader.read_finished(key)
+
+    selection = asking.find(wanted, more)
     keys = asking.one_of_each(selection) if names else selection.keys
     now = wanted.now()
     gangs = [gang for key in keys if (gang := selection.where(key).readiness(key, now)) is not None]
@@ -209,9 +215,7 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
     def sections() -> list[Section]:
         if not names:
             return in_short(shown, len(gangs), now)
-        return [
-            section for gang in gangs for section in explanation(gang, selection.where(gang.key).outcome(gang.key), now)
-        ]
+        return [section for gang in gangs for section in explained(gang, selection.where(gang.key), now)]
 
     print_answer(form, [gang_object(gang) for gang in shown], sections, listed=len(names) != 1)
     if any(map(is_no, gangs)):

@@ -291,8 +291,8 @@ def on_cluster(gang: Readiness) -> list[str]:
     return [f"MultiKueue {verb} it on worker cluster {gang.cluster}."] if gang.cluster else []
 
 
-def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
-    """All causes, the most likely first; for a settled gang, its phase."""
+def explanation(gang: Readiness, outcome: str, now: float, *further: Section) -> list[Section]:
+    """All causes, the most likely first; for a settled gang, its phase, and further sections about its end."""
     lines = [gang.phase.sentence, *on_cluster(gang)]
     if outcome:
         lines.append(one_line(sentence(outcome)))
@@ -303,7 +303,7 @@ def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
     sections = [Section(headline(gang, now), tuple(lines))]
     if gang.phase is GangPhase.READY and gang.lost is not None:
         sections.append(Section("Why it is no gang", tuple(cause_lines(gang.lost, now))))
-    return sections + cause_sections(gang, now)
+    return [*sections, *cause_sections(gang, now), *further]
 
 
 def cause_sections(gang: Readiness, now: float) -> list[Section]:

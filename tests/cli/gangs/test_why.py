@@ -95,6 +95,49 @@ def test_a_finished_gang_has_its_result(outcome: str, code: int, tmp_path: Path)
     assert "that was it." in answer.out
 
 
+def failed_objects(restarts: int) -> list[Object]:
+    """A JobSet of which two pods of one Job failed, the later named one first."""
+
+    def fail(raw: Object) -> None:
+        dump.finish(
+            raw, "Failed", "jobset failed due to reaching max number of restarts (first failed job: train-workers-0)"
+        )
+        raw["status"]["restarts"] = restarts
+        raw["spec"]["failurePolicy"] = {"maxRestarts": restarts}
+
+    found = dump.changed("JobSet", RUNS, fail)
+    for second, pod in enumerate(reversed(dump.pods_of(found, RUNS))):
+        pod["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = str(restarts)
+        ended = {"reason": "Error", "exitCode": second, "finishedAt": f"2026-11-21T15:08:0{second}Z"}
+        pod["status"] |= {"phase": "Failed", "containerStatuses": [{"state": {"terminated": ended}}]}
+    return found
+
+
+@pytest.mark.parametrize(("restarts", "said"), [(0, "allows no restart"), (2, "used all 2 restarts")])
+def test_why_of_a_failed_gang_names_its_pod_its_logs_and_what_to_do(restarts: int, said: str, tmp_path: Path) -> None:
+    answer = ask_about(tmp_path, failed_objects(restarts), "why", RUNS)
+    job, pod, logs, policy, again, delete = answer.out.partition("What to do\n")[2].splitlines()
+    assert job == "  Job train-workers-0 failed first."
+    assert pod == "  Pod train-workers-0-1-tf42f on node-3 failed first: Error, exit code 2; 1 other pod failed, too."
+    assert logs == "  $ kubectl logs train-workers-0-1-tf42f -n team-a --all-containers"
+    assert said in policy
+    assert "does not start again" in again
+    assert delete == f"  $ kubectl delete jobset {RUNS} -n team-a"
+
+
+def test_why_of_a_failed_gang_without_pods_says_so(tmp_path: Path) -> None:
+    found = [each for each in failed_objects(0) if each["kind"] != "Pod"]
+    answer = ask_about(tmp_path, found, "why", RUNS)
+    assert "  No pod that failed is left: " in answer.out
+    assert f"  $ kubectl get jobs,pods -n team-a -l jobset.sigs.k8s.io/jobset-name={RUNS}" in answer.out
+
+
+async def test_why_reads_the_pods_of_a_failed_gang_from_a_cluster(tmp_path: Path) -> None:
+    async with place(tmp_path, failed_objects(0)) as here:
+        answer = await here.ask("why", RUNS)
+    assert "  Pod train-workers-0-1-tf42f on node-3 failed first: Error, exit code 2; " in answer.out
+
+
 def test_a_cause_that_ends_by_itself_is_exit_code_0(tmp_path: Path) -> None:
     found = dump.objects()
     for pod in dump.pods_of(found, WAITS):
