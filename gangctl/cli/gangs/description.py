@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.costs import GangCosts, costs_of, costs_section
-from gangctl.cli.gangs.state import MOST, EventDetail, GangState, last, of_jobset
+from gangctl.cli.gangs.state import MOST, EventDetail, GangState, latest_first, of_groups, of_jobset
 from gangctl.cli.gangs.views import (
     GroupDetail,
     Inventory,
@@ -151,6 +151,8 @@ class Description:
     inventory: Inventory
     costs: GangCosts
     events: list[EventDetail]
+    older_events: int
+    """Events of earlier JobSets of its name, which are left out."""
     outcome: str
     """The JobSet's message about its end."""
     elsewhere: bool
@@ -173,10 +175,11 @@ def describe(state: GangState, key: Key, group: str, now: float) -> Description:
             groups=tuple(group for group in gang.groups if group.name == only),
             causes=tuple(cause for cause in gang.causes if not cause.groups or only in cause.groups),
         )
-    events = last(state.events, key, [group.name for group in gang.groups])
+    own, older = of_jobset(state.events, snapshot.jobset)
+    events = latest_first([*own, *of_groups(state.events, key[0], [group.name for group in gang.groups])])
     elsewhere = snapshot.jobset.managed_elsewhere
-    costs = costs_of(snapshot, gang, of_jobset(state.events, key), state.ended_of(key), only=only, now=now)
-    return Description(gang, inventory_of(snapshot, only), costs, events, state.outcome(key), elsewhere)
+    costs = costs_of(snapshot, gang, own, state.ended_of(key), only=only, now=now)
+    return Description(gang, inventory_of(snapshot, only), costs, events, older, state.outcome(key), elsewhere)
 
 
 def _group_name(gang: Readiness, wanted: str) -> str:
@@ -204,8 +207,8 @@ def description_sections(described: Description, now: float) -> list[Section]:
     if inventory["nodes"]:
         sections.append(_nodes(inventory["nodes"]))
     sections += cause_sections(gang, now)
-    if described.events:
-        sections.append(_events(described.events, now))
+    if described.events or described.older_events:
+        sections.append(_events(described.events, described.older_events, now))
     return sections
 
 
@@ -240,7 +243,7 @@ def _nodes(nodes: Sequence[NodeDetail]) -> Section:
     return Section(plural(len(nodes), "node"), more, Table(("NODE", "PODS", "READY", "STATE"), rows))
 
 
-def _events(events: Sequence[EventDetail], now: float) -> Section:
+def _events(events: Sequence[EventDetail], older: int, now: float) -> Section:
     rows = tuple(
         (
             ago(unix(event["lastTime"]), now),
@@ -251,4 +254,6 @@ def _events(events: Sequence[EventDetail], now: float) -> Section:
         )
         for event in events
     )
-    return Section("Last events", table=Table(("LAST", "TYPE", "OBJECT", "REASON", "MESSAGE"), rows))
+    left_out = (f"left out: {plural(older, 'event')} of an earlier JobSet of this name",) if older else ()
+    table = Table(("LAST", "TYPE", "OBJECT", "REASON", "MESSAGE"), rows) if rows else None
+    return Section("Last events", left_out, table)

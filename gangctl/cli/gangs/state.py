@@ -66,8 +66,8 @@ class EventDetail(TypedDict):
     lastTime: Annotated[str, "When it was seen last: RFC 3339, empty where that is not known."]
 
 
-Event = tuple[str, EventDetail]
-"""With the namespace of what it is about."""
+Event = tuple[str, str, EventDetail]
+"""With the namespace and UID of what it is about, empty where these are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,8 @@ def read_event(raw: Object) -> Event:
     """One event of ``events.k8s.io/v1``; total."""
     about, metadata, series = (object_at(raw, key) for key in ("regarding", "metadata", "series"))
     count = series.get("count") or raw.get("deprecatedCount")
-    return str(about.get("namespace") or metadata.get("namespace") or ""), {
+    namespace = str(about.get("namespace") or metadata.get("namespace") or "")
+    detail: EventDetail = {
         "object": f"{about.get('kind') or ''}/{about.get('name') or ''}",
         "type": str(raw.get("type") or ""),
         "reason": str(raw.get("reason") or ""),
@@ -292,6 +293,7 @@ def read_event(raw: Object) -> Event:
         "count": count if isinstance(count, int) else 1,
         "lastTime": rfc3339(event_seen_at(raw)),
     }
+    return namespace, str(about.get("uid") or ""), detail
 
 
 def modern(raw: Object) -> dict[str, Any]:
@@ -307,15 +309,20 @@ def modern(raw: Object) -> dict[str, Any]:
     return {**raw, **renamed}
 
 
-def of_jobset(events: Iterable[Event], key: Key) -> list[EventDetail]:
-    """Those of one JobSet itself."""
-    namespace, jobset = key
-    return [event for place, event in events if place == namespace and event["object"] == f"JobSet/{jobset}"]
+def of_jobset(events: Iterable[Event], jobset: JobSet) -> tuple[list[EventDetail], int]:
+    """Those of a JobSet itself, and how many there are of earlier ones of its name."""
+    about = jobset.namespace, f"JobSet/{jobset.name}"
+    named = [(uid, event) for namespace, uid, event in events if (namespace, event["object"]) == about]
+    own = [event for uid, event in named if uid in {"", jobset.uid}]
+    return own, len(named) - len(own)
 
 
-def last(events: Iterable[Event], key: Key, groups: Sequence[str]) -> list[EventDetail]:
-    """Those of one JobSet and its groups, the latest first, at most :data:`MOST`."""
-    namespace, jobset = key
-    about = {f"JobSet/{jobset}", *(f"PodGroup/{group}" for group in groups)}
-    own = [event for place, event in events if place == namespace and event["object"] in about]
-    return sorted(own, key=lambda event: event["lastTime"], reverse=True)[:MOST]
+def of_groups(events: Iterable[Event], namespace: str, groups: Sequence[str]) -> list[EventDetail]:
+    """Those of some groups, whose names have digits of the UID of their JobSet."""
+    about = {f"PodGroup/{group}" for group in groups}
+    return [event for place, _, event in events if place == namespace and event["object"] in about]
+
+
+def latest_first(events: Iterable[EventDetail]) -> list[EventDetail]:
+    """The latest, at most :data:`MOST`."""
+    return sorted(events, key=lambda event: event["lastTime"], reverse=True)[:MOST]

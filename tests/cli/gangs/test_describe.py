@@ -131,6 +131,20 @@ def test_the_last_loss_is_that_of_the_latest_event(tmp_path: Path) -> None:
     assert costs["unknown"] == [GONE, NO_CAUSE]
 
 
+def test_events_of_an_earlier_jobset_of_the_name_are_left_out(tmp_path: Path) -> None:
+    """Neither shown, nor a loss of this one."""
+    earlier = loss(1, "GangDegraded", "It was ready and is not any more: node-1 is gone")
+    earlier["regarding"]["uid"] = "of-an-earlier-one"
+    found = [*dump.objects(), earlier]
+    details = ask_about(tmp_path, found, "describe", RUNS, "-o", "json").json["details"]
+    assert [event["reason"] for event in details["events"]] == ["WorkloadCreated"]
+    assert details["costs"]["lastLoss"] == {"time": "", "cause": ""}
+    text = ask_about(tmp_path, found, "describe", RUNS).out
+    assert "Last events\n  left out: 1 event of an earlier JobSet of this name\n" in text
+    alone = ask_about(tmp_path, [*dump.objects(but=["Event"]), earlier], "describe", RUNS).out
+    assert alone.endswith("Last events\n  left out: 1 event of an earlier JobSet of this name\n")
+
+
 def test_a_gang_with_three_attempts_prints_them_and_what_is_not_known(tmp_path: Path) -> None:
     def restart(raw: Object) -> None:
         begun = {"type": "RestartingJobSet", "status": "True", "lastTransitionTime": "2026-03-01T10:00:00Z"}
