@@ -16,7 +16,7 @@ from gangctl.cli import options
 from gangctl.cli.messages import note, plural
 from gangctl.cli.names import GANGS_AND_PODS, NameArgument, ObjectName, ObjectNotFoundError, hint_of_maker
 from gangctl.cli.options import F
-from gangctl.errors import GangctlError, InputError, NotFoundError
+from gangctl.errors import ForbiddenError, GangctlError, InputError, NotFoundError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
 if TYPE_CHECKING:
@@ -56,12 +56,6 @@ class Asking:
         """Whether files are the source."""
         return bool(self.filenames)
 
-    @property
-    def nothing(self) -> str:
-        """That there are none, as kubectl says it."""
-        place = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"No gangs found{place}."
-
     def now(self) -> float:
         """The time of the report, Unix seconds."""
         return time.time() if self.at is None else self.at.timestamp()
@@ -75,6 +69,8 @@ class SelectedGangs:
     keys: list[Key]
     workers: Mapping[Key, GangState] = field(default_factory=dict)
     """The states of the worker clusters that run some of them, as far as they were read."""
+    nothing: str = "No gangs found."
+    """What to print where none is shown."""
 
     def where(self, key: Key) -> GangState:
         """The state of the cluster that runs a gang, as far as it was read."""
@@ -163,18 +159,38 @@ def find(asking: Asking, more: Callable[[ScopeReader, list[Key]], Awaitable[None
         from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
 
         state = read_files(asking.filenames)
-        return SelectedGangs(state, pick(state, _of_pods_in(state, asking), asking.namespace))
+        keys = pick(state, _of_pods_in(state, asking), asking.namespace)
+        place = f" in namespace {asking.namespace}" if asking.namespace else ""
+        return SelectedGangs(state, keys, nothing=f"No gangs found{place}.")
 
     async def question(reader: ScopeReader, keys: list[Key]) -> SelectedGangs:
         if more is not None:
             await more(reader, keys)
+        nothing = await _nothing(reader, keys)
         if not asking.workers:
-            return SelectedGangs(reader.state, keys)
+            return SelectedGangs(reader.state, keys, nothing=nothing)
         from gangctl.cli.gangs.cluster import read_workers  # noqa: PLC0415 -- only with --worker
 
-        return SelectedGangs(reader.state, keys, await read_workers(asking, reader.state, keys, more))
+        return SelectedGangs(reader.state, keys, await read_workers(asking, reader.state, keys, more), nothing)
 
     return live(asking, question)
+
+
+async def _nothing(reader: ScopeReader, keys: Sequence[Key]) -> str:
+    """That there are none, and where to look; a namespace that does not exist is named."""
+    from gangctl.client.resources import NAMESPACES  # noqa: PLC0415 -- --help does without
+
+    namespace = reader.scope.namespace
+    if namespace is None:
+        return "No gangs found."
+    if not keys:
+        try:
+            await reader.client.get(NAMESPACES, namespace)
+        except NotFoundError:
+            return f"No gangs found: namespace {namespace} does not exist."
+        except ForbiddenError:
+            pass
+    return f"No gangs found in namespace {namespace}; -A shows those of all namespaces."
 
 
 def live(asking: Asking, question: Callable[[ScopeReader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:

@@ -117,7 +117,7 @@ def get(
         headers,
         [ListItem(gang_object(gang), gang_row(gang, now, headers)) for gang in shown],
         wide=WIDE_HEADERS,
-        nothing=wanted.nothing,
+        nothing=selection.nothing,
         legend=LEGEND,
         listed=not names,
     )
@@ -209,7 +209,7 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
     now = wanted.now()
     gangs = [gang for key in keys if (gang := selection.where(key).readiness(key, now)) is not None]
     if not gangs:
-        click.echo(wanted.nothing, err=True)
+        click.echo(selection.nothing, err=True)
     shown = gangs if names else [gang for gang in gangs if needs_attention(gang)]
 
     def sections() -> list[Section]:
@@ -324,7 +324,7 @@ def top(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
     gangs = (selection.state.readiness(key, now) for key in selection.keys)
     summary = summarise(seen(selection.state, gang) for gang in gangs if gang is not None)
     if form == TABLE and not summary["gangs"]:
-        click.echo(wanted.nothing, err=True)
+        click.echo(selection.nothing, err=True)
     print_answer(
         form, [with_quantities(summary, Summary)], lambda: summary_sections(summary, now), headers=not no_headers
     )

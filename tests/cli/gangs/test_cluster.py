@@ -46,6 +46,25 @@ async def test_one_namespace_is_shown_by_default_and_all_on_request(tmp_path: Pa
     assert there.out.split() == ["gang.gangctl.dev/other"]
 
 
+async def test_a_namespace_without_gangs_is_named_and_one_that_does_not_exist(tmp_path: Path) -> None:
+    empty = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "empty"}}
+    async with place(tmp_path, [*dump.objects(), empty]) as here:
+        there = [await here.ask(*verb, "-n", "empty") for verb in (("get",), ("why",), ("top", "--once"))]
+        absent = [await here.ask(*verb, "-n", "emtpy") for verb in (("get",), ("why",), ("top", "--once"))]
+    assert {(answer.code, answer.out, answer.err) for answer in there} == {
+        (0, "", "No gangs found in namespace empty; -A shows those of all namespaces.\n")
+    }
+    assert {(answer.code, answer.out, answer.err) for answer in absent} == {
+        (0, "", "No gangs found: namespace emtpy does not exist.\n")
+    }
+
+
+async def test_a_namespace_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects(), forbidden=["namespaces"]) as here:
+        answer = await here.ask("why", "-n", "emtpy")
+    assert answer.err == "No gangs found in namespace emtpy; -A shows those of all namespaces.\n"
+
+
 async def test_label_selectors_are_evaluated_by_the_server(tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda each: each["metadata"].update(labels={"team": "red"}))
     async with place(tmp_path, found) as here:
