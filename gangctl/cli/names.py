@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,8 @@ class ObjectName:
     name: str
     typed: str = field(default="", compare=False)
     """The kind that the user wrote, where another has its name."""
+    has_type: bool = field(default=False, compare=False)
+    """Whether the user wrote a type before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,11 @@ class ObjectNotFoundError(GangctlError):
         self.name = name
 
 
+def _of_kind(kind: str, name: str, *, has_type: bool) -> ObjectName:
+    same = _TYPES[kind].names
+    return ObjectName(same or kind, name, typed=kind if same else "", has_type=has_type)
+
+
 class NameArgument(click.ParamType[ObjectName]):
     """The name of an object of one of some kinds; without a type of the first."""
 
@@ -115,8 +122,14 @@ class NameArgument(click.ParamType[ObjectName]):
             self.fail(f'"{value}" has another type: write NAME, or one of {self._allowed()}', param, ctx)
         if not _NAME.fullmatch(name):
             self.fail(f'"{value}" is not the name of an object: letters, digits, "-" and "."', param, ctx)
-        same = _TYPES[kind].names
-        return ObjectName(same or kind, name, typed=kind if same else "")
+        return _of_kind(kind, name, has_type=bool(slash))
+
+    def after_type(self, names: Sequence[ObjectName]) -> tuple[ObjectName, ...]:
+        """The same names; in ``jobset NAME...``, as kubectl has it, the first is the type of the others."""
+        kind = self._kind(names[0].name) if len(names) > 1 and not names[0].has_type else None
+        if kind is None:
+            return tuple(names)
+        return tuple(name if name.has_type else _of_kind(kind, name.name, has_type=True) for name in names[1:])
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 -- click's signature
         """Names in the cluster, with the type as it was typed; none if the cluster does not respond at once."""

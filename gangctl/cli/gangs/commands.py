@@ -47,7 +47,7 @@ class PhaseChoice(click.ParamType["GangPhase"]):
 
 
 @click.command("get")
-@click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME)
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME, callback=asking.after_type)
 @asking.places
 @options.workers
 @options.selector("JobSets")
@@ -124,7 +124,7 @@ def get(
 
 
 @click.command("describe")
-@click.argument("name", type=asking.GANG_NAME)
+@click.argument("name", nargs=-1, required=True, metavar="NAME", type=asking.GANG_NAME, callback=asking.one_after_type)
 @asking.of_namespace
 @options.workers
 @click.option(
@@ -167,7 +167,7 @@ _MOST_COMPARED: Final = 20
 
 
 @click.command("why")
-@click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME)
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME, callback=asking.after_type)
 @asking.places
 @options.workers
 @options.selector("JobSets")
@@ -228,7 +228,7 @@ GOALS: Final = ("scheduled", "ready", "finished", "suspended")
 
 
 @click.command("wait")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", type=asking.GANG_NAME)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", type=asking.GANG_NAME, callback=asking.after_type)
 @asking.of_namespace
 @click.option(
     "--for",

@@ -269,3 +269,17 @@ async def test_a_wide_watch_has_the_columns_of_the_table(tmp_path: Path) -> None
     columns = ask("get", "-o", "wide").out.splitlines()[0].split()
     async with place(tmp_path, dump.objects()) as here, here.running("get", "--watch", "-o", "wide") as watching:
         assert (await watching.line()).split() == columns
+
+
+@each("words", [f"jobset {RUNS}", f"jobsets {RUNS}", f"jobsets.jobset.x-k8s.io {RUNS}", f"gang jobset/{RUNS}"])
+def test_a_type_before_names_is_no_name(words: str) -> None:
+    for verb in ("get", "describe", "why"):
+        answer = ask(verb, *words.split(), "-o", "json")
+        assert (answer.code, answer.json["metadata"]["name"]) == (0, RUNS), verb
+    assert len(ask("get", "jobset", RUNS, WAITS, "-o", "json").json["items"]) == 2
+    assert ask("describe", "jobset", RUNS, WAITS).code == 2
+
+
+def test_a_single_word_is_a_name() -> None:
+    answer = ask("get", "jobset")
+    assert (answer.code, 'jobsets.jobset.x-k8s.io "jobset" not found' in answer.err) == (1, True)
