@@ -87,7 +87,7 @@ def older(name: str) -> list[Object]:
 
 
 def test_the_pages_with_policies_are_known() -> None:
-    assert set(PAGES) == {"docs/howto/stranded.md", "docs/kueue.md", "docs/policies.md"}
+    assert set(PAGES) == {"docs/howto/queues.md", "docs/howto/stranded.md", "docs/kueue.md", "docs/policies.md"}
 
 
 async def place(api: Api, raw: Object) -> None:

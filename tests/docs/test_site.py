@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.parsing import calls, parse
 from tests.cli.run import gangctl
-from tests.docpages import ROOT
+from tests.docpages import ROOT, Page
 from tests.docs.site import Text, anchor_of, texts
 
 INDEX: Final = "docs/README.md"
@@ -227,7 +227,12 @@ def test_offline_steps_have_the_described_exit_code(tmp_path: Path, monkeypatch:
     wrong: list[str] = []
     for name, line in offline_steps():
         command, _, comment = line.partition("#")
+        page = Page(name.removeprefix("docs/"))
+        page.write_files(tmp_path)
+        shown = {sample: output for sample, _, output in page.samples}
         answer = gangctl(*shlex.split(command)[1:])
         if answer.code != int((re.findall(r"exit (\d)", comment) or ["0"])[0]) or not answer.out:
             wrong.append(f"{name}: {line}: exit {answer.code}: {answer.err}")
+        elif answer.out != shown.get(command.strip(), answer.out):
+            wrong.append(f"{name}: {line}: prints {answer.out}")
     assert wrong == []
