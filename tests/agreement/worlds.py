@@ -49,6 +49,11 @@ def world(random: Random) -> World:
         objects += _gang(random, f"gang-{number}", random.choice("ttu"))
     if random.random() < 0.7:
         objects.append(_node(random))
+    if not any(obj["kind"] == "Pod" for obj in objects):
+        # Files without any pod do not say that there is none, unless no Job has one.
+        for obj in objects:
+            if obj["kind"] == "Job":
+                obj["status"]["active"] = 0
     random.shuffle(objects)
     unread = tuple(resource for resource in _MAY_BE_UNREAD if random.random() < 0.1)
     seen = [obj for obj in objects if not any(_is_of(obj, resource) for resource in unread)]
