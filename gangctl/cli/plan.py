@@ -22,7 +22,8 @@ from gangctl.gang.report import GroupReport, PlanReport, TemplateReport
 
 _PLACEHOLDER: Final = f"{UID_PLACEHOLDER[:13]} in names is a placeholder for the first digits of the JobSet's UID"
 _LEGEND: Final = (
-    "MINPODS: pods that the gang needs at once. CPU and the columns after it: what all its pods request. "
+    "MINPODS: pods that the gang needs at once, fewer than all with a minCount. CPU and the columns after it: what all "
+    "its pods request. "
     "JOBS: ReplicatedJob, number of its Jobs x pods of each."
 )
 
@@ -49,7 +50,7 @@ def plan(
     """Show which gangs a JobSet becomes.
 
     Prints for each JobSet in the input, and for that which a PathwaysJob becomes, the gangs it is
-    scheduled in, how many pods each needs at once (MINPODS), and what these pods request together.
+    scheduled in, how many pods each needs at once (MINPODS), and what all its pods request together.
     JOBS has the Jobs of each ReplicatedJob: "workers 2x8" are two Jobs of eight pods each,
     "slice[1] 1x4" is the Job of index 1. Nothing is created.
 
@@ -126,10 +127,25 @@ def _details(report: PlanReport) -> list[str]:
     for text, names in same.items():
         if text:
             lines.append(text if len(same) == 1 else f"{', '.join(names)}: {text}")
+    lines += _smaller_starts(report)
     alone = Counter((job["replicatedJob"], job["pods"]) for job in report["jobs"] if job["group"] is None)
     if alone and report["groups"]:
         lines.append("Not in a gang: " + ", ".join(f"{name} {jobs}x{pods}" for (name, pods), jobs in alone.items()))
     return lines
+
+
+def _smaller_starts(report: PlanReport) -> list[str]:
+    """The gangs that start with fewer than all of their pods, by template."""
+    pods = Counter[str | None]()
+    for job in report["jobs"]:
+        pods[job["group"]] += job["pods"]
+    lines = (
+        f"a gang of {group['template']} starts with {group['minCount']} of its {pods[group['name']]} pods (minCount); "
+        f"its amounts in the table are of all {pods[group['name']]}"
+        for group in report["groups"]
+        if group["minCount"] < pods[group["name"]]
+    )
+    return list(dict.fromkeys(lines))
 
 
 def _options(template: TemplateReport) -> Iterator[str]:

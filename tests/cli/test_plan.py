@@ -138,6 +138,14 @@ class TestTable:
         raw = jobset("js", rj("a", mode="Gang", pod=pod), options='{"topologyKey":"rack","disruption":"single"}')
         assert "  all pods of a gang on one rack, preempted pod by pod, priority high" in self.lines(tmp_path, raw)
 
+    def test_a_gang_that_starts_with_fewer_pods_says_what_the_amounts_are_of(self, tmp_path: Path) -> None:
+        raw = jobset("js", rj("a", parallelism=6, completions=6))
+        for count, lines in ((2, 1), (6, 0)):
+            gangs = [{"name": "g", "replicatedJobs": ["a"], "minCount": count}]
+            raw["metadata"]["annotations"] = {"gangctl.dev/gangs": json.dumps(gangs)}
+            line = "  a gang of g starts with 2 of its 6 pods (minCount); its amounts in the table are of all 6"
+            assert self.lines(tmp_path, raw).count(line) == lines
+
     def test_storage_and_huge_pages_are_bytes(self, tmp_path: Path) -> None:
         amounts = {"cpu": 0, "ephemeral-storage": "10Gi", "hugepages-2Mi": "4Mi", "example.com/fpga": 2}
         pod = {"containers": [{"name": "c", "image": "c", "resources": {"limits": amounts}}]}
