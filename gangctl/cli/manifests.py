@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.documents import TEMPLATE_HINT, Document
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
+from gangctl.api.meta import GANGS, JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.apiserver.create import create
 from gangctl.apiserver.jobsets import unknown_field
@@ -24,7 +24,7 @@ from gangctl.cli.messages import errors_in, full_name, note, plural
 from gangctl.cli.options import ClusterFlags
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang import signals
-from gangctl.gang.config import is_configured
+from gangctl.gang.config import MINIMUMS, is_configured
 from gangctl.gang.convert import check_words
 from gangctl.gang.plan import make_plan
 from gangctl.gang.reasons import Notice
@@ -197,6 +197,9 @@ _UNREMARKED: Final = frozenset({"creationTimestamp", "gangConfig", "scheduling",
 """Unknown fields without a note: Go writes the first into every template, and gangctl reads the others."""
 
 
+_FEWER: Final = f"; a gang that starts with fewer than all of its pods has minCount in annotation {GANGS}"
+
+
 def read_manifest(document: Document, namespace: str | None) -> Manifest:
     """Read and check one JobSet."""
     checked = check_jobset(document.value)
@@ -204,7 +207,8 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
     wrong = tuple(error.path for error in checked.errors)
     for path in checked.unknown:
         if path.rpartition(".")[2] not in _UNREMARKED and not path.startswith(wrong):
-            note(f"{where(document, path)}: {one_line(path, _SHOWN)}: {unknown_field(path)}")
+            hint = _FEWER if path.rpartition(".")[2] in MINIMUMS else ""
+            note(f"{where(document, path)}: {one_line(path, _SHOWN)}: {unknown_field(path)}{hint}")
     if not checked.readable:
         return Manifest(document, raw, jobset, checked.errors, readable=False)
     errors = (*_with_namespace(raw, namespace), *checked.errors)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Final, Literal
@@ -135,10 +136,28 @@ def parse_gangs(text: str) -> tuple[tuple[Gang, ...], tuple[FieldError, ...]]:
         return _ADAPTER.validate_python(value), ()
     except PydanticError as problem:
         errors = tuple(
-            FieldError(f"{PATH}{field_error.path}", field_error.kind, field_error.detail)
+            FieldError(
+                f"{PATH}{field_error.path}",
+                field_error.kind,
+                f"{field_error.detail}{_meant(field_error)}",
+            )
             for field_error in field_errors(problem)
         )
         return (), errors
+
+
+MINIMUMS: Final = frozenset({"minAvailable", "minMember", "minMembers"})
+"""What other schedulers call the number of pods with which a gang starts."""
+
+
+def _meant(error: FieldError) -> str:
+    """The field of an entry that is probably meant by one that there is not."""
+    name = error.path.rpartition(".")[2]
+    if error.kind is not ErrorKind.FORBIDDEN or error.path.count("[") > 1:
+        return ""
+    known = [to_camel(field) for field in Gang.model_fields]
+    near = ["minCount"] if name in MINIMUMS else get_close_matches(name[:64], known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def check_members(gangs: Sequence[Gang], replicated_jobs: Iterable[str]) -> list[FieldError]:

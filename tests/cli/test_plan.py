@@ -120,6 +120,19 @@ class TestKube:
         assert gangctl("plan", "-f", file, "--kube", "1.37").code == 2
 
 
+def test_the_minimum_of_other_schedulers_is_named_as_gangctl_has_it(tmp_path: Path) -> None:
+    raw = jobset("js", rj("a"))
+    raw["spec"]["minAvailable"] = raw["spec"]["replicatedJobs"][0]["minMember"] = 2
+    err = fine("plan", "-f", write(tmp_path / "a.yaml", raw)).err
+    assert err.count("drops it; a gang that starts with fewer than all of its pods has minCount in annotation") == 2
+    for field, hint in (("minAvailable", "minCount"), ("minMember", "minCount"), ("topologKey", "topologyKey")):
+        gangs = [{"name": "g", "replicatedJobs": ["a"], field: 2}]
+        raw["metadata"]["annotations"] = {"gangctl.dev/gangs": json.dumps(gangs)}
+        answer = gangctl("plan", "-f", write(tmp_path / "a.yaml", raw))
+        assert answer.code == 2
+        assert f"[gangctl.dev/gangs][0].{field}: unknown field; did you mean {hint}?" in answer.err
+
+
 class TestTable:
     def lines(self, tmp_path: Path, raw: dict[str, Any], *args: str) -> list[str]:
         return fine("plan", "-f", write(tmp_path / "a.yaml", raw), *args).out.splitlines()
