@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gangctl.api.documents import TEMPLATE_HINT, Document
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import GANGS, JOBSET_API_VERSION, JOBSET_GROUP
+from gangctl.api.objects import object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.apiserver.create import create
 from gangctl.apiserver.jobsets import unknown_field
@@ -31,6 +32,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS
+from gangctl.kueue.names import unread_queues
 from gangctl.migration.draft import NAMES, no_jobset, systems_seen
 from gangctl.pathways.reading import is_pathways_job, read_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
@@ -211,6 +213,9 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
             note(f"{where(document, path)}: {one_line(path, _SHOWN)}: {unknown_field(path)}{hint}")
     if not checked.readable:
         return Manifest(document, raw, jobset, checked.errors, readable=False)
+    for path, meant in unread_queues(object_at(raw, "metadata")):
+        text = f"{one_line(path, _SHOWN)}: Kueue does not read it, so that the JobSet names no queue"
+        note(f"{where(document, path)}: {text}; did you mean {meant}?")
     errors = (*_with_namespace(raw, namespace), *checked.errors)
     if namespace and not jobset.namespace:
         jobset, raw = replace(jobset, namespace=namespace), placed(raw, namespace)

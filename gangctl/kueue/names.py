@@ -6,7 +6,12 @@ projection of a JobSet keeps are in :mod:`gangctl.api.meta`.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from gangctl.api.meta import QUEUE_NAME
+from gangctl.api.objects import object_at
 
 GROUP: Final = "kueue.x-k8s.io"
 VERSION: Final = "v1beta2"
@@ -35,6 +40,28 @@ INJECTED_LABELS: Final = (
 )
 """Kueue writes them into pod templates at the start, which fails permanently if one has another value."""
 INJECTED_ANNOTATIONS: Final = ("kueue.x-k8s.io/workload",)
+
+_READ_BY_KUEUE: Final = frozenset({QUEUE_NAME, *INJECTED_LABELS})
+
+
+def unread_queues(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Labels and annotations of a JobSet that look like its queue's name and are not: path, and the right one.
+
+    None where it names a queue.
+    """
+    if object_at(metadata, "labels").get(QUEUE_NAME):
+        return
+    if QUEUE_NAME in object_at(metadata, "annotations"):
+        yield f"metadata.annotations[{QUEUE_NAME}]", f"label {QUEUE_NAME}"
+    for field in ("labels", "annotations"):
+        for key in object_at(metadata, field):
+            domain, slash, name = str(key).lower().rpartition("/")
+            like = "queue" in name or get_close_matches(name[:_MOST_COMPARED], ["queue-name"], n=1)
+            if key not in _READ_BY_KUEUE and slash and like and get_close_matches(domain[:_MOST_COMPARED], [GROUP], 1):
+                yield f"metadata.{field}[{key}]", f"label {QUEUE_NAME}"
+
+
+_MOST_COMPARED: Final = 64
 
 KUEUE_NAMESPACE: Final = "kueue-system"
 """Namespace and ConfigMap of Kueue's own manifests."""

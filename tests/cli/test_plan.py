@@ -133,6 +133,29 @@ def test_the_minimum_of_other_schedulers_is_named_as_gangctl_has_it(tmp_path: Pa
         assert f"[gangctl.dev/gangs][0].{field}: unknown field; did you mean {hint}?" in answer.err
 
 
+@each(
+    ("field", "key", "noted"),
+    [
+        ("labels", "kueue.x-k8s.io/queue", True),
+        ("labels", "kueue.k8s.io/queue-name", True),
+        ("labels", "kueue.x-k8s.io/queuename", True),
+        ("annotations", "kueue.x-k8s.io/queue-name", True),
+        ("labels", "kueue.x-k8s.io/queue-name", False),
+        ("labels", "kueue.x-k8s.io/priority-class", False),
+        ("annotations", "kueue.x-k8s.io/podset-group-name", False),
+        ("labels", "example.com/queue", False),
+    ],
+)
+def test_a_key_that_looks_like_the_queue_is_noted(field: str, key: str, noted: bool, tmp_path: Path) -> None:
+    raw = jobset("js", rj("a"))
+    raw["metadata"][field] = {key: "research"}
+    err = fine("plan", "-f", write(tmp_path / "a.yaml", raw)).err
+    text = f"metadata.{field}[{key}]: Kueue does not read it, so that the JobSet names no queue; did you mean label"
+    assert (text in err) is noted
+    raw["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "research"
+    assert "did you mean" not in fine("plan", "-f", write(tmp_path / "a.yaml", raw)).err
+
+
 class TestTable:
     def lines(self, tmp_path: Path, raw: dict[str, Any], *args: str) -> list[str]:
         return fine("plan", "-f", write(tmp_path / "a.yaml", raw), *args).out.splitlines()
