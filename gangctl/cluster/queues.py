@@ -292,7 +292,7 @@ class Queues:
             return None
         local_queue = self.local_queue(namespace, name)
         queue = self.cluster_queue(local_queue.cluster_queue) if local_queue is not None else None
-        return blocked(name, local_queue, queue, self.labels(namespace))
+        return blocked(name, local_queue, queue, self.labels(namespace), namespace=namespace)
 
     def stuck(
         self, workload: QueuedWorkload, owner: JobFacts, now: datetime, *, blocked: Blocked | None, kept: bool = False

@@ -259,6 +259,10 @@ class ClusterSnapshot:
         """Names of the LocalQueues of a namespace."""
         return sorted(name for home, name in self._all(objects.LocalQueue) if home == namespace)
 
+    def homes_of(self, name: str) -> list[str]:
+        """The namespaces that have a LocalQueue of this name."""
+        return [home for home, own in self._all(objects.LocalQueue) if own == name]
+
     def flavor(self, name: str) -> objects.ResourceFlavor | None:
         """A ResourceFlavor, or None if it does not exist."""
         return self._all(objects.ResourceFlavor).get(("", name))

@@ -189,11 +189,11 @@ def fit(
     local = cluster.local_queue(request.namespace, case.queue)
     queue = cluster.quotas.queue(local.cluster_queue) if local is not None else None
     case.cluster_queue = local.cluster_queue if local is not None else ""
-    obstacle = blocked(case.queue, local, queue, request.namespace_labels)
+    obstacle = blocked(case.queue, local, queue, request.namespace_labels, namespace=request.namespace)
     if obstacle is not None or queue is None:
         case.blocked = obstacle.message if obstacle is not None else "the ClusterQueue does not exist"
-        if local is None and (names := _open_queues(request, cluster)):
-            case.blocked += f": {', '.join(names)}"
+        if local is None:
+            case.blocked += _other_queues(case.queue, request, cluster)
         return case.answer("not-now", "QueueBlocked", case.blocked)
     if cluster.quotas.cycle(queue.name):
         case.blocked = f'the cohorts of ClusterQueue "{queue.name}" form a cycle, in which nothing is admitted'
@@ -299,6 +299,15 @@ def _by_quota(case: _Case, gang: explain.GangDemands, placing: Placing, budget: 
             case.unknown.append("whether any of too many choices of flavors has room for it")
             return case.answer("unknown", "Unknown", f"not known: {'; '.join(case.unknown)}")
     return _when(case, gang, placing, empty, budget=budget)
+
+
+def _other_queues(queue: str, request: FitRequest, cluster: ClusterSnapshot) -> str:
+    """The queues that may be meant by one that does not exist: those of the namespace, and of that name elsewhere."""
+    names = _open_queues(request, cluster)
+    text = f": {', '.join(names)}" if names else ""
+    # A reader of one namespace does not read those of others.
+    homes = sorted(cluster.homes_of(queue)) if request.reader is None else []
+    return f"{text}; namespace {report.quoted(map(one_line, homes))} has one of this name" if homes else text
 
 
 def _open_queues(request: FitRequest, cluster: ClusterSnapshot) -> list[str]:

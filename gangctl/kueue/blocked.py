@@ -69,16 +69,19 @@ def blocked(
     local_queue: objects.LocalQueue | None,
     cluster_queue: objects.ClusterQueue | None,
     namespace_labels: Mapping[str, str] | None,
+    *,
+    namespace: str = "",
 ) -> Blocked | None:
-    """Why a LocalQueue admits nothing, or None if it is open.
+    """Why a LocalQueue of a namespace admits nothing, or None if it is open.
 
     ``local_queue`` and ``cluster_queue`` are None if they do not exist. Unknown labels are None, and block
     nothing; the same holds for a ClusterQueue that has no Active condition yet.
     """
     if local_queue is None:
+        where = f'namespace "{namespace}"' if namespace else "the namespace"
         return Blocked(
             Blockage.LOCAL_QUEUE_MISSING,
-            f'LocalQueue "{queue_name}" does not exist in the namespace; create it, or name another queue',
+            f'LocalQueue "{queue_name}" does not exist in {where}; create it, or name another queue',
         )
     if local_queue.stop_policy != "None":
         return Blocked(

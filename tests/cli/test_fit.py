@@ -368,8 +368,17 @@ class TestMistakes:
         answer = fit(tmp_path, queued(), cluster("8", *more), "--queue", "reserch")
         assert answer.code == 1
         assert (
-            'LocalQueue "reserch" does not exist in the namespace; create it, or name another queue: q, research.'
+            'LocalQueue "reserch" does not exist in namespace "t"; create it, or name another queue: q, research.'
             in (answer.out)
+        )
+
+    def test_a_queue_of_another_namespace_is_answered_with_where_it_is(self, tmp_path: Path) -> None:
+        there = local_queue("research", "cq")
+        there["metadata"]["namespace"] = "ml"
+        answer = fit(tmp_path, queued(), cluster("8", there), "--queue", "research")
+        assert (
+            'LocalQueue "research" does not exist in namespace "t"; create it, or name another queue: q; '
+            'namespace "ml" has one of this name.' in answer.out
         )
 
     def test_a_resource_that_no_queue_has_is_answered_with_the_nearest_name(self, tmp_path: Path) -> None:
