@@ -138,7 +138,11 @@ class _Asked:
         possible = highest(lambda pods: self.report(pods)["verdict"] in {"fits", "unknown"}, MOST)
         # What fits for certain is at most what may fit.
         pods = highest(lambda pods: self.report(pods)["verdict"] == "fits", possible)
-        why = self.report(pods + 1)["message"] if pods < MOST else ""
+        why = ""
+        if pods < MOST:
+            more = self.report(pods + 1)
+            words = "may not" if more["verdict"] == "unknown" else "would not"
+            why = f"{pods + 1} {words}: {more['message']}"
         return room_report("gang", CountRange(pods, possible), why)
 
 
