@@ -199,7 +199,8 @@ def _ready(readiness: Readiness) -> str:
     since = _ready_since(readiness)
     moments = [(readiness.created_at, "it was created")]
     if readiness.admitted_at != readiness.created_at:
-        moments.append((readiness.admitted_at, "it was admitted"))
+        # Without Kueue it is free to start from its resumption.
+        moments.append((readiness.admitted_at, "Kueue admitted it" if readiness.cluster_queue else "it was resumed"))
     took = [f"{span(timedelta(seconds=since - at))} after {what}" for at, what in moments if 0 < at <= since]
     again = [f"in restart {readiness.attempt}"] if readiness.attempt else []
     ready_pods = "Its pod is ready" if count == 1 else f"All {count} pods are ready"

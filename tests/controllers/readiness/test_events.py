@@ -93,8 +93,14 @@ def test_a_gang_that_starts_at_once_gets_only_a_ready_event(context: Context) ->
 
 def test_the_ready_event_has_the_time_in_the_queue_separately(context: Context) -> None:
     context.stands()
-    context.ready(3700, admitted_at=BIRTH + 3600)
-    assert context.recorded[0][2] == "All 4 pods are ready, 1h1m after it was created and 1m40s after it was admitted"
+    context.ready(3700, admitted_at=BIRTH + 3600, cluster_queue="research")
+    assert context.recorded[0][2] == "All 4 pods are ready, 1h1m after it was created and 1m40s after Kueue admitted it"
+
+
+def test_the_ready_event_of_a_resumed_gang_names_no_admission_without_kueue(context: Context) -> None:
+    context.stands()
+    context.ready(3700, admitted_at=BIRTH + 3600, cluster_queue="")
+    assert context.recorded[0][2] == "All 4 pods are ready, 1h1m after it was created and 1m40s after it was resumed"
 
 
 def test_a_gang_that_is_ready_with_its_minimum_does_not_have_all_of_its_pods(context: Context) -> None:
