@@ -1,8 +1,9 @@
-"""What a JobSet that has failed failed of, as far as its objects have it, and what the user can do about it."""
+"""Why one gang is not running: its causes, pods that a ready gang waits for, and what a failed one failed of."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import Final
@@ -13,10 +14,17 @@ from gangctl.cli.gangs.views import explanation
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.gang.desired import JobProgress
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 
 _FIRST: Final = re.compile(r"first failed job: ([a-z0-9.-]+)")
 """In the message of JobSet's condition Failed (messageWithFirstFailedJob in pkg/controllers/failure_policy.go)."""
+_MOST: Final = 3
+"""Messages of the scheduler that are shown."""
+_PLURAL: Final = {
+    "is not there": "are not there",
+    "has no node": "have no node",
+    "has a node and is not ready": "have nodes and are not ready",
+}
 
 
 def has_failed(state: GangState, key: Key) -> bool:
@@ -27,9 +35,35 @@ def has_failed(state: GangState, key: Key) -> bool:
 
 def explained(gang: Readiness, state: GangState, now: float) -> list[Section]:
     """Why a gang is not running, and what to do about one that has failed here."""
-    here = has_failed(state, gang.key) and (not gang.cluster or state.worker is not None)
-    further = [failure_section(state, gang.key)] if here else []
+    further = []
+    # The objects of one on a worker cluster are there.
+    if not gang.cluster or state.worker is not None:
+        if has_failed(state, gang.key):
+            further.append(failure_section(state, gang.key))
+        elif gang.phase is GangPhase.READY and gang.counts.ready < gang.counts.wanted:
+            further.append(waiting_section(state, gang))
     return explanation(gang, state.outcome(gang.key), now, *further)
+
+
+def waiting_section(state: GangState, gang: Readiness) -> Section:
+    """The pods that are not ready in a gang that needs no more (its minCount)."""
+    counts = gang.counts
+    states = {
+        "is not there": counts.wanted - counts.created,
+        "has no node": counts.created - counts.placed,
+        "has a node and is not ready": counts.placed - counts.ready,
+    }
+    parts = [f"{count} {what if count == 1 else _PLURAL[what]}" for what, count in states.items() if count > 0]
+    lines = [
+        f"It needs {counts.minimum} of its {plural(counts.wanted, 'pod')} (minCount), and {counts.ready} are ready.",
+        f"Of the others {', '.join(parts)}.",
+    ]
+    refusals = Counter(pod.refusal for pod in state.pods.by_index("jobset", gang.key) if not pod.node and pod.refusal)
+    lines += [f"- kube-scheduler of {plural(count, 'pod')}: {text}" for text, count in refusals.most_common(_MOST)]
+    if states["has no node"]:
+        lines.append("The scheduler places them once nodes have room. The gang does not wait for them.")
+    lines.append(f"$ gangctl describe {gang.name} -n {gang.namespace}")
+    return Section("Pods that wait", tuple(lines))
 
 
 def failure_section(state: GangState, key: Key) -> Section:
