@@ -20,7 +20,11 @@ def decided(case: NodesCase) -> tuple[NodesCase, NodesAnswer]:
     if not fewer or answer[0] == "fits" or case.refused:
         return case, answer
     floor = case.floor
-    if any(podset.pods and not floor.has_place(podset.index) for podset in floor.podsets):
+    # Of different pods that no node takes, the others may be enough.
+    several = {index for gang in fewer if len(gang.pods) > 1 for index in gang.pods}
+    if any(
+        podset.pods and not floor.has_place(podset.index) for podset in floor.podsets if podset.index not in several
+    ):
         return case, answer
     case.unknown = before
     never = answer[0] == "never" or answer[1] == "NeedsNodes"

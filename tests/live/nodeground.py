@@ -206,7 +206,8 @@ class Ground:
         path = self._path("podgroups", group)
 
         async def decided() -> tuple[bool, str]:
-            conditions = (await self._api.get(path)).get("status", {}).get("conditions", ())
+            stored = await self._api.get(path)
+            conditions = stored.get("status", {}).get("conditions", ())
             found = {each["type"]: each for each in conditions}.get("PodGroupInitiallyScheduled")
             # So does 1.37 report pods that are refused before the filters of nodes, and also one that it had not heard
             # of, after which it looks again.
@@ -214,23 +215,20 @@ class Ground:
             refused = found is not None and (found["reason"] == "Unschedulable" or hidden)
             if found is None or (found["status"] == "False" and not refused):
                 raise NotYet(f"the scheduler has not decided: {found}")
-            if refused and not hidden and (left := await self._not_tried(group)):
-                raise NotYet(f"the scheduler has not tried {left}")
+            if refused and not hidden:
+                pods = await self._pods_in(group)
+                if left := _not_tried(pods):
+                    raise NotYet(f"the scheduler has not tried {left}")
+                # 1.37 also says it of pods beyond the minimum, before it says that the others are placed.
+                if _placed(pods) >= stored["spec"]["schedulingPolicy"]["gang"]["minCount"]:
+                    return True, found["message"]
             return found["status"] == "True", found["message"]
 
         return await wait_for(decided, "the scheduler to look at the group", interval=0.1)
 
-    async def _not_tried(self, group: str) -> list[str]:
-        """Pods of a group that the scheduler has not refused.
-
-        1.37 may try a group while it moves the group's pods into its queue, and refuses it for want of the others.
-        """
-        return [
-            pod["metadata"]["name"]
-            for pod in await self._api.list(self._path("pods"))
-            if pod["spec"].get("schedulingGroup", {}).get("podGroupName") == group
-            and not any(one["reason"] == "Unschedulable" for one in pod["status"].get("conditions", ()))
-        ]
+    async def _pods_in(self, group: str) -> list[Object]:
+        pods = await self._api.list(self._path("pods"))
+        return [pod for pod in pods if pod["spec"].get("schedulingGroup", {}).get("podGroupName") == group]
 
     def _hides_a_refusal(self) -> bool:
         """Whether pods may be refused before the filters of nodes."""
@@ -242,3 +240,20 @@ class Ground:
     async def _remove(self) -> None:
         await self._remove_pods()
         await asyncio.gather(*(self._api.delete(f"{NODES}/{raw['metadata']['name']}") for raw in self._world.nodes))
+
+
+def _placed(pods: Iterable[Object]) -> int:
+    return sum(bool(pod["spec"].get("nodeName")) for pod in pods)
+
+
+def _not_tried(pods: Iterable[Object]) -> list[str]:
+    """Pods of a group that the scheduler has neither placed nor refused.
+
+    1.37 may try a group while it moves the group's pods into its queue, and refuses it for want of the others.
+    """
+    return [
+        pod["metadata"]["name"]
+        for pod in pods
+        if not pod["spec"].get("nodeName")
+        and not any(one.get("reason") == "Unschedulable" for one in pod["status"].get("conditions", ()))
+    ]

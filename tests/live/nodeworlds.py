@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from gangctl.api.emit import to_yaml
-from gangctl.api.meta import JOB_KEY, JOBSET_NAME
+from gangctl.api.meta import GANGS, JOB_KEY, JOBSET_NAME
 from tests.controlplane.api import Object
 from tests.jobsets import MODE, OPTIONS, jobset
 
@@ -81,6 +81,23 @@ def with_gangs(made: NodeWorld) -> NodeWorld:
             entry["template"]["metadata"] = {"annotations": {MODE: mode}}
     if random.random() < 0.4:
         notes[OPTIONS] = json.dumps({"topologyKey": random.choice((HOST, ZONE, ZONE))})
+    return replace(made, jobset=raw)
+
+
+def with_minimum(made: NodeWorld) -> NodeWorld:
+    """The same with gangs that start with fewer than all of their pods: one, or one of each replicated job."""
+    random, raw = Random(f"{made.seed}-minimum"), copy.deepcopy(made.jobset)
+    notes, entries = raw["metadata"]["annotations"], raw["spec"]["replicatedJobs"]
+    del notes[MODE]
+    gangs: list[Object] = []
+    for names in random.choice(([[entry["name"] for entry in entries]], [[entry["name"]] for entry in entries])):
+        members = [entry for entry in entries if entry["name"] in names]
+        apart = len(members) == 1 and random.random() < 0.5
+        pods = sum(entry["template"]["spec"]["parallelism"] * (1 if apart else entry["replicas"]) for entry in members)
+        gangs.append({"name": f"gang-{names[0]}", "replicatedJobs": names, "minCount": random.randint(1, pods)})
+        if apart:
+            gangs[-1]["perReplica"] = True
+    notes[GANGS] = json.dumps(gangs)
     return replace(made, jobset=raw)
 
 

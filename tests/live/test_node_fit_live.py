@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlplane.plane import ControlPlane
 from tests.live.nodeground import AT_ONCE, Outcome, outcomes
-from tests.live.nodeworlds import NodeWorld, with_gangs, world
+from tests.live.nodeworlds import NodeWorld, with_gangs, with_minimum, world
 from tests.live.verdicttable import check
 
 pytestmark = pytest.mark.controlplane
@@ -17,6 +17,8 @@ FIRST = range(40)
 FULL = range(1000, 1500)
 SEVERAL = range(4000, 4020)
 MANY = range(4000, 4500)
+MIXED = 0.25
+"""Of different pods it is not known which ones the scheduler places: such gangs have no verdict."""
 
 
 async def played(worlds: Iterable[NodeWorld], at_once: int = AT_ONCE) -> list[Outcome]:
@@ -35,6 +37,10 @@ async def test_fits_of_several_gangs_and_of_gangs_in_one_domain_are_right() -> N
     check(await played((with_gangs(world(seed)) for seed in SEVERAL), 1))
 
 
+async def test_fits_of_gangs_that_start_with_fewer_pods_are_right() -> None:
+    check(await played(with_minimum(world(seed)) for seed in SEVERAL), MIXED)
+
+
 @pytest.mark.full("a search")
 @pytest.mark.timeout(3600)
 async def test_fits_of_many_random_clusters_are_right() -> None:
@@ -45,3 +51,9 @@ async def test_fits_of_many_random_clusters_are_right() -> None:
 @pytest.mark.timeout(3600)
 async def test_fits_of_several_gangs_in_many_clusters_are_right() -> None:
     check(await played((with_gangs(world(seed)) for seed in MANY), 1))
+
+
+@pytest.mark.full("a search")
+@pytest.mark.timeout(3600)
+async def test_fits_of_gangs_with_fewer_pods_in_many_clusters_are_right() -> None:
+    check(await played(with_minimum(world(seed)) for seed in MANY), MIXED)

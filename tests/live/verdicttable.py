@@ -33,12 +33,12 @@ class Outcome(Protocol):
         """Whether the verdict is false."""
 
 
-def check(outcomes: Sequence[Outcome]) -> None:
-    """Show the table and each world with a false verdict: there is none, and at most a tenth is unknown."""
+def check(outcomes: Sequence[Outcome], most_unknown: float = _UNKNOWN) -> None:
+    """Show the table and each world with a false verdict: there is none, and at most this share is unknown."""
     table = Counter(outcome.kind for outcome in outcomes)
     unknown = sum(outcome.report["verdict"] == "unknown" for outcome in outcomes)
     wrong = [outcome for outcome in outcomes if outcome.wrong]
     lines = [f"{kind:24} {count}" for kind, count in sorted(table.items())]
     sys.stdout.write("\n".join(["", *lines, *map(str, wrong), ""]))
     assert [outcome.world.seed for outcome in wrong] == [], "false verdicts"
-    assert unknown <= _UNKNOWN * len(outcomes)
+    assert unknown <= most_unknown * len(outcomes)

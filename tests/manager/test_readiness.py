@@ -76,11 +76,12 @@ async def test_a_changed_verdict_affects_its_jobset(context: Context) -> None:
     assert context.marked() == [KEY]
 
 
-async def test_the_appearance_of_kueue_affects_queued_jobsets(context: Context) -> None:
+async def test_the_appearance_of_kueue_affects_jobsets_with_a_queue_and_without(context: Context) -> None:
+    """Kueue may hold those without a queue, too (manageJobsWithoutQueueName)."""
     assert context.wiring.queues is not None
     context.controller._set_status(("t", "alone"), standing("alone", namespace="t", local_queue=""))
     context.wiring.queues._presence_changed()
-    assert context.marked() == [KEY]
+    assert context.marked() == [KEY, ("t", "alone")]
 
 
 async def test_readiness_works_without_kueue() -> None:

@@ -143,13 +143,13 @@ def set_condition(jobset: Object, kind: str, value: bool, reason: str, message: 
 def announced(before: Object, after: Object) -> list[Object]:
     """The conditions that JobSet has an event for; not those that another one made False in passing."""
     known = {condition["type"]: condition for condition in (before.get("status") or {}).get("conditions") or []}
-    found = []
+    changed = []
     for condition in after["status"].get("conditions") or []:
         old = known.get(condition["type"], {})
-        told = [field for field in ("status", "reason", "message") if condition[field] != old.get(field)]
-        if told and (told != ["status"] or condition["status"] == "True"):
-            found.append(condition)
-    return found
+        fields = [field for field in ("status", "reason", "message") if condition[field] != old.get(field)]
+        if fields and (fields != ["status"] or condition["status"] == "True"):
+            changed.append(condition)
+    return changed
 
 
 def is_finished(jobset: Object) -> bool:
