@@ -12,7 +12,8 @@ Those for policies follow the needs of the policies. No policy, no webhook: a cl
 for gangctl here. An operation of some policy with failurePolicy Fail is sent to the entry that fails with gangctl, one
 of policies with Ignore alone to the other. Never to both: each entry evaluates all policies, so that one answer holds
 every violation, the first policy by name leads it, and nothing is evaluated twice. gangctl itself decides which objects
-a policy matches (its selectors and matchConditions).
+a policy matches (its selectors and matchConditions). Selectors of the entries only leave out what no policy can match,
+so that a policy for one team does not hold up the others while gangctl is down (:mod:`.reach`).
 
 Policies and exceptions themselves are sent when they are created and when their spec changes.
 """
@@ -38,6 +39,7 @@ from gangctl.api.meta import (
 )
 from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import NOT_DELETED_CONDITION
+from gangctl.webhooks.reach import EVERYTHING, Reach
 
 NAME: Final = "gangctl-gangs"
 JOBS_NAME: Final = "gangctl-jobs"
@@ -319,12 +321,19 @@ class NeededWebhooks:
     """The webhooks that policies need: operations by failurePolicy, and whether any sets defaults.
 
     ``defaults`` is None without such a policy, ``Fail`` if one of them has that: a gang mode or queue cannot be added
-    after the creation of the JobSet, so the strictest author decides.
+    after the creation of the JobSet, so the strictest author decides. A ``reach`` limits what is sent. Of what one with
+    Fail does not reach, the other policies are sent the rest (``elsewhere``), with Ignore.
     """
 
     fail: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
     defaults: FailurePolicy | None = None
+    fail_reach: Reach = EVERYTHING
+    ignore_reach: Reach = EVERYTHING
+    defaults_reach: Reach = EVERYTHING
+    elsewhere: Reach | None = None
+    """For the operations that are in ``fail`` and in ``ignore``."""
+    defaults_elsewhere: Reach | None = None
 
 
 def build_policy_configurations(
@@ -332,35 +341,44 @@ def build_policy_configurations(
 ) -> list[dict[str, Any]]:
     """The mutating and the validating configuration; one that is not needed has no webhooks."""
     defaults, policies = [], []
-    if demand.defaults is not None:
-        hook = _policy_webhook(settings, "defaults.gangctl.dev", MUTATE_DEFAULTS, ["CREATE"], ca_bundle)
-        # Changes by later webhooks are not defaulted again: the object's own value wins, from any source.
-        defaults.append({**hook, "failurePolicy": demand.defaults, "reinvocationPolicy": "Never"})
-    entries: tuple[tuple[FailurePolicy, str, frozenset[str]], ...] = (
-        ("Fail", VALIDATE_FAIL, demand.fail),
-        ("Ignore", VALIDATE_IGNORE, demand.ignore - demand.fail),
+    mutating: tuple[tuple[str, FailurePolicy | None, Reach | None], ...] = (
+        ("defaults.gangctl.dev", demand.defaults, demand.defaults_reach),
+        ("elsewhere.defaults.gangctl.dev", "Ignore", demand.defaults_elsewhere),
     )
-    for failure_policy, path, wanted in entries:
+    for name, failure, reach in mutating:
+        if failure is not None and reach is not None:
+            hook = _policy_webhook(name, rule(JOBSETS, ["CREATE"]), reach, settings)
+            client = settings.endpoint.client_config(MUTATE_DEFAULTS, ca_bundle)
+            # Changes by later webhooks are not defaulted again: the object's own value wins, from any source.
+            answered = {"clientConfig": client, "failurePolicy": failure}
+            defaults.append({**hook, **answered, "reinvocationPolicy": "Never"})
+    validating: tuple[tuple[str, FailurePolicy, frozenset[str], Reach | None], ...] = (
+        ("fail", "Fail", demand.fail, demand.fail_reach),
+        ("ignore", "Ignore", demand.ignore - demand.fail, demand.ignore_reach),
+        ("elsewhere", "Ignore", demand.ignore & demand.fail, demand.elsewhere),
+    )
+    for name, failure, wanted, reach in validating:
         operations = [operation for operation in OPERATIONS if operation in wanted]
-        if operations:
-            name = f"{failure_policy.lower()}.policies.gangctl.dev"
-            hook = _policy_webhook(settings, name, path, operations, ca_bundle)
-            conditions = [dict(NOT_DELETED_CONDITION)]
-            policies.append({**hook, "failurePolicy": failure_policy, "matchConditions": conditions})
+        if operations and reach is not None:
+            path = VALIDATE_FAIL if failure == "Fail" else VALIDATE_IGNORE
+            # Not its subresources: the JobSet controller writes there, not a user.
+            hook = _policy_webhook(f"{name}.policies.gangctl.dev", rule(JOBSETS, operations), reach, settings)
+            client = settings.endpoint.client_config(path, ca_bundle)
+            answered = {"clientConfig": client, "failurePolicy": failure}
+            policies.append({**hook, **answered, "matchConditions": [dict(NOT_DELETED_CONDITION)]})
     return [configuration(KINDS[0], DEFAULTS, defaults), configuration(KINDS[1], POLICIES, policies)]
 
 
-def _policy_webhook(
-    settings: WebhookSettings, name: str, path: str, operations: Sequence[str], ca_bundle: bytes
-) -> dict[str, Any]:
+def _policy_webhook(name: str, rules: dict[str, Any], reach: Reach, settings: WebhookSettings) -> dict[str, Any]:
+    namespaces = namespace_selector(settings)["matchExpressions"]
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": settings.endpoint.client_config(path, ca_bundle),
         "matchPolicy": "Equivalent",
-        "namespaceSelector": namespace_selector(settings),
-        # Not its subresources: the JobSet controller writes there, not a user.
-        "rules": [rule(JOBSETS, operations)],
+        "namespaceSelector": {"matchExpressions": [*namespaces, *(term.written() for term in reach.namespaces)]},
+        # Also without terms: those of an earlier policy, or of another client, are removed.
+        "objectSelector": {"matchExpressions": [term.written() for term in reach.objects]},
+        "rules": [rules],
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,
     }

@@ -11,7 +11,7 @@ failurePolicy of the policy that sets it also applies here, while gangctl is dow
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
@@ -30,6 +30,7 @@ from gangctl.policy.review import JOBSET_RULES, Review, matches
 from gangctl.policy.variables import COMPUTED, ParamCatalogue, gang_of, with_params
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, NeededWebhooks
+from gangctl.webhooks.reach import Reach, divided, reach_of, reach_of_defaults
 from gangctl.webhooks.review import MAX_VALUES, AdmissionRequest, AdmissionResponse, Handler, StatusCause
 
 _MOST_CAUSES: Final = 256
@@ -153,6 +154,7 @@ class PolicyAdmission:
 
 
 P = TypeVar("P", LoadedPolicy, BrokenPolicy)
+Q = TypeVar("Q")
 
 
 def _whatever_its_labels(policy: P) -> P:
@@ -234,12 +236,41 @@ def demand_of(in_force: PolicySet) -> NeededWebhooks:
         *in_force.at_admission,
         *in_force.broken,
     ]
-    closed = {policy.fail_closed for policy in in_force.policies if policy.spec.defaults is not None}
-    return NeededWebhooks(
-        fail=frozenset[str]().union(*(_operations(policy) for policy in validating if policy.fail_closed)),
-        ignore=frozenset[str]().union(*(_operations(policy) for policy in validating if not policy.fail_closed)),
-        defaults=None if not closed else "Fail" if True in closed else "Ignore",
+    operations = {policy.name: _operations(policy) for policy in validating}
+    closed = [policy for policy in validating if policy.fail_closed]
+    opened = [policy for policy in validating if not policy.fail_closed]
+    fail = frozenset[str]().union(*(operations[policy.name] for policy in closed))
+    ignore = frozenset[str]().union(*(operations[policy.name] for policy in opened))
+    fail_reach, elsewhere = _reaches(
+        reach_of(policy for policy in closed if operations[policy.name]),
+        [policy for policy in opened if operations[policy.name] & fail],
+        reach_of,
     )
+    defaulting = [policy for policy in in_force.policies if policy.spec.defaults is not None]
+    strict = [policy for policy in defaulting if policy.fail_closed]
+    defaults_reach, defaults_elsewhere = _reaches(
+        reach_of_defaults(strict or defaulting),
+        [policy for policy in defaulting if strict and not policy.fail_closed],
+        reach_of_defaults,
+    )
+    return NeededWebhooks(
+        fail=fail,
+        ignore=ignore,
+        defaults=None if not defaulting else "Fail" if strict else "Ignore",
+        fail_reach=fail_reach,
+        ignore_reach=reach_of(policy for policy in opened if operations[policy.name] - fail),
+        defaults_reach=defaults_reach,
+        elsewhere=elsewhere,
+        defaults_elsewhere=defaults_elsewhere,
+    )
+
+
+def _reaches(reach: Reach, lenient: Sequence[Q], of: Callable[[Iterable[Q]], Reach]) -> tuple[Reach, Reach | None]:
+    """The reach of the entry with Fail, and of one with Ignore for the ``lenient`` policies outside of it.
+
+    One entry evaluates all policies, so that it has to reach what any of them matches in its part.
+    """
+    return divided(reach, of(lenient)) if lenient else (reach, None)
 
 
 def _operations(policy: LoadedPolicy | BrokenPolicy) -> frozenset[str]:

@@ -69,7 +69,7 @@ def test_all_jobsets_are_sent_and_never_their_status() -> None:
         assert (rule["apiGroups"], rule["resources"]) == (["jobset.x-k8s.io"], ["jobsets"])
         names = [condition["name"] for condition in hook.get("matchConditions", ())]
         assert names == ([] if rule["operations"] == ["CREATE"] else ["not-being-deleted"])
-        assert "objectSelector" not in hook
+        assert hook["objectSelector"] == {"matchExpressions": []}
         assert hook["sideEffects"] == "None"
 
 
