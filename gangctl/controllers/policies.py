@@ -95,6 +95,11 @@ class PolicyKeeper:
         """Why the policies in force are not evaluated; empty where they are."""
         return self._evaluator.problem
 
+    def unreadable(self, policy: LoadedPolicy) -> str:
+        """Why the parameters of a policy cannot be read; empty where they can, or where it has none."""
+        wanted = wanted_by(policy.spec)
+        return "" if wanted is None else self._parameters.trouble(wanted)
+
     def wake(self) -> None:
         """Check again: something changed."""
         self._dirty.set()
@@ -305,14 +310,12 @@ class PolicyStatusWriter:
         client: Client,
         sources: PolicySources,
         keeper: PolicyKeeper,
-        parameters: Parameters,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Write through ``client``, whose guard stops a replica that lost the lease."""
         self._client = client
         self._sources = sources
         self._keeper = keeper
-        self._parameters = parameters
         self._now = now
 
     async def reconcile(self, key: Key) -> Action:
@@ -354,6 +357,5 @@ class PolicyStatusWriter:
     def _trouble(self, held: Held) -> tuple[str, str] | None:
         if self._keeper.problem:
             return EVALUATION_UNAVAILABLE, one_line(self._keeper.problem, _TEXT)
-        wanted = None if isinstance(held, PolicyError) else wanted_by(held.spec)
-        missing = "" if wanted is None else self._parameters.trouble(wanted)
+        missing = "" if isinstance(held, PolicyError) else self._keeper.unreadable(held)
         return ("ParametersUnavailable", missing) if missing else None

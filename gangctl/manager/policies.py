@@ -143,7 +143,7 @@ class ReplicaPolicies:
             now=self.now,
             on_status_change=self._enqueue,
         )
-        writer = PolicyStatusWriter(manager.writer, self._sources, self.keeper, self.catalogue, self.now)
+        writer = PolicyStatusWriter(manager.writer, self._sources, self.keeper, self.now)
         self._controller = manager.controller(NAME, writer.reconcile, 1)
         self.cluster_rules = gangs.assessments.rules
         self.fit = fit
@@ -158,7 +158,7 @@ class ReplicaPolicies:
             now=self.now,
         )
         self._sources.subscribe(self._enqueue)
-        self.keeper.on_swap += [lambda: self._metrics.in_force(self.in_force), self._scan.wake]
+        self.keeper.on_swap += [self._count, self._scan.wake]
         manager.metrics.track_informers(*self._sources.informers, *exported.informers)
         manager.watching |= {
             "policy-sources": self._sources.run,
@@ -217,7 +217,13 @@ class ReplicaPolicies:
     def _wake(self) -> None:
         self.keeper.wake()
 
+    def _count(self) -> None:
+        unreadable = [policy for policy in self.in_force.policies if self.keeper.unreadable(policy)]
+        self._metrics.in_force(self.in_force, len(unreadable))
+
     def _parameters_changed(self) -> None:
-        """Some became readable or unreadable: statuses and the results for existing JobSets change."""
+        """Some became readable or unreadable: counts, statuses and the results for existing JobSets change."""
+        if self.keeper.synced.is_set():
+            self._count()
         self.keeper.wake()
         self._scan.wake()

@@ -85,10 +85,10 @@ class PolicyMetrics(EvaluatorObserver):
         for queue, why in product(_QUEUES, _UNANSWERED):
             self._unanswered.labels(queue, why)
 
-    def in_force(self, policies: PolicySet) -> None:
-        """Record the set that is in force from now on."""
-        self._policies.labels("loaded").set(len(policies.policies))
-        self._policies.labels("broken").set(len(policies.broken))
+    def in_force(self, policies: PolicySet, unreadable: int = 0) -> None:
+        """Record the set that is in force; the parameters of ``unreadable`` loaded policies cannot be read."""
+        self._policies.labels("loaded").set(len(policies.policies) - unreadable)
+        self._policies.labels("broken").set(len(policies.broken) + unreadable)
         self._exceptions.set(len(policies.exceptions))
         names = sorted([policy.name for policy in policies.policies] + [policy.name for policy in policies.broken])
         kept = frozenset(names[:MOST_POLICIES])

@@ -69,7 +69,7 @@ class Context:
         self.keeper = PolicyKeeper(
             self.sources, self.parameters, self.exported, self.bench, on_status_change=self._enqueue
         )
-        writer = PolicyStatusWriter(client, self.sources, self.keeper, self.parameters)
+        writer = PolicyStatusWriter(client, self.sources, self.keeper)
         self.statuses: Controller[Key] = Controller("policies", writer.reconcile, options=ControllerOptions(workers=1))
         self.sources.subscribe(self._enqueue)
 

@@ -23,12 +23,14 @@ from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.manager.settings import load_settings
 from gangctl.manager.wiring import Wiring
+from gangctl.policy.loaded import PolicySet
 from gangctl.runtime.manager import Manager, Work
 from gangctl.runtime.server import HttpRefusal
 from gangctl.runtime.shards import Share, shard_of
 from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS, VALIDATE_KEYS
 from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
+from tests.webhooks.test_policies import loaded
 from tests.webhooks.test_review import review
 
 
@@ -83,6 +85,27 @@ async def test_a_suspended_jobset_keeps_its_groups_if_kueue_is_present() -> None
     assert kept(suspended(queue="")) is Lifecycle.RETIRED
     queues.early = lambda _: True
     assert kept(jobset) is Lifecycle.PRESENT
+
+
+async def test_a_policy_whose_parameters_cannot_be_read_counts_as_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = managed()
+    policies = wired(manager).policies
+    assert policies is not None
+
+    def states() -> list[float | None]:
+        registry = manager.metrics.registry
+        return [registry.get_sample_value("gangctl_policies", {"state": state}) for state in ("loaded", "broken")]
+
+    reference = {"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"}
+    with_params = loaded("p", paramKind={"apiVersion": "example.com/v1", "kind": "Limit"}, paramRef=reference)
+    policies.keeper.current = PolicySet(1, (with_params, loaded("q")))
+    policies.keeper.synced.set()
+    for call in policies.keeper.on_swap:
+        call()
+    assert states() == [1, 1]
+    monkeypatch.setattr(policies.catalogue, "trouble", lambda _: "")
+    policies.catalogue._on_change()
+    assert states() == [2, 0]
 
 
 async def test_readiness_is_followed_by_default() -> None:
