@@ -273,7 +273,7 @@ def _reason(problem: PolicyProblem) -> str:
 def _consequence(requests: str = _REQUESTS, *, closed: bool) -> str:
     if closed:
         return f"Meanwhile {requests} are refused, because its failurePolicy is Fail."
-    return f"Meanwhile {requests} pass without it, because its failurePolicy is not Fail."
+    return f"Meanwhile {requests} pass without it, because failurePolicy: Fail is not written in it."
 
 
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[PolicyProblem]) -> dict[str, Any]:

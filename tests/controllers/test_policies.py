@@ -88,7 +88,7 @@ async def test_a_broken_policy_is_reported_with_its_location_and_reloaded_when_f
         reported = await context.condition(GANG_POLICIES, "p", "InvalidExpression")
         assert (reported["type"], reported["status"], reported["observedGeneration"]) == ("Ready", "False", 1)
         assert "spec.validations[1].expression, line 2, column 3" in reported["message"]
-        assert reported["message"].endswith("pass without it, because its failurePolicy is not Fail.")
+        assert reported["message"].endswith("pass without it, because failurePolicy: Fail is not written in it.")
         good = await context.condition(GANG_POLICIES, "good", "InForce")
         assert (good["status"], good["message"]) == ("True", "In force with 1 rule.")
         await context.client.merge_patch(GANG_POLICIES, "p", {"spec": {"validations": [RULE]}})

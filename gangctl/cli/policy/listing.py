@@ -104,6 +104,7 @@ def _summary(
         "rules": [str(rule.get("name") or index) for index, rule in enumerate(rules)],
         "actions": list(map(str, actions)) if isinstance(actions, list) else ["Deny"],
         "failurePolicy": str(spec.get("failurePolicy") or "Fail"),
+        "failurePolicyWritten": bool(spec.get("failurePolicy")),
         "ready": ready,
         "reason": reason,
         "violations": violations,
@@ -124,7 +125,8 @@ def _entry(summary: Mapping[str, Any]) -> ListItem:
     row = (
         _name(summary),
         ",".join(summary["actions"]),
-        summary["failurePolicy"],
+        # The default counts for less than a written Fail where the policy cannot be loaded.
+        summary["failurePolicy"] if summary["failurePolicyWritten"] else f"{summary['failurePolicy']} (unset)",
         summary["ready"],
         "" if summary["violations"] is None else str(summary["violations"]),
         str(len(summary["rules"])),

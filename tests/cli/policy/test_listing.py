@@ -20,8 +20,8 @@ def test_policies_of_files_are_listed(tmp_path: Path) -> None:
     assert lines[0].split() == ["NAME", "ACTIONS", "FAILUREPOLICY", "READY", "VIOLATIONS", "RULES", "MESSAGE"]
     rows = {line.split()[0]: line.split()[1:] for line in lines[1:]}
     assert rows["limits"] == ["Warn,Audit", "Ignore", "yes", "-", "2", "-"]
-    assert rows["n/b"] == ["Warn", "Fail", "yes", "-", "1", "-"]
-    assert rows["broken"][:6] == ["Deny", "Fail", "no", "-", "2", "spec.validations[0].expression:"]
+    assert rows["n/b"] == ["Warn", "Fail", "(unset)", "yes", "-", "1", "-"]
+    assert rows["broken"][:7] == ["Deny", "Fail", "(unset)", "no", "-", "2", "spec.validations[0].expression:"]
     wide = fine("policy", "list", path, "-o", "wide", "--no-headers", "--sort-by", "{.failurePolicy}").out.splitlines()
     assert [line.split()[0] for line in wide] == ["broken", "n/b", "limits"]
     assert wide[2].split()[-3:] == ["GangPolicy", f"{path}:1:1", "few-pods,queued"]
@@ -39,14 +39,15 @@ async def test_policies_of_a_cluster_are_listed(tmp_path: Path) -> None:
     counted = policy("counted", FEW) | {
         "status": {"conditions": [ready], "results": {"pass": 5, "fail": 2, "error": 1, "exempt": 4}}
     }
-    broken, fresh = policy("broken", FEW) | {"status": {"conditions": [unready]}}, policy("fresh", FEW)
+    broken = policy("broken", FEW) | {"status": {"conditions": [unready]}}
+    fresh = policy("fresh", FEW, failurePolicy="Fail")
     async with serving(policies=[fresh, counted, broken]) as (_, url):
         answer = await ask(tmp_path, url, "list")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
         "NAME      ACTIONS   FAILUREPOLICY   READY     VIOLATIONS   RULES   MESSAGE\n"
-        "broken    Deny      Fail            no        -            1       no such field\n"
-        "counted   Deny      Fail            yes       3            1       -\n"
+        "broken    Deny      Fail (unset)    no        -            1       no such field\n"
+        "counted   Deny      Fail (unset)    yes       3            1       -\n"
         "fresh     Deny      Fail            unknown   -            1       "
         "gangctl has not loaded it: see whether it runs\n"
     )
