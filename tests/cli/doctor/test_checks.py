@@ -88,6 +88,12 @@ def limited(hard: int, used: int, lacking: int, lacking_next: int) -> ScarceQuot
     return ScarceQuota("t", "q", "podgroups.scheduling.k8s.io", hard, used, lacking, lacking_next)
 
 
+@each(("age", "words"), [(3, "good for 12 s more"), (16, "expired 1 s ago")])
+def test_a_lease_says_how_long_it_lasts(age: int, words: str) -> None:
+    lease = Lease("a", int(NOW) - age, 15)
+    assert lease.text(NOW) == f'holder "a", renewed {age} s ago, {words}'
+
+
 ALIVE: Final = Lease("a", int(NOW) - 1, 15)
 DEAD: Final = Lease("a", int(NOW) - 99, 15)
 
@@ -180,6 +186,15 @@ CASES: Final = [
     Case("jobset-controller", {**NO_JOBSET, "gangs": ReadGangs("here", 0)}, UNKNOWN, "no Deployment"),
     Case("jobset-webhooks", {"configurations": tuple(own()), "dry_run": DryRun()}, FAILED, "not registered"),
     Case("jobset-webhooks", {"configurations": tuple(own())}, OK, "as in the sandbox"),
+    Case(
+        "jobset-webhooks",
+        {
+            "configurations": tuple(own()),
+            "dry_run": DryRun(refusal='failed calling webhook "jobsets.gangs.gangctl.dev": refused'),
+        },
+        UNKNOWN,
+        "refused dry run",
+    ),
     Case("jobset-webhooks", {"endpoints": {SERVICE: 1, JOBSET_SERVICE: 0}}, FAILED, "do not answer"),
     Case(
         "jobset-webhooks",

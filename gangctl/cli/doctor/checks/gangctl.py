@@ -72,7 +72,9 @@ class Lease:
     def text(self, now: float) -> str:
         """Its holder, age and duration, as evidence."""
         age = max(0, int(now) - self.renewed)
-        return f'holder "{self.holder}", renewed {age} s ago, good for {self.seconds} s'
+        left = max(self.seconds, 1) - age
+        term = f"good for {left} s more" if left >= 0 else f"expired {-left} s ago"
+        return f'holder "{self.holder}", renewed {age} s ago, {term}'
 
 
 @fact

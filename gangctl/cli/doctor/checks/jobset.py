@@ -169,6 +169,13 @@ async def webhooks(cluster: Cluster) -> CheckOutcome:
                 "no webhook configuration of JobSet",
                 "a JobSet sent with dryRun=All came back with defaults",
             )
+        if tried is not None and tried.refusal:
+            return unknown(
+                "a refused dry run does not show whether JobSets get their defaults",
+                ["no webhook configuration of JobSet", f"refused: {tried.refusal}"],
+                remedy="see check admission first",
+                command="gangctl doctor --only admission",
+            )
         return failed(
             "JobSet's webhooks are not registered: defaults are missing, and nothing of a JobSet is checked",
             ["no webhook configuration of JobSet"],

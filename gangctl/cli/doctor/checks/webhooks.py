@@ -268,8 +268,9 @@ async def authority(cluster: Cluster) -> CheckOutcome:
         return failed(
             "API servers cannot trust gangctl's answers: JobSets that ask for a gang are refused",
             broken,
-            remedy="gangctl fills its caBundle in within seconds while it runs; with --cert-dir, the writer of the "
-            "files fills it in, or cert-manager's injector",
+            remedy="where it ended, renew the certificate first: gangctl renews its own, with --cert-dir the owner of "
+            "the files does; gangctl fills its caBundle in within seconds while it runs, with --cert-dir the writer of "
+            "the files, or cert-manager's injector",
             command="kubectl -n gangctl-system logs deploy/gangctl",
         )
     if soon:
