@@ -119,6 +119,8 @@ class _Pipe(asyncio.Transport):
 class _Listening:
     """What ``create_server`` returns; it poses as its only socket, too."""
 
+    family = socket.AF_INET
+
     def __init__(self, servers: dict[int, Factory], address: tuple[str, int]) -> None:
         self._servers = servers
         self._address = address
