@@ -71,6 +71,16 @@ def test_a_running_gang_has_nothing_to_explain() -> None:
     assert answer.out.endswith("Nothing blocks it.\n")
 
 
+def test_a_jobset_that_is_being_deleted_is_reported(tmp_path: Path) -> None:
+    objects = dump.objects()
+    jobset = next(raw for raw in objects if raw["kind"] == "JobSet" and raw["metadata"]["name"] == RUNS)
+    jobset["metadata"] |= {"deletionTimestamp": jobset["metadata"]["creationTimestamp"], "finalizers": ["a.example/x"]}
+    answer = ask_about(tmp_path, objects, "why", RUNS)
+    assert "Nothing blocks it" not in answer.out
+    assert "It is being deleted, and waits for its finalizers." in answer.out
+    assert f"kubectl get jobset {RUNS} -n team-a -o jsonpath='{{.metadata.finalizers}}'" in answer.out
+
+
 def _without_condition() -> list[Object]:
     """All pods of a gang have nodes, and the scheduler has written no condition of its group."""
     found = dump.objects()
