@@ -89,7 +89,7 @@ def limited(hard: int, used: int, lacking: int, lacking_next: int) -> ScarceQuot
 
 
 @each(("age", "words"), [(3, "good for 12 s more"), (16, "expired 1 s ago")])
-def test_a_lease_says_how_long_it_lasts(age: int, words: str) -> None:
+def test_evidence_of_a_lease_has_the_time_that_is_left(age: int, words: str) -> None:
     lease = Lease("a", int(NOW) - age, 15)
     assert lease.text(NOW) == f'holder "a", renewed {age} s ago, {words}'
 
