@@ -84,8 +84,9 @@ def by_commands(
 
 
 def _verdict(report: FitReport) -> dict[str, Any]:
-    """What both have to agree on: only commands estimate starts, and only they name Workloads of other namespaces."""
-    return {field: report[field] for field in _VERDICT}
+    """What both have to agree on: only commands estimate starts, and only they name what is in other namespaces."""
+    verdict: dict[str, Any] = {field: report[field] for field in _VERDICT}
+    return {**verdict, "blocked": verdict["blocked"].partition("; namespace ")[0]}
 
 
 def _answer(snapshot: Snapshot, now: datetime) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class TestTable:
         raw = jobset("js", rj("a", mode="Gang", pod=pod), options='{"topologyKey":"rack","disruption":"single"}')
         assert "  all pods of a gang on one rack, preempted pod by pod, priority high" in self.lines(tmp_path, raw)
 
-    def test_a_gang_that_starts_with_fewer_pods_says_what_the_amounts_are_of(self, tmp_path: Path) -> None:
+    def test_amounts_of_a_gang_with_a_minimum_are_of_all_pods(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a", parallelism=6, completions=6))
         for count, lines in ((2, 1), (6, 0)):
             gangs = [{"name": "g", "replicatedJobs": ["a"], "minCount": count}]

@@ -270,8 +270,8 @@ _HEAD: Final = f"""\
 Written by `python -m tests.manager.metricspage` from what a process registers.
 
 `GET /metrics` at `--metrics-bind-address` answers in the plain format of Prometheus, and in OpenMetrics where that is
-asked for (`Accept: application/openmetrics-text`); with `--metrics-secure` it does so elsewhere, and to those who may ([security.md](security.md)). Only OpenMetrics has units and exemplars: the histograms of starts
-name a JobSet in each bucket (`jobset="namespace/name"`).
+asked for (`Accept: application/openmetrics-text`); with `--metrics-secure` only to [who may](security.md). OpenMetrics
+alone has units and exemplars: the histograms of starts name a JobSet in each bucket (`jobset="namespace/name"`).
 
 Times are seconds, points in time are Unix time (an age is `time() - x`), and nothing is in a name that is a value of a
 label. There are no `_created` series. Labels hold names of namespaces, queues and policies, all of them bounded: what

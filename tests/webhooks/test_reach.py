@@ -121,7 +121,7 @@ def reviews(draw: st.DrawFn) -> tuple[Review, Labels, list[Labels]]:
 
 
 @given(st.lists(checking(), max_size=4, unique_by=lambda policy: policy.name), reviews())
-def test_what_a_policy_matches_is_sent_once_and_to_fail_where_it_says_so(
+def test_what_a_policy_matches_is_sent_once_and_to_a_webhook_of_its_failure_policy(
     policies: list[LoadedPolicy | BrokenPolicy], asked: tuple[Review, Labels, list[Labels]]
 ) -> None:
     review, namespace, objects = asked
@@ -135,7 +135,7 @@ def test_what_a_policy_matches_is_sent_once_and_to_fail_where_it_says_so(
 
 
 @given(st.lists(with_defaults(), max_size=4, unique_by=lambda policy: policy.name), reviews())
-def test_what_gets_a_default_is_sent_once_and_to_fail_where_a_policy_says_so(
+def test_what_gets_a_default_is_sent_once_and_to_a_webhook_of_the_strictest_policy(
     policies: list[LoadedPolicy], asked: tuple[Review, Labels, list[Labels]]
 ) -> None:
     review, namespace, objects = asked

@@ -160,7 +160,7 @@ def test_why_of_a_failed_gang_names_its_pod_its_logs_and_what_to_do(restarts: in
     assert delete == f"  $ kubectl delete jobset {RUNS} -n team-a"
 
 
-def test_why_of_a_failed_gang_without_pods_says_so(tmp_path: Path) -> None:
+def test_why_of_a_failed_gang_notes_missing_pods(tmp_path: Path) -> None:
     found = [each for each in failed_objects(0) if each["kind"] != "Pod"]
     answer = ask_about(tmp_path, found, "why", RUNS)
     assert "  No pod that failed is left: " in answer.out
