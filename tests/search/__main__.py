@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from tests.search.draws import draw
+from tests.search.draws import Plan, draw
 from tests.search.explorer import Explored, Explorer
 from tests.search.known import is_known
 from tests.search.mutants import TABLE as MUTANTS
@@ -60,18 +60,18 @@ def _show_mutants(seeds: int) -> int:
         shown = []
         if (violation := killed(mutant)) is not None:
             shown.append(f"{violation.states} states of {violation.world.name}: {violation.what}")
-        known = () if mutant.seed is None else (mutant.seed,)
-        if (seed := first_seed(mutant, chain(known, range(seeds)))) is not None:
+        known = () if mutant.shown_by is None else (mutant.shown_by,)
+        if (seed := first_seed(mutant, chain(known, map(draw, range(seeds))))) is not None:
             shown.append(f"seed {seed[0]}: {seed[1]}")
         alive += not shown
         print(f"{mutant.finding:14} {mutant.what}: {'; '.join(shown) or 'SURVIVES'}", flush=True)
     return int(alive > 0)
 
 
-def first_seed(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, str] | None:
-    """The first seed of the simulation that shows a mutant, and what is wrong there: ``seed`` in the table."""
+def first_seed(mutant: Mutant, plans: Iterable[Plan]) -> tuple[int, str] | None:
+    """The seed of the first plan of the simulation that shows a mutant, and what is wrong there."""
     with applied(mutant):
-        return next(((seed, wrong) for seed in seeds if (wrong := play(draw(seed)))), None)
+        return next(((plan.seed, wrong) for plan in plans if (wrong := play(plan))), None)
 
 
 def _worlds(names: Sequence[str], seed: int) -> Iterator[World]:

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from gangctl.apiserver import jobs
@@ -24,6 +24,7 @@ from gangctl.runtime.controller import await_change
 from gangctl.sandbox import controllers
 from gangctl.webhooks import configurations
 from tests.search import exchanges
+from tests.search.draws import Plan, draw
 from tests.search.exchanges import Exchange
 from tests.search.explorer import Explorer, Violation
 from tests.search.known import KNOWN, is_known
@@ -51,6 +52,16 @@ class Mutant:
     patches: tuple[Patch, ...] = ()
     seed: int | None = None
     """A seed of the simulation that shows it."""
+    actions: tuple[str, ...] = ()
+    """In the place of those that the seed draws."""
+
+    @property
+    def shown_by(self) -> Plan | None:
+        """The plan of the simulation that shows it."""
+        if self.seed is None:
+            return None
+        drawn = draw(self.seed)
+        return replace(drawn, actions=self.actions) if self.actions else drawn
 
 
 TABLE: Final[tuple[Mutant, ...]] = (
@@ -235,6 +246,12 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "simulation",
         patches=(Patch(diff, "_surplus", exchanges.finished_groups_stay),),
         seed=2592,
+        # The quota has room for one group when both are made anew. Then the front gang finishes.
+        actions=(
+            *("create a", "wait 0.05", "suspend a", "wait 1", "quota 1", "wait 1", "resume a", "wait 70"),
+            *(action for pod in range(6) for action in (f"succeed a {pod}", "wait 1")),
+            "wait 70",
+        ),
     ),
     Mutant(
         "order",
