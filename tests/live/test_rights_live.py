@@ -50,7 +50,9 @@ HASTE: Final = ("--discovery-period=1", "--policy-scan-period=2", "--shutdown-de
 """Flags that the checks have beside the Deployment's: they wait for looks and scans, and start and stop gangctl."""
 
 STRANGER: Final = "stranger"
-UNUSED: Final = {("workloads", "get"), ("podgroups", "get"), (COMPOSITES, "get")}
+LATER: Final = {(COMPOSITES, "patch")}
+"""Rights that only Kubernetes 1.38 needs: on 1.37, an object with another minGroupCount is deleted and made again."""
+UNUSED: Final = {("workloads", "get"), ("podgroups", "get"), (COMPOSITES, "get"), *LATER}
 """Rights that are used only where a name is taken by an object that no watch has delivered: these have checks below."""
 
 Row = tuple[str, str, tuple[str, ...], str, Check]
@@ -187,7 +189,8 @@ def _rows(table: tuple[Row, ...]) -> Iterator[object]:
 @pytest.mark.parametrize(("table", "registration"), [(IN_CLUSTER, False), (REGISTRATION, True)])
 def test_every_right_has_a_check(table: tuple[Row, ...], registration: bool) -> None:
     checked = [right for row in table for right in rights_of(row, registration=registration)]
-    assert sorted(checked) == sorted(granted(registration=registration))
+    needed = [right for right in granted(registration=registration) if (right.resource, right.verb) not in LATER]
+    assert sorted(checked) == sorted(needed)
 
 
 @pytest.fixture(scope="module")
