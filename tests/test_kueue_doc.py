@@ -31,7 +31,7 @@ ONLINE = [line for line, _ in COMMANDS if OURS.match(line) and "--queues" not in
 VERBS: Final[dict[str, click.Command]] = {"fit": fit, "queue list": list_queues, "queue describe": describe}
 FIT: Final = ROOT / "gangctl" / "fit"
 REASONS: Final = frozenset(re.findall(r'"((?:Never\w|Fits|Queue|Not|Waits|Needs|Unknown)\w*)"', "".join(
-    (FIT / name).read_text(encoding="utf-8") for name in ("verdict.py", "preemption.py", "nodes.py")
+    (FIT / name).read_text(encoding="utf-8") for name in ("verdict.py", "preemption.py", "nodecase.py", "minimum.py")
 )))  # fmt: skip
 
 
