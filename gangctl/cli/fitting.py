@@ -18,6 +18,7 @@ from gangctl.cluster.stock import Stock
 from gangctl.fit import started, verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.creation import CreationRefusal, refusal
+from gangctl.fit.members import Neighbours
 from gangctl.fit.nodes import admitted, gangs_of, node_fit
 from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import (
@@ -32,7 +33,6 @@ from gangctl.fit.report import (
     WorkerFit,
     figure,
 )
-from gangctl.fit.scheduling import Neighbours
 from gangctl.fit.started import Additions
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules

@@ -19,12 +19,13 @@ from gangctl.fit import limits
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.exploring import Exploration
 from gangctl.fit.floor import NodeShape
+from gangctl.fit.members import Neighbours
 from gangctl.fit.nodes import admitted
 from gangctl.fit.packing import Vector
 from gangctl.fit.report import FitIdentity, bounded
 from gangctl.fit.requests import PodSet, Surroundings, requests_of
 from gangctl.fit.room import highest
-from gangctl.fit.scheduling import Floor, Neighbours
+from gangctl.fit.scheduling import Floor
 from gangctl.kueue.names import PODSET_GROUP
 from gangctl.kueue.objects import ResourceFlavor
 

@@ -18,9 +18,9 @@ from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.pods import REQUIRED
 from gangctl.errors import one_line
 from gangctl.fit.domains import HOSTNAME
+from gangctl.fit.members import OF_JOBS, Neighbours
 from gangctl.fit.placedpods import host_ports, spreads, texts
 from gangctl.fit.requests import PodSet
-from gangctl.fit.scheduling import OF_JOBS, Neighbours
 
 ADMISSION: Final = "what admission plugins and webhooks change in its pods (kubectl get pod -o yaml shows it)"
 ATTACHED: Final = "how many volumes the nodes can attach (kubectl get csinodes)"

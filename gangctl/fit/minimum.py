@@ -28,7 +28,7 @@ def decided(case: NodesCase) -> tuple[NodesCase, NodesAnswer]:
         return case, answer
     case.unknown = before
     never = answer[0] == "never" or answer[1] == "NeedsNodes"
-    if mixed := next((gang for gang in fewer if len(gang.pods) > 1 or floor.jobs_differ), None):
+    if mixed := next((gang for gang in fewer if len(gang.pods) > 1 or floor.members.differ), None):
         return case, _mixed(case, mixed)
     ((index, pods),) = fewer[0].pods.items()
     least = _least(case, {index: gang.minimum for gang in fewer for index in gang.pods})

@@ -19,10 +19,11 @@ from gangctl.fit import limits, report
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.devices import as_extended, claimed
 from gangctl.fit.floor import NodeShape
+from gangctl.fit.members import Neighbours
 from gangctl.fit.minimum import decided
 from gangctl.fit.nodecase import NodesCase
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of, stages_of
-from gangctl.fit.scheduling import Floor, Neighbours, Together
+from gangctl.fit.scheduling import Floor, Together
 from gangctl.fit.started import Addition, Additions
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps

@@ -124,7 +124,7 @@ class _InDomains:
     def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:
         """By domain, the copies that fit in any order, and at most; not more than there are."""
         rooms = []
-        helped = self._floor.helped(gang, sum(self._copies))
+        helped = self._floor.members.helped(gang.pods, sum(self._copies))
         for value in self._values(gang):
             nodes, least, highest = self._nodes(gang, value), 0, 0
             for number in range(1, copies + 1):

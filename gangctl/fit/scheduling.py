@@ -8,37 +8,26 @@ pod can be in the way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import sub
-from typing import Final
 
 from gangctl.api.jobset import volume_claims
-from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, JOBSET_PRIORITY, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import Object, object_at
+from gangctl.api.objects import Object
 from gangctl.errors import one_line
-from gangctl.fit.devices import Devices
-from gangctl.fit.exploring import Attraction, Domains, Evenness, Exploration, Repulsion, Rules, explore
-from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes, tolerations_of, untolerated
+from gangctl.fit.exploring import Exploration, Rules, explore
+from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes
+from gangctl.fit.members import Members, Neighbours
 from gangctl.fit.packing import Class, Excess, Packing, PodKind, Vector, excess, most, place
 from gangctl.fit.placedpods import (
-    NamespaceLabels,
-    PlacedPod,
-    PodTerm,
-    Spread,
     host_ports,
     in_use,
-    pod_terms,
     ports_as_amounts,
-    spreads,
 )
 from gangctl.fit.requests import PodSet
 from gangctl.fit.volumes import as_pod_spec, is_of_one_pod
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts
-
-OF_JOBS: Final = frozenset({JOB_KEY, JOB_INDEX})
-"""Labels that differ between the pods of one podset, and are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,41 +38,6 @@ class Together:
     topology: str = ""
     minimum: int = 0
     """With how many of them it starts (minCount), if these are fewer than all; 0 otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """What else is on the nodes of a cluster, for a JobSet in a namespace of it.
-
-    ``pods`` are None if unknown, as are labels of a namespace, and the volume of a claim.
-    """
-
-    pods: Sequence[PlacedPod] | None
-    namespace: str = ""
-    labels_of: NamespaceLabels = lambda _: None
-    volume_of: Callable[[str], Object | None] = lambda _: None
-    devices: Devices = field(default_factory=Devices)
-    admitted: Mapping[str, Object] = field(default_factory=dict)
-    """Pods of the JobSet, by replicated job: what they are outranks the templates."""
-
-
-@dataclass(slots=True)
-class _Member:
-    """A podset with what the filters read of its pods."""
-
-    podset: PodSet
-    labels: dict[str, str]
-    repels: tuple[PodTerm, ...] = ()
-    draws: tuple[PodTerm, ...] = ()
-    spreads: tuple[Spread, ...] = ()
-
-    @property
-    def differs(self) -> bool:
-        """Whether pods of different Jobs count differently."""
-        selectors = [term.selector for term in (*self.repels, *self.draws)]
-        selectors += [spread.selector for spread in self.spreads]
-        keys = {term.key for selector in selectors for term in selector or ()}
-        return not OF_JOBS.isdisjoint(keys)
 
 
 class Floor:
@@ -109,8 +63,12 @@ class Floor:
         )
         self._hopeful = hopeful
         self._jobset = jobset
-        self._members = [self._member(podset, 0) for podset in podsets]
-        self._differ = any(member.differs for member in self._members)
+        self._tolerated = [
+            # Pods that exist have passed admission: what they tolerate is known.
+            _extended(amounts) if hopeful and podset.name not in neighbours.admitted else frozenset()
+            for podset, amounts in zip(podsets, requests, strict=True)
+        ]
+        self.members = Members(podsets, nodes, neighbours, self._tolerated, jobset=jobset, hopeful=hopeful)
         ports = [tuple(host_ports(podset.pod_spec)) for podset in podsets]
         others = neighbours.pods or ()
         known = {port for own in (*ports, *(pod.ports for pod in others)) for port in own} if any(ports) else set()
@@ -119,43 +77,16 @@ class Floor:
         self.used = in_use(pod if pod.resized is None else replace(pod, requests=pod.resized) for pod in others)
         for pod in others if known else ():
             self.used[pod.node] = {**self.used[pod.node], **ports_as_amounts(pod.ports, known)}
-        # Pods of which a node holds one are counted like a resource: that costs much less than to explore their order.
-        self._alone = [] if self._differ else list(self._exclusive())
-        self._tolerated = [
-            # Pods that exist have passed admission: what they tolerate is known.
-            _extended(amounts) if hopeful and podset.name not in neighbours.admitted else frozenset()
-            for podset, amounts in zip(podsets, requests, strict=True)
-        ]
         self._sizes = [
-            (*self._vector({**own, PODS: 1}, 0, 0), *(int(index in owners) for owners, _ in self._alone))
+            (*self._vector({**own, PODS: 1}, 0, 0), *(int(index in owners) for owners, _ in self.members.alone))
             for index, own in enumerate(asked)
         ]
         self._sole = [
             frozenset(claim for claim, volume in self._volumes(podset) if is_of_one_pod(volume)) for podset in podsets
         ]
         self._capacities = [self._capacity(number) for number in range(len(nodes))]
-        self._positions = {node.name: number for number, node in enumerate(nodes)}
         self.takers = self._all_takers()
         self._now: list[frozenset[int]] | None = None
-
-    def _member(self, podset: PodSet, job: int) -> _Member:
-        """A podset with the pods of one Job."""
-        written = object_at(object_at(podset.template, "metadata"), "labels")
-        labels = {key: text for key, text in written.items() if isinstance(text, str)}
-        labels |= {JOBSET_NAME: self._jobset, REPLICATED_JOB_NAME: podset.name, JOB_INDEX: str(job)}
-        spec, namespace = podset.pod_spec, self.neighbours.namespace
-        labels |= {RESTART_ATTEMPT: labels.get(RESTART_ATTEMPT, "0")}
-        if not spec.get("priorityClassName"):
-            labels.setdefault(JOBSET_PRIORITY, "0")
-        # A hash of it: no selector names the value.
-        labels[JOB_KEY] = f"{namespace}/{self._jobset}-{podset.name}-{job}"
-        return _Member(
-            podset,
-            labels,
-            pod_terms(spec, "podAntiAffinity", namespace, labels),
-            pod_terms(spec, "podAffinity", namespace, labels),
-            spreads(spec, labels),
-        )
 
     def _vector(self, amounts: Amounts, pods: int, ports: int) -> Vector:
         first, *others = self.resources
@@ -170,7 +101,7 @@ class Floor:
         return (*own, *self._single(number))
 
     def _single(self, number: int) -> Iterator[int]:
-        return (1 if number in domains else UNLIMITED for _, domains in self._alone)
+        return (1 if number in domains else UNLIMITED for _, domains in self.members.alone)
 
     def _free(self, number: int) -> Vector:
         node = self.nodes[number]
@@ -178,33 +109,7 @@ class Floor:
         there = self._vector(node.present, UNLIMITED, 1)
         if taken:
             there = tuple(max(0, left) for left in map(sub, there, self._vector(taken, 0, 0)))
-        return (*there, *self._single(number)) if self._alone else there
-
-    def _exclusive(self) -> Iterator[tuple[frozenset[int], Domains]]:
-        """Podsets of which a node holds one pod: each of their pods repels all of them from it."""
-        terms = {term: None for member in self._members for term in member.repels}
-        for term in terms:
-            owners = frozenset(index for index, member in enumerate(self._members) if term in member.repels)
-            domains = self._by(term.key)
-            if owners == self._matching(self._members, [term], unknown=not self._hopeful) and len(
-                set(domains.values())
-            ) == len(domains):
-                yield owners, domains
-
-    def _matching(
-        self, members: Sequence[_Member], terms: Sequence[PodTerm], *, unknown: bool = False
-    ) -> frozenset[int]:
-        """Members that all terms match."""
-        namespace, labels_of = self.neighbours.namespace, self.neighbours.labels_of
-        return frozenset(
-            index
-            for index, member in enumerate(members)
-            if all(term.matches(namespace, member.labels, labels_of, unknown=unknown) for term in terms)
-        )
-
-    def _by(self, key: str) -> dict[int, str]:
-        """The domain of each node that has a label."""
-        return {number: node.labels[key] for number, node in enumerate(self.nodes) if key in node.labels}
+        return (*there, *self._single(number)) if self.members.alone else there
 
     def _all_takers(self) -> list[frozenset[int]]:
         """Podsets that each node accepts, whatever is on it; computed once for each kind of node."""
@@ -234,10 +139,8 @@ class Floor:
     @property
     def assumes(self) -> bool:
         """Whether hope may change anything."""
-        terms = [term for member in self._members for term in (*member.repels, *member.draws)]
-        terms += [term for pod in self.neighbours.pods or () for term in pod.repels]
         tolerated = frozenset().union(*self._tolerated)
-        return any(term.namespace_selector for term in terms) or any(
+        return self.members.by_namespace or any(
             node.unready or node.passing or any(taint.get("key") in tolerated for taint in node.taints)
             for node in self.nodes
         )
@@ -271,7 +174,7 @@ class Floor:
         return self._now[number]
 
     def _all_takers_now(self) -> list[frozenset[int]]:
-        against = [self._against(member) for member in self._members]
+        against = [self.members.against(index) for index in range(len(self.podsets))]
         takers_now = []
         for node, takers in zip(self.nodes, self.takers, strict=True):
             open_to = (
@@ -283,23 +186,9 @@ class Floor:
             takers_now.append(frozenset(open_to))
         return takers_now
 
-    def _against(self, member: _Member) -> set[tuple[str, str]]:
-        """Domains with a pod that repels those of a podset, or that they repel."""
-        labels_of, namespace, unknown = self.neighbours.labels_of, self.neighbours.namespace, not self._hopeful
-        domains = set()
-        for pod in self.neighbours.pods or ():
-            terms = [term for term in pod.repels if term.matches(namespace, member.labels, labels_of, unknown=unknown)]
-            terms += [
-                term for term in member.repels if term.matches(pod.namespace, pod.labels, labels_of, unknown=unknown)
-            ]
-            number = self._positions.get(pod.node) if terms else None
-            labels = self.nodes[number].labels if number is not None else {}
-            domains |= {(term.key, labels[term.key]) for term in terms if term.key in labels}
-        return domains
-
     def repelled(self, index: int) -> bool:
         """Whether a pod on some node is against those of a podset there."""
-        against = self._against(self._members[index])
+        against = self.members.against(index)
         return any(node.labels.get(key) == value for node in self.nodes for key, value in against)
 
     def has_place(self, index: int) -> bool:
@@ -348,7 +237,7 @@ class Floor:
         if not topology:
             return {"": list(range(len(self.nodes)))}
         domains: dict[str, list[int]] = {}
-        for number, value in self._by(topology).items():
+        for number, value in self.members.by(topology).items():
             domains.setdefault(value, []).append(number)
         return domains
 
@@ -392,102 +281,20 @@ class Floor:
         unreported = any(not node.capacity for node in self.nodes)
         return True if True in answers else None if None in answers or unreported else False
 
-    def _members_of(self, pods: Mapping[int, int]) -> Iterator[tuple[_Member, int, int]]:
-        """Kinds of pods: with the number of each, and the index of the podset."""
-        for index, count in sorted(pods.items()):
-            podset, jobs = self.podsets[index], 1
-            if self._differ and podset.jobs > 1:
-                jobs = max(1, -(-count * podset.jobs // max(1, podset.pods)))
-            for number in range(jobs if count else 0):
-                share = count // jobs + (number < count % jobs)
-                yield self._member(podset, number) if jobs > 1 else self._members[index], share, index
-
     def _problem(self, pods: Mapping[int, int], free: Mapping[int, Vector], *, now: bool) -> tuple[Packing, Rules]:
         """The pods as kinds, and what they do to each other; other pods count only ``now``."""
-        kinds = list(self._members_of(pods))
+        kinds = list(self.members.of(pods))
         takers = {number: self.takers_now(number) if now else self.takers[number] for number in free}
         allowed = [frozenset(number for number in free if index in takers[number]) for _, _, index in kinds]
         sizes = [self._sizes[index] for _, _, index in kinds]
         packing = Packing(sizes, [count for _, count, _ in kinds], allowed, free)
         members = [member for member, _, _ in kinds]
-        return packing, self._rules(members, free, now=now)
-
-    def _rules(self, members: Sequence[_Member], free: Collection[int], *, now: bool) -> Rules:
-        repulsions = []
-        for term in {term: None for member in members for term in member.repels}:
-            domains = {number: value for number, value in self._by(term.key).items() if number in free}
-            owners = frozenset(index for index, member in enumerate(members) if term in member.repels)
-            matches = self._matching(members, [term], unknown=not self._hopeful)
-            # A term that is counted as a resource (`_alone`) must not become a rule, too: any rule has to be explored.
-            alone = owners == matches and not self._differ and len(set(domains.values())) == len(domains)
-            if matches and not (alone and any(domains.items() <= of.items() for _, of in self._alone)):
-                repulsions.append(Repulsion(owners, matches, domains))
-        if not now:
-            # Other pods can come that draw these, or that even them out.
-            return Rules(tuple(repulsions))
-        drawn = tuple(self._attraction(index, members) for index, member in enumerate(members) if member.draws)
-        even = (
-            self._evenness(index, members, spread) for index, member in enumerate(members) for spread in member.spreads
-        )
-        return Rules(tuple(repulsions), drawn, tuple(even))
-
-    def _attraction(self, index: int, members: Sequence[_Member]) -> Attraction:
-        terms, labels_of = members[index].draws, self.neighbours.labels_of
-        there = [
-            self._positions[pod.node]
-            for pod in self.neighbours.pods or ()
-            if pod.node in self._positions
-            # To draw a pod admits it: here hope takes what is not known as a match, while for what repels it does not.
-            and all(term.matches(pod.namespace, pod.labels, labels_of, unknown=self._hopeful) for term in terms)
-        ]
-        domains = tuple(self._by(term.key) for term in terms)
-        occupied = tuple(frozenset(of[number] for number in there if number in of) for of in domains)
-        return Attraction(index, self._matching(members, terms, unknown=self._hopeful), domains, occupied)
-
-    def _evenness(self, index: int, members: Sequence[_Member], spread: Spread) -> Evenness:
-        member, namespace = members[index], self.neighbours.namespace
-        spec, keys = member.podset.pod_spec, {spread.key for spread in member.spreads}
-        tolerations = tolerations_of(spec, self._tolerated[member.podset.index])
-        domains = {
-            number: node.labels[spread.key]
-            for number, node in enumerate(self.nodes)
-            # PodTopologySpread counts only nodes that have the labels of all constraints of the pod.
-            if keys <= node.labels.keys()
-            and (not spread.by_affinity or affinity_allows(spec, node.labels))
-            and not (spread.by_taints and untolerated((*node.taints, *node.passing), tolerations))
-        }
-        term = PodTerm(spread.key, spread.selector, frozenset({namespace}))
-        there = dict.fromkeys(domains.values(), 0)
-        for pod in self.neighbours.pods or ():
-            number = self._positions.get(pod.node, -1)
-            # PodTopologySpread does not count pods that are being deleted.
-            if number in domains and not pod.deleting and term.matches(pod.namespace, pod.labels, lambda _: None):
-                there[domains[number]] += 1
-        return Evenness(index, self._matching(members, [term]), domains, there, spread.skew, spread.domains)
+        return packing, self.members.rules(members, free, now=now)
 
     @property
     def independent(self) -> bool:
         """Whether none of its pods says anything about other pods, or has a claim that is for one pod at a time."""
-        return not any(member.repels or member.draws or member.spreads for member in self._members) and not any(
-            self._sole
-        )
-
-    @property
-    def jobs_differ(self) -> bool:
-        """Whether pods of one podset differ by their Jobs."""
-        return self._differ
-
-    def helped(self, gang: Together, copies: int) -> bool:
-        """Whether other pods of the JobSet may make a place for a gang: they draw its pods, or even them out."""
-        others = [member for index, member in enumerate(self._members) if copies > 1 or index not in gang.pods]
-        for member in (self._members[index] for index in gang.pods):
-            terms = [
-                PodTerm(spread.key, spread.selector, frozenset({self.neighbours.namespace}))
-                for spread in member.spreads
-            ]
-            if any(self._matching(others, [term], unknown=True) for term in (*member.draws, *terms)):
-                return True
-        return False
+        return self.members.independent and not any(self._sole)
 
     def free(self) -> dict[int, Vector]:
         """The room that is left on each node."""

@@ -12,9 +12,9 @@ import pytest
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.devices import Devices
 from gangctl.fit.limits import ADMISSION
+from gangctl.fit.members import Neighbours
 from gangctl.fit.nodes import node_fit
 from gangctl.fit.report import FitReport
-from gangctl.fit.scheduling import Neighbours
 from tests.fit.asking import NAMESPACE
 from tests.fit.test_nodes import PLAIN, cpu, gang, gist, nodes
 from tests.rows import each

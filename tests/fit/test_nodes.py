@@ -15,12 +15,12 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import GANGS
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import NodeShape, read_node
+from gangctl.fit.members import Neighbours
 from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.packing import Class, PodKind, excess, place
 from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import FitReport
 from gangctl.fit.requests import Surroundings, podsets_of, stages_of
-from gangctl.fit.scheduling import Neighbours
 from tests.cli.schema import fit_violations
 from tests.fit.asking import NAMESPACE, pods
 from tests.jobsets import MODE, OPTIONS, jobset
