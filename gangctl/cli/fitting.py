@@ -251,8 +251,8 @@ def _with_refusal(report: FitReport, refused: CreationRefusal) -> FitReport:
     message = f"{report['message']} But {refused.message}."
     if report["verdict"] == "not-now":
         return {**report, "message": message}
-    reason = "WaitsForResourceQuota" if refused.passes else "PodsRefused"
-    return {**report, "verdict": "not-now", "reason": reason, "message": message, "unknown": []}
+    reason, unknown = ("WaitsForResourceQuota", report["unknown"]) if refused.passes else ("PodsRefused", [])
+    return {**report, "verdict": "not-now", "reason": reason, "message": message, "unknown": unknown}
 
 
 def _now() -> datetime:

@@ -16,6 +16,7 @@ from gangctl.api.objects import Object, object_at, objects_at, text_at
 from gangctl.api.requests import as_integers, is_extended, pod_requests
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import ClusterSnapshot
+from gangctl.fit.limitranges import pod_limits
 from gangctl.fit.report import figure, joined, quoted
 from gangctl.fit.requests import PodSet, Surroundings, filled_in, requests_of, stages_of
 from gangctl.kueue.amounts import amount, read_quantity
@@ -45,6 +46,8 @@ class _PodsToCreate:
 
     podset: PodSet
     spec: Mapping[str, Any]
+    certain: bool
+    """Whether the resources of ``spec`` are known."""
     priority_class: str | None
     """None if unknown."""
 
@@ -56,20 +59,17 @@ class _PodsToCreate:
     @cached_property
     def limits(self) -> Amounts:
         """The same of limits, in which overhead counts only where a container is limited (PodLimits)."""
-        limited: dict[str, Any] = {
-            kind: [_limited(container) for container in objects_at(self.spec, kind)]
-            for kind in ("containers", "initContainers")
-        }
-        limited |= _limited({"resources": self.spec.get("resources")})
         overhead = as_integers(pod_requests({"overhead": self.spec.get("overhead")})[0])
-        limits = as_integers(pod_requests(limited)[0])
+        limits = as_integers(pod_limits(self.spec))
         return {name: value + overhead.get(name, 0) * bool(value) for name, value in limits.items()}
 
     def of_one(self, counted: str) -> int | None:
-        """What a quota counts of one pod under a name; None if it counts nothing of pods."""
+        """What a quota counts of one pod under a name; None if it counts nothing of pods, or that is not known."""
         base = _base(counted)
         if counted in {PODS, _COUNTED_PODS}:
             return 1
+        if not self.certain:
+            return None
         if counted.startswith(_LIMITS):
             return self.limits.get(base, 0) if base in _LIMITED else None
         if base in _LIMITED or base.startswith("hugepages-") or (base != counted and is_extended(base)):
@@ -79,7 +79,7 @@ class _PodsToCreate:
     def unset(self, counted: str) -> list[str]:
         """The containers that do not say what a quota needs of each (Constraints)."""
         base = _base(counted)
-        if base not in _COMPULSORY or object_at(self.spec, "resources"):
+        if base not in _COMPULSORY or object_at(self.spec, "resources") or not self.certain:
             return []
         key = "limits" if counted.startswith(_LIMITS) else "requests"
         containers = [*objects_at(self.spec, "containers"), *objects_at(self.spec, "initContainers")]
@@ -99,9 +99,9 @@ class _PodsToCreate:
             case "NotTerminating":
                 return not terminating
             case "BestEffort":
-                return best_effort
+                return self.certain and best_effort
             case "NotBestEffort":
-                return not best_effort
+                return self.certain and not best_effort
             case "PriorityClass" if self.priority_class is not None:
                 values = scope.get("values")
                 named = self.priority_class in (values if isinstance(values, list) else ())
@@ -119,12 +119,6 @@ def _base(counted: str) -> str:
     return counted.removeprefix(_REQUESTS).removeprefix(_LIMITS)
 
 
-def _limited(holder: Mapping[str, Any]) -> dict[str, Any]:
-    """A container, or a pod, that requests what it is limited to."""
-    limits = object_at(object_at(holder, "resources"), "limits")
-    return {**holder, "resources": {"requests": limits}}
-
-
 def refusal(
     jobset: Object, podsets: Sequence[PodSet], cluster: ClusterSnapshot, namespace: str, *, running: bool
 ) -> CreationRefusal | None:
@@ -136,16 +130,16 @@ def refusal(
     present = [podset for podset in podsets if podset.pods]
     if missing := next(_missing_classes(present, cluster), ""):
         return CreationRefusal(missing)
-    if misfit := next(_outside_limit_ranges(present, surroundings), ""):
-        return CreationRefusal(misfit)
     pods = [
         _PodsToCreate(
             podset,
-            filled_in(podset, surroundings),
+            *filled_in(podset, surroundings),
             cluster.pod_class_name(text_at(podset.pod_spec, "priorityClassName")),
         )
         for podset in present
     ]
+    if misfit := next(_outside_limit_ranges((one.podset for one in pods if one.certain), surroundings), ""):
+        return CreationRefusal(misfit)
     stages = stages_of(jobset, podsets)
     refusals = [
         one for quota in cluster.resource_quotas(namespace) for one in _beyond(quota, pods, stages, running=running)
@@ -172,10 +166,8 @@ def _missing_classes(podsets: Iterable[PodSet], cluster: ClusterSnapshot) -> Ite
 
 def _outside_limit_ranges(podsets: Iterable[PodSet], surroundings: Surroundings) -> Iterator[str]:
     for podset in podsets:
-        # Counted with the overhead of the class, which LimitRanger does not count.
-        if not text_at(podset.pod_spec, "runtimeClassName"):
-            for problem in requests_of(podset, surroundings).problems:
-                yield f"{quoted([podset.name])}: {problem}, and the API server refuses such pods"
+        for problem in requests_of(podset, surroundings).problems:
+            yield f"{quoted([podset.name])}: {problem}, and the API server refuses such pods"
 
 
 def _beyond(

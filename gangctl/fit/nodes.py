@@ -102,11 +102,10 @@ def node_fit(
     for podset in podsets:
         if podset.pods and podset.name in added and (level := added[podset.name].level):
             deciding += limits.of_kueue(podset, level, repelled=floor.repelled(podset.index))
-    # Kueue's check of LimitRanges is a part of the API server's, but for the overhead of a RuntimeClass.
     refused = [
         f'"{podset.name}": {problem}'
         for podset, count in zip(podsets, counted, strict=True)
-        if podset.pods and podset.name not in neighbours.admitted and not podset.pod_spec.get("runtimeClassName")
+        if podset.pods and podset.name not in neighbours.admitted
         for problem in count.problems
     ]
     stages = stages_of(request.jobset, podsets)

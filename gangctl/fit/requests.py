@@ -10,17 +10,25 @@ for one from a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
-from gangctl.api.fieldpath import FieldPath
 from gangctl.api.objects import object_at, objects_at
-from gangctl.api.requests import Requests, pod_requests, read_list
+from gangctl.api.requests import Requests, pod_requests
 from gangctl.errors import one_line
+from gangctl.fit.limitranges import (
+    CONTAINER,
+    POD,
+    RangeLimits,
+    refused_by_api_server,
+    refused_by_kueue,
+    summed_up,
+    written,
+)
 from gangctl.gang.plan import pods_per_job
-from gangctl.kueue.amounts import amount, read_quantity
+from gangctl.kueue.amounts import amount
 from gangctl.kueue.configuration import KueueConfiguration, Transformation
 from gangctl.kueue.topology import TopologyRequest, group_problems, read_request
 
@@ -138,52 +146,6 @@ def remainders(podsets: Iterable[PodSet]) -> Iterator[str]:
             )
 
 
-CONTAINER: Final = "Container"
-POD: Final = "Pod"
-
-
-@dataclass(slots=True)
-class RangeLimits:
-    """All LimitRanges of one type together."""
-
-    max: Requests = field(default_factory=dict)
-    min: Requests = field(default_factory=dict)
-    default: Requests = field(default_factory=dict)
-    default_request: Requests = field(default_factory=dict)
-    contested: set[str] = field(default_factory=set)
-    """Resources for which several LimitRanges have different defaults: Kueue uses any, here it is the least."""
-
-
-def summed_up(limit_ranges: Iterable[Mapping[str, Any]]) -> dict[str, RangeLimits]:
-    """The strictest of all LimitRanges, by type. Total: invalid entries are left out."""
-    summary: dict[str, RangeLimits] = {}
-    for limit_range in limit_ranges:
-        for entry in objects_at(object_at(limit_range, "spec"), "limits"):
-            if isinstance(entry.get("type"), str):
-                _add(summary.setdefault(entry["type"], RangeLimits()), entry)
-    return summary
-
-
-def _add(limits: RangeLimits, entry: Mapping[str, Any]) -> None:
-    most, least = _amounts(entry, "max"), _amounts(entry, "min")
-    default, default_request = _amounts(entry, "default"), _amounts(entry, "defaultRequest")
-    if entry["type"] == CONTAINER:
-        # The API server does this to a LimitRange that it stores (SetDefaults_LimitRangeItem), and files lack it.
-        default = most | default
-        default_request = least | default | default_request
-    limits.max = _merged(limits.max, most, min)
-    limits.min = _merged(limits.min, least, max)
-    for known, more in ((limits.default, default), (limits.default_request, default_request)):
-        limits.contested |= {name for name, value in more.items() if known.get(name, value) != value}
-        known.update(_merged(known, more, min))
-
-
-def _amounts(entry: Mapping[str, Any], key: str) -> Requests:
-    written = entry.get(key)
-    quantities = {name: read_quantity(value) for name, value in (written if isinstance(written, dict) else {}).items()}
-    return {name: value for name, value in quantities.items() if value is not None}
-
-
 _MOST_SHOWN: Final = 4
 
 
@@ -236,9 +198,13 @@ def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
     )
 
 
-def filled_in(podset: PodSet, surroundings: Surroundings) -> dict[str, Any]:
-    """The spec of its pods with the overhead of their class, the namespace's defaults, and limits as requests."""
-    return _Counting(podset, surroundings).filled_in()
+def filled_in(podset: PodSet, surroundings: Surroundings) -> tuple[dict[str, Any], bool]:
+    """The spec of its pods with the overhead of their class, the namespace's defaults, and limits as requests.
+
+    And whether all of these are known.
+    """
+    counting = _Counting(podset, surroundings)
+    return counting.filled_in(), not counting.unknown
 
 
 def _transformed(requests: Requests, transformations: Sequence[Transformation]) -> Requests:
@@ -281,12 +247,12 @@ class _Counting:
             self.unknown.append("the LimitRanges of the namespace are not known")
         self._fill_in_overhead(spec)
         self.limits = summed_up(self.surroundings.limit_ranges or ())
+        # The API server prefers the sum of the containers to the pod's limit, as pod_requests does; Kueue does not.
+        if self.surroundings.of_templates and isinstance(spec.get("resources"), dict):
+            spec["resources"] = self._resources(spec["resources"], POD)
         for kind in ("containers", "initContainers"):
             if isinstance(spec.get(kind), list):
                 spec[kind] = [self._container(container) for container in spec[kind]]
-        # The API server prefers the sum of the containers to the pod's limit, as pod_requests does; Kueue does not.
-        if self.surroundings.of_templates and isinstance(spec.get("resources"), dict):
-            spec["resources"] = self._resources(spec["resources"], self.limits.get(POD))
         return spec
 
     def _fill_in_overhead(self, spec: dict[str, Any]) -> None:
@@ -306,21 +272,25 @@ class _Counting:
         resources = container.get("resources")
         if not isinstance(resources, dict | None):
             return container
-        return {**container, "resources": self._resources(resources or {}, self.limits.get(CONTAINER))}
+        return {**container, "resources": self._resources(resources or {}, CONTAINER)}
 
-    def _resources(self, resources: Mapping[str, Any], defaults: RangeLimits | None) -> dict[str, Any]:
+    def _resources(self, resources: Mapping[str, Any], kind: str) -> dict[str, Any]:
         limits, requests = resources.get("limits"), resources.get("requests")
         if not isinstance(limits, dict | None) or not isinstance(requests, dict | None):
             return dict(resources)
-        defaults = defaults or RangeLimits()
+        defaults = self.limits.get(kind, RangeLimits())
         for name in sorted(defaults.contested - ((limits or {}).keys() & (requests or {}).keys())):
             self.unknown.append(f"LimitRanges of the namespace have different defaults of {one_line(name, 80)}")
-        limits = _written(defaults.default) | (limits or {})
-        return {
-            **resources,
-            "limits": limits,
-            "requests": limits | _written(defaults.default_request) | (requests or {}),
-        }
+        limits = written(defaults.default) | (limits or {})
+        requests = limits | written(defaults.default_request) | (requests or {})
+        return {**resources, "limits": limits, "requests": requests}
+
+    def check(self, spec: Mapping[str, Any], total: Requests) -> None:
+        """Find errors that Kueue, or the API server, rejects at every attempt."""
+        if self.surroundings.of_templates:
+            self.problems += refused_by_kueue(spec, total, self.limits)
+        else:
+            self.problems += dict.fromkeys(refused_by_api_server(spec, self.surroundings.limit_ranges or ()))
 
     def look_for_devices(self, found: Requests) -> None:
         """Kueue counts devices of claims by mappings that gangctl does not support."""
@@ -329,47 +299,3 @@ class _Counting:
             self.unknown.append(f"the devices that {self.name} claims (resourceClaims), which {detail}")
         elif self.surroundings.configuration.dra and any("/" in name for name in found):
             self.unknown.append("Kueue may count extended resources as devices (deviceClassMappings)")
-
-    def check(self, spec: Mapping[str, Any], total: Requests) -> None:
-        """Find errors that Kueue rejects at every attempt."""
-        container_limits, pod_limits = self.limits.get(CONTAINER), self.limits.get(POD)
-        for what, resources in _parts(spec):
-            # Errors in these were recorded already.
-            requests, limits = (read_list(resources.get(key), FieldPath(), []) for key in ("requests", "limits"))
-            self._exceeds(requests, limits, f"{what} requests more than its limit")
-            if container_limits is not None and what != "the pod":
-                most, least = _merged(requests, limits, max), _merged(requests, limits, min)
-                self._exceeds(most, container_limits.max, f"{what} is above the max of a LimitRange")
-                self._exceeds(container_limits.min, least, f"{what} is below the min of a LimitRange")
-        if pod_limits is not None:
-            self._exceeds(total, pod_limits.max, "the pod is above the max of a LimitRange")
-            self._exceeds(pod_limits.min, total, "the pod is below the min of a LimitRange")
-
-    def _exceeds(self, one: Requests, other: Requests, words: str) -> None:
-        names = sorted(
-            name for name in one.keys() & other.keys() if amount(name, one[name]) > amount(name, other[name])
-        )
-        if names:
-            self.problems.append(f"{words} of {', '.join(one_line(name, 80) for name in names)}")
-
-
-def _parts(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All parts of a pod with requests and limits, with their names."""
-    for kind, word in (("initContainers", "init container"), ("containers", "container")):
-        entries = spec.get(kind)
-        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            resources = entry.get("resources") if isinstance(entry, dict) else None
-            if isinstance(resources, dict):
-                name = entry.get("name")
-                yield f'{word} "{one_line(name, 80)}"' if isinstance(name, str) else f"{word} {index}", resources
-    if isinstance(spec.get("resources"), dict):
-        yield "the pod", spec["resources"]
-
-
-def _merged(one: Requests, other: Requests, choose: Callable[[Fraction, Fraction], Fraction]) -> Requests:
-    return one | {name: choose(one.get(name, value), value) for name, value in other.items()}
-
-
-def _written(amounts: Mapping[str, Fraction]) -> dict[str, str]:
-    """As quantities, exact to the billionth, the finest unit."""
-    return {name: f"{(value * 10**9).numerator}n" for name, value in amounts.items()}

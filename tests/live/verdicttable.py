@@ -8,16 +8,23 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from gangctl.fit.report import FitReport
-from tests.live.nodeworlds import NodeWorld
 
 _UNKNOWN: Final = 0.1
+
+
+class World(Protocol):
+    """One that a generator made."""
+
+    @property
+    def seed(self) -> int:
+        """By which it can be made again."""
 
 
 class Outcome(Protocol):
     """What was said of a world, and what happened."""
 
     @property
-    def world(self) -> NodeWorld:
+    def world(self) -> World:
         """With its seed."""
 
     @property
