@@ -38,7 +38,7 @@ class Neighbours:
 
 
 @dataclass(slots=True)
-class Member:
+class MemberPods:
     """A podset with what the filters read of its pods."""
 
     podset: PodSet
@@ -83,7 +83,7 @@ class Members:
         # Pods of which a node holds one are counted like a resource: that costs much less than to explore their order.
         self.alone = [] if self.differ else list(self._exclusive())
 
-    def _member(self, podset: PodSet, job: int) -> Member:
+    def _member(self, podset: PodSet, job: int) -> MemberPods:
         """A podset with the pods of one Job."""
         written = object_at(object_at(podset.template, "metadata"), "labels")
         labels = {key: text for key, text in written.items() if isinstance(text, str)}
@@ -94,7 +94,7 @@ class Members:
             labels.setdefault(JOBSET_PRIORITY, "0")
         # A hash of it: no selector names the value.
         labels[JOB_KEY] = f"{namespace}/{self._jobset}-{podset.name}-{job}"
-        return Member(
+        return MemberPods(
             podset,
             labels,
             pod_terms(spec, "podAntiAffinity", namespace, labels),
@@ -114,7 +114,7 @@ class Members:
                 yield owners, domains
 
     def _matching(
-        self, members: Sequence[Member], terms: Sequence[PodTerm], *, unknown: bool = False
+        self, members: Sequence[MemberPods], terms: Sequence[PodTerm], *, unknown: bool = False
     ) -> frozenset[int]:
         """Members that all terms match."""
         namespace, labels_of = self._neighbours.namespace, self._neighbours.labels_of
@@ -143,7 +143,7 @@ class Members:
             domains |= {(term.key, labels[term.key]) for term in terms if term.key in labels}
         return domains
 
-    def of(self, pods: Mapping[int, int]) -> Iterator[tuple[Member, int, int]]:
+    def of(self, pods: Mapping[int, int]) -> Iterator[tuple[MemberPods, int, int]]:
         """Kinds of pods: with the number of each, and the index of the podset."""
         for index, count in sorted(pods.items()):
             podset, jobs = self._podsets[index], 1
@@ -153,7 +153,7 @@ class Members:
                 share = count // jobs + (number < count % jobs)
                 yield self._member(podset, number) if jobs > 1 else self._members[index], share, index
 
-    def rules(self, members: Sequence[Member], free: Collection[int], *, now: bool) -> Rules:
+    def rules(self, members: Sequence[MemberPods], free: Collection[int], *, now: bool) -> Rules:
         """What kinds of pods do to each other on nodes with room; other pods count only ``now``."""
         repulsions = []
         for term in {term: None for member in members for term in member.repels}:
@@ -173,7 +173,7 @@ class Members:
         )
         return Rules(tuple(repulsions), drawn, tuple(even))
 
-    def _attraction(self, index: int, members: Sequence[Member]) -> Attraction:
+    def _attraction(self, index: int, members: Sequence[MemberPods]) -> Attraction:
         terms, labels_of = members[index].draws, self._neighbours.labels_of
         there = [
             self._positions[pod.node]
@@ -186,7 +186,7 @@ class Members:
         occupied = tuple(frozenset(of[number] for number in there if number in of) for of in domains)
         return Attraction(index, self._matching(members, terms, unknown=self._hopeful), domains, occupied)
 
-    def _evenness(self, index: int, members: Sequence[Member], spread: Spread) -> Evenness:
+    def _evenness(self, index: int, members: Sequence[MemberPods], spread: Spread) -> Evenness:
         member, namespace = members[index], self._neighbours.namespace
         spec, keys = member.podset.pod_spec, {spread.key for spread in member.spreads}
         tolerations = tolerations_of(spec, self._tolerated[member.podset.index])
