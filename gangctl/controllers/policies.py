@@ -7,7 +7,7 @@ ends this loop. The leader writes the status of policies and exceptions when it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
 
@@ -29,7 +29,17 @@ from gangctl.controllers.policy_sources import (
 from gangctl.controllers.status import difference, write_status
 from gangctl.errors import ConfigError, ErrorKind, FieldError, ValidationError, one_line
 from gangctl.policy.load import fails_closed, refusal
-from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError, PolicyProblem, PolicySet, load_exception
+from gangctl.policy.loaded import (
+    KnownRules,
+    LoadedException,
+    LoadedPolicy,
+    PolicyError,
+    PolicyProblem,
+    PolicySet,
+    has_effect,
+    load_exception,
+    unknown_names,
+)
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
 from gangctl.runtime.controller import Action, await_change, requeue
 
@@ -113,6 +123,16 @@ class PolicyKeeper:
         """The result of loading this generation of an exception; None while it is not loaded."""
         known, held = self._exceptions.get(name, (UNKNOWN_IDENTITY, None))
         return held if generation == known.generation else None
+
+    def rules(self) -> KnownRules | None:
+        """The rules of every policy, as far as they are loaded; None before the first set is in force."""
+        if not self.synced.is_set():
+            return None
+        known: dict[str, Collection[str] | None] = {}
+        for document in self._sources.policies():
+            held = self.policy(document["metadata"]["name"], identity(document).generation)
+            known[document["metadata"]["name"]] = held.rules if isinstance(held, LoadedPolicy) else None
+        return known
 
     async def run(self) -> None:
         """Keep :attr:`current` current until cancelled."""
@@ -285,19 +305,19 @@ def _status(kind: str, condition: dict[str, Any], warnings: Iterable[PolicyProbl
     return {**status, "typeChecking": {"expressionWarnings": shown} if shown else None} if kind == _READY else status
 
 
-def exception_status(held: HeldException, generation: int, now: datetime, policies: Iterable[str]) -> dict[str, Any]:
-    """The status of an exception at ``now``, without times; ``policies`` are the existing names."""
+def exception_status(held: HeldException, generation: int, now: datetime, known: KnownRules) -> dict[str, Any]:
+    """The status of an exception at ``now``, without times; ``known`` are the policies that exist."""
     if isinstance(held, ValidationError):
         message = "; ".join(str(error) for error in held.errors[:_MOST_PROBLEMS])
         return _status(_ACTIVE, _condition(_ACTIVE, False, "InvalidField", message, generation), ())
     if held.expired(now):
         message = f"Expired at {held.expires_at.isoformat()}."
         return _status(_ACTIVE, _condition(_ACTIVE, False, "Expired", message, generation), ())
-    missing = sorted({policy.name for policy in held.spec.policies} - set(policies))
-    if missing:
-        message = one_line(f"There is no GangPolicy {', '.join(missing)}.", _TEXT)
-        reason, active = "NoSuchPolicy", len(missing) < len(held.spec.policies)
-        return _status(_ACTIVE, _condition(_ACTIVE, active, reason, message, generation), ())
+    if missing := list(unknown_names(held, known)):
+        active = has_effect(held, known)
+        rest = f" The rest is in force until {held.expires_at.isoformat()}." if active else ""
+        message = one_line("; ".join(problem.sentence for problem in missing[:_MOST_PROBLEMS]), _TEXT) + f".{rest}"
+        return _status(_ACTIVE, _condition(_ACTIVE, active, missing[0].kind, message, generation), ())
     message = f"In force until {held.expires_at.isoformat()}."
     return _status(_ACTIVE, _condition(_ACTIVE, True, "InForce", message, generation), ())
 
@@ -338,18 +358,17 @@ class PolicyStatusWriter:
     def _plan(self, key: Key, document: Object, now: datetime) -> tuple[Object | None, datetime | None]:
         """The status, None while the document has not been loaded, and when it expires by itself."""
         kind, name = key
-        generation = int(document["metadata"].get("generation") or 0)
+        generation = identity(document).generation
         if kind == POLICY_KIND:
             policy = self._keeper.policy(name, generation)
             exported = self._keeper.standing.differences.get(name)
             return (
                 None if policy is None else policy_status(policy, generation, self._trouble(policy), exported)
             ), None
-        exception = self._keeper.exception(name, generation)
-        if exception is None:
+        exception, known = self._keeper.exception(name, generation), self._keeper.rules()
+        if exception is None or known is None:
             return None, None
-        names = (policy["metadata"]["name"] for policy in self._sources.policies())
-        status = exception_status(exception, generation, now, names)
+        status = exception_status(exception, generation, now, known)
         if isinstance(exception, ValidationError) or exception.expired(now):
             return status, None
         return status, exception.expires_at

@@ -125,7 +125,8 @@ class Webhooks:
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered, unready_gangs)
         # GangPolicies and keys are checked without any state of the cluster, so there is nothing to wait for.
         at_once = partial(asyncio.sleep, 0)
-        stateless: dict[str, Handler] = {**GangPolicyAdmission().routes(), VALIDATE_KEYS: admission.validate_keys}
+        of_policies = GangPolicyAdmission() if policies is None else GangPolicyAdmission(policies.keeper.rules)
+        stateless: dict[str, Handler] = {**of_policies.routes(), VALIDATE_KEYS: admission.validate_keys}
         self._endpoints |= build_endpoints(stateless, at_once, self._metrics.answered)
         if policies is not None:
             evaluating = PolicyAdmission(policies)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -228,6 +229,44 @@ def load_exception(document: Mapping[str, Any]) -> LoadedException:
     """Read an exception; :class:`~gangctl.errors.ValidationError` with everything that is wrong with it."""
     read = read_exception(document)
     return LoadedException(read.metadata.name, read.spec, document, read.metadata.generation)
+
+
+KnownRules = Mapping[str, Collection[str] | None]
+"""Ids of the rules of each policy that exists, by its name; None where they are not known."""
+
+NO_SUCH_POLICY: Final = "NoSuchPolicy"
+NO_SUCH_RULE: Final = "NoSuchRule"
+
+
+def unknown_names(exception: LoadedException, known: KnownRules) -> Iterator[PolicyProblem]:
+    """What an exception names that does not exist: policies (:data:`NO_SUCH_POLICY`), rules (:data:`NO_SUCH_RULE`)."""
+    for index, named in enumerate(exception.spec.policies):
+        path = f"spec.policies[{index}]"
+        if named.name not in known:
+            message, hint = f'there is no GangPolicy "{named.name}"', _nearest(named.name, known)
+            yield PolicyProblem(f"{path}.name", message, NO_SUCH_POLICY, hint=hint)
+        elif (rules := known[named.name]) is not None:
+            for number, rule in enumerate(named.rules):
+                if rule not in rules:
+                    message = f'GangPolicy "{named.name}" has no rule "{rule}"'
+                    listed = f"Its rules: {', '.join(sorted(rules))}" if rules else "It has no rules"
+                    hint = " ".join(filter(None, (_nearest(rule, rules), listed)))
+                    yield PolicyProblem(f"{path}.rules[{number}]", message, NO_SUCH_RULE, hint=hint)
+
+
+def has_effect(exception: LoadedException, known: KnownRules) -> bool:
+    """Whether any of the policies and rules that an exception names exists, or may."""
+    for named in exception.spec.policies:
+        if named.name in known:
+            rules = known[named.name]
+            if not named.rules or rules is None or not set(named.rules).isdisjoint(rules):
+                return True
+    return False
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, sorted(names), n=1)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 @dataclass(frozen=True, slots=True)

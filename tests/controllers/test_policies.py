@@ -251,7 +251,37 @@ async def test_an_exception_without_its_policy_reports_it_until_it_exists(contex
         await context.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(days=1)))
         lost = await context.condition(GANG_POLICY_EXCEPTIONS, "e", "NoSuchPolicy")
         assert lost["status"] == "False"
+        assert lost["message"] == 'spec.policies[0].name: there is no GangPolicy "p".'
         await context.policy("p")
+        assert (await context.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce"))["status"] == "True"
+
+
+async def test_an_exception_from_a_rule_that_does_not_exist_is_not_active_until_it_does(context: Context) -> None:
+    await context.define()
+    await context.policy("p", validations=[{**RULE, "name": "size"}, {**RULE, "name": "owner"}])
+    async with running(context):
+        of_rule = exception(datetime.now(UTC) + timedelta(days=1), policies=[{"name": "p", "rules": ["sise"]}])
+        await context.create(GANG_POLICY_EXCEPTIONS, of_rule)
+        lost = await context.condition(GANG_POLICY_EXCEPTIONS, "e", "NoSuchRule")
+        assert lost["status"] == "False"
+        assert lost["message"] == (
+            'spec.policies[0].rules[0]: GangPolicy "p" has no rule "sise" (did you mean size? Its rules: owner, size).'
+        )
+        both = {"spec": {"policies": [{"name": "p", "rules": ["sise", "owner"]}]}}
+        await context.client.merge_patch(GANG_POLICY_EXCEPTIONS, "e", both)
+        partly = await context.condition(GANG_POLICY_EXCEPTIONS, "e", "NoSuchRule", "The rest is in force until ")
+        assert partly["status"] == "True"
+        renamed = [{**RULE, "name": "sise"}, {**RULE, "name": "owner"}]
+        await context.client.merge_patch(GANG_POLICIES, "p", {"spec": {"validations": renamed}})
+        assert (await context.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce"))["status"] == "True"
+
+
+async def test_rules_of_a_policy_that_cannot_be_loaded_are_not_missed(context: Context) -> None:
+    await context.define()
+    await context.policy("p", validations=[{"name": "size", "expression": "objet"}])
+    async with running(context):
+        of_rule = exception(datetime.now(UTC) + timedelta(days=1), policies=[{"name": "p", "rules": ["any"]}])
+        await context.create(GANG_POLICY_EXCEPTIONS, of_rule)
         assert (await context.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce"))["status"] == "True"
 
 

@@ -138,7 +138,7 @@ def _check_exception(document: dict[str, Any]) -> bool:
         snapshot_of(PolicySet(1, exceptions=(held,)))
     except ValidationError as error:
         held = error
-    _check_status(exception_status(held, 1, NOW, ["p"]))
+    _check_status(exception_status(held, 1, NOW, {"p": ("r",)}))
     return isinstance(held, LoadedException)
 
 

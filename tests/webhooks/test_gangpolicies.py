@@ -153,6 +153,32 @@ async def test_a_field_that_jobsets_do_not_have_is_warned_of() -> None:
     assert "did you mean replicatedJobs?" in warning
 
 
+@each(
+    "named, warned",
+    [
+        ({"name": "p", "rules": ["size"]}, []),
+        ({"name": "broken", "rules": ["any"]}, []),
+        (
+            {"name": "p", "rules": ["sise"]},
+            ['spec.policies[0].rules[0]: GangPolicy "p" has no rule "sise" (did you mean size? Its rules: size)'],
+        ),
+        ({"name": "brokn"}, ['spec.policies[0].name: there is no GangPolicy "brokn" (did you mean broken?)']),
+    ],
+)
+async def test_an_exception_from_what_does_not_exist_is_admitted_with_a_warning(
+    named: Object, warned: list[str]
+) -> None:
+    """The policy, or its next version, may come later."""
+    known = {"p": frozenset({"size"}), "broken": None}
+    request = asked(document("GangPolicyException", {**EXCEPTION, "policies": [named]}))
+    answer = await GangPolicyAdmission(lambda: known).validate(request)
+    assert answer.allowed
+    effect = "the exception has no effect on it until there is one"
+    assert list(answer.warnings) == [f"{warning}: {effect}" for warning in warned]
+    unread = await GangPolicyAdmission(lambda: None).validate(request)
+    assert (unread.allowed, unread.warnings) == (True, ())
+
+
 @contextmanager
 def refused(*words: str) -> Iterator[None]:
     with pytest.raises(StatusError) as caught:

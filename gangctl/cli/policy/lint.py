@@ -31,7 +31,7 @@ from gangctl.cli.policy.loading import (
 from gangctl.cli.policy.requests import now
 from gangctl.cli.policy.writes import refused_writes
 from gangctl.errors import InputError
-from gangctl.policy.loaded import Expression, LoadedException, LoadedPolicy
+from gangctl.policy.loaded import NO_SUCH_RULE, Expression, LoadedException, LoadedPolicy, unknown_names
 from gangctl.policy.model import API_VERSION
 from gangctl.policy.variables import takes_params
 
@@ -234,14 +234,12 @@ def find_mistakes(loaded: LoadedPolicies, exceptions: Mapping[str, Document], no
             message = f"expired at {exception.expires_at.isoformat()}"
             remarks.append(Remark(document, Severity.WARNING, "Expired", "spec.expiresAt", message, "remove it"))
         remarks += _too_wide(exception, document, now)
-        for index, named in enumerate(exception.spec.policies):
-            known = rules.get(named.name)
-            for number, rule in enumerate(named.rules):
-                if known is not None and rule not in known:
-                    path = f"spec.policies[{index}].rules[{number}]"
-                    message = f'policy {named.name} has no rule "{rule}"'
-                    hint = f"there are: {', '.join(sorted(known))}"
-                    remarks.append(Remark(document, Severity.ERROR, "UnknownRule", path, message, hint))
+        remarks += [
+            Remark(document, Severity.ERROR, "UnknownRule", problem.path, problem.message, problem.hint)
+            for problem in unknown_names(exception, rules)
+            # A policy may be in other files.
+            if problem.kind == NO_SUCH_RULE
+        ]
     return remarks
 
 

@@ -158,6 +158,7 @@ def definitions() -> dict[str, dict[str, Any]]:
                 column("Owner", ".spec.owner", "Who answers for it."),
                 # With the type date, kubectl would show how long ago it was.
                 column("Expires", ".spec.expiresAt", "When it ends."),
+                column("Active", ".status.conditions[?(@.type=='Active')].status", "Whether it has an effect."),
                 column("Age", ".metadata.creationTimestamp", "", "date"),
             ],
         ),

@@ -75,7 +75,9 @@ class ExceptionStatus(Part):
 
     observed_generation: _Count = Field(default=0, description="Generation of the exception that is in force.")
     conditions: tuple[Condition, ...] = Field(
-        default=(), max_length=16, description="Active: whether it counts, or has expired or names no policy."
+        default=(),
+        max_length=16,
+        description="Active: whether it has an effect, or has expired, or names no policy or rule that exists.",
     )
 
 
