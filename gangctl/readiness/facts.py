@@ -251,6 +251,8 @@ NEVER_UPDATED: Final = "NodeStatusNeverUpdated"
 _NUMBER_DIGITS: Final = 9
 _SAME: Final = 8192
 _CRASH_LOOP: Final = "CrashLoopBackOff"
+STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons why a container that starts waits, as ``pkg/kubelet`` writes them."""
 _DULL: Final = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
 """Unspecific reasons: another container may have a better one."""
 _RAN: Final = frozenset({"Error", "OOMKilled", "Completed"})
@@ -269,7 +271,7 @@ def read_pod(raw: Object) -> PodFacts | None:
     refused = _name(placed.get("reason")) if placed.get("status") == "False" else ""
     ready = object_at(conditions, "Ready")
     disruption = object_at(conditions, "DisruptionTarget")
-    waiting, waiting_message = _waiting(status)
+    waiting, waiting_message = waiting_of(status)
     ended_at, ran = max(map(_last_run, _containers(status)), default=(0, 0))
     return PodFacts(
         namespace=_name(metadata.get("namespace")),
@@ -384,7 +386,7 @@ def _unix(text: str) -> int:
         return 0
 
 
-def _waiting(status: Object) -> tuple[str, str]:
+def waiting_of(status: Object) -> tuple[str, str]:
     """Waiting or termination reason of the first container that is not ready; starting containers come last.
 
     Containers that restart repeatedly have their last termination reason: the kubelet's message contains the pod's

@@ -9,7 +9,7 @@ from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LONG, SOON, Command, Context, gated, oldest
-from gangctl.readiness.facts import NodeFacts, PodFacts, unix
+from gangctl.readiness.facts import STARTS, NodeFacts, PodFacts, unix
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, GangPhase
 
@@ -225,8 +225,7 @@ _CONFIG: Final = frozenset(
         "ConfigPodSandboxError",
     }
 )
-_STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Reasons as ``pkg/kubelet`` writes them; all other reasons are crashes."""
+"""Reasons as ``pkg/kubelet`` writes them; all others but :data:`~gangctl.readiness.facts.STARTS` are crashes."""
 _TROUBLES: Final = {
     Reason.IMAGE_PULL: (
         "an image of {} cannot be pulled",
@@ -277,7 +276,7 @@ def node_unhealthy(context: Context) -> Iterator[Cause]:
         groups=[group for group, _ in held],
         pods=len(held),
         since=since,
-        blocking=any(pod.waiting not in _STARTS for _, pod in held) or context.late(since, LONG),
+        blocking=any(pod.waiting not in STARTS for _, pod in held) or context.late(since, LONG),
     )
 
 
@@ -299,7 +298,7 @@ def crash_loops(context: Context) -> Iterator[Cause]:
     for group in context.groups:
         for pod in group.pods:
             # `troubles` has the containers that wait after a crash.
-            runs = pod.ready or pod.waiting in _STARTS
+            runs = pod.ready or pod.waiting in STARTS
             # The restarts are those of its whole life: one after a long run is no loop.
             loops = pod.restarts >= _MANY and pod.ran < _STEADY
             if runs and loops and not context.late(pod.ended_at, _STEADY):
@@ -329,7 +328,7 @@ def troubles(context: Context) -> Iterator[Cause]:
     by_reason: dict[str, list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
         for pod in group.pods:
-            if pod.node and not pod.ready and pod.waiting not in _STARTS:
+            if pod.node and not pod.ready and pod.waiting not in STARTS:
                 by_reason.setdefault(pod.waiting, []).append((group, pod))
     for waiting, pairs in by_reason.items():
         reason = Reason.CRASH_LOOP
@@ -362,7 +361,7 @@ def starting(context: Context) -> Iterator[Cause]:
     by_reason: dict[Reason, list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
         for pod in group.pods:
-            if pod.node and not pod.ready and pod.waiting in _STARTS:
+            if pod.node and not pod.ready and pod.waiting in STARTS:
                 reason = Reason.NOT_READY if pod.phase == "Running" else Reason.STARTING
                 by_reason.setdefault(reason, []).append((group, pod))
     for reason, pairs in by_reason.items():

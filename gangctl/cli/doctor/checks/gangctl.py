@@ -46,12 +46,14 @@ async def replicas(cluster: Cluster) -> CheckOutcome:
         return unknown("gangctl runs outside of the cluster: check admission shows whether it answers", sorted(urls))
     ready = await installed.endpoints(cluster)
     deployments = await _deployments(cluster, {namespace for namespace, _ in services})
-    evidence = [*installed.endpoint_counts(services, ready), *(item.title for item in deployments)]
+    evidence = [*installed.endpoint_counts(services, ready), *(line for item in deployments for line in item.evidence)]
     remedy = "see why its pods are not ready: runbook GangctlDown"
     command = f"kubectl -n {min(services)[0]} describe pods -l app.kubernetes.io/name=gangctl"
     if any(not ready.get(service) for service in services):
         failure = "no replica answers behind gangctl's Service: JobSets that ask for a gang are refused"
         return failed(failure, evidence, remedy=remedy, command=command)
+    if stuck := installed.stuck_rollout("gangctl", deployments, evidence):
+        return stuck
     if any(item.ready < item.wanted for item in deployments):
         return warning("not all replicas of gangctl are ready", evidence, remedy=remedy, command=command)
     return ok("gangctl is ready", *evidence)

@@ -1,4 +1,4 @@
-"""What is installed: webhook configurations by their owners, the endpoints behind them, and Deployments."""
+"""What is installed: webhook configurations by their owners, the endpoints behind them, Deployments and rollouts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
 
-from gangctl.api.objects import Object, object_at, objects_at, within
-from gangctl.cli.doctor.cluster import Cluster, all_of, fact, seen_or
+from gangctl.api.objects import Object, condition_of, object_at, objects_at, within
+from gangctl.api.pods import is_finished
+from gangctl.cli.doctor.check import CheckOutcome, warning
+from gangctl.cli.doctor.cluster import Cluster, all_of, fact, right, seen_or
 from gangctl.client.client import Selection
 from gangctl.client.resources import (
     MUTATING_WEBHOOK_CONFIGURATIONS,
     NAMESPACES,
+    PODS,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
 from gangctl.errors import ForbiddenError, NotFoundError
+from gangctl.readiness.facts import STARTS, waiting_of
 from gangctl.runtime.shards import MOST_SHARDS
 from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
 
@@ -32,26 +36,62 @@ _TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
+class Rollout:
+    """A rollout that is not finished: pods of the template before run, or none."""
+
+    images: tuple[str, ...]
+    """Of the template."""
+    stuck: bool
+    """Whether it does not go on by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """Name, images and readiness of a Deployment."""
 
     namespace: str
     name: str
     images: tuple[str, ...]
+    """Those that run; empty where a rollout is not finished, and no pod is ready or none may be read."""
     wanted: int
     ready: int
     shards: int = 1
     """Of a gangctl, by its arguments."""
+    rollout: Rollout | None = None
+    waiting: tuple[str, ...] = ()
+    """Why pods are not ready."""
 
     @property
-    def title(self) -> str:
-        """Its name, readiness and images in a line."""
-        images = ", ".join(self.images)
-        return f"Deployment {self.namespace}/{self.name}: {self.ready} of {self.wanted} replicas ready, image {images}"
+    def evidence(self) -> tuple[str, ...]:
+        """Its name, readiness and images in a line, and why pods are not ready."""
+        title = f"Deployment {self.namespace}/{self.name}: {self.ready} of {self.wanted} replicas ready"
+        if self.images:
+            title += f", image {', '.join(self.images)}"
+        if self.rollout is not None:
+            title += f"; its rollout to image {', '.join(self.rollout.images)} is not finished"
+        return title, *self.waiting
 
     def is_of(self, project: str) -> bool:
         """Whether its name or an image names a project."""
-        return any(project in text for text in (self.name, *self.images))
+        coming = () if self.rollout is None else self.rollout.images
+        return any(project in text for text in (self.name, *self.images, *coming))
+
+
+def stuck_rollout(who: str, deployments: Iterable[Deployment], evidence: Iterable[str]) -> CheckOutcome | None:
+    """The warning of a stuck rollout where pods are ready nevertheless; None without one."""
+    for item in deployments:
+        if item.rollout is not None and item.rollout.stuck and item.ready:
+            new, old = ", ".join(item.rollout.images), ", ".join(item.images)
+            message = f"the rollout of {who} is stuck: the pods before it run"
+            if old and old != new:
+                message = f"the rollout of {who} to image {new} is stuck: {old} runs"
+            return warning(
+                message,
+                evidence,
+                remedy="correct what its pods wait for, or return to the pods that run",
+                command=f"kubectl -n {item.namespace} rollout undo deployment/{item.name}",
+            )
+    return None
 
 
 def release(image: str) -> tuple[int, int] | None:
@@ -201,19 +241,81 @@ async def _deployments(cluster: Cluster, namespace: str) -> list[Deployment] | F
         page = await cluster.client.list(DEPLOYMENTS, namespace)
     except ForbiddenError as error:
         return error
-    return [_deployment(item, namespace) for item in page.items]
+    return await all_of(_deployment(cluster, item, namespace) for item in page.items)
 
 
-def _deployment(item: Object, namespace: str) -> Deployment:
-    containers = objects_at(within(item, "spec", "template", "spec"), "containers")
+async def _deployment(cluster: Cluster, item: Object, namespace: str) -> Deployment:
+    spec, status = object_at(item, "spec"), object_at(item, "status")
+    containers = objects_at(within(spec, "template", "spec"), "containers")
+    wanted, ready = number(spec.get("replicas"), 1), number(status.get("readyReplicas"), 0)
+    rolls = _rolls(item, wanted)
+    read = await _pods(cluster, item, namespace) if rolls or ready < wanted else _ReadPods()
+    runs = read.running if rolls else containers
     return Deployment(
         namespace,
         str(item["metadata"].get("name", "")),
-        tuple(str(container.get("image", "")) for container in containers),
-        number(object_at(item, "spec").get("replicas"), 1),
-        number(object_at(item, "status").get("readyReplicas"), 0),
-        _shards([str(word) for container in containers for word in container.get("args") or []]),
+        _images(runs),
+        wanted,
+        ready,
+        _shards([str(word) for container in runs or containers for word in container.get("args") or []]),
+        Rollout(_images(containers), stuck=read.stuck) if rolls else None,
+        read.waiting,
     )
+
+
+def _images(containers: Iterable[Object]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(container.get("image", "")) for container in containers))
+
+
+def _rolls(item: Object, wanted: int) -> bool:
+    """Whether not all pods are those of the template, as ``kubectl rollout status`` finds it."""
+    status = object_at(item, "status")
+    generation = number(item["metadata"].get("generation"), 0)
+    total, updated = (number(status.get(count), 0) for count in ("replicas", "updatedReplicas"))
+    return number(status.get("observedGeneration"), 0) < generation or updated < wanted or total > updated
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadPods:
+    """Of a Deployment: containers of ready pods, why others are not ready, and whether one of them needs help."""
+
+    running: tuple[Object, ...] = ()
+    waiting: tuple[str, ...] = ()
+    stuck: bool = False
+
+
+async def _pods(cluster: Cluster, item: Object, namespace: str) -> _ReadPods:
+    refused = condition_of(item, "ReplicaFailure")
+    waiting = [f"its pods cannot be created: {refused.get('message')}"] if refused.get("status") == "True" else []
+    late = condition_of(item, "Progressing").get("reason") == "ProgressDeadlineExceeded"
+    labels = object_at(object_at(object_at(item, "spec"), "selector"), "matchLabels")
+    selection = Selection(",".join(f"{key}={value}" for key, value in labels.items()))
+    try:
+        pods = (await cluster.client.list(PODS, namespace, selection=selection)).items
+    except ForbiddenError:
+        waiting.append(f"you may not {right('list', 'pods', namespace)}: which image runs is not known")
+        return _ReadPods((), tuple(waiting), late or bool(refused))
+    running: list[Object] = []
+    stuck = late or bool(waiting)
+    for pod in pods:
+        containers = objects_at(object_at(pod, "spec"), "containers")
+        if condition_of(pod, "Ready").get("status") == "True":
+            running += containers
+        elif not is_finished(pod) and not object_at(pod, "metadata").get("deletionTimestamp"):
+            reason, message = _why(pod)
+            stuck = stuck or reason not in STARTS
+            why = ": ".join(filter(None, (reason, message))) or "it is not ready"
+            images = ", ".join(_images(containers))
+            waiting.append(f"pod {object_at(pod, 'metadata').get('name')} (image {images}): {why}")
+    return _ReadPods(tuple(running), tuple(waiting), stuck)
+
+
+def _why(pod: Object) -> tuple[str, str]:
+    """Reason and message of why a pod is not ready."""
+    placed = condition_of(pod, "PodScheduled")
+    if placed.get("status") == "False":
+        return str(placed.get("reason") or ""), str(placed.get("message") or "")
+    return waiting_of(object_at(pod, "status"))
 
 
 def _shards(arguments: list[str]) -> int:

@@ -93,7 +93,7 @@ async def controller(cluster: Cluster) -> CheckOutcome:
     namespaces = {namespace for namespace, _ in installed.services(installed.owned_by(configurations, "jobset"))}
     deployments = await seen_or(installed.deployments(cluster), ())
     beside = [item for item in deployments if item.namespace in namespaces and item.is_of("jobset")]
-    evidence = [item.title for item in beside]
+    evidence = [line for item in beside for line in item.evidence]
     if any(item.ready < 1 for item in beside):
         return failed(
             "the JobSet controller is not ready: no Jobs are made",
@@ -102,11 +102,13 @@ async def controller(cluster: Cluster) -> CheckOutcome:
             command=f"kubectl -n {beside[0].namespace} describe pods -l control-plane=controller-manager",
         )
     known = installed.oldest_release(beside)
+    name = f"JobSet {installed.dotted(known)}" if known else ""
+    if known and known < _OLDEST:
+        return failed(f"{name} is older than {installed.dotted(_OLDEST)}", evidence, remedy=_INSTALL)
+    if stuck := installed.stuck_rollout("the JobSet controller", beside, evidence):
+        return stuck
     if known is None:
         return await _by_its_work(cluster, evidence)
-    name = f"JobSet {installed.dotted(known)}"
-    if known < _OLDEST:
-        return failed(f"{name} is older than {installed.dotted(_OLDEST)}", evidence, remedy=_INSTALL)
     minor = kubernetes.minor_of(await seen_or(version(cluster), ""))
     if not keeps_reference(known, minor):
         evidence.append(

@@ -286,7 +286,7 @@ def _wanted(namespace: str, own: str, groups: Collection[Resource], *, queues: b
     yield "delete", JOBSETS, namespace, "doctor --canary"
     for resource in (*installed.CONFIGURATIONS, resources.NAMESPACES):
         yield "list", resource, "", _DOCTOR
-    for resource in (installed.DEPLOYMENTS, installed.ENDPOINT_SLICES):
+    for resource in (installed.DEPLOYMENTS, installed.ENDPOINT_SLICES, PODS):
         yield "list", resource, own, _DOCTOR
     yield "get", resources.LEASES, own, _DOCTOR
 

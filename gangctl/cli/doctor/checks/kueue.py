@@ -43,7 +43,7 @@ async def api(cluster: Cluster) -> CheckOutcome:
             command=f"kubectl get --raw /apis/{GROUP}",
         )
     own = [item for item in await seen_or(installed.deployments(cluster), ()) if item.is_of("kueue")]
-    evidence += [item.title for item in own]
+    evidence += [line for item in own for line in item.evidence]
     if any(item.ready < 1 for item in own):
         return failed(
             "Kueue is not ready: JobSets in queues stay suspended",
@@ -51,6 +51,8 @@ async def api(cluster: Cluster) -> CheckOutcome:
             remedy="see why its pods are not ready",
             command=f"kubectl -n {own[0].namespace} get pods",
         )
+    if stuck := installed.stuck_rollout("Kueue", own, evidence):
+        return stuck
     known = installed.oldest_release(own)
     if known is not None and known < OLDEST:
         return warning(
