@@ -12,13 +12,13 @@ from typing import Any, Final
 from gangctl.cli.doctor import cluster
 from gangctl.cli.doctor.canary import Canary, CanaryJobSet, CanaryPod
 from gangctl.cli.doctor.check import CheckOutcome
-from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kubernetes, kueue, webhooks
+from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kubernetes, kueue, presence, webhooks
 from gangctl.cli.doctor.checks import jobset as jobsets
-from gangctl.cli.doctor.checks.gangctl import Lease
 from gangctl.cli.doctor.checks.gangs import ReadGangs
 from gangctl.cli.doctor.checks.installed import Deployment
 from gangctl.cli.doctor.checks.jobset import DryRun
 from gangctl.cli.doctor.checks.kubernetes import PodField, Right
+from gangctl.cli.doctor.checks.presence import Lease
 from gangctl.cli.doctor.checks.webhooks import JobPolicy
 from gangctl.cli.doctor.cluster import Cluster, UnseenError
 from gangctl.client.client import Client
@@ -127,7 +127,7 @@ HEALTHY: Final[dict[Callable[[Cluster], Awaitable[Any]], Any]] = {
         Deployment("jobset-system", "jobset-controller-manager", ("r.io/jobset/jobset:v0.12.0",), 1, 1),
         Deployment("kueue-system", "kueue-controller-manager", ("r.io/kueue/kueue:v0.19.2",), 1, 1),
     ),
-    gangctl.leases: {"gangctl": Lease("gangctl-1", int(NOW) - 3, 15)},
+    presence.leases: {"gangctl": Lease("gangctl-1", int(NOW) - 3, 15)},
     gangctl.policies: {"fine": {"status": "True"}, "new": {}},
     gangctl.skipped: (),
     jobsets.dry_run: DryRun(stamped=True, defaulted=True),

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from gangctl.cli.doctor.canary import Canary
 from gangctl.cli.doctor.check import CheckVerdict, overall
-from gangctl.cli.doctor.checks import CHECKS
-from gangctl.cli.doctor.checks.gangctl import Lease
+from gangctl.cli.doctor.checks import CHECKS, installed
 from gangctl.cli.doctor.checks.gangs import Leaving, ReadGangs, ScarceQuota
 from gangctl.cli.doctor.checks.installed import Deployment
 from gangctl.cli.doctor.checks.jobset import DryRun
 from gangctl.cli.doctor.checks.kubernetes import PodField, Right
+from gangctl.cli.doctor.checks.presence import Lease
 from gangctl.cli.doctor.checks.webhooks import JobPolicy
 from gangctl.cli.doctor.cluster import UnseenError
 from gangctl.gang.generation import ServedVersion
@@ -102,6 +102,20 @@ def sharded(shards: int, *leases: Lease) -> dict[str, Any]:
     """A gangctl with so many shards, and Leases of the first of them."""
     divided = Deployment("gangctl-system", "gangctl", ("gangctl",), 3, 3, shards)
     return {"deployments": (divided,), "leases": dict(zip(lease_names("gangctl", len(leases)), leases, strict=True))}
+
+
+NOT_INSTALLED: Final[dict[str, Any]] = {
+    "configurations": tuple(others()),
+    "deployments": tuple(each for each in HEALTHY[installed.deployments] if not each.is_of("gangctl")),
+    "leases": {},
+    "job_policy": JobPolicy(served=True),
+    "dry_run": DryRun(),
+    "policies": {"p": {}},
+}
+NEED_GANGCTL: Final = (
+    *("job-groups", "gangctl-authority", "webhook-order", "gangctl-replicas", "gangctl-leader", "admission"),
+    "policies",
+)
 
 
 def deployment(namespace: str, name: str, image: str, ready: int = 1) -> tuple[Deployment, ...]:
@@ -283,6 +297,19 @@ CASES: Final = [
     Case("gangctl-leader", sharded(1, ALIVE, DEAD), OK, "leads"),
     Case("gangctl-leader", {**sharded(2, ALIVE, DEAD), "deployments": ()}, FAILED, "shard 1 has no leader"),
     Case("gangctl-leader", {**sharded(2, ALIVE), "deployments": UnseenError("forbidden")}, OK, "leads"),
+    Case("gangctl-webhooks", NOT_INSTALLED, FAILED, "gangctl is not installed here"),
+    *(Case(check, NOT_INSTALLED, UNKNOWN, "skipped: gangctl is not installed here") for check in NEED_GANGCTL),
+    Case("job-groups", {**NOT_INSTALLED, "job_policy": JobPolicy(served=True, writes=True)}, OK, "writes the group"),
+    Case("gangctl-leader", {**NOT_INSTALLED, "leases": {"gangctl": ALIVE}}, OK, "leads"),
+    Case("gangctl-leader", {**NOT_INSTALLED, "leases": {"gangctl": DEAD}}, UNKNOWN, "skipped"),
+    Case("admission", {**NOT_INSTALLED, "leases": {"gangctl": ALIVE}}, FAILED, "without one"),
+    Case("admission", {**NOT_INSTALLED, "deployments": UnseenError("forbidden")}, FAILED, "without one"),
+    Case("admission", {**NOT_INSTALLED, "leases": UnseenError("forbidden")}, FAILED, "without one"),
+    Case("admission", {**NOT_INSTALLED, "configurations": (own()[1], *others())}, FAILED, "without one"),
+    Case("admission", {**NOT_INSTALLED, "dry_run": DryRun(stamped=True)}, OK, "stamps it"),
+    Case(
+        "policies", {**NOT_INSTALLED, "policies": {"p": unready("InvalidExpression")}}, WARNING, "1 GangPolicy cannot"
+    ),
     Case("admission", {"dry_run": DryRun(refusal="no")}, FAILED, "is refused"),
     Case("admission", {"dry_run": DryRun()}, FAILED, "without one"),
     Case("admission", {"dry_run": DryRun(), "skipped": ("t",)}, WARNING, "not served by gangctl"),

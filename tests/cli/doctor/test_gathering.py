@@ -304,6 +304,18 @@ async def test_shards_are_those_of_the_pods_that_run(tmp_path: Path) -> None:
     assert replicas["message"] == "the rollout of gangctl is stuck: the pods before it run"
 
 
+async def test_without_gangctl_one_check_fails_and_those_that_need_it_are_skipped(tmp_path: Path) -> None:
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    registered = {f"{REGISTRATION}/{kind.lower()}s": of_kind(others(), kind) for kind in kinds}
+    gone = {**installed(), **registered, LEASES.replace(SERVICE[0], "default"): [], OWN_DEPLOYMENTS: []}
+    answer = await doctor(tmp_path, gone)
+    (failed,) = [each for each in answer.json["checks"] if each["verdict"] == "failed"]
+    assert (failed["id"], failed["message"]) == ("gangctl-webhooks", "gangctl is not installed here")
+    skipped = {each["id"] for each in answer.json["checks"] if each["message"].startswith("skipped: ")}
+    assert skipped == {"gangctl-authority", "webhook-order", "gangctl-replicas", "gangctl-leader", "policies"}
+    assert "Lease" not in " ".join(each["message"] for each in answer.json["checks"])
+
+
 def child_workload() -> dict[str, Any]:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "js-w-0", "uid": "j", "controller": True}
     meta = {"name": "js-w-0-x", "namespace": HERE, "uid": "w", "ownerReferences": [owner]}

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any, Final
-
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object, condition_of, object_at
+from gangctl.api.objects import Object, condition_of
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
-from gangctl.cli.doctor.checks import installed, jobset, webhooks
-from gangctl.cli.doctor.cluster import Cluster, all_of, fact, seen_or
+from gangctl.cli.doctor.checks import installed, jobset, presence, webhooks
+from gangctl.cli.doctor.checks.presence import LEASE, OTHERS, SKIPPED, Lease
+from gangctl.cli.doctor.cluster import Cluster, fact, seen_or
 from gangctl.client.client import Selection
-from gangctl.client.resources import LEASES, NAMESPACES
+from gangctl.client.resources import NAMESPACES
 from gangctl.controllers.policies import EVALUATION_UNAVAILABLE
 from gangctl.controllers.policy_sources import GANG_POLICIES
-from gangctl.errors import ForbiddenError, NotFoundError, plural
-from gangctl.readiness.facts import unix
+from gangctl.errors import NotFoundError, plural
 from gangctl.runtime.shards import lease_names
-
-_LEASE: Final = "gangctl"
-"""Name of the first shard's Lease."""
-_OTHERS: Final = re.compile(rf"{_LEASE}-shard-([1-9][0-9]?)")
-
-
-async def _deployments(cluster: Cluster, namespaces: set[str]) -> list[installed.Deployment]:
-    everything = await seen_or(installed.deployments(cluster), ())
-    return [item for item in everything if item.namespace in namespaces and "gangctl" in item.name]
 
 
 @check(
@@ -39,13 +26,13 @@ async def replicas(cluster: Cluster) -> CheckOutcome:
     """Ready replicas, if gangctl runs in the cluster."""
     own = await webhooks.for_gangs(cluster)
     if not own:
-        return unknown(webhooks.NOT_THERE)
+        return await webhooks.unregistered(cluster)
     services = installed.services(own)
     if not services:
         urls = {installed.place(webhook) for item in own for webhook in installed.webhooks(item)}
         return unknown("gangctl runs outside of the cluster: check admission shows whether it answers", sorted(urls))
     ready = await installed.endpoints(cluster)
-    deployments = await _deployments(cluster, {namespace for namespace, _ in services})
+    deployments = await presence.deployments_in(cluster, {namespace for namespace, _ in services})
     evidence = [*installed.endpoint_counts(services, ready), *(line for item in deployments for line in item.evidence)]
     remedy = "see why its pods are not ready: runbook GangctlDown"
     command = f"kubectl -n {min(services)[0]} describe pods -l app.kubernetes.io/name=gangctl"
@@ -59,63 +46,12 @@ async def replicas(cluster: Cluster) -> CheckOutcome:
     return ok("gangctl is ready", *evidence)
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The leader of a shard; times in Unix seconds."""
-
-    holder: str
-    renewed: int
-    seconds: int
-
-    def leads(self, now: float) -> bool:
-        """Whether its holder renews it."""
-        return bool(self.holder) and int(now) - self.renewed <= max(self.seconds, 1)
-
-    def text(self, now: float) -> str:
-        """Its holder, age and duration, as evidence."""
-        age = max(0, int(now) - self.renewed)
-        left = max(self.seconds, 1) - age
-        term = f"good for {left} s more" if left >= 0 else f"expired {-left} s ago"
-        return f'holder "{self.holder}", renewed {age} s ago, {term}'
-
-
-@fact
-async def leases(cluster: Cluster) -> dict[str, Lease]:
-    """Leases of gangctl's leaders. Without the right to list, those that the Deployment's arguments imply."""
-    namespace = await installed.gangctl_namespace(cluster)
-    try:
-        items = (await cluster.client.list(LEASES, namespace)).items
-    except ForbiddenError:
-        names = lease_names(_LEASE, await _shards(cluster, namespace) or 1)
-        items = [item for item in await all_of(_get(cluster, name, namespace) for name in names) if item]
-    named = ((str(item["metadata"].get("name", "")), object_at(item, "spec")) for item in items)
-    return {
-        name: Lease(
-            str(spec.get("holderIdentity") or ""),
-            unix(spec.get("renewTime")),
-            installed.number(spec.get("leaseDurationSeconds"), 0),
-        )
-        for name, spec in named
-        if name == _LEASE or _OTHERS.fullmatch(name)
-    }
-
-
-async def _get(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] | None:
-    try:
-        return await cluster.client.get(LEASES, name, namespace)
-    except NotFoundError:
-        return None
-
-
-async def _shards(cluster: Cluster, namespace: str) -> int | None:
-    """The number of shards of the gangctl in a namespace; None if no Deployment has it."""
-    return max((item.shards for item in await _deployments(cluster, {namespace})), default=None)
-
-
 @check("gangctl-leader", Area.GANGCTL, "Does a replica hold the Lease, with shards each of them?", "Lease gangctl")
 async def leader(cluster: Cluster) -> CheckOutcome:
     """Whether every shard has a leader that writes Workloads and PodGroups."""
-    held, namespace = await leases(cluster), await installed.gangctl_namespace(cluster)
+    held, namespace = await presence.leases(cluster), await installed.gangctl_namespace(cluster)
+    if await presence.absent(cluster):
+        return SKIPPED
     if not held:
         return unknown(
             f"there is no Lease gangctl in namespace {namespace}: gangctl runs elsewhere, without --leader-elect, or "
@@ -124,9 +60,9 @@ async def leader(cluster: Cluster) -> CheckOutcome:
             remedy="--gangctl-namespace says where it runs",
         )
     # Without a Deployment the last Lease has the number; Leases of an earlier, higher number may remain.
-    last = max(int(other[1]) if (other := _OTHERS.fullmatch(name)) else 0 for name in held)
-    total = await _shards(cluster, namespace) or last + 1
-    wanted = [held.get(name) for name in lease_names(_LEASE, total)]
+    last = max(int(other[1]) if (other := OTHERS.fullmatch(name)) else 0 for name in held)
+    total = await presence.shards(cluster, namespace) or last + 1
+    wanted = [held.get(name) for name in lease_names(LEASE, total)]
     evidence = [lease.text(cluster.now) if lease is not None else "there is no Lease" for lease in wanted]
     missing = [str(n) for n, lease in enumerate(wanted) if lease is None or not lease.leads(cluster.now)]
     if total == 1:
@@ -172,6 +108,8 @@ async def skipped(cluster: Cluster) -> tuple[str, ...]:
 async def admission(cluster: Cluster) -> CheckOutcome:
     """The whole path of a request, through the API server."""
     answer = await jobset.dry_run(cluster)
+    if not answer.stamped and await presence.absent(cluster):
+        return SKIPPED
     what = f"a JobSet with gangctl.dev/gang-mode: Gang, dryRun=All in namespace {cluster.namespace}"
     if answer.refusal:
         return failed(
@@ -212,6 +150,8 @@ async def policies(cluster: Cluster) -> dict[str, Object]:
 async def evaluated(cluster: Cluster) -> CheckOutcome:
     """Whether the controller can evaluate each policy, as it says in its status."""
     conditions = await policies(cluster)
+    if not any(conditions.values()) and await presence.absent(cluster):
+        return SKIPPED
     unready = {name: ready for name, ready in sorted(conditions.items()) if ready.get("status") == "False"}
     evidence = [f"GangPolicy {name}: {ready.get('message')}" for name, ready in unready.items()]
     show = "kubectl get gangpolicies -o yaml"

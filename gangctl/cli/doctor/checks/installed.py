@@ -228,7 +228,8 @@ async def gangctl_namespace(cluster: Cluster) -> str:
 async def deployments(cluster: Cluster) -> tuple[Deployment, ...]:
     """In the readable namespaces of gangctl, JobSet and Kueue; ForbiddenError if there are none."""
     called = services(owned_by(await seen_or(configurations(cluster), ()), "gangctl", "jobset"))
-    namespaces = {OWN_NAMESPACE, _JOBSET_NAMESPACE, cluster.kueue_namespace, *(namespace for namespace, _ in called)}
+    own = cluster.gangctl_namespace or OWN_NAMESPACE
+    namespaces = {own, _JOBSET_NAMESPACE, cluster.kueue_namespace, *(namespace for namespace, _ in called)}
     lists = await all_of(_deployments(cluster, namespace) for namespace in sorted(namespaces))
     readable = [items for items in lists if not isinstance(items, ForbiddenError)]
     if not readable and isinstance(lists[0], ForbiddenError):

@@ -15,7 +15,7 @@ from cryptography import x509
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
-from gangctl.cli.doctor.checks import installed
+from gangctl.cli.doctor.checks import installed, presence
 from gangctl.cli.doctor.cluster import Cluster, denied, fact, served
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
 from gangctl.errors import ApiError, ForbiddenError, InvalidError
@@ -86,6 +86,11 @@ async def for_gangs(cluster: Cluster) -> list[Object]:
     return [configuration for name, configuration in named if there and name in {NAME, JOBS_NAME}]
 
 
+async def unregistered(cluster: Cluster) -> CheckOutcome:
+    """The outcome of other checks of webhooks that are missing."""
+    return presence.SKIPPED if await presence.absent(cluster) else unknown(NOT_THERE)
+
+
 @check(
     "gangctl-webhooks",
     Area.GANGCTL,
@@ -96,7 +101,12 @@ async def registered(cluster: Cluster) -> CheckOutcome:
     """The registered configuration is that of this version; flags may choose failurePolicy and namespaces."""
     own = await for_gangs(cluster)
     if not own:
-        return failed(NOT_THERE, ["no configuration gangctl-gangs"], remedy=INSTALL, command=REINSTALL)
+        evidence = ["no configuration gangctl-gangs"]
+        if not await presence.absent(cluster):
+            return failed(NOT_THERE, evidence, remedy=INSTALL, command=REINSTALL)
+        namespace = await installed.gangctl_namespace(cluster)
+        evidence.append(f"no Deployment of gangctl, and no Lease of a running one in namespace {namespace}")
+        return failed(presence.ABSENT, evidence, remedy=INSTALL, command=REINSTALL)
     installation = _installation(own)
     if different := list(_differences(own)):
         return failed(
@@ -226,6 +236,8 @@ async def job_groups(cluster: Cluster) -> CheckOutcome:
     evidence = [policy.how or f"{_POLICY_API} is not served"]
     everything = await installed.configurations(cluster)
     if not any(installed.name_of(item) == JOBS_NAME and installed.webhooks(item) for item in everything):
+        if await presence.absent(cluster):
+            return presence.SKIPPED
         return failed(
             "nothing writes the group of a gang into its Jobs: their pods would start one by one",
             [*evidence, f"no {_JOBS_WEBHOOK}"],
@@ -253,7 +265,7 @@ async def authority(cluster: Cluster) -> CheckOutcome:
     """Without a caBundle API servers trust no webhook."""
     own = installed.owned_by(await installed.configurations(cluster), "gangctl")
     if not own:
-        return unknown(NOT_THERE)
+        return await unregistered(cluster)
     broken, soon, good = [], [], []
     for configuration, webhook in ((item, webhook) for item in own for webhook in installed.webhooks(item)):
         name = f"{installed.title(configuration)}: {webhook.get('name')}"
@@ -311,7 +323,7 @@ async def order(cluster: Cluster) -> CheckOutcome:
     mutating = [item for item in everything if item.get("kind") == configurations.KINDS[0]]
     own = [name for name in map(installed.name_of, installed.owned_by(mutating, "gangctl")) if name != JOBS_NAME]
     if not own:
-        return unknown(NOT_THERE)
+        return await unregistered(cluster)
     others = sorted(map(installed.name_of, installed.owned_by(mutating, "jobset", "kueue")))
     called = f"called in this order: {', '.join(sorted([*own, *others]))}"
     if early := [name for name in others if name < max(own)]:
