@@ -97,8 +97,9 @@ def fit(
 
     Compares what all pods of a JobSet request, as Kueue counts it, with what its queue can
     ever have and with what is free. NAME is a JobSet of the cluster; with -f JobSets of files
-    are compared with the cluster of --kubeconfig or --context, or with the objects that
-    --queues names. A PathwaysJob counts as the JobSet that it becomes. Nothing is written.
+    are compared with the cluster of --kubeconfig or --context, with the defaults (a queue, for
+    example) that its GangPolicies give to new JobSets, or with the objects that --queues names.
+    A PathwaysJob counts as the JobSet that it becomes. Nothing is written.
 
     A queue of MultiKueue dispatches to worker clusters: with --worker each of these is asked, too.
     It fits if it fits on one of them, and never fits only if it never fits on any.

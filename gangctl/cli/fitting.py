@@ -166,6 +166,10 @@ class FitSubject:
     new: bool = True
     workload: str = ""
     """Name of its Workload of Kueue, of one that has no owner (MultiKueue)."""
+    given: tuple[str, ...] = ()
+    """The defaults that policies have given it, each with its policy."""
+    unread: str = ""
+    """Why policies are not known that may give it defaults."""
 
     def owns(self, workload: QueuedWorkload) -> bool:
         """Whether a Workload of Kueue is this JobSet's own: its usage is ignored."""
@@ -229,7 +233,9 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
         report = without_nodes(report)
     if (refused := _refusal(request, stock, report)) is not None:
         report = _with_refusal(report, refused)
-    return Answer({**report, "workers": []}, tuple(_remark(workload, now) for workload in own))
+    if subject.unread:
+        report = _without_policies(report, subject, kueue=stock.snapshot.queued)
+    return Answer({**report, "workers": []}, (*subject.given, *(_remark(workload, now) for workload in own)))
 
 
 def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> CreationRefusal | None:
@@ -253,6 +259,21 @@ def _with_refusal(report: FitReport, refused: CreationRefusal) -> FitReport:
         return {**report, "message": message}
     reason, unknown = ("WaitsForResourceQuota", report["unknown"]) if refused.passes else ("PodsRefused", [])
     return {**report, "verdict": "not-now", "reason": reason, "message": message, "unknown": unknown}
+
+
+def _without_policies(report: FitReport, subject: FitSubject, *, kueue: bool) -> FitReport:
+    """The report on a new JobSet where policies are not known: one without a queue of Kueue may get one."""
+    if subject.queue or not kueue:
+        return {**report, "notLookedAt": [*report["notLookedAt"], f"defaults of GangPolicies: {subject.unread}"]}
+    why = f"whether a GangPolicy gives it a queue: {subject.unread}"
+    message = f"{report['message']} Not known: {why}."
+    return {
+        **report,
+        "verdict": "unknown",
+        "reason": "MayFit",
+        "message": message,
+        "unknown": [*report["unknown"], why],
+    }
 
 
 def _now() -> datetime:

@@ -224,9 +224,11 @@ def answers_in_cluster(question: Question, cluster: ClusterFlags, answer: Callab
 async def subjects_in(client: Client, question: Question, own_namespace: str) -> list[FitSubject]:
     """The JobSets to check: of the cluster, or of files; ``own_namespace`` is the context's."""
     home = question.namespace or own_namespace
-    return (
-        subjects_of(question, home) if question.name is None else [await _stored(client, question, question.name, home)]
-    )
+    if question.name is not None:
+        return [await _stored(client, question, question.name, home)]
+    from gangctl.cli.policy.defaulting import defaulted  # noqa: PLC0415 -- the compiler is large: stored ones do without
+
+    return await defaulted(client, subjects_of(question, home), question.queue)
 
 
 async def stock_for(client: Client, question: Question, subjects: Sequence[FitSubject]) -> Stock:

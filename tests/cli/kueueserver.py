@@ -12,6 +12,7 @@ from aiohttp import web
 from gangctl.cli.kueuecluster import CONFIGS
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS
 from gangctl.cluster import kinds
+from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.kueue.names import GROUP, VERSION
 from tests.cli.httpserver import listening
 from tests.cli.kueueobjects import Object
@@ -33,7 +34,7 @@ RESOURCES: Final = (
         kinds.RUNTIME_CLASSES,
     ),
     *(kinds.RESOURCE_SLICES, kinds.RESOURCE_CLAIMS, kinds.CLAIM_TEMPLATES, kinds.DEVICE_CLASSES, kinds.TAINT_RULES),
-    *(kinds.CONFIG_MAPS, JOBSETS, JOBS, NAMESPACES, NODES, PODS, EVENTS, CONFIGS),
+    *(kinds.CONFIG_MAPS, JOBSETS, JOBS, NAMESPACES, NODES, PODS, EVENTS, CONFIGS, GANG_POLICIES),
 )
 
 

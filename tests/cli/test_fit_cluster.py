@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.api.meta import EXPECTED_DURATION
+from gangctl.api.meta import EXPECTED_DURATION, SKIP_LABEL
 from gangctl.cli import fitting
+from gangctl.policy.model import API_VERSION
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,
@@ -70,6 +71,92 @@ async def test_a_stored_jobset_without_a_queue_gets_no_default(tmp_path: Path) -
         new = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", stored), "-o", "json")
     assert (answer.code, answer.json["reason"]) == (0, "NotQueued")
     assert (new.code, new.json["queue"]) == (1, "default")
+
+
+def giving(defaults: Object, name: str = "team-queues", **spec: object) -> Object:
+    """A GangPolicy with defaults."""
+    metadata = {"name": name, "generation": 1}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GangPolicy",
+        "metadata": metadata,
+        "spec": {"defaults": defaults, **spec},
+    }
+
+
+POLICIES = f"/apis/{API_VERSION}/gangpolicies"
+
+
+async def test_a_new_jobset_has_the_queue_that_a_policy_gives_it(tmp_path: Path) -> None:
+    """As gangctl's webhook would, before Kueue's default LocalQueue."""
+    file, stored = write(tmp_path / "a.yaml", queued(queue="", pods=9)), queued("old", queue="", pods=9, uid="u")
+    policy = giving({"queue": "q"})
+    async with serving(*there("8", stored, policy, local_queue("default", "cq"))) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+        shown = await ask(tmp_path, url, "fit", "-f", file)
+        other = await ask(tmp_path, url, "fit", "-f", file, "--queue", "default", "-o", "json")
+        of_cluster = await ask(tmp_path, url, "fit", "old", "-o", "json")
+        largest = await ask(tmp_path, url, "fit", "-f", file, "--largest", "-o", "json")
+    assert (answer.code, answer.json["queue"], answer.json["verdict"]) == (1, "q", "never")
+    assert 'metadata.labels[kueue.x-k8s.io/queue-name]: "q", default of team-queues\n' in shown.out
+    assert other.json["queue"] == "default"
+    assert of_cluster.json["reason"] == "NotQueued", "defaults are given at CREATE alone"
+    assert largest.json["queue"] == "q"
+
+
+@each(
+    ("defaults", "spec", "queue"),
+    [
+        ({"queues": [{"match": {"namespaceSelector": {"matchLabels": {"team": "a"}}}, "queue": "q"}]}, {}, "q"),
+        ({"queues": [{"match": {"namespaceSelector": {"matchLabels": {"team": "b"}}}, "queue": "q"}]}, {}, ""),
+        ({"queue": "q"}, {"matchConditions": [{"name": "c", "expression": "object.metadata.name == 'train'"}]}, "q"),
+        ({"queue": "q"}, {"matchConditions": [{"name": "c", "expression": "object.metadata.name == 'x'"}]}, ""),
+        ({"queue": "q"}, {"matchConstraints": {"namespaceSelector": {"matchLabels": {"team": "b"}}}}, ""),
+    ],
+)
+async def test_defaults_are_those_of_policies_that_match(
+    defaults: Object, spec: Object, queue: str, tmp_path: Path
+) -> None:
+    objects = [each for each in there("8") if each["kind"] != "Namespace"]
+    file = write(tmp_path / "a.yaml", queued(queue=""))
+    async with serving(*objects, labelled("t", team="a"), giving(defaults, **spec)) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert (answer.err, answer.json["queue"]) == ("", queue)
+
+
+async def test_a_namespace_that_gangctl_does_not_serve_has_no_defaults(tmp_path: Path) -> None:
+    objects = [each for each in there("8") if each["kind"] != "Namespace"]
+    skipped = labelled("t", **{SKIP_LABEL: "true"})
+    async with serving(*objects, skipped, giving({"queue": "q"})) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", queued(queue="")), "-o", "json")
+    assert answer.json["reason"] == "NotQueued"
+
+
+async def test_defaults_that_cannot_be_given_are_noted(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.yaml", queued(queue=""))
+    two = [giving({"queue": "q"}), giving({"queue": "r"}, "others")]
+    unclear = giving({"queue": "q"}, matchConditions=[{"name": "c", "expression": "object.spec.x.y == 1"}])
+    broken = giving({"queue": "q"}, matchConditions=[{"name": "c", "expression": "objet"}])
+    for policies, words in (
+        (two, "t/train: gangctl refuses it: metadata.labels[kueue.x-k8s.io/queue-name]: policies disagree on the"),
+        ([unclear], "t/train: whether it has the defaults of GangPolicy team-queues is not known: "),
+        ([broken], "left out: gangpolicy/team-queues: spec.matchConditions[0].expression: "),
+    ):
+        async with serving(*there("8"), *policies) as (_, url):
+            answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+        assert words in answer.err
+        assert answer.json["reason"] == "NotQueued"
+
+
+async def test_without_the_right_to_read_policies_what_they_may_give_is_not_known(tmp_path: Path) -> None:
+    none, own = write(tmp_path / "a.yaml", queued(queue="")), write(tmp_path / "b.yaml", queued())
+    async with serving(*there("8"), giving({"queue": "q"}), forbidden={POLICIES}) as (_, url):
+        unqueued = (await ask(tmp_path, url, "fit", "-f", none, "-o", "json")).json
+        queue = (await ask(tmp_path, url, "fit", "-f", own, "-o", "json")).json
+    assert (unqueued["verdict"], unqueued["reason"]) == ("unknown", "MayFit")
+    assert unqueued["unknown"] == ["whether a GangPolicy gives it a queue: gangpolicies may not be read"]
+    assert queue["verdict"] == "fits"
+    assert "defaults of GangPolicies: gangpolicies may not be read" in queue["notLookedAt"]
 
 
 async def test_a_file_is_evaluated_against_a_cluster(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gangctl.api.documents import Document, parse_documents
@@ -51,8 +51,13 @@ async def policies_of(client: Client) -> list[Object]:
 
 async def rules_of(client: Client) -> Bundle:
     """GangPolicies and their exceptions; ForbiddenError if either may not be read: then no verdict is certain."""
+    return bundle_of([*await policies_of(client), *await all_of(client, GANG_POLICY_EXCEPTIONS)])
+
+
+def bundle_of(objects: Iterable[Object]) -> Bundle:
+    """Objects of the cluster as documents."""
     documents: list[Document] = []
-    for obj in [*await policies_of(client), *await all_of(client, GANG_POLICY_EXCEPTIONS)]:
+    for obj in objects:
         # As if it had been read from a file of the name that kubectl has for it.
         documents += parse_documents(to_yaml([obj]), f"{str(obj['kind']).lower()}/{obj['metadata']['name']}")
     return sort_documents(documents)

@@ -20,7 +20,7 @@ from gangctl.cli.policy.requests import RequestSetting, request_of
 from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.policy.defaults import DefaultSource, defaults_of
+from gangctl.policy.defaults import DefaultSource, defaults_of, without_answer
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy, PolicySet
 from gangctl.policy.review import Operation, Review, matches
@@ -34,13 +34,15 @@ _SHOWN: Final = 400
 
 
 @asynccontextmanager
-async def evaluator_of(minor: str) -> AsyncIterator[PolicyEvaluator]:
+async def evaluator_of(minor: str, *, log: bool = True) -> AsyncIterator[PolicyEvaluator]:
     """The evaluator of a command, which runs one review at a time: mostly in this process, workers may start slowly.
 
     Native policies have the CEL libraries of this Kubernetes minor; the limits of a policy are those of admission.
+    ``log`` is False where the command has set up its logs.
     WorkersBrokenError at the end where workers were needed and do not work: there is no result.
     """
-    log_to_stderr()
+    if log:
+        log_to_stderr()
     options = EvaluatorOptions(
         minor=minor,
         ahead=False,
@@ -64,13 +66,14 @@ class Met:
     """A request as the validating phase meets it.
 
     ``defaults`` says by field which value it was given, and by which policies; with ``conflicts`` the request
-    gets no further, because policies disagree.
+    gets no further, because policies disagree. ``unanswered`` is why it is not known of a policy whether it gives any.
     """
 
     review: Review
     notes: tuple[str, ...] = ()
     defaults: Mapping[str, DefaultSource] = field(default_factory=dict)
     conflicts: tuple[FieldError, ...] = ()
+    unanswered: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +104,13 @@ class Session:
         asked = [policy.name for policy in giving if policy.spec.match_conditions]
         outcomes = await self.evaluator.evaluate(review, asked) if asked else ()
         applied = defaults_of(giving, review, outcomes)
+        unanswered = tuple(finding for outcome in outcomes for finding in without_answer(outcome))
         if applied.conflicts or not applied.patch:
-            return Met(review, notes, conflicts=applied.conflicts)
+            return Met(review, notes, conflicts=applied.conflicts, unanswered=unanswered)
         given = jsonpatch.apply(review.object, applied.patch)
         # Defaults change the gang and the queue, so that what policies read of these is computed again.
         review, _ = request_of(given, operation, setting, policies, self.catalogue)
-        return Met(review, notes, applied.sources)
+        return Met(review, notes, applied.sources, unanswered=unanswered)
 
     async def outcomes(self, met: Met, policy: str = "") -> tuple[Outcome, ...]:
         """The outcomes of all policies, or of one; of conflicts the refusal, in the name of that policy."""

@@ -20,6 +20,7 @@ from gangctl.client import resources
 from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
 from gangctl.cluster import kinds
 from gangctl.controllers.discovery import prove
+from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, UnavailableError, plural
 from gangctl.gang.generation import evaluate_unreadable, pick_generation
@@ -281,6 +282,7 @@ def _wanted(namespace: str, own: str, groups: Collection[Resource], *, queues: b
         for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
             yield "list", resource, namespace, "queue, fit"
         yield "list", kinds.CLUSTER_QUEUES, "", "queue, fit"
+        yield "list", GANG_POLICIES, "", "fit (defaults of new JobSets), policy"
         yield "list", kinds.ADMISSION_CHECKS, "", _DOCTOR
     yield "create", JOBSETS, namespace, "doctor (a dry run asks gangctl's webhook), doctor --canary"
     yield "delete", JOBSETS, namespace, "doctor --canary"

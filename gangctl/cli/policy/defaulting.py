@@ -1,0 +1,110 @@
+"""New JobSets with the defaults that the GangPolicies of a cluster give them, as gangctl's webhook would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import QUEUE_NAME
+from gangctl.api.objects import Object, object_at
+from gangctl.api.scheduling import NEWEST
+from gangctl.cli.fitting import FitSubject
+from gangctl.cli.messages import full_name, note
+from gangctl.cli.policy import cluster as clusters
+from gangctl.cli.policy.loading import try_to_load
+from gangctl.cli.policy.requests import RequestSetting
+from gangctl.cli.policy.session import Met, Session, evaluator_of
+from gangctl.client.client import Client
+from gangctl.client.resources import NAMESPACES
+from gangctl.controllers.policy_sources import GANG_POLICIES
+from gangctl.errors import ForbiddenError, NotFoundError
+from gangctl.policy.loaded import LoadedPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Defaulted:
+    """A JobSet with its defaults; ``given`` names each with its policy, ``unread`` is why they are not known."""
+
+    raw: Object
+    given: tuple[str, ...] = ()
+    unread: str = ""
+
+
+async def defaulted(client: Client, subjects: Sequence[FitSubject], queue: str | None) -> list[FitSubject]:
+    """JobSets for ``gangctl fit``, perhaps in the ``queue`` that is asked about, which no policy changes."""
+    new = [(subject.raw if queue is None else _queued(subject.raw, queue), subject.namespace) for subject in subjects]
+    return [
+        replace(
+            subject,
+            raw=found.raw,
+            queue=queue or read_jobset(found.raw)[0].queue,
+            given=found.given,
+            unread=found.unread,
+        )
+        if found.given or found.unread
+        else subject
+        for subject, found in zip(subjects, await with_defaults(client, new), strict=True)
+    ]
+
+
+def _queued(raw: Object, queue: str) -> Object:
+    metadata = object_at(raw, "metadata")
+    return {**raw, "metadata": {**metadata, "labels": {**object_at(metadata, "labels"), QUEUE_NAME: queue}}}
+
+
+async def with_defaults(client: Client, jobsets: Sequence[tuple[Object, str]]) -> list[Defaulted]:
+    """The JobSets, each with the namespace that it is created in; what keeps a default from being given is noted."""
+    # First whether there are any: an API server forbids also what it does not serve.
+    if not await client.discovery.serves(GANG_POLICIES):
+        return [Defaulted(raw) for raw, _ in jobsets]
+    try:
+        policies = await clusters.all_of(client, GANG_POLICIES)
+    except ForbiddenError:
+        return [Defaulted(raw, unread=f"{GANG_POLICIES.plural} may not be read") for raw, _ in jobsets]
+    giving = [policy for policy in policies if object_at(policy, "spec").get("defaults")]
+    loaded = try_to_load(clusters.bundle_of(giving), NEWEST.kubernetes)
+    for remark in loaded.remarks:
+        note(f"left out: {remark.document.source}: {remark.message}")
+    if not loaded.policies:
+        return [Defaulted(raw) for raw, _ in jobsets]
+    namespaces = await _namespaces(client, {home for _, home in jobsets}, loaded.policies)
+    conditional = [policy for policy in loaded.policies if policy.spec.match_conditions]
+    generation = await clusters.generation_of(client) if any("gang" in each.reads for each in conditional) else NEWEST
+    setting = RequestSetting(generation=generation, namespaces=namespaces)
+    catalogue = await clusters.parameters_of(client, conditional)
+    found = []
+    async with evaluator_of(generation.kubernetes, log=False) as evaluator:
+        session = await Session.start(evaluator, loaded, catalogue)
+        for raw, home in jobsets:
+            if clusters.is_left_alone(home, namespaces):
+                found.append(Defaulted(raw))
+                continue
+            met = await session.meet(raw, replace(setting, namespace=home))
+            _note_missing(met, home)
+            given = tuple(f"{path}: {source}" for path, source in met.defaults.items())
+            found.append(Defaulted(met.review.object or raw, given) if given else Defaulted(raw))
+    return found
+
+
+async def _namespaces(client: Client, names: Iterable[str], policies: Sequence[LoadedPolicy]) -> dict[str, Object]:
+    """Those of these Namespaces that exist and may be read."""
+    known = {}
+    for name in sorted(names):
+        try:
+            known[name] = await client.get(NAMESPACES, name)
+        except ForbiddenError as refused:
+            if any(policy.spec.selects_namespaces or "namespaceObject" in policy.reads for policy in policies):
+                note(f"GangPolicies give defaults to {name} as to a namespace without labels of its own: {refused}")
+        except NotFoundError:
+            continue
+    return known
+
+
+def _note_missing(met: Met, home: str) -> None:
+    title = full_name(home, str(met.review.request.get("name") or ""))
+    for conflict in met.conflicts:
+        note(f"{title}: gangctl refuses it: {conflict}")
+    for finding in met.unanswered:
+        why = finding.error or finding.message
+        note(f"{title}: whether it has the defaults of GangPolicy {finding.policy} is not known: {why}")
