@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from gangctl.api.objects import Object, condition_of, object_at
+from gangctl.api.objects import Object, condition_of, object_at, observed_condition
 from gangctl.cli import options
 from gangctl.cli.output import Listing, ListItem
 from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, read_bundle
@@ -34,8 +34,8 @@ def command(
     """List policies, their rules and their state.
 
     With files: the policies in them, READY when they can be loaded. Without: the GangPolicies
-    of the cluster, READY as gangctl says in their status, and how many violations the last
-    scan of existing JobSets found.
+    of the cluster, READY as gangctl says in their status (unknown until it has loaded their
+    present generation), and how many violations the last scan of existing JobSets found.
 
     \b
     Examples:
@@ -74,13 +74,21 @@ def _of_cluster(cluster: options.ClusterFlags) -> list[dict[str, Any]]:
     summaries = []
     for policy in policies:
         status = policy.get("status") or {}
-        ready = condition_of(policy, "Ready")
+        ready = observed_condition(policy, "Ready")
         state = _KNOWN.get(str(ready.get("status")), "unknown")
-        reason = str(ready.get("message") or ("" if ready else _NOT_LOADED)) if state != "yes" else ""
+        reason = str(ready.get("message") or ("" if ready else _not_loaded(policy))) if state != "yes" else ""
         results = status.get("results")
         violations = int(results.get("fail", 0)) + int(results.get("error", 0)) if results else None
         summaries.append(_summary(policy, name_of(policy), "", state, reason, violations=violations))
     return sorted(summaries, key=_name)
+
+
+def _not_loaded(policy: Mapping[str, Any]) -> str:
+    """The reason of a policy whose status is absent, or of an earlier generation."""
+    before, generation = condition_of(policy, "Ready"), object_at(policy, "metadata").get("generation", 1)
+    word = "ready" if before.get("status") == "True" else "not ready"
+    last = f" (generation {before.get('observedGeneration')}: {word})" if before else ""
+    return f"gangctl has not loaded generation {generation} yet{last}: if it stays so, see whether gangctl runs"
 
 
 def _summary(
@@ -116,7 +124,6 @@ def _name(summary: Mapping[str, Any]) -> str:
     return str(summary["metadata"]["name"])
 
 
-_NOT_LOADED: Final = "gangctl has not loaded it: see whether it runs"
 _HEADERS: Final = ("NAME", "ACTIONS", "FAILUREPOLICY", "READY", "VIOLATIONS", "RULES", "MESSAGE")
 _WIDE: Final = ("KIND", "SOURCE", "RULE-NAMES")
 

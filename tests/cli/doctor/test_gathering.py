@@ -397,6 +397,18 @@ UNEVALUATED: Final = {
         }
     ]
 }
+CHANGED_SINCE: Final = {
+    "/apis/gangctl.dev/v1alpha1/gangpolicies": [
+        {
+            "metadata": {"name": "p", "generation": 2},
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "r", "message": "m", "observedGeneration": 1}
+                ]
+            },
+        }
+    ]
+}
 PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config": None}
 
 
@@ -415,6 +427,7 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         ({QUOTAS: FORBIDDEN}, "object-quotas", "unknown", ""),
         (NAMESPACE_SKIPPED, "skipped-namespaces", "warning", "away"),
         (UNEVALUATED, "policies", "failed", "GangPolicy p: no worker"),
+        (CHANGED_SINCE, "policies", "ok", "GangPolicy p: gangctl has not loaded it yet"),
         (NO_LEASE, "gangctl-leader", "unknown", ""),
         (EARLY, "webhook-order", "warning", "a-kueue, gangctl-gangs"),
         (NOT_READY, "gangctl-replicas", "failed", "0 ready endpoints"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,24 +34,37 @@ def test_policies_of_files_are_listed(tmp_path: Path) -> None:
     assert fine("policy", "list", path, "-o", "name").out.splitlines()[1] == "gangpolicy.gangctl.dev/limits"
 
 
+def seen(name: str, status: str, message: str, generation: int, observed: int, **more: Any) -> dict[str, Any]:
+    """A policy of this generation, with the status that gangctl wrote of an ``observed`` one."""
+    ready = {"type": "Ready", "status": status, "reason": "r", "message": message, "observedGeneration": observed}
+    written = policy(name, FEW)
+    written["metadata"]["generation"] = generation
+    return written | {"status": {"observedGeneration": observed, "conditions": [ready], **more}}
+
+
 async def test_policies_of_a_cluster_are_listed(tmp_path: Path) -> None:
-    ready = {"type": "Ready", "status": "True", "reason": "InForce", "message": "in force"}
-    unready = {"type": "Ready", "status": "False", "reason": "Invalid", "message": "no such field"}
-    counted = policy("counted", FEW) | {
-        "status": {"conditions": [ready], "results": {"pass": 5, "fail": 2, "error": 1, "exempt": 4}}
-    }
-    broken = policy("broken", FEW) | {"status": {"conditions": [unready]}}
+    counted = seen("counted", "True", "in force", 3, 3, results={"pass": 5, "fail": 2, "error": 1, "exempt": 4})
+    broken = seen("broken", "False", "no such field", 2, 2)
     fresh = policy("fresh", FEW, failurePolicy="Fail")
-    async with serving(policies=[fresh, counted, broken]) as (_, url):
+    fresh["metadata"]["generation"] = 1
+    repaired, edited = seen("repaired", "False", "no such field", 3, 2), seen("edited", "True", "in force", 2, 1)
+    async with serving(policies=[fresh, counted, broken, repaired, edited]) as (_, url):
         answer = await ask(tmp_path, url, "list")
+        data = (await ask(tmp_path, url, "list", "-o", "json")).json["items"]
     assert (answer.code, answer.err) == (0, "")
+    hint = "if it stays so, see whether gangctl runs"
     assert answer.out == (
-        "NAME      ACTIONS   FAILUREPOLICY   READY     VIOLATIONS   RULES   MESSAGE\n"
-        "broken    Deny      Fail (unset)    no        -            1       no such field\n"
-        "counted   Deny      Fail (unset)    yes       3            1       -\n"
-        "fresh     Deny      Fail            unknown   -            1       "
-        "gangctl has not loaded it: see whether it runs\n"
+        "NAME       ACTIONS   FAILUREPOLICY   READY     VIOLATIONS   RULES   MESSAGE\n"
+        "broken     Deny      Fail (unset)    no        -            1       no such field\n"
+        "counted    Deny      Fail (unset)    yes       3            1       -\n"
+        "edited     Deny      Fail (unset)    unknown   -            1       "
+        f"gangctl has not loaded generation 2 yet (generation 1: ready): {hint}\n"
+        "fresh      Deny      Fail            unknown   -            1       "
+        f"gangctl has not loaded generation 1 yet: {hint}\n"
+        "repaired   Deny      Fail (unset)    unknown   -            1       "
+        f"gangctl has not loaded generation 3 yet (generation 2: not ready): {hint}\n"
     )
+    assert {each["metadata"]["name"]: each["ready"] for each in data}["repaired"] == "unknown"
 
 
 async def test_a_cluster_without_the_definition_of_policies_is_an_error(tmp_path: Path) -> None:

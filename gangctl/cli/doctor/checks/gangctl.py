@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object, condition_of
+from gangctl.api.objects import Object, observed_condition
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed, jobset, presence, webhooks
 from gangctl.cli.doctor.checks.presence import LEASE, OTHERS, SKIPPED, Lease
@@ -138,12 +138,12 @@ async def admission(cluster: Cluster) -> CheckOutcome:
 
 @fact
 async def policies(cluster: Cluster) -> dict[str, Object]:
-    """The condition Ready of each GangPolicy by name, empty while it has none; none where their API is not served."""
+    """The condition Ready of each GangPolicy by name, empty while its generation has none; none without their API."""
     try:
         page = await cluster.client.list(GANG_POLICIES)
     except NotFoundError:
         return {}
-    return {str(item["metadata"].get("name", "")): condition_of(item, "Ready") for item in page.items}
+    return {str(item["metadata"].get("name", "")): observed_condition(item, "Ready") for item in page.items}
 
 
 @check("policies", Area.GANGCTL, "Are GangPolicies evaluated?", "conditions of GangPolicies")
@@ -169,7 +169,8 @@ async def evaluated(cluster: Cluster) -> CheckOutcome:
             remedy="correct what the evidence names: gangctl policy lint",
             command=show,
         )
-    return ok(f"{plural(len(conditions), 'GangPolicy', 'GangPolicies')}, none of which is known to fail")
+    unread = [f"GangPolicy {name}: gangctl has not loaded it yet" for name, ready in conditions.items() if not ready]
+    return ok(f"{plural(len(conditions), 'GangPolicy', 'GangPolicies')}, none of which is known to fail", *unread)
 
 
 @check("skipped-namespaces", Area.GANGCTL, "Which namespaces does gangctl not serve?", "labels of namespaces")
