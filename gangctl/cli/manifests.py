@@ -285,12 +285,24 @@ def cluster_rules(kube: str | None, cluster: ClusterFlags, gang_schedulers: Sequ
 
 
 def plan_manifests(
-    filenames: Sequence[str], namespace: str | None, rules: ClusterRules, uid: str | None = None
+    filenames: Sequence[str],
+    namespace: str | None,
+    rules: ClusterRules,
+    cluster: ClusterFlags,
+    uid: str | None = None,
 ) -> list[PlannedManifest]:
-    """Plan every JobSet and PathwaysJob in these files; InvalidInputError with all errors of all of them."""
+    """Plan every JobSet and PathwaysJob in these files; InvalidInputError with all errors of all of them.
+
+    With rules of the cluster, new ones have the defaults that its policies give them.
+    """
     problems = Problems()
     manifests = []
-    for manifest in read_manifests(filenames, namespace, rules):
+    read = read_manifests(filenames, namespace, rules)
+    if rules.known and uid is None:
+        from gangctl.cli.policy.defaulting import default_manifests  # noqa: PLC0415 -- files do without the compiler
+
+        read = default_manifests(cluster, read)
+    for manifest in read:
         errors = list(manifest.errors)
         if manifest.readable:
             resolution = resolve(manifest.jobset, rules)

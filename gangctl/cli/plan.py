@@ -55,12 +55,13 @@ def plan(
     "slice[1] 1x4" is the Job of index 1. Nothing is created.
 
     A JobSet is checked as an API server with JobSet does it: unknown fields are noted, and one that
-    is refused, or whose Jobs are, is an error.
+    is refused, or whose Jobs are, is an error. With a cluster, one that does not exist yet has the
+    defaults that GangPolicies of the cluster give to new JobSets.
 
     Names of gangs have the first digits of the JobSet's UID. Without a UID in the file these are
     the placeholder 00000000-0000.
     """
-    planned = plan_manifests(filenames, namespace, cluster_rules(kube, cluster, gang_schedulers))
+    planned = plan_manifests(filenames, namespace, cluster_rules(kube, cluster, gang_schedulers), cluster)
     reports = [with_quantities(preview.report, PlanReport) for preview in planned]
     names = runtime_objects(planned) if form == "name" else ()
     if form != TABLE and any(map(_has_placeholder, planned)):

@@ -47,14 +47,15 @@ def translate(
 ) -> None:
     """Print the Workload and PodGroups of a JobSet.
 
-    The objects are those that the controller creates. With the UID of a JobSet that
+    The objects are those that the controller creates; with a cluster, a JobSet without a UID has the
+    defaults that GangPolicies of the cluster give to new ones. With the UID of a JobSet that
     exists they can be piped to "kubectl apply -f -". A PathwaysJob counts as the JobSet that it
     becomes; "gangctl pathways render" prints that.
     """
     if uid is not None and not _UID.fullmatch(uid):
         raise InputError(f'--uid: "{uid}" is not a UID', hint="kubectl get jobset NAME -o jsonpath={.metadata.uid}")
     rules = cluster_rules(kube, cluster, gang_schedulers)
-    planned = plan_manifests(filenames, namespace, rules, uid)
+    planned = plan_manifests(filenames, namespace, rules, cluster, uid)
     if uid is not None:
         _check_owner(uid, planned)
     objects = [item for one in planned for item in _objects(one, with_jobs=with_jobs, uid=uid)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,16 @@ import yaml
 from aiohttp import web
 
 from gangctl.api.scheduling import Generation, generation_of_minor
+from gangctl.policy.model import API_VERSION
 from gangctl.sandbox.discovery import document
 from gangctl.sandbox.registry import Registry
 from tests.cli.httpserver import listening
 from tests.cli.manifests import EXAMPLES, PLACEHOLDER, gang, write
-from tests.cli.run import Answer, process
+from tests.cli.run import Answer, ask, process
 from tests.cli.test_translate import rich_jobset
 from tests.controlplane.api import Object
 from tests.controlplane.wait import NotYet, wait_for
+from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
 
 
@@ -42,12 +44,13 @@ def kubeconfig(directory: Path, server: str) -> str:
     return str(file)
 
 
-@asynccontextmanager
-async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> AsyncIterator[str]:
-    """An API server with discovery of ``scheduling.k8s.io``, and with dry runs of Jobs and Workloads if it ``allows``.
+def refused(code: int, reason: str) -> web.Response:
+    message = f"it is {reason.lower()}"
+    return web.json_response({"kind": "Status", "reason": reason, "message": message, "code": code}, status=code)
 
-    It drops the topology of gangs. Beside other versions, v1 has PriorityClass alone.
-    """
+
+def served(*versions: str, policies: Sequence[Object] | None) -> dict[str, Object]:
+    """Answers to GET by path."""
     root = "/apis/scheduling.k8s.io"
     answers: dict[str, Object] = {root: {"kind": "APIGroup", "versions": [{"version": v} for v in versions]}}
     answers[f"/openapi/v3{root}/v1"] = document(Registry("1.38"), "scheduling.k8s.io", "v1", lambda _: None) or {}
@@ -55,18 +58,36 @@ async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> As
         plurals = ("priorityclasses",) if version == "v1" and len(versions) > 1 else ("workloads", "podgroups")
         resources = [{"name": plural} for plural in plurals]
         answers[f"{root}/{version}"] = {"kind": "APIResourceList", "resources": resources}
+    if policies is not None:
+        answers[f"/apis/{API_VERSION}"] = {"kind": "APIResourceList", "resources": [{"name": "gangpolicies"}]}
+        answers[f"/apis/{API_VERSION}/gangpolicies"] = {"items": list(policies), "metadata": {}}
+    return answers
+
+
+@asynccontextmanager
+async def serving(
+    *versions: str, keeps: bool = True, allows: bool = True, policies: Sequence[Object] | None = None
+) -> AsyncIterator[str]:
+    """An API server with discovery of ``scheduling.k8s.io``, and with dry runs of Jobs and Workloads if it ``allows``.
+
+    It drops the topology of gangs. Beside other versions, v1 has PriorityClass alone. GangPolicies may be read if it
+    ``allows``, and are not served where ``policies`` is None.
+    """
+    answers = served(*versions, policies=policies)
 
     async def answer(request: web.Request) -> web.Response:
         if request.method == "POST":
             assert request.path.split("/")[-3:-1] == ["namespaces", "default"]
             return await create(request)
-        return web.json_response(answers[request.path])
+        if request.path.endswith("/gangpolicies") and not allows:
+            return refused(403, "Forbidden")
+        found = answers.get(request.path)
+        return web.json_response(found) if found is not None else refused(404, "NotFound")
 
     async def create(request: web.Request) -> web.Response:
         assert request.query["dryRun"] == "All"
         if not allows:
-            status = {"kind": "Status", "reason": "Forbidden", "message": "it is forbidden", "code": 403}
-            return web.json_response(status, status=403)
+            return refused(403, "Forbidden")
         body = await request.json()
         if body["kind"] == "Workload":
             for template in body["spec"]["podGroupTemplates"]:
@@ -89,6 +110,33 @@ class TestDiscovery:
             assert answer.json["apiGeneration"] == generation.api_version
             asked = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "--kube", "1.35", "-o", "json")
             assert asked.json["kubernetes"] == "1.35"
+
+    @pytest.mark.parametrize("command", ["plan", "translate"])
+    async def test_a_new_jobset_has_the_defaults_of_the_policies(self, command: str, tmp_path: Path) -> None:
+        spec = {"defaults": {"gangMode": "Gang", "queue": "q"}}
+        policy = {"metadata": {"name": "teams", "generation": 1}, "spec": spec}
+        new, stored = (jobset("js", rj("w", 1, 2, 2), uid=uid) for uid in ("", "u-1"))
+        del new["metadata"]["namespace"]
+        async with serving("v1beta1", policies=[policy]) as url:
+            config = kubeconfig(tmp_path, url)
+            file, there = write(tmp_path / "a.yaml", new), write(tmp_path / "b.yaml", stored)
+            answer = await ask(command, "-f", file, "--kubeconfig", config, "-o", "json")
+            offline = await ask(command, "-f", file, "--kubeconfig", config, "--kube", "1.37", "-o", "json")
+            exists = await ask(command, "-f", there, "--kubeconfig", config, "-o", "json")
+        assert answer.code == 0, answer.err
+        assert 'note: js: metadata.annotations[gangctl.dev/gang-mode]: "Gang", default of teams\n' in answer.err
+        assert "js-00000000-0000-0" in answer.out
+        assert '"namespace": "default"' not in answer.out
+        for other in (offline, exists):
+            assert "default of teams" not in other.err
+            assert answer.out != other.out
+
+    async def test_without_the_right_to_read_policies_a_note_is_printed(self, tmp_path: Path) -> None:
+        async with serving("v1beta1", allows=False, policies=[]) as url:
+            file = write(tmp_path / "a.yaml", gang())
+            answer = await ask("plan", "-f", file, "--kubeconfig", kubeconfig(tmp_path, url))
+        assert answer.code == 0
+        assert "note: defaults of GangPolicies are not known: gangpolicies may not be read\n" in answer.err
 
     async def test_a_cluster_without_the_scheduling_api_is_an_error(self, tmp_path: Path) -> None:
         async with serving() as url:

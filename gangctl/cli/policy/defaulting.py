@@ -1,16 +1,20 @@
-"""New JobSets with the defaults that the GangPolicies of a cluster give them, as gangctl's webhook would."""
+"""JobSets of files with the defaults that a cluster's GangPolicies give to new ones, as gangctl's webhook would."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST
+from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.fitting import FitSubject
+from gangctl.cli.manifests import Manifest
 from gangctl.cli.messages import full_name, note
+from gangctl.cli.options import ClusterFlags
 from gangctl.cli.policy import cluster as clusters
 from gangctl.cli.policy.loading import try_to_load
 from gangctl.cli.policy.requests import RequestSetting
@@ -26,7 +30,7 @@ from gangctl.policy.loaded import LoadedPolicy
 class Defaulted:
     """A JobSet with its defaults; ``given`` names each with its policy, ``unread`` is why they are not known."""
 
-    raw: Object
+    raw: dict[str, Any]
     given: tuple[str, ...] = ()
     unread: str = ""
 
@@ -37,23 +41,46 @@ async def defaulted(client: Client, subjects: Sequence[FitSubject], queue: str |
     return [
         replace(
             subject,
-            raw=found.raw,
-            queue=queue or read_jobset(found.raw)[0].queue,
-            given=found.given,
-            unread=found.unread,
+            raw=result.raw,
+            queue=queue or read_jobset(result.raw)[0].queue,
+            given=result.given,
+            unread=result.unread,
         )
-        if found.given or found.unread
+        if result.given or result.unread
         else subject
-        for subject, found in zip(subjects, await with_defaults(client, new), strict=True)
+        for subject, result in zip(subjects, await with_defaults(client, new), strict=True)
     ]
 
 
-def _queued(raw: Object, queue: str) -> Object:
+def default_manifests(cluster: ClusterFlags, manifests: Sequence[Manifest]) -> list[Manifest]:
+    """JobSets for plans; one with a UID exists, and one with errors is not created."""
+
+    async def ask(client: Client, own_namespace: str) -> list[Defaulted]:
+        return await with_defaults(
+            client, [(manifest.raw, manifest.jobset.namespace or own_namespace) for manifest in new]
+        )
+
+    new = [manifest for manifest in manifests if manifest.readable and not manifest.errors and not manifest.jobset.uid]
+    if not new:
+        return [*manifests]
+    changed = {}
+    for manifest, result in zip(new, ask_cluster(cluster, ask), strict=True):
+        for text in result.given:
+            note(f"{manifest.title}: {text}")
+        if result.given:
+            jobset = replace(read_jobset(result.raw)[0], name=manifest.jobset.name, namespace=manifest.jobset.namespace)
+            changed[id(manifest)] = replace(manifest, raw=result.raw, jobset=jobset)
+    if result.unread:
+        note(f"defaults of GangPolicies are not known: {result.unread}")
+    return [changed.get(id(manifest), manifest) for manifest in manifests]
+
+
+def _queued(raw: Object, queue: str) -> dict[str, Any]:
     metadata = object_at(raw, "metadata")
     return {**raw, "metadata": {**metadata, "labels": {**object_at(metadata, "labels"), QUEUE_NAME: queue}}}
 
 
-async def with_defaults(client: Client, jobsets: Sequence[tuple[Object, str]]) -> list[Defaulted]:
+async def with_defaults(client: Client, jobsets: Sequence[tuple[dict[str, Any], str]]) -> list[Defaulted]:
     """The JobSets, each with the namespace that it is created in; what keeps a default from being given is noted."""
     # First whether there are any: an API server forbids also what it does not serve.
     if not await client.discovery.serves(GANG_POLICIES):
@@ -70,26 +97,36 @@ async def with_defaults(client: Client, jobsets: Sequence[tuple[Object, str]]) -
         return [Defaulted(raw) for raw, _ in jobsets]
     namespaces = await _namespaces(client, {home for _, home in jobsets}, loaded.policies)
     conditional = [policy for policy in loaded.policies if policy.spec.match_conditions]
-    generation = await clusters.generation_of(client) if any("gang" in each.reads for each in conditional) else NEWEST
+    generation = (
+        await clusters.generation_of(client) if any("gang" in policy.reads for policy in conditional) else NEWEST
+    )
     setting = RequestSetting(generation=generation, namespaces=namespaces)
     catalogue = await clusters.parameters_of(client, conditional)
-    found = []
+    results = []
     async with evaluator_of(generation.kubernetes, log=False) as evaluator:
         session = await Session.start(evaluator, loaded, catalogue)
         for raw, home in jobsets:
             if clusters.is_left_alone(home, namespaces):
-                found.append(Defaulted(raw))
+                results.append(Defaulted(raw))
                 continue
             met = await session.meet(raw, replace(setting, namespace=home))
             _note_missing(met, home)
             given = tuple(f"{path}: {source}" for path, source in met.defaults.items())
-            found.append(Defaulted(met.review.object or raw, given) if given else Defaulted(raw))
-    return found
+            results.append(Defaulted(_placed_as(raw, met.review.object or raw), given) if given else Defaulted(raw))
+    return results
+
+
+def _placed_as(raw: Object, changed: Object) -> dict[str, Any]:
+    """The changed JobSet, without a namespace where the file has none."""
+    metadata = {**object_at(changed, "metadata")}
+    if "namespace" not in object_at(raw, "metadata"):
+        metadata.pop("namespace", None)
+    return {**changed, "metadata": metadata}
 
 
 async def _namespaces(client: Client, names: Iterable[str], policies: Sequence[LoadedPolicy]) -> dict[str, Object]:
     """Those of these Namespaces that exist and may be read."""
-    known = {}
+    known: dict[str, Object] = {}
     for name in sorted(names):
         try:
             known[name] = await client.get(NAMESPACES, name)
