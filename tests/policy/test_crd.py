@@ -191,24 +191,14 @@ async def test_kubectl_get_shows_the_columns_of_a_policy(plane_1_37: ControlPlan
     policies = path_of(f"{group_1_37}/v1alpha1", "gangpolicies")
     spec = {**COMPLETE["spec"], "failurePolicy": "Fail"}
     await api.create(policies, {**COMPLETE, "apiVersion": f"{group_1_37}/v1alpha1", "spec": spec})
-    status = {
-        "status": {
-            "conditions": [
-                {
-                    "type": "Ready",
-                    "status": "True",
-                    "reason": "Loaded",
-                    "message": "",
-                    "lastTransitionTime": "2026-06-01T00:00:00Z",
-                }
-            ],
-            "results": {"pass": 3, "fail": 2},
-        }
-    }
-    await api.patch(f"{policies}/p/status", status)
+    condition = {"status": "True", "reason": "Loaded", "message": "", "lastTransitionTime": "2026-06-01T00:00:00Z"}
+    status = {"conditions": [{**condition, "type": "Ready"}], "results": {"pass": 3, "fail": 2}}
+    await api.patch(f"{policies}/p/status", {"status": status})
     exceptions = path_of(f"{group_1_37}/v1alpha1", "gangpolicyexceptions")
     written = exception({"name": "p"}, {"name": "q"})
     await api.create(exceptions, {**written, "apiVersion": f"{group_1_37}/v1alpha1"})
+    name, condition = written["metadata"]["name"], {**condition, "type": "Active", "status": "False"}
+    await api.patch(f"{exceptions}/{name}/status", {"status": {"conditions": [condition]}})
     assert await cells(plane_1_37, policies) == {
         "Actions": '["Warn","Audit"]',
         "Failure": "Fail",
@@ -219,6 +209,7 @@ async def test_kubectl_get_shows_the_columns_of_a_policy(plane_1_37: ControlPlan
         "Policies": '[{"name":"p"},{"name":"q"}]',
         "Owner": "team-a",
         "Expires": "2026-07-01T00:00:00Z",
+        "Active": "False",
     }
 
 
