@@ -202,7 +202,7 @@ async def _nothing(reader: ScopeReader, keys: Sequence[Key]) -> str:
         except NotFoundError:
             return f"No gangs found: namespace {namespace} does not exist."
         except ForbiddenError:
-            pass
+            pass  # whether it exists is only a hint, and few users may read Namespaces
     return f"No gangs found in namespace {namespace}; -A shows those of all namespaces."
 
 
