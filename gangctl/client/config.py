@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import structlog
 
+from gangctl.api.objects import objects_at, text_at
 from gangctl.client.credentials import TIMEOUT_SECONDS, Access, Credential, Plugin, TlsCache
 from gangctl.client.kubeconfig import SelectedContext, is_server_url, select_context
 from gangctl.client.pacing import Clock
@@ -34,6 +35,9 @@ _TOKEN_FILE_SECONDS = 60.0
 _EXPIRY_MARGIN_SECONDS = 60.0
 _EXEC_TIMEOUT_SECONDS = TIMEOUT_SECONDS
 _SHORTEST_SECRET = 4
+# The name that is reserved for what a cluster says to exec plugins.
+_EXTENSION = "client.authentication.k8s.io/exec"
+_COPIED = ("tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 # After a failed early renewal the old credentials stay in use, and not every request retries.
 _RENEWAL_RETRY_SECONDS = 10.0
 
@@ -274,9 +278,9 @@ async def _authenticate(selected: SelectedContext) -> Credential:
     user = selected.user
     if user.get("auth-provider"):
         return await _ask_provider(selected)
-    if "exec" in user:
+    if (section := user.get("exec")) is not None:
         try:
-            return await Plugin.read(user["exec"]).run(_EXEC_TIMEOUT_SECONDS)
+            return await Plugin.read(section).run(_cluster_info(selected), _EXEC_TIMEOUT_SECONDS)
         except ConfigError as error:
             raise selected.fail("user", error.message, hint=error.hint) from error
     content = selected.file_content(user, "tokenFile")
@@ -289,6 +293,19 @@ async def _authenticate(selected: SelectedContext) -> Credential:
     if name and password:
         return Credential(basic=base64.b64encode(f"{name}:{password}".encode("utf-8", "replace")).decode())
     return Credential()
+
+
+def _cluster_info(selected: SelectedContext) -> dict[str, Any]:
+    """The cluster as exec plugins are given it (``ConfigToExecCluster`` of client-go)."""
+    cluster = selected.cluster
+    authority = selected.material(cluster, "certificate-authority")
+    settings = {text_at(entry, "name"): entry.get("extension") for entry in objects_at(cluster, "extensions")}
+    info = {
+        **{key: cluster.get(key) for key in _COPIED},
+        "certificate-authority-data": base64.b64encode(authority or b"").decode(),
+        "config": settings.get(_EXTENSION),
+    }
+    return {"server": selected.server, **{key: value for key, value in info.items() if value}}
 
 
 async def _ask_provider(selected: SelectedContext) -> Credential:

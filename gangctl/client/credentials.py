@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -54,6 +54,9 @@ class Plugin:
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     install_hint: str = ""
+    wants_cluster: bool = False
+    """``provideClusterInfo``"""
+    interactive_mode: str = "IfAvailable"
 
     @classmethod
     def read(cls, section: object) -> Plugin:
@@ -67,18 +70,30 @@ class Plugin:
         if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
             raise ConfigError("exec.args: expected a list of texts")
         hint = section.get("installHint")
+        mode = section.get("interactiveMode") or "IfAvailable"
+        if mode not in ("Never", "IfAvailable", "Always"):
+            raise ConfigError("exec.interactiveMode: expected Never, IfAvailable or Always")
         return cls(
             section["command"],
             section["apiVersion"],
             tuple(arguments),
             _environment(section.get("env") or []),
             one_line(hint) if isinstance(hint, str) else "",
+            section.get("provideClusterInfo") is True,
+            mode,
         )
 
-    async def run(self, timeout_seconds: float = TIMEOUT_SECONDS) -> Credential:
-        """Run it; ConfigError describes the failure without any of the output."""
+    async def run(self, cluster: Mapping[str, Any], timeout_seconds: float = TIMEOUT_SECONDS) -> Credential:
+        """Run it; ConfigError describes the failure without any of the output.
+
+        ``cluster`` is ``spec.cluster`` of an ExecCredential, for a plugin that wants it.
+        """
+        interactive = self.interactive_mode != "Never" and _is_terminal("stdin")
+        if self.interactive_mode == "Always" and not interactive:
+            raise ConfigError("exec.interactiveMode Always: standard input is not a terminal")
+        asked = {"interactive": interactive, **({"cluster": cluster} if self.wants_cluster else {})}
         try:
-            code, output = await self._output(timeout_seconds)
+            code, output = await self._output(asked, timeout_seconds)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise ConfigError(f"exec: {self.command}: not found", hint=self.install_hint) from error
         except (OSError, ValueError) as error:
@@ -90,7 +105,7 @@ class Plugin:
         except ValueError as problem:
             raise ConfigError(f"exec: {self.command}: {problem}") from None
 
-    async def _output(self, seconds: float) -> tuple[int, bytes]:
+    async def _output(self, asked: Mapping[str, Any], seconds: float) -> tuple[int, bytes]:
         """Exit code and standard output. The pipe is ours: a process that inherited its other end is not awaited."""
         receiving, sending = os.pipe()
         reader = asyncio.StreamReader()
@@ -99,7 +114,7 @@ class Plugin:
         )
         try:
             try:
-                process = await self._start(sending)
+                process = await self._start(asked, sending)
             finally:
                 # The pipe has no end while this process has it open for writing.
                 os.close(sending)
@@ -117,8 +132,7 @@ class Plugin:
         finally:
             transport.close()
 
-    async def _start(self, stdout: int) -> asyncio.subprocess.Process:
-        asked = {"interactive": _is_terminal("stdin")}
+    async def _start(self, asked: Mapping[str, Any], stdout: int) -> asyncio.subprocess.Process:
         info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": asked}
         return await asyncio.create_subprocess_exec(
             self.command,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime as dt
+import json
 import os
 import ssl
 import stat
@@ -234,13 +235,14 @@ class TestUsers:
 
 class TestExecPlugin:
     @staticmethod
-    def plugin(directory: Path, status: str, *, code: int = 0) -> dict[str, Any]:
+    def plugin(directory: Path, status: str, *, code: int = 0, body: str = "") -> dict[str, Any]:
         """Write a plugin that counts its runs in a file and prints ``status`` with N as the count."""
         script = directory / "plugin.sh"
         script.write_text(
             textwrap.dedent(
                 f"""\
                 #!/bin/sh
+                {body}
                 echo run >> {directory}/runs
                 n=$(wc -l < {directory}/runs | tr -d ' ')
                 printf '%s' '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":'
@@ -282,6 +284,57 @@ class TestExecPlugin:
         with pytest.raises(ConfigError) as caught:
             await load(write(tmp_path / "config", user=user))
         assert caught.value.hint == "apt install it"
+
+    @staticmethod
+    def given(directory: Path) -> dict[str, Any]:
+        """``spec`` of what the plugin was given, which it writes to a file."""
+        return dict(json.loads((directory / "given").read_text())["spec"])
+
+    async def test_a_plugin_that_asks_for_the_cluster_is_given_it(self, tmp_path: Path) -> None:
+        """GKE's kubeconfigs ask for it, and plugins that use LoadExecCredentialFromEnv fail without it."""
+        user = self.plugin(tmp_path, '{"token":"tok@N@"}', body=f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/given')
+        (tmp_path / "ca.pem").write_bytes(b"pem")
+        cluster = {
+            "certificate-authority": "ca.pem",
+            "tls-server-name": "other",
+            "proxy-url": "http://proxy:3128",
+            "extensions": [
+                {"name": "else", "extension": {}},
+                {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}},
+            ],
+        }
+        await load(write(tmp_path / "config", user=user, cluster=cluster))
+        assert "cluster" not in self.given(tmp_path)
+        user["exec"]["provideClusterInfo"] = True
+        await load(write(tmp_path / "config", user=user, cluster=cluster))
+        assert self.given(tmp_path)["cluster"] == {
+            "server": "http://127.0.0.1:1",
+            "tls-server-name": "other",
+            "certificate-authority-data": base64.b64encode(b"pem").decode(),
+            "proxy-url": "http://proxy:3128",
+            "config": {"audience": "a"},
+        }
+        await load(write(tmp_path / "config", user=user, cluster={"disable-compression": True}))
+        assert self.given(tmp_path)["cluster"] == {"server": "http://127.0.0.1:1", "disable-compression": True}
+
+    async def test_a_plugin_gets_the_terminal_by_its_interactive_mode(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        user = self.plugin(tmp_path, '{"token":"tok@N@"}', body=f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/given')
+        monkeypatch.setattr("gangctl.client.credentials._is_terminal", lambda stream: stream == "stdin")
+        await load(write(tmp_path / "config", user=user))
+        assert self.given(tmp_path)["interactive"] is True
+        user["exec"]["interactiveMode"] = "Never"
+        await load(write(tmp_path / "config", user=user))
+        assert self.given(tmp_path)["interactive"] is False
+        user["exec"]["interactiveMode"] = "Always"
+        monkeypatch.setattr("gangctl.client.credentials._is_terminal", lambda _: False)
+        with pytest.raises(ConfigError, match=r"interactiveMode Always: standard input is not a terminal$"):
+            await load(write(tmp_path / "config", user=user))
+
+    async def test_a_null_section_is_no_plugin(self, tmp_path: Path) -> None:
+        config = await load(write(tmp_path / "config", user={"exec": None, "token": "t"}))
+        assert await headers_of(config) == [("Authorization", "Bearer t")]
 
 
 class Authority:
