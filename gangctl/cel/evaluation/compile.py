@@ -21,6 +21,7 @@ from gangctl.cel.library.values import (
     bounded,
     entered,
     no_such_overload,
+    remove,
 )
 from gangctl.cel.meter import EXHAUSTED, STEPS_PER_PAYMENT, Code, Frame, placed
 from gangctl.cel.times import Duration
@@ -337,6 +338,8 @@ def _map(entries: Sequence[tuple[Code, Code]], optional: frozenset[int]) -> Code
                 if type(value) is not Optional:
                     raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "an optional entry is no optional")
                 if not value.present:
+                    # As cel-go: an entry before it with this key is gone.
+                    remove(made, key)
                     continue
                 value = value.value
             made = entered(made, key, value)

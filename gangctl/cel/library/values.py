@@ -151,6 +151,10 @@ class KeyedMap(Mapping[Any, Any]):
             raise invalid("a value of this type cannot be the key of a map")
         self._entries[type(key), key] = value
 
+    def remove(self, key: Any) -> None:
+        """Take out the entry with this very key, if there is one."""
+        self._entries.pop((type(key), key), None)
+
     def find(self, key: Any) -> Any:
         """The value or :data:`MISSING`; a whole number also finds the int or uint, but not the double."""
         for cls in (type(key), *_others(key)):
@@ -189,6 +193,15 @@ def entered(made: dict[str, Any] | KeyedMap, key: Any, value: Any) -> dict[str, 
     assert isinstance(made, KeyedMap)  # noqa: S101 - for the type checker
     made.enter(key, value)
     return made
+
+
+def remove(made: dict[str, Any] | KeyedMap, key: Any) -> None:
+    """Take out the entry with this very key, if there is one."""
+    if type(made) is dict:
+        if type(key) is str:
+            made.pop(key, None)
+    elif isinstance(made, KeyedMap) and type(key) in _HELD:
+        made.remove(key)
 
 
 ANY: Final = "dyn"
