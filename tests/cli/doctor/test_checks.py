@@ -122,6 +122,8 @@ def deployment(namespace: str, name: str, image: str, ready: int = 1) -> tuple[D
     return (Deployment(namespace, name, (image,), 1, ready),)
 
 
+KUEUE: Final = deployment("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.19.2@sha256:a")
+VIZ: Final = ("kueue-system", "kueue-kueueviz-backend", "registry.k8s.io/kueue/kueueviz-backend:v0.18.0")
 JOBSET: Final = ("jobset-system", "jobset-controller-manager")
 NO_JOBSET: Final = {"deployments": (), "canary": NOT_READ}
 
@@ -348,6 +350,9 @@ CASES: Final = [
     Case("kueue-api", {"deployments": deployment("kueue-system", "kueue", "kueue:v0.18.9")}, WARNING, "older"),
     Case("kueue-api", {"deployments": deployment("kueue-system", "kueue", "kueue:v0.19.0")}, OK, "0.19"),
     Case("kueue-api", {"deployments": deployment("kueue-system", "kueue", "kueue:v0.19.0", 0)}, FAILED, "not ready"),
+    # Its dashboard, which may be scaled down.
+    Case("kueue-api", {"deployments": (*KUEUE, *deployment(*VIZ, 0))}, OK, "0.19"),
+    Case("kueue-api", {"deployments": deployment("kueue-system", "kueue", "own/kueue-rhel9@sha256:a", 0)}, FAILED, ""),
     Case("kueue-configuration", {"kueue_configuration": KueueConfiguration()}, FAILED, "does not manage"),
     Case(
         "kueue-configuration", {"kueue_configuration": KueueConfiguration(), "kueue_versions": ()}, OK, "not installed"

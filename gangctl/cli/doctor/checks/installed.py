@@ -94,6 +94,17 @@ def stuck_rollout(who: str, deployments: Iterable[Deployment], evidence: Iterabl
     return None
 
 
+def controllers(deployments: Iterable[Deployment], project: str) -> list[Deployment]:
+    """Those with an image of this very name, else all of the project, whose images may be mirrored under another."""
+    known = [deployment for deployment in deployments if deployment.is_of(project)]
+    return [item for item in known if any(_repository(image) == project for image in item.images)] or known
+
+
+def _repository(image: str) -> str:
+    """The last part of an image's name, without tag and digest."""
+    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
+
 def release(image: str) -> tuple[int, int] | None:
     """Major and minor of an image's tag; None if it has none.
 

@@ -42,7 +42,8 @@ async def api(cluster: Cluster) -> CheckOutcome:
             remedy=f"upgrade Kueue to {installed.dotted(OLDEST)} or later, or run gangctl with --kueue off",
             command=f"kubectl get --raw /apis/{GROUP}",
         )
-    own = [item for item in await seen_or(installed.deployments(cluster), ()) if item.is_of("kueue")]
+    # In its namespace may be others of its project, such as the dashboard, which may be scaled down.
+    own = installed.controllers(await seen_or(installed.deployments(cluster), ()), "kueue")
     evidence += [line for item in own for line in item.evidence]
     if any(item.ready < 1 for item in own):
         return failed(
