@@ -355,6 +355,13 @@ def restartable(hard: int, *groups: str, suspend: bool = False) -> dict[str, Any
     }
 
 
+def waiting(**spec: Any) -> dict[str, Any]:
+    """An old JobSet that no controller has written a status of, and no Deployment of JobSet."""
+    own = jobset("js", rj("w", 1, 1, 1), namespace=HERE, uid=FIXTURE_UID, suspend=True, **spec)
+    own["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"/apis/jobset.x-k8s.io/v1alpha2/jobsets": [own], "/apis/apps/v1/namespaces/jobset-system/deployments": []}
+
+
 def starting_together() -> dict[str, Any]:
     """Two gangs that start together on 1.37, of a JobSet that may restart, without any of their objects."""
     spec: Object = {"failurePolicy": {"maxRestarts": 1}}
@@ -425,6 +432,9 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (restartable(0, suspend=True), "object-quotas", "ok", "lack 0 now, and 0 for a restart"),
         (starting_together(), "object-quotas", "warning", "lack 1 now, and 1 for a restart"),
         ({QUOTAS: FORBIDDEN}, "object-quotas", "unknown", ""),
+        (waiting(), "jobset-controller", "failed", f"{HERE}/js"),
+        # MultiKueue writes its status, once it runs elsewhere.
+        (waiting(managedBy="kueue.x-k8s.io/multikueue"), "jobset-controller", "unknown", ""),
         (NAMESPACE_SKIPPED, "skipped-namespaces", "warning", "away"),
         (UNEVALUATED, "policies", "failed", "GangPolicy p: no worker"),
         (CHANGED_SINCE, "policies", "ok", "GangPolicy p: gangctl has not loaded it yet"),

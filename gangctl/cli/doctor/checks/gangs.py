@@ -96,7 +96,8 @@ async def gangs(cluster: Cluster) -> ReadGangs:
         needed += [resource.qualified_name for resource in scheduling_resources(state.api.generation).values()]
     keys = state.followed()
     results = [result for key in keys if (result := state.readiness(key, now)) is not None]
-    jobsets = list(state.jobsets.values())
+    # The status of others is MultiKueue's, which writes none before they run in another cluster.
+    jobsets = [stored for stored in state.jobsets.values() if not stored.jobset.managed_elsewhere]
     silent = [stored.jobset for stored in jobsets if not stored.raw.get("status")]
     return ReadGangs(
         where=f"in namespace {reader.scope.namespace}" if reader.scope.namespace else "in the cluster",
