@@ -2,7 +2,7 @@
 
 Such a head is tried in each cycle. If it fits into its queue and there is nothing to preempt for it, Kueue counts what
 it could have as used for those after it, unless its queue can always reclaim that. Source: Kueue 0.19 ``pkg/scheduler``
-(``reserveCapacityForUnreclaimablePreempt``), without fair sharing, which has another order.
+(``reserveCapacityForUnreclaimablePreempt``). Fair sharing has another order, which is not known here.
 """
 
 from __future__ import annotations
@@ -49,11 +49,14 @@ def keeping(
     quotas: Quotas,
     queue: ClusterQueue,
     pairs: Mapping[Pair, int],
-    rank: Rank,
+    rank: Rank | None,
     head_of: Callable[[ClusterQueue], Head | None],
 ) -> list[Reservation]:
-    """The heads before which a Workload of a queue does not get these amounts, although they are free."""
-    before = [one for one in _reservations(quotas, queue.name, pairs, head_of) if one.rank < rank]
+    """The heads before which a Workload of a queue does not get these amounts, although they are free.
+
+    Without a ``rank`` those that may be before it.
+    """
+    before = [one for one in _reservations(quotas, queue.name, pairs, head_of) if rank is None or one.rank < rank]
     for one in before:
         quotas.use(one.head.queue.name, one.amounts, 1)
     node = quotas.node(queue.name)

@@ -411,15 +411,23 @@ def _kept(case: _Case, gang: explain.GangDemands, preemptor: Preemptor) -> repor
     """The verdict on a gang that has room, if Kueue keeps it for the heads of other queues of its cohort."""
     pairs = only_choice(gang.needs.demands)
     # Another flavor would do, or the order is not known.
-    if pairs is None or preemptor.strategies is not None or case.conditions.priority() is None:
+    if pairs is None or case.conditions.priority() is None:
         return None
-    rank = rank_of(gang.node, pairs, preemptor.priority, preemptor.since or datetime.max.replace(tzinfo=UTC))
+    fair = preemptor.strategies is not None
+    since = preemptor.since or datetime.max.replace(tzinfo=UTC)
+    rank = None if fair else rank_of(gang.node, pairs, preemptor.priority, since)
     before = keeping(case.cluster.quotas, gang.queue, pairs, rank, case.request.head)
     if not before:
         return None
     reader = case.request.reader
     names = report.quoted(one.head.workload.title_for(reader) for one in before)
     queues = report.quoted(one.head.queue.name for one in before)
+    if fair:
+        case.unknown.append(
+            f"whether Kueue (fairSharing) tries {names}, the head of StrictFIFO ClusterQueue {queues}, before it, and "
+            "keeps the quota for that"
+        )
+        return None
     message = (
         f"there is quota for it now, but Kueue keeps it for {names}, at the head of StrictFIFO ClusterQueue {queues}, "
         "until that fits; with reclaimWithinCohort Any there, others could borrow it"

@@ -16,7 +16,7 @@ from gangctl.fit.report import FitReport, StartReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import CheckUse, ClusterQueue, Condition, LocalQueue, QueuedWorkload, RunTime
 from gangctl.kueue.queues import Head, find_head
-from tests.fit.asking import NAMESPACE, QUEUE, known, pods
+from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, known, pods
 from tests.fit.queues import cpu, holder
 from tests.jobsets import jobset
 from tests.strategies import PROPERTY
@@ -230,6 +230,27 @@ class TestAhead:
             reason != "Fits"
         )
         assert snapshot.quotas.available("a", *PAIR) == 8000
+
+    @pytest.mark.parametrize(
+        ("amount", "waits", "reason"), [(6, True, "MayFit"), (4, True, "Fits"), (6, False, "Fits")]
+    )
+    def test_with_fair_sharing_it_is_not_known_which_queue_is_first(
+        self, amount: int, waits: bool, reason: str
+    ) -> None:
+        other = ClusterQueue("b", "c", cpu((8000, 0, None)), selector=(), strategy="StrictFIFO")
+        queues = cluster_queue(4, "c"), other, running("u", 4, queue="b")
+        first = waiting("v", 8, queue="other")
+        request = FitRequest(
+            jobset("js", pods("w", amount, cpu="1")),
+            NAMESPACE,
+            {},
+            QUEUE,
+            head=lambda queue: find_head(queue, [first] if waits and queue.name == "b" else [], NOW),
+        )
+        report = fit(request, known(*queues, configuration=f"{CONFIGURATION}fairSharing: {{}}\n"))
+        assert report["reason"] == reason
+        why = 'whether Kueue (fairSharing) tries "t/w-v", the head of StrictFIFO ClusterQueue "b", before it, and keeps'
+        assert report["unknown"] == [f"{why} the quota for that"] * (reason == "MayFit")
 
     def test_none_is_preempted_for_a_gang_behind_the_head(self) -> None:
         strict = cluster_queue(strategy="StrictFIFO", within_queue="LowerPriority")
