@@ -38,7 +38,8 @@ class Needs:
     """``demands[i]`` is of the podsets ``owners[i]`` (indexes of members); ``refused[m]`` is of the m-th member.
 
     ``undeclared`` names the podsets that request a resource which is in no resource group. ``stop`` is the podset after
-    which Kueue assigns nothing: it requests only resources that are in no resource group, and others follow.
+    which Kueue assigns nothing: it requests only resources that are in no resource group, and others follow. ``last``
+    is such a one that none follows: then Kueue admits all, and looks for no domains.
     """
 
     demands: tuple[Demand, ...]
@@ -46,6 +47,7 @@ class Needs:
     refused: tuple[Mapping[str, str], ...]
     undeclared: Mapping[str, tuple[int, ...]]
     stop: int | None = None
+    last: int | None = None
 
 
 Refuses = Callable[[Member, str, ResourceGroup], str]
@@ -181,6 +183,7 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
     demands, owners = [], []
     undeclared: dict[str, list[int]] = {}
     stop: int | None = None
+    last: int | None = None
     grouped = groups(members)
     for number, sharing in enumerate(grouped):
         by_part: dict[int, dict[str, int]] = {}
@@ -199,12 +202,12 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
             usable = tuple(flavor for flavor in among if _is_usable(flavor, group, sharing, refuses, refused))
             demands.append(Demand(wanted, usable, part, number, among))
             owners.append(tuple(member.podset.index for member in sharing))
-        if stop is None and number + 1 < len(grouped):
-            # assignFlavors returns at a podset with requests and without a flavor, also if all of these are ignored.
-            bare = (member for member in sharing if member.requests and parts.keys().isdisjoint(member.requests))
-            stop = next((member.podset.index for member in bare), None)
+        # assignFlavors returns at a podset with requests and without a flavor, also if all of these are ignored.
+        bare = (member for member in sharing if member.requests and parts.keys().isdisjoint(member.requests))
+        last = next((member.podset.index for member in bare), None)
+        stop = last if stop is None and number + 1 < len(grouped) else stop
     missing = {} if lenient else {resource: tuple(names) for resource, names in undeclared.items()}
-    return Needs(tuple(demands), tuple(owners), tuple(refused), missing, stop)
+    return Needs(tuple(demands), tuple(owners), tuple(refused), missing, stop, last)
 
 
 def _is_usable(

@@ -59,11 +59,19 @@ class Placing:
         self._gate = cluster.configuration.gate
         self._provisioned = _provisioned(queue, cluster)
         implied = all_with_topology(queue, cluster.flavor)
-        self.units = list(_units(members, implied=implied)) if cluster.topology_aware(queue) else []
+        units = list(_units(members, implied=implied)) if cluster.topology_aware(queue) else []
+        self.units = units if needs.last is None else []
+        last = [member.podset.name for member in members if member.podset.index == needs.last]
+        self._unplaced = last if units else []
         self._trees: dict[tuple[str, bool], FlavorDomains] = {}
 
     def unknown(self) -> Iterator[str]:
         """Facts without which no domain is certain; none if no podset needs one."""
+        if self._unplaced:
+            yield (
+                f"on which nodes its pods run: Kueue gives none of them a domain, because {quoted(self._unplaced)}, "
+                "the last of them, requests nothing that the queue has; have it request a resource of the queue"
+            )
         flavors = sorted({flavor for unit in self.units for flavor in self._candidates(unit)})
         if not flavors:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -188,13 +189,28 @@ class TestKueue:
         assert gist(answer) == ("never", "NeverMisconfigured", 1)
         assert words in answer.json["message"]
 
-    def test_pods_without_requests_of_the_queue_get_no_domain(self, tmp_path: Path) -> None:
+    @each("count", [1, 4])
+    def test_kueue_gives_no_domains_if_the_last_podset_requests_nothing_of_the_queue(
+        self, count: int, tmp_path: Path
+    ) -> None:
+        """``assignFlavors`` returns before it looks for domains, and the Workload is admitted without any."""
         lenient = {**CONFIGURATION, "resources": {"quotaCheckStrategy": "IgnoreUndeclared"}}
         objects = [each for each in racks(*TWO_RACKS, IDLE) if each is not CONFIGURATION]
+        gang = asking(count, required_topology=RACK)
+        launcher = deepcopy(asking(1)["spec"]["replicatedJobs"][0]) | {"name": "launcher"}
+        (container,) = launcher["template"]["spec"]["template"]["spec"]["containers"]
+        container["resources"] = {"requests": {"memory": "1Gi"}}
+        gang["spec"]["replicatedJobs"].append(launcher)
+        answer = fit(tmp_path, gang, [*objects, lenient])
+        assert gist(answer) == ("unknown", "MayFit", 0)
+        assert 'gives none of them a domain, because "launcher", the last of them, requests' in answer.json["message"]
+        assert gist(fit(tmp_path, asking(1), [*objects, lenient])) == ("fits", "Fits", 0)
+
+    def test_pods_without_requests_get_no_domain(self, tmp_path: Path) -> None:
         gang = asking(1, required_topology=RACK)
         container = gang["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
-        container["resources"] = {"requests": {"memory": "1Gi"}}
-        answer = fit(tmp_path, gang, [*objects, lenient])
+        del container["resources"]
+        answer = fit(tmp_path, gang, racks(*TWO_RACKS, IDLE))
         assert gist(answer) == ("never", "NeverNoFlavor", 1)
         assert "requests nothing that the queue has" in answer.json["message"]
 
