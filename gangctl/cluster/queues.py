@@ -373,7 +373,8 @@ class Heads:
             self._find(queue, self._now())
 
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
-        head = find_head(queue, self._tried(queue), now)
+        by_creation = self._queues.configuration.wait_for_pods_ready.by_creation
+        head = find_head(queue, self._tried(queue), now, by_creation=by_creation)
         # Without an earlier head there is no change of it, and no listener is called.
         _, known = self._cached.get(queue.name, (None, head))
         self._cached[queue.name] = now + timedelta(seconds=HEAD_SECONDS), head

@@ -45,6 +45,8 @@ class Preemptor:
     """Of fair sharing; None without."""
     within_nominal: bool = True
     """Feature gate FairSharingPreemptWithinNominal."""
+    by_creation: bool = False
+    """As of :func:`~gangctl.kueue.queues.queued_at`."""
 
     def outranks(self, policy: str, workload: QueuedWorkload) -> bool:
         """Whether a policy of the queue allows to preempt a workload."""
@@ -56,7 +58,8 @@ class Preemptor:
                 return lower
             case "LowerOrNewerEqualPriority":
                 # A new gang is queued after all that exist, so that it is older than none of them.
-                older = self.since is not None and self.since < queued_at(workload)
+                since = queued_at(workload, by_creation=self.by_creation)
+                older = self.since is not None and self.since < since
                 return lower or (workload.priority == self.priority and older)
         return False
 

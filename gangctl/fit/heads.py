@@ -85,5 +85,5 @@ def _reservations(
             continue
         amounts = reserved_for(node, queue, pairs)
         if any(amounts.values()):
-            workload = head.workload
-            yield Reservation(head, amounts, rank_of(node, pairs, workload.priority, queued_at(workload)))
+            since = queued_at(head.workload, by_creation=head.by_creation)
+            yield Reservation(head, amounts, rank_of(node, pairs, head.workload.priority, since))

@@ -449,12 +449,14 @@ def _starts(
 def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
     configuration = case.cluster.configuration
     priority, workload = case.conditions.priority(), case.request.workload
+    by_creation = configuration.wait_for_pods_ready.by_creation
     return Preemptor(
         queue,
         LOWEST if priority is None else priority,
-        queued_at(workload) if workload is not None else None,
+        queued_at(workload, by_creation=by_creation) if workload is not None else None,
         configuration.fair_sharing,
         within_nominal=configuration.gate("FairSharingPreemptWithinNominal", default=True),
+        by_creation=by_creation,
     )
 
 

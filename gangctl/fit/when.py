@@ -300,14 +300,16 @@ class Estimate:
     def _waiting(
         self, pending: Sequence[QueuedWorkload], queue: ClusterQueue
     ) -> Iterator[tuple[QueuedWorkload, Waiter]]:
-        for workload in in_order(pending, queue):
+        by_creation = self.preemptor.by_creation
+        for workload in in_order(pending, queue, by_creation=by_creation):
             if workload.uid == self.own.uid:
                 continue
             demands = demands_of(workload, queue)
             if demands is None:
                 self.unclear += 1
             else:
-                yield workload, Waiter(workload.uid, queue, demands, workload.priority, queued_at(workload))
+                since = queued_at(workload, by_creation=by_creation)
+                yield workload, Waiter(workload.uid, queue, demands, workload.priority, since)
 
     def report(self) -> StartReport | None:
         """The start in seconds from now; None if nothing is to be said."""

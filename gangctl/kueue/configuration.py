@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any, Final, Literal
 
 from gangctl.api.documents import Document, parse_documents
+from gangctl.api.objects import object_at
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError, one_line, shown
 from gangctl.kueue.amounts import read_quantity
@@ -51,6 +52,8 @@ class PodsReady:
     """``recoveryTimeout``: seconds until they are ready again. None is as many, 0 is no limit."""
     blocks: bool = False
     """``blockAdmission``: Kueue admits nothing while a Workload that has quota is not ready."""
+    by_creation: bool = False
+    """``requeuingStrategy.timestamp`` is Creation: an eviction for this reason keeps the place in the queue."""
 
 
 def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
@@ -218,16 +221,19 @@ def _pods_ready(raw: Mapping[str, Any], gates: Mapping[str, bool]) -> PodsReady:
     # Zero is the default.
     timeout = _seconds(section, "timeout") or _READY_TIMEOUT
     recovery = _seconds(section, "recoveryTimeout")
+    by_creation = object_at(section, "requeuingStrategy").get("timestamp") == "Creation"
     if gates.get("DisableWaitForPodsReady"):
-        return PodsReady(on=False, timeout=timeout, recovery=recovery)
+        return PodsReady(on=False, timeout=timeout, recovery=recovery, by_creation=by_creation)
     if "waitForPodsReady" not in raw or raw["waitForPodsReady"] is None:
         return PodsReady()
     # Only v1beta1 had a switch; its default changed from off to on. With the switch it blocks by default.
     older, switch = raw["apiVersion"] == f"{_GROUP}/v1beta1", section.get("enable")
     block = section.get("blockAdmission")
     if isinstance(switch, bool):
-        return PodsReady(switch, timeout, recovery, blocks=switch and (block is True or (older and block is None)))
-    return PodsReady(None if older else True, timeout, recovery, blocks=not older and block is True)
+        blocks = switch and (block is True or (older and block is None))
+        return PodsReady(switch, timeout, recovery, blocks=blocks, by_creation=by_creation)
+    on = None if older else True
+    return PodsReady(on, timeout, recovery, blocks=not older and block is True, by_creation=by_creation)
 
 
 def _seconds(section: Mapping[str, Any], key: str) -> int | None:

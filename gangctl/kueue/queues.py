@@ -29,6 +29,7 @@ _UNDATED: Final = datetime.max.replace(tzinfo=UTC)
 _QUEUED: Final = frozenset(
     {QueuePhase.PENDING, QueuePhase.BACKOFF, QueuePhase.WAITING_FOR_PODS_READY, QueuePhase.BLOCKED}
 )
+_MOVING: Final = frozenset({ADMISSION_CHECK, PODS_READY_TIMEOUT})
 _NOT_TRIED: Final = ("", "PendingEvaluation", "Waiting", "WaitingForPodsReady")
 """Reasons of QuotaReserved of a Workload that Kueue has not tried, or not since it could."""
 
@@ -87,14 +88,13 @@ def pods_ready(configuration: KueueConfiguration, podset_limit: int | None) -> P
     return ready if configuration.known and on else None
 
 
-def queued_at(workload: QueuedWorkload) -> datetime:
+def queued_at(workload: QueuedWorkload, *, by_creation: bool = False) -> datetime:
     """The time that determines its position: of its creation, or of an eviction that moves it to the end of the queue.
 
-    With ``waitForPodsReady.requeuingStrategy.timestamp`` Creation, only evictions by admission checks would do that:
-    that setting is not read.
+    ``by_creation`` is that of :class:`PodsReady`: then only evictions by admission checks do that.
     """
     eviction = eviction_of(workload)
-    late = eviction is not None and eviction.reason in {ADMISSION_CHECK, PODS_READY_TIMEOUT}
+    late = eviction is not None and eviction.reason in ({ADMISSION_CHECK} if by_creation else _MOVING)
     return moment(eviction.since if eviction is not None and late else workload.created) or _UNDATED
 
 
@@ -105,7 +105,9 @@ def is_queued(workload: QueuedWorkload) -> bool:
     )
 
 
-def in_order(workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue) -> list[QueuedWorkload]:
+def in_order(
+    workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue, *, by_creation: bool = False
+) -> list[QueuedWorkload]:
     """The pending Workloads of one ClusterQueue, in the order in which Kueue tries them."""
     sticky = cluster_queue.strategy == "BestEffortFIFO"
 
@@ -113,7 +115,8 @@ def in_order(workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue) -
         # One for which others are being preempted stays first until they are gone.
         quota = workload.condition("QuotaReserved")
         preempts = not quota.status and "Pending the preemption of " in quota.message
-        return not (sticky and preempts), -workload.priority, queued_at(workload), workload.uid
+        since = queued_at(workload, by_creation=by_creation)
+        return not (sticky and preempts), -workload.priority, since, workload.uid
 
     return sorted((workload for workload in workloads if is_queued(workload)), key=place)
 
@@ -139,6 +142,8 @@ class Head:
     behind: int
     queue: ClusterQueue
     now: datetime
+    by_creation: bool = False
+    """As of :func:`in_order`."""
 
     def effect(
         self, reader: str | None, *, joined: bool = False, impossible: bool = False, kept: bool = False
@@ -174,13 +179,16 @@ class Head:
         """Whether Kueue tries it, and nothing else, before another Workload of its queue."""
         if workload.uid == self.workload.uid or not is_queued(workload):
             return False
-        return head_of(in_order([self.workload, workload], self.queue), self.queue) is self.workload
+        both = in_order([self.workload, workload], self.queue, by_creation=self.by_creation)
+        return head_of(both, self.queue) is self.workload
 
 
-def find_head(queue: ClusterQueue, inside: Iterable[QueuedWorkload], now: datetime) -> Head | None:
+def find_head(
+    queue: ClusterQueue, inside: Iterable[QueuedWorkload], now: datetime, *, by_creation: bool = False
+) -> Head | None:
     """The head of a StrictFIFO queue with these Workloads; None for another strategy, and where nothing waits."""
     if queue.strategy != "StrictFIFO":
         return None
-    ordered = in_order(inside, queue)
+    ordered = in_order(inside, queue, by_creation=by_creation)
     first = head_of(ordered, queue)
-    return None if first is None else Head(first, len(ordered) - 1, queue, now)
+    return None if first is None else Head(first, len(ordered) - 1, queue, now, by_creation)

@@ -207,6 +207,21 @@ class TestDescribe:
         ]
         assert (report["pending"], report["admitted"], report["metadata"]) == (4, 1, {"name": "q", "namespace": "t"})
 
+    @each(("timestamp", "first"), [("Creation", "evicted"), ("Eviction", "new")])
+    def test_kueue_may_keep_the_place_of_what_it_evicts_as_not_ready(
+        self, timestamp: str, first: str, tmp_path: Path
+    ) -> None:
+        strategy = {"waitForPodsReady": {"requeuingStrategy": {"timestamp": timestamp}}}
+        others = [each for each in busy() if each is not CONFIGURATION and each["kind"] != "Workload"]
+        evicted = condition("Evicted", True, "PodsReadyTimeout", since="2026-07-01T00:00:00Z")
+        both = (
+            workload("new", "s", condition("QuotaReserved", False, "Pending", "no quota"), created=LATER),
+            workload("evicted", "s", condition("QuotaReserved", False, "Pending", "no quota"), evicted),
+        )
+        report = describe(tmp_path, [*others, {**CONFIGURATION, **strategy}, *both], "strict", "--cluster-queue")
+        assert next(member["name"] for member in report["members"]) == first
+        assert f'"t/{first}" does not fit now, and is the head' in report["stuck"][0]
+
     def test_worker_clusters_of_multikueue_are_a_column_where_there_are_any(self, tmp_path: Path) -> None:
         away = workload("train", "q", pods=4, held={"f": {"cpu": "4"}})
         away["status"]["clusterName"] = "west"

@@ -122,6 +122,9 @@ class TestPodsReady:
                 PodsReady(on=True, timeout=600, recovery=180),
             ),
             ({"waitForPodsReady": {"recoveryTimeout": "0s"}}, PodsReady(on=True, recovery=0)),
+            ({"waitForPodsReady": {"requeuingStrategy": {"timestamp": "Creation"}}}, PodsReady(True, by_creation=True)),
+            ({"waitForPodsReady": {"requeuingStrategy": {"timestamp": "Eviction"}}}, PodsReady(on=True)),
+            ({"waitForPodsReady": {"requeuingStrategy": None}}, PodsReady(on=True)),
             ({"featureGates": {"DisableWaitForPodsReady": True}}, PodsReady(on=False)),
             (
                 {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"enable": False}},

@@ -38,6 +38,9 @@ def test_evictions_for_readiness_or_by_checks_move_a_workload_to_the_end() -> No
     preempted = queued("preempted", created=ago(hours=3), Evicted=yes("Preempted", since=ago(minutes=1)))
     everybody = [first, checked, second, preempted]
     assert names(in_order(everybody, BEST)) == ["preempted", "second", "first", "checked"]
+    # With requeuingStrategy.timestamp Creation, readiness does not.
+    assert names(in_order(everybody, BEST, by_creation=True)) == ["preempted", "first", "second", "checked"]
+    assert names(in_order([first, second], STRICT, by_creation=True)) == ["first", "second"]
 
 
 def test_an_ended_eviction_does_not_count() -> None:
