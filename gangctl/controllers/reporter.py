@@ -119,6 +119,15 @@ def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
         )
         for kind, name, old, new in difference.frozen
     ]
+    notices += [
+        Notice(
+            Reason.CONFIG_CHANGED,
+            f"PodGroup {name} has topologyKey {key}, and the JobSet asks for {wanted or 'none'} now: it was changed "
+            "while gangctl's webhook was not asked. What runs stays as it is, and the groups of the next attempt have "
+            "the new one. Restore the configuration, or delete the JobSet and create it again.",
+        )
+        for name, key, wanted in difference.edited
+    ]
     return notices
 
 

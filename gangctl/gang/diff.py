@@ -125,6 +125,8 @@ class Difference:
     """(kind, name, minCount, wanted) where minCount is immutable and pods need the object as it is."""
     going: frozenset[str] = frozenset()
     """Names of conflicts that are being deleted: a PodGroup stays while pods name it, possibly pods of this JobSet."""
+    edited: tuple[tuple[str, str, str], ...] = ()
+    """(PodGroup, its topologyKey, the one that is wanted) where that was changed after the group was made."""
     spares: tuple[Create, ...] = ()
     """The next attempt's groups: created after all changes, and not needed yet."""
 
@@ -241,6 +243,14 @@ def _conflicts(plan: GangPlan, existing: Existing, *, pod_groups: bool) -> Itera
         yield "CompositePodGroup", parent.name
 
 
+def _edited(plan: GangPlan, existing: Existing) -> Iterator[tuple[str, str, str]]:
+    for group in plan.groups:
+        have, key = existing.groups.get(group.name), group.template.topology_key
+        # One without a key may have lost it: API servers drop the field where its gate is off.
+        if have is not None and have.owner_uid == plan.uid and have.topology_key not in {"", key}:
+            yield group.name, have.topology_key, key
+
+
 def _spares(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[Create]:
     """The groups of the next attempt: made once the gang runs, so that they do not delay other gangs that start."""
     if not runs(plan, existing):
@@ -255,7 +265,7 @@ def _spares(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[Cr
 def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Difference:
     """Changes from the existing objects to the desired ones; none without a plan.
 
-    Only minCount is compared: it is the only mutable field that gangctl sets. Fields that the
+    Only minCount is changed: it is the only mutable field that gangctl sets. Fields that the
     server defaults or drops are no drift.
     """
     plan, workload = desired.plan, existing.workload
@@ -296,6 +306,7 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
         conflicts,
         frozen,
         frozenset(name for kind, name in conflicts if groups[name].deleting),
+        tuple(_edited(plan, existing)) if capabilities.pod_groups else (),
         tuple(_spares(desired, plan, existing)) if capabilities.pod_groups else (),
     )
 

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     FOREIGN_WORKLOAD = "ForeignWorkload"
     NAME_CONFLICT = "NameConflict"
     CONFIG_IGNORED = "ConfigIgnored"
+    CONFIG_CHANGED = "ConfigChanged"
     INVALID_GANG_CONFIG = "InvalidGangConfig"
     NOT_GANGED = "NotGanged"
     UPSTREAM_SCHEDULING = "UpstreamSchedulingActive"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.scheduling import Observed, Owner, PodGroup, Template, Workload
-from gangctl.controllers.reporter import GangMetrics, GangReporter, repairs, result_of
+from gangctl.api.scheduling import Generation, Observed, Owner, PodGroup, Template, Workload
+from gangctl.controllers.reporter import GangMetrics, GangReporter, obstacles, repairs, result_of
 from gangctl.gang.desired import Assessment, Desired, Lifecycle
-from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
+from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts
 from gangctl.gang.reasons import Notice, Reason
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -46,6 +46,14 @@ def test_groups_of_the_next_attempt_are_the_result_only_where_nothing_else_chang
         "prepared",
         "recreated",
     )
+
+
+def test_an_edited_topology_is_reported_with_both_keys() -> None:
+    edited = Difference(edited=(("g", "rack", "zone"), ("h", "rack", "")))
+    first, second = obstacles(edited, Generation.V1BETA1)
+    assert {first.reason, second.reason} == {Reason.CONFIG_CHANGED}
+    assert first.message.startswith("PodGroup g has topologyKey rack, and the JobSet asks for zone")
+    assert second.message.startswith("PodGroup h has topologyKey rack, and the JobSet asks for none")
 
 
 @each(

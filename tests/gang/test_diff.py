@@ -149,6 +149,22 @@ def test_one_name_of_another_owner_does_not_stop_the_other_groups() -> None:
     assert (going.conflicts, going.going) == ((("PodGroup", A),), frozenset({A}))
 
 
+def test_a_group_with_another_topology_than_the_configuration_is_named() -> None:
+    """Its options were edited while no webhook was asked: the groups of the next attempt differ from it."""
+
+    def placed(key: str, **changes: Any) -> Difference:
+        return difference(PLAN, group(exists(), A, topology_key=key, **changes))
+
+    assert placed("rack").edited == ((A, "rack", ""),)
+    assert placed("rack").changes == ()
+    assert placed("rack", owner_uid="other").edited == ()
+    # One that the API server has dropped was not edited.
+    asked = some_plan(jobset("js", rj("a", 1, 4, 4, mode="Gang"), options='{"topologyKey": "zone"}', uid="u"))
+    assert difference(asked, group(exists(asked), A, topology_key="")).edited == ()
+    assert difference(asked, group(exists(asked), A, topology_key="rack")).edited == ((A, "rack", "zone"),)
+    assert difference(asked, exists(asked)).edited == ()
+
+
 def test_a_foreign_workload_of_that_name_stops_everything() -> None:
     found = difference(plan_of(6, 6), replace(workload(exists(), owner_uid=""), groups={}))
     assert found == Difference(conflicts=(("Workload", WL),))
