@@ -302,7 +302,7 @@ def _compiled(expression: str) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def _view(driver: str, device: Object) -> dict[str, Any]:
-    """``device`` in a selector: attributes and capacity by domain, then by name; values of other types are missing."""
+    """``device`` in a selector: attributes and capacity by domain, then by name."""
     attributes: dict[str, dict[str, Any]] = {}
     capacity: dict[str, dict[str, Any]] = {}
     for name, written in object_at(device, "attributes").items():
@@ -316,14 +316,18 @@ def _view(driver: str, device: Object) -> dict[str, Any]:
     return {"driver": driver, "attributes": attributes, "capacity": capacity, "allowMultipleAllocations": shared}
 
 
+_KINDS: Final = frozenset({"int", "bool", "string", "ints", "bools", "strings"})
+"""Of attributes that are in a selector as they are written; lists need the gate DRAListTypeAttributes."""
+
+
 def _attribute(written: object) -> Iterator[Any]:
     from gangctl.cel.library.semver import parse  # noqa: PLC0415
 
     for kind, value in written.items() if isinstance(written, dict) else ():
-        if kind in {"int", "bool", "string"}:
+        if kind in _KINDS:
             yield value
-        elif kind == "version" and isinstance(value, str):
-            yield parse(value)
+        elif kind in {"version", "versions"}:
+            yield [parse(str(text)) for text in value] if isinstance(value, list) else parse(str(value))
 
 
 def _quantity(written: object) -> Any:

@@ -25,6 +25,11 @@ MODEL: Final = f'device.attributes["{DRIVER}"].model'
 
 def device(name: str, model: str = "a", memory: str = "80Gi", **more: Any) -> dict[str, Any]:
     attributes = {"model": {"string": model}, f"{DRIVER}/driver": {"version": "1.2.3"}, "index": {"int": 1}}
+    attributes |= {
+        "roots": {"strings": ["r0", "r1"]},
+        "levels": {"ints": [1]},
+        "releases": {"versions": ["1.0.0", "2.0.0"]},
+    }
     return {"name": name, "attributes": attributes, "capacity": {"memory": {"value": memory}}, **more}
 
 
@@ -91,6 +96,9 @@ def test_devices_that_others_have_make_it_wait() -> None:
         (f'device.attributes["{DRIVER}"].driver.isGreaterThan(semver("1.2.0"))', True),
         (f'device.attributes["{DRIVER}"].index > 0 && !device.allowMultipleAllocations', True),
         (f'has(device.attributes["{DRIVER}"].serial)', False),
+        (f'"r1" in device.attributes["{DRIVER}"].roots', True),
+        (f'device.attributes["{DRIVER}"].levels.exists(each, each > 2)', False),
+        (f'device.attributes["{DRIVER}"].releases[1].isGreaterThan(semver("1.9.0"))', True),
     ],
 )
 def test_selectors_of_a_request_and_of_its_class_are_evaluated(expression: str, fits: bool) -> None:
