@@ -24,6 +24,7 @@ from gangctl.api.meta import (
     RESTART_ATTEMPT,
 )
 from gangctl.api.objects import Key, Object, condition_of, object_at, objects_at
+from gangctl.api.pods import is_finished
 from gangctl.api.requests import Extended, extended_requests
 from gangctl.api.scheduling import ApiState, Observed, named_group
 from gangctl.errors import one_line
@@ -32,6 +33,7 @@ from gangctl.gang.desired import Assessment, JobProgress
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.autoscaling import REASONS, ScaleUp
+from gangctl.readiness.containers import containers_of, failure_of, waiting_of
 
 H = TypeVar("H", bound=Hashable)
 
@@ -86,6 +88,17 @@ class PodFacts:
     """The node on which the scheduler makes room for it, by preemption."""
     extended: Extended = ()
     """What it requests of extended resources, such as ``nvidia.com/gpu``; pods of one shape share it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPod:
+    """A pod that has finished."""
+
+    pod: PodFacts
+    at: int
+    """When its last container ended, Unix seconds; 0 if that is not known."""
+    why: str = ""
+    """Why it failed; empty if it succeeded, and if its status does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +176,8 @@ class Snapshot:
     pods_known: bool = True
     """Whether pods may be read; otherwise there are none here, and what follows is from the status of the JobSet."""
     on_nodes: OnNodes = field(default_factory=OnNodes)
+    ended: Sequence[EndedPod] = ()
+    """Pods with its name that have finished, as far as a command has read them; the controller reads none."""
 
     @property
     def queued_workload(self) -> QueuedWorkload | None:
@@ -206,6 +221,7 @@ def assemble(
     *,
     queue: QueueFacts | None = None,
     on_nodes: OnNodes | None = None,
+    ended: Sequence[EndedPod] = (),
 ) -> Snapshot:
     """All facts of one JobSet, without those of an earlier one of its name."""
     plan, namespace = assessment.plan, jobset.namespace
@@ -235,6 +251,7 @@ def assemble(
         groups_known=collections.groups_known,
         pods_known=collections.pods_known,
         on_nodes=on_nodes or OnNodes(),
+        ended=ended,
     )
 
 
@@ -250,13 +267,6 @@ NEVER_UPDATED: Final = "NodeStatusNeverUpdated"
 
 _NUMBER_DIGITS: Final = 9
 _SAME: Final = 8192
-_CRASH_LOOP: Final = "CrashLoopBackOff"
-STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Reasons why a container that starts waits, as ``pkg/kubelet`` writes them."""
-_DULL: Final = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
-"""Unspecific reasons: another container may have a better one."""
-_RAN: Final = frozenset({"Error", "OOMKilled", "Completed"})
-"""Termination reasons whose message is the container's own, perhaps from its log: it is not shown."""
 
 
 def read_pod(raw: Object) -> PodFacts | None:
@@ -271,8 +281,8 @@ def read_pod(raw: Object) -> PodFacts | None:
     refused = _name(placed.get("reason")) if placed.get("status") == "False" else ""
     ready = object_at(conditions, "Ready")
     disruption = object_at(conditions, "DisruptionTarget")
-    waiting, waiting_message = waiting_of(status)
-    ended_at, ran = max(map(_last_run, _containers(status)), default=(0, 0))
+    waiting, waiting_message = map(sys.intern, waiting_of(status))
+    ended_at, ran = max(map(_last_run, containers_of(status)), default=(0, 0))
     return PodFacts(
         namespace=_name(metadata.get("namespace")),
         name=_text(metadata.get("name")),
@@ -297,13 +307,23 @@ def read_pod(raw: Object) -> PodFacts | None:
         ready_at=unix(ready.get("lastTransitionTime")),
         waiting=waiting,
         waiting_message=waiting_message,
-        restarts=sum(_integer(container.get("restartCount")) for container in _containers(status)),
+        restarts=sum(_integer(container.get("restartCount")) for container in containers_of(status)),
         ended_at=ended_at,
         ran=ran,
         disrupted=_name(disruption.get("reason")) if disruption.get("status") == "True" else "",
         nominated=_name(status.get("nominatedNodeName")),
         extended=extended_requests(spec),
     )
+
+
+def read_ended(raw: Object) -> EndedPod | None:
+    """A pod that has finished; None for others, and for those of no JobSet."""
+    pod = read_pod(raw) if is_finished(raw) else None
+    if pod is None:
+        return None
+    status = object_at(raw, "status")
+    ends = [object_at(object_at(one, "state"), "terminated").get("finishedAt") for one in containers_of(status)]
+    return EndedPod(pod, max(map(unix, ends), default=0), failure_of(status) if pod.phase == "Failed" else "")
 
 
 def read_node(raw: Object) -> NodeFacts:
@@ -386,46 +406,11 @@ def _unix(text: str) -> int:
         return 0
 
 
-def waiting_of(status: Object) -> tuple[str, str]:
-    """Waiting or termination reason of the first container that is not ready; starting containers come last.
-
-    Containers that restart repeatedly have their last termination reason: the kubelet's message contains the pod's
-    name and a time.
-    """
-    dull = ("", "")
-    for container in _containers(status):
-        if container.get("ready") is True:
-            continue
-        state = object_at(container, "state")
-        waits, ended = object_at(state, "waiting"), object_at(state, "terminated")
-        reason, message = _name((waits or ended).get("reason")), _message((waits or ended).get("message"))
-        if reason == _CRASH_LOOP:
-            return reason, _ending(object_at(object_at(container, "lastState"), "terminated"))
-        if reason and reason not in _DULL:
-            own = not message or (ended and reason in _RAN)
-            return reason, _ending(ended) if own else message
-        dull = dull if dull[0] or reason == "Completed" else (reason, message)
-    return dull
-
-
 def _last_run(container: Object) -> tuple[int, int]:
     """When a container ended that has been started again, and for how long it had run."""
     ended = object_at(object_at(container, "lastState"), "terminated")
     end, start = unix(ended.get("finishedAt")), unix(ended.get("startedAt"))
     return end, _same(max(0, end - start)) if start else 0
-
-
-def _ending(ended: Object) -> str:
-    """Termination reason and exit code of a container."""
-    if not ended:
-        return ""
-    return _message(f"{_text(ended.get('reason')) or 'Ended'}, exit code {_integer(ended.get('exitCode'))}")
-
-
-def _containers(status: Object) -> Iterator[Object]:
-    """Statuses of containers, in the order in which they run."""
-    for part in ("initContainerStatuses", "containerStatuses"):
-        yield from objects_at(status, part)
 
 
 def _text(value: object) -> str:

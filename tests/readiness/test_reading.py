@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation, Reference
 from gangctl.api.scheduling_versions import ADAPTERS
-from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, read_node, read_pod, read_refusal, unix
+from gangctl.readiness.facts import (
+    NodeFacts,
+    PodFacts,
+    Refused,
+    read_ended,
+    read_node,
+    read_pod,
+    read_refusal,
+    unix,
+)
 from tests.rows import each
 
 LABELS = {
@@ -133,8 +142,8 @@ def ended(reason: str, code: int, message: str = "") -> dict[str, Any]:
         ([waits("ErrImagePull", "no such image")], ("ErrImagePull", "no such image")),
         ([waits("ContainerCreating"), waits("ImagePullBackOff", "b")], ("ImagePullBackOff", "b")),
         ([waits("ContainerCreating")], ("ContainerCreating", "")),
-        ([ended("OOMKilled", 137)], ("OOMKilled", "OOMKilled, exit code 137")),
-        ([ended("OOMKilled", 137, "password=x")], ("OOMKilled", "OOMKilled, exit code 137")),
+        ([ended("OOMKilled", 137)], ("OOMKilled", "OOMKilled, exit code 137 (SIGKILL)")),
+        ([ended("OOMKilled", 137, "password=x")], ("OOMKilled", "OOMKilled, exit code 137 (SIGKILL)")),
         ([ended("Error", 2, "the end of a log")], ("Error", "Error, exit code 2")),
         ([ended("StartError", 128, "exec: no such file")], ("StartError", "exec: no such file")),
         ([ended("Completed", 0), waits("ContainerCreating")], ("ContainerCreating", "")),
@@ -149,6 +158,45 @@ def test_the_waiting_reason_of_a_container_is_read(containers: list[dict[str, An
     found = facts(pod(status={"containerStatuses": containers}))
 
     assert (found.waiting, found.waiting_message) == reported
+
+
+def failed(name: str, reason: str, code: int, at: str, **more: Any) -> dict[str, Any]:
+    state = {"reason": reason, "exitCode": code, "finishedAt": at, **more}
+    return {"name": name, "ready": False, "state": {"terminated": state}}
+
+
+@each(
+    ("status", "why"),
+    [
+        (
+            {"containerStatuses": [failed("main", "OOMKilled", 137, NOON, message="the end\nof a log")]},
+            'container main: OOMKilled, exit code 137 (SIGKILL), "the end\\nof a log"',
+        ),
+        (
+            {"containerStatuses": [failed("a", "Error", 1, "2026-03-01T12:00:09Z"), failed("b", "Error", 139, NOON)]},
+            "container b: Error, exit code 139 (SIGSEGV); then 1 other container",
+        ),
+        (
+            {
+                "initContainerStatuses": [failed("copy", "Completed", 0, NOON), failed("fetch", "Error", 2, NOON)],
+                "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}],
+            },
+            "init container fetch: Error, exit code 2",
+        ),
+        ({"reason": "Evicted", "message": "The node was low on memory."}, "Evicted: The node was low on memory."),
+        (
+            {"containerStatuses": [failed("main", "Error", 1, NOON, signal=9)]},
+            "container main: Error, exit code 1 (SIGKILL)",
+        ),
+        ({"containerStatuses": [failed("main", "Error", 255, NOON)]}, "container main: Error, exit code 255"),
+        ({}, ""),
+    ],
+)
+def test_why_a_pod_failed_is_read(status: dict[str, Any], why: str) -> None:
+    found = read_ended(pod(status={"phase": "Failed", **status}))
+
+    assert found is not None
+    assert found.why == why
 
 
 def test_a_waiting_init_container_is_read_before_the_others() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key, object_at
-from gangctl.api.pods import UNFINISHED
+from gangctl.api.pods import FINISHED, UNFINISHED
 from gangctl.api.requests import pod_requests
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
@@ -248,11 +248,11 @@ class ScopeReader:
                 scale_ups = filter(None, map(read_scale_up, page.items))
                 self.state.scale_ups += [(namespace, one) for one in scale_ups]
 
-    async def read_finished(self, key: Key) -> None:
+    async def read_finished(self, key: Key, phases: Collection[str] = FINISHED) -> None:
         """Read the pods of a JobSet that have finished, if allowed."""
         # That pods may not be read is in the notes already.
         with suppress(ForbiddenError):
-            self.state.ended += await read_finished(self.client, key)
+            self.state.ended += await read_finished(self.client, key, phases)
 
     async def read_events(self, key: Key) -> None:
         """Read the events of a JobSet and of its groups, if allowed."""

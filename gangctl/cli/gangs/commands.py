@@ -192,7 +192,7 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
       gangctl why train -n team-a -o json
       gangctl why train -f dump.yaml
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.gangs.explanation import explained, has_failed  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.gangs.explanation import explained  # noqa: PLC0415 -- --help does without
     from gangctl.cli.gangs.views import in_short, is_no, needs_attention  # noqa: PLC0415
     from gangctl.readiness.report import gang_object  # noqa: PLC0415
 
@@ -201,8 +201,7 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
     async def more(reader: ScopeReader, keys: list[Key]) -> None:
         await reader.look_closely(keys if names else reader.refused(keys)[:_MOST_COMPARED])
         for key in keys if names else ():
-            if has_failed(reader.state, key):
-                await reader.read_finished(key)
+            await reader.read_finished(key, {"Failed"})
 
     selection = asking.find(wanted, more)
     keys = asking.one_of_each(selection) if names else selection.keys

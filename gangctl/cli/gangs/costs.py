@@ -13,13 +13,13 @@ from datetime import timedelta
 from typing import Annotated, Final, TypedDict
 
 from gangctl.api.reportfields import rfc3339
-from gangctl.cli.gangs.state import EndedPod, EventDetail
+from gangctl.cli.gangs.state import EventDetail
 from gangctl.cli.gangs.views import ago
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import span
-from gangctl.readiness.facts import PodFacts, Snapshot, unix
+from gangctl.readiness.facts import EndedPod, PodFacts, Snapshot, unix
 from gangctl.readiness.membership import Group, members
 from gangctl.readiness.result import PODS, GangPhase, Readiness
 

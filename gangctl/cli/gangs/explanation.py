@@ -9,11 +9,12 @@ from shlex import quote
 from typing import Final
 
 from gangctl.api.objects import Key, object_at
-from gangctl.cli.gangs.state import EndedPod, GangState
+from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import explanation
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.gang.desired import JobProgress
+from gangctl.readiness.facts import EndedPod
 from gangctl.readiness.result import GangPhase, Readiness
 
 _FIRST: Final = re.compile(r"first failed job: ([a-z0-9.-]+)")
@@ -83,11 +84,11 @@ def _lines(state: GangState, key: Key) -> Iterator[str]:
     pods = _failed(state.ended_of(key), state.jobs.by_index("jobset", key), job)
     if pods:
         first = pods[0].pod
-        ending = first.waiting_message or first.waiting or "for a reason that its status does not have"
+        ending = pods[0].why or "for a reason that its status does not have"
         others = f"; {plural(len(pods) - 1, 'other pod')} failed, too" if pods[1:] else ""
         where = f" on {first.node}" if first.node else ""
         yield f"Pod {first.name}{where} failed{' first' if others else ''}: {ending}{others}."
-        yield f"$ kubectl {context}logs {first.name} -n {namespace} --all-containers"
+        yield f"$ kubectl {context}logs {first.name} -n {namespace} --all-containers --ignore-errors"
     else:
         yield "No pod that failed is left: look for its logs where your cluster keeps them."
         selector = f"jobset.sigs.k8s.io/jobset-name={name}"

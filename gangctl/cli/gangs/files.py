@@ -14,13 +14,13 @@ from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.cluster import compare_with_nodes, project_stored, take
-from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_ended, read_event
+from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
 from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, note
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.errors import InputError
-from gangctl.readiness.facts import is_followed, read_node, read_pod, read_refusal, read_scale_up
+from gangctl.readiness.facts import is_followed, read_ended, read_node, read_pod, read_refusal, read_scale_up
 
 DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})

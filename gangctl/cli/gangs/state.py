@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, TypedDict
 
 from gangctl.api.jobset import JobSet, reported_jobs
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Key, Object, object_at, objects_at
-from gangctl.api.pods import FINISHED, is_finished
+from gangctl.api.objects import Key, Object, object_at
+from gangctl.api.pods import FINISHED
 from gangctl.api.reportfields import rfc3339
 from gangctl.api.scheduling import ApiState, Observed
 from gangctl.api.store import Store
@@ -31,6 +31,7 @@ from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
     REFUSING_KINDS,
     Collections,
+    EndedPod,
     NodeFacts,
     OnNodes,
     PodFacts,
@@ -39,8 +40,7 @@ from gangctl.readiness.facts import (
     assemble,
     event_seen_at,
     is_followed,
-    read_pod,
-    unix,
+    read_ended,
 )
 from gangctl.readiness.result import Cause, Readiness
 
@@ -68,25 +68,6 @@ class EventDetail(TypedDict):
 
 Event = tuple[str, str, EventDetail]
 """With the namespace and UID of what it is about, empty where these are not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndedPod:
-    """A pod that has finished."""
-
-    pod: PodFacts
-    at: int
-    """When its last container ended, Unix seconds; 0 if that is not known."""
-
-
-def read_ended(raw: Object) -> EndedPod | None:
-    """A pod that has finished; None for others, and for those of no JobSet."""
-    pod = read_pod(raw) if is_finished(raw) else None
-    if pod is None:
-        return None
-    containers = objects_at(object_at(raw, "status"), "containerStatuses")
-    ends = [object_at(object_at(container, "state"), "terminated").get("finishedAt") for container in containers]
-    return EndedPod(pod, max(map(unix, ends), default=0))
 
 
 class _Named(Mapping[str, NodeFacts]):
@@ -166,6 +147,7 @@ class GangState:
             self._collections(),
             queue=queue,
             on_nodes=self._on_nodes(key, own),
+            ended=self.ended_of(key),
         )
 
     def _on_nodes(self, key: Key, pods: Sequence[PodFacts]) -> OnNodes | None:
@@ -257,11 +239,11 @@ _MOST_GROUPS: Final = 8
 """Maximum of groups whose events are read; a JobSet may have hundreds."""
 
 
-async def read_finished(client: Client, key: Key) -> list[EndedPod]:
-    """The pods of a JobSet that have finished; ForbiddenError if pods may not be read."""
+async def read_finished(client: Client, key: Key, phases: Collection[str] = FINISHED) -> list[EndedPod]:
+    """The pods of a JobSet that have finished, in one of ``phases``; ForbiddenError if pods may not be read."""
     namespace, jobset = key
     ended: list[EndedPod | None] = []
-    for phase in sorted(FINISHED):
+    for phase in sorted(phases):
         selection = Selection(f"{JOBSET_NAME}={jobset}", f"status.phase={phase}")
         async with aclosing(client.pages(PODS, namespace, selection=selection)) as pages:
             async for page in pages:

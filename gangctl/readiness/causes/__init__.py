@@ -48,6 +48,7 @@ WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
     jobs.pod_creation_refused,
     jobs.waiting_for_stage,
     jobs.pods_missing,
+    pods.pods_failed,
     pods.pods_gated,
     pods.restarting,
     refusals.refused,

@@ -6,6 +6,7 @@ them works on the cluster that it is printed for: with the objects that exist th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from gangctl.gang.desired import JobProgress, Lifecycle, job_pods_left
 from gangctl.gang.plan import PlannedJob
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, span
-from gangctl.readiness.facts import PodFacts, Snapshot, unix
+from gangctl.readiness.facts import EndedPod, PodFacts, Snapshot, unix
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, Readiness
 
@@ -46,6 +47,8 @@ class Command(StrEnum):
     DESCRIBE_POD = "kubectl -n {namespace} describe pod {pod}"
     POD_LOGS = "kubectl -n {namespace} logs {pod} --all-containers --previous --ignore-errors"
     """A container that has not ended before is an error of its own."""
+    ENDED_LOGS = "kubectl -n {namespace} logs {pod} --all-containers --ignore-errors"
+    """Of containers that have ended and are not started again: they have no previous ones."""
     POD_GATES = "kubectl -n {namespace} get pod {pod} -o jsonpath='{{.spec.schedulingGates}}'"
     PODS = f"kubectl -n {{namespace}} get pods {_MEMBERS} -o wide"
     PRIORITIES = (
@@ -153,6 +156,24 @@ class Context:
                 job = jobs.get((planned.replicated_job, planned.index))
                 rows.append((planned, job, job_pods_left(by_name[planned.replicated_job], job, restarts)))
         return expected
+
+    @cached_property
+    def failed(self) -> Sequence[tuple[Group, EndedPod]]:
+        """Pods that failed in this attempt, of Jobs that get others and have fewer ready pods than they should."""
+        jobset = self.snapshot.jobset
+        by_job: dict[tuple[str, int], list[EndedPod]] = {}
+        for one in self.snapshot.ended:
+            own = one.pod.attempt >= jobset.restarts and one.pod.created >= unix(jobset.created)
+            if own and one.pod.phase == "Failed":
+                by_job.setdefault((one.pod.replicated_job, one.pod.job_index), []).append(one)
+        failed: list[tuple[Group, EndedPod]] = []
+        for group in self.groups if by_job else ():
+            ready = Counter((pod.replicated_job, pod.job_index) for pod in group.pods if pod.ready)
+            for planned, job, wanted in self.expected[group.name]:
+                key = planned.replicated_job, planned.index
+                if job is not None and ready[key] < wanted:
+                    failed += ((group, one) for one in by_job.get(key, ()))
+        return failed
 
     @property
     def free_since(self) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LONG, SOON, Command, Context, gated, oldest
-from gangctl.readiness.facts import STARTS, NodeFacts, PodFacts, unix
+from gangctl.readiness.containers import RAN, STARTS
+from gangctl.readiness.facts import EndedPod, NodeFacts, PodFacts, unix
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, GangPhase
 
@@ -145,6 +146,9 @@ def preempted(context: Context) -> Iterator[Cause]:
         for pod in (*group.pods, *group.leaving, *group.over):
             if pod.disrupted:
                 by_reason.setdefault(pod.disrupted, []).append((group, pod))
+    for group, one in context.failed:
+        if one.pod.disrupted:
+            by_reason.setdefault(one.pod.disrupted, []).append((group, one.pod))
     for reason, pods in by_reason.items():
         yield context.cause(
             Reason.PREEMPTED,
@@ -225,7 +229,7 @@ _CONFIG: Final = frozenset(
         "ConfigPodSandboxError",
     }
 )
-"""Reasons as ``pkg/kubelet`` writes them; all others but :data:`~gangctl.readiness.facts.STARTS` are crashes."""
+"""Reasons as ``pkg/kubelet`` writes them; all others but :data:`~gangctl.readiness.containers.STARTS` are crashes."""
 _TROUBLES: Final = {
     Reason.IMAGE_PULL: (
         "an image of {} cannot be pulled",
@@ -339,7 +343,9 @@ def troubles(context: Context) -> Iterator[Cause]:
         first = min(pods, key=lambda pod: pod.name)
         restarts = sum(pod.restarts for pod in pods)
         messages = sorted({pod.waiting_message for pod in pods if pod.waiting_message})
-        logs = reason is Reason.CRASH_LOOP and first.restarts
+        command = Command.DESCRIBE_POD
+        if reason is Reason.CRASH_LOOP and (first.restarts or waiting in RAN):
+            command = Command.POD_LOGS if first.restarts else Command.ENDED_LOGS
         yield context.cause(
             reason,
             f"{message.format(plural(len(pods), 'pod'))} ({waiting})",
@@ -349,11 +355,46 @@ def troubles(context: Context) -> Iterator[Cause]:
                 *([f"restarted {plural(restarts, 'time')}"] if restarts else []),
             ],
             remedy=remedy,
-            command=context.suggest(Command.POD_LOGS if logs else Command.DESCRIBE_POD, pod=first.name),
+            command=context.suggest(command, pod=first.name),
             groups=[group for group, _ in pairs],
             pods=len(pods),
             since=oldest(pod.ready_at or pod.placed_at for pod in pods),
         )
+
+
+_UNKNOWN_END: Final = "for a reason that its status does not have"
+
+
+def _endings(context: Context, why: str, ended: Sequence[EndedPod]) -> str:
+    """Pods that failed in the same way, of which the last is named."""
+    last = ended[-1]
+    when = f" {context.ago(last.at)}" if last.at else ""
+    where = f" on {last.pod.node}" if last.pod.node else ""
+    return f"{why}: {plural(len(ended), 'pod')}, the last{when}: {last.pod.name}{where}"
+
+
+def pods_failed(context: Context) -> Iterator[Cause]:
+    """Pods that ended with a failure, as containers do that are never restarted: their Job makes others."""
+    by_why: dict[str, list[tuple[Group, EndedPod]]] = {}
+    for group, one in sorted(context.failed, key=lambda pair: (pair[1].at, pair[1].pod.name)):
+        # `preempted` has those that were taken away.
+        if not one.pod.disrupted:
+            by_why.setdefault(one.why or _UNKNOWN_END, []).append((group, one))
+    if not by_why:
+        return
+    pairs = [pair for of_one in by_why.values() for pair in of_one]
+    why, first = next(iter(by_why.items()))
+    last = first[-1][1].pod
+    yield context.cause(
+        Reason.CRASH_LOOP,
+        f"{plural(len(pairs), 'pod')} failed: {why}",
+        evidence=[_endings(context, why, [one for _, one in of_one]) for why, of_one in by_why.items()],
+        remedy=f"{_TROUBLES[Reason.CRASH_LOOP][1]}; its Job makes it again, until backoffLimit",
+        command=context.suggest(Command.ENDED_LOGS, pod=last.name),
+        groups=[group for group, _ in pairs],
+        pods=len(pairs),
+        since=oldest(one.at for _, one in pairs),
+    )
 
 
 def starting(context: Context) -> Iterator[Cause]:

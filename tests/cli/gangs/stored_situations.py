@@ -124,18 +124,33 @@ def no_jobs() -> list[Object]:
     return without(found, find(found, "Job", f"{WAITS}-workers-0"))
 
 
-@stored(Reason.CRASH_LOOP, "containers that have ended, and were not restarted", Command.DESCRIBE_POD)
-def ended_containers() -> list[Object]:
+def ended(reason: str, code: int) -> list[Object]:
+    """The containers of a placed gang have ended, and were not restarted."""
     found = dump.objects()
     find(found, "PodGroup", GROUP_OF_SWEEP)["status"]["conditions"][0] |= {"status": "True", "reason": "Scheduled"}
     for pod in dump.pods_of(found, WAITS):
         dump.ready(pod)
         pod["status"]["conditions"][1]["status"] = "False"
-        ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": AT}}
+        state = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": AT}}
         pod["status"]["containerStatuses"] = [
-            {"name": "main", "image": "none", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+            {"name": "main", "image": "none", "imageID": "", "ready": False, "restartCount": 0, "state": state}
         ]
     return found
+
+
+@stored(
+    Reason.CRASH_LOOP,
+    "containers that have ended, and were not restarted",
+    Command.ENDED_LOGS,
+    shows="error: the server could not find the requested resource",
+)
+def ended_containers() -> list[Object]:
+    return ended("OOMKilled", 137)
+
+
+@stored(Reason.CRASH_LOOP, "containers whose program cannot be started, so that there is no log", Command.DESCRIBE_POD)
+def containers_without_a_program() -> list[Object]:
+    return ended("StartError", 128)
 
 
 @stored(Reason.UNSCHEDULABLE, "user without the right to read nodes", Command.DESCRIBE_POD, forbidden=(NODES,))

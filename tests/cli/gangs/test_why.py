@@ -154,7 +154,7 @@ def test_why_of_a_failed_gang_names_its_pod_its_logs_and_what_to_do(restarts: in
     job, pod, logs, policy, again, delete = answer.out.partition("What to do\n")[2].splitlines()
     assert job == "  Job train-workers-0 failed first."
     assert pod == "  Pod train-workers-0-1-tf42f on node-3 failed first: Error, exit code 2; 1 other pod failed, too."
-    assert logs == "  $ kubectl logs train-workers-0-1-tf42f -n team-a --all-containers"
+    assert logs == "  $ kubectl logs train-workers-0-1-tf42f -n team-a --all-containers --ignore-errors"
     assert said in policy
     assert "does not start again" in again
     assert delete == f"  $ kubectl delete jobset {RUNS} -n team-a"
@@ -171,6 +171,36 @@ async def test_why_reads_the_pods_of_a_failed_gang_from_a_cluster(tmp_path: Path
     async with place(tmp_path, failed_objects(0)) as here:
         answer = await here.ask("why", RUNS)
     assert "  Pod train-workers-0-1-tf42f on node-3 failed first: Error, exit code 2; " in answer.out
+
+
+def one_pod_failed(code: int) -> list[Object]:
+    """A pod with restartPolicy Never has failed, and its Job has not made another one."""
+    found = dump.objects()
+    first = min(dump.pods_of(found, RUNS), key=lambda pod: str(pod["metadata"]["name"]))
+    ended = {"reason": "OOMKilled", "exitCode": code, "finishedAt": "2026-11-21T15:09:30Z", "message": "no more"}
+    first["spec"]["restartPolicy"] = "Never"
+    first["status"] |= {
+        "phase": "Failed",
+        "containerStatuses": [{"name": "main", "ready": False, "state": {"terminated": ended}}],
+    }
+    first["status"]["conditions"] = [
+        {**each, "status": "False"} if each["type"] == "Ready" else each for each in first["status"]["conditions"]
+    ]
+    return found
+
+
+FAILED_POD = '1 pod failed: container main: OOMKilled, exit code 137 (SIGKILL), "no more".'
+
+
+async def test_why_has_the_exit_code_and_the_logs_of_a_pod_that_is_never_restarted(tmp_path: Path) -> None:
+    found = one_pod_failed(137)
+    name = next(pod["metadata"]["name"] for pod in dump.pods_of(found, RUNS) if pod["status"]["phase"] == "Failed")
+    async with place(tmp_path, found) as here:
+        online = await here.ask("why", RUNS)
+    for answer in (online, ask_about(tmp_path, found, "why", RUNS)):
+        assert answer.code == 1
+        assert FAILED_POD in answer.out
+        assert f"$ kubectl -n team-a logs {name} --all-containers --ignore-errors\n" in answer.out
 
 
 def test_a_cause_that_ends_by_itself_is_exit_code_0(tmp_path: Path) -> None:

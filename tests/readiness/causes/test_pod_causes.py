@@ -9,7 +9,7 @@ import pytest
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import NodeFacts
+from gangctl.readiness.facts import EndedPod, NodeFacts
 from gangctl.readiness.result import GangPhase
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, the
@@ -202,6 +202,42 @@ def test_containers_that_fail_to_start_or_to_run_are_reported(waiting: str, reas
     assert cause.blocking
     assert ("--previous" in cause.command) is (reason is Reason.CRASH_LOOP)
     assert reasons(placed(context, pods))[0] is reason
+
+
+def ended(context: Context, number: int, why: str, **changes: Any) -> EndedPod:
+    """A pod of the first Job that has failed."""
+    pod = context.pod(context.planned()[0], number, {**RUNNING, "phase": "Failed"})
+    return EndedPod(replace(pod, **changes), NOW - 60 + number, why)
+
+
+def test_a_pod_that_failed_for_good_is_a_cause_while_its_job_lacks_a_ready_one() -> None:
+    context = Context(JS)
+    failed = [ended(context, number, why) for number, why in ((1, "lost peer"), (0, "out of memory"), (2, "lost peer"))]
+    jobs = context.jobs(failed=3)
+    cause = the(Reason.CRASH_LOOP, placed(context, context.pods(READY, count=1), jobs=jobs, ended=failed))
+    assert cause.message == "3 pods failed: out of memory"
+    assert [line.partition(" ")[0] for line in cause.evidence] == ["out", "lost"]
+    assert "lost peer: 2 pods, the last 58s ago: js-w-0-2-0 on n0" in cause.evidence
+    assert cause.command == "kubectl -n t logs js-w-0-0-0 --all-containers --ignore-errors"
+    assert (cause.blocking, cause.since) == (True, NOW - 60)
+    replaced = placed(context, changed(context.pods(READY), 0, ready=False, ready_at=NOW - 5), jobs=jobs, ended=failed)
+    assert Reason.CRASH_LOOP in reasons(replaced)
+
+
+def test_pods_that_failed_are_no_cause_once_all_are_ready_nor_of_another_attempt_or_jobset() -> None:
+    context = Context(JS, restarts=1)
+    some = context.pods(READY, count=1)
+    assert Reason.CRASH_LOOP in reasons(placed(context, some, ended=[ended(context, 1, "x")]))
+    for earlier in ({"attempt": 0}, {"created": 1}, {"phase": "Succeeded"}):
+        assert Reason.CRASH_LOOP not in reasons(placed(context, some, ended=[ended(context, 1, "x", **earlier)]))
+    assert Reason.CRASH_LOOP not in reasons(placed(context, context.pods(READY), ended=[ended(context, 1, "x")]))
+
+
+def test_a_pod_that_ended_because_it_was_preempted_has_not_failed_by_itself() -> None:
+    context = Context(JS)
+    gone = ended(context, 1, "container main: Error, exit code 143 (SIGTERM)", disrupted="PreemptionByScheduler")
+    found = reasons(placed(context, context.pods(READY, count=1), ended=[gone]))
+    assert (Reason.PREEMPTED in found, Reason.CRASH_LOOP in found) == (True, False)
 
 
 def test_a_pod_that_is_ready_again_has_no_cause() -> None:

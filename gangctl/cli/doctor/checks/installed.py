@@ -21,7 +21,7 @@ from gangctl.client.resources import (
     Resource,
 )
 from gangctl.errors import ForbiddenError, NotFoundError
-from gangctl.readiness.facts import STARTS, waiting_of
+from gangctl.readiness.containers import STARTS, waiting_of
 from gangctl.runtime.shards import MOST_SHARDS
 from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
 

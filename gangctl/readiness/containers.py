@@ -1,0 +1,95 @@
+"""What the statuses of a pod's containers have: what one waits for, how one ended, and why a pod failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from signal import Signals
+from typing import Final
+
+from gangctl.api.objects import Object, object_at, objects_at, text_at
+from gangctl.errors import one_line, plural
+
+CRASH_LOOP: Final = "CrashLoopBackOff"
+STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons why a container that starts waits, as ``pkg/kubelet`` writes them."""
+RAN: Final = frozenset({"Error", "OOMKilled", "Completed"})
+"""Termination reasons of a container that ran: it has logs, and the message is its own, perhaps from its log."""
+_DULL: Final = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
+"""Unspecific reasons: another container may have a better one."""
+_MESSAGE_CHARACTERS: Final = 200
+_SIGNALLED: Final = 128
+"""A shell adds the number of the signal that ended a program to this, and so do container runtimes."""
+
+
+def waiting_of(status: Object) -> tuple[str, str]:
+    """Waiting or termination reason of the first container that is not ready; starting containers come last.
+
+    Containers that restart repeatedly have their last termination reason: the kubelet's message contains the pod's
+    name and a time.
+    """
+    dull = ("", "")
+    for container in containers_of(status):
+        if container.get("ready") is True:
+            continue
+        state = object_at(container, "state")
+        waits, ended = object_at(state, "waiting"), object_at(state, "terminated")
+        reason, message = text_at(waits or ended, "reason"), one_line(text_at(waits or ended, "message"))
+        if reason == CRASH_LOOP:
+            return reason, ending_of(object_at(object_at(container, "lastState"), "terminated"))
+        if reason and reason not in _DULL:
+            # The controller stores it where others read it than those who may read logs.
+            own = not message or (ended and reason in RAN)
+            return reason, ending_of(ended) if own else message
+        dull = dull if dull[0] or reason == "Completed" else (reason, message)
+    return dull
+
+
+def ending_of(ended: Object) -> str:
+    """Termination reason, exit code and signal of a container."""
+    if not ended:
+        return ""
+    code, number = _integer(ended.get("exitCode")), _integer(ended.get("signal"))
+    name = _signal(number or code - _SIGNALLED)
+    return one_line(f"{text_at(ended, 'reason') or 'Ended'}, exit code {code}" + (f" ({name})" if name else ""))
+
+
+def _signal(number: int) -> str:
+    return Signals(number).name if number in set(Signals) else ""
+
+
+def failure_of(status: Object) -> str:
+    """Why a pod failed: what its status says, or else the container that failed first; empty if that is not known."""
+    reason, message = text_at(status, "reason"), text_at(status, "message")
+    if reason:
+        return one_line(f"{reason}: {message}" if message else reason)
+    failed = [
+        (text_at(ended, "finishedAt"), kind, container, ended)
+        for kind, container in _by_kind(status)
+        if _integer((ended := object_at(object_at(container, "state"), "terminated")).get("exitCode"))
+    ]
+    if not failed:
+        return one_line(message)
+    # Kubernetes writes times in one form, in UTC: their texts have their order.
+    _, kind, container, ended = min(failed, key=lambda each: each[0])
+    name, own = text_at(container, "name"), text_at(ended, "message")
+    return (
+        (f"{kind} {name}: " if name else "")
+        + ending_of(ended)
+        + (f', "{one_line(own, _MESSAGE_CHARACTERS)}"' if own else "")
+        + (f"; then {plural(len(failed) - 1, 'other container')}" if failed[1:] else "")
+    )
+
+
+def containers_of(status: Object) -> Iterator[Object]:
+    """Statuses of containers, in the order in which they run."""
+    return (container for _, container in _by_kind(status))
+
+
+def _by_kind(status: Object) -> Iterator[tuple[str, Object]]:
+    for part, kind in (("initContainerStatuses", "init container"), ("containerStatuses", "container")):
+        for container in objects_at(status, part):
+            yield kind, container
+
+
+def _integer(value: object) -> int:
+    return value if type(value) is int else 0
