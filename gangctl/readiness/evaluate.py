@@ -45,16 +45,21 @@ def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bo
     # Before the others: while the attempt before is still there, missing pods are no loss of this one.
     if counts.created < counts.wanted and (group.earlier or any(job.attempt < attempt for job in group.leaving_jobs)):
         return GangPhase.RESTARTING
-    if counts.wanted > 0 and (counts.ready >= group.enough or counting):
-        return GangPhase.READY
-    if been_ready:
-        return GangPhase.DEGRADED
+    if (after := _once_ready(counts, group, been_ready=been_ready, counting=counting)) is not None:
+        return after
     if counts.created == 0 or totals.bound < group.needed:
         made = counts.created > 0 or group.jobs
         return GangPhase.WAITING_FOR_PODS if made else GangPhase.PENDING
     if totals.bound_placed < group.needed:
         return _unplaced(group, totals)
     return GangPhase.PARTIALLY_READY if counts.ready else GangPhase.STARTING
+
+
+def _once_ready(counts: Counts, group: Group, *, been_ready: bool, counting: bool = False) -> GangPhase | None:
+    """Ready, or Degraded of one that was; None of one that never was, and of one that wants no pods."""
+    if counts.wanted > 0 and (counts.ready >= min(counts.wanted, group.enough) or counting):
+        return GangPhase.READY
+    return GangPhase.DEGRADED if been_ready else None
 
 
 def _unplaced(group: Group, totals: Totals) -> GangPhase:
@@ -302,12 +307,13 @@ def _by_status(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Re
         counts, own = _reported(snapshot.jobset, group), known.get(group.name)
         been = recovered or (own is not None and own.been_ready)
         phase, since = GangPhase.PENDING, free_at if snapshot.pods_known else 0
-        if counts.ready >= counts.wanted and group.desired:
+        after = _once_ready(counts, group, been_ready=been)
+        if after is GangPhase.READY or (not counts.wanted and group.desired):
             phase = GangPhase.READY
             ready = conditions.get("PodsReady")
             since = unix(ready.since) if ready is not None and ready.status else since
-        elif counts.ready:
-            phase = GangPhase.DEGRADED if been else GangPhase.PARTIALLY_READY
+        else:
+            phase = after or (GangPhase.PARTIALLY_READY if counts.ready else phase)
         if own is not None:
             since = own.since if own.phase is phase else now
         been = been or phase is GangPhase.READY

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import GANGS
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot
@@ -15,7 +16,17 @@ from tests.gang.pipeline import stored
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import yes
 from tests.readiness.causes.finding import refused_job
-from tests.readiness.snapshots import CREATED, NOW, Context, condition, rfc3339, waits_in
+from tests.readiness.snapshots import (
+    CREATED,
+    NOW,
+    READY,
+    RUNNING,
+    Context,
+    condition,
+    initially_scheduled,
+    rfc3339,
+    waits_in,
+)
 from tests.rows import each
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
@@ -100,6 +111,20 @@ def test_a_gang_that_was_ready_there_is_degraded() -> None:
     assert (gist(found), found.since) == ((P.DEGRADED, 6, 10), NOW + 10)
     same = evaluate(there(a=(1, 0), b=(1, 0)), NOW + 20, found)
     assert (same.phase, same.since) == (P.DEGRADED, NOW + 10)
+
+
+def test_a_gang_that_was_ready_there_and_has_no_ready_pod_is_degraded() -> None:
+    ready = evaluate(there(a=(1, 0), b=(2, 0)), NOW)
+    assert gist(evaluate(there(), NOW + 10, ready)) == (P.DEGRADED, 0, 10)
+
+
+def test_a_gang_is_ready_with_its_minimum_whether_or_not_its_pods_may_be_read() -> None:
+    """The controller reads them, and a user may not: both have one phase."""
+    here = Context(jobset("js", rj("w", 2, 4, 4), annotations={GANGS: "[{name: w, replicatedJobs: [w], minCount: 4}]"}))
+    pods = [*here.pods(READY, index=0), *here.pods(RUNNING, index=1)]
+    here.jobset = replace(here.jobset, reported={"w": (1, 0)})
+    read, unread = here.snapshot(pods, groups=here.groups(initially_scheduled())), here.snapshot(pods_known=False)
+    assert evaluate(read, NOW).phase is evaluate(unread, NOW).phase is P.READY
 
 
 def test_kueue_knows_since_when_it_is_ready() -> None:
