@@ -34,6 +34,7 @@ from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.cluster.stock import Stock
 from gangctl.controllers.discovery import prove, served_resources
+from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.fit import limits
@@ -210,7 +211,9 @@ class ScopeReader:
         self.state.api = pick_generation(await served_resources(self.client))
         groups = list(group_sources(self.state, self.scope))
         members = [*member_sources(self.state, self.scope), node_source(self.state)]
-        missing, _ = await asyncio.gather(self._read_all([*groups, *members]), self._read_queues())
+        missing, *_ = await asyncio.gather(
+            self._read_all([*groups, *members]), self._read_queues(), self._read_gang_objects()
+        )
         self.state.groups_known = not any(missing[: len(groups)])
         # The nodes are the last of the sources.
         self.state.nodes_known = not missing[-1]
@@ -286,6 +289,16 @@ class ScopeReader:
             except (ForbiddenError, InvalidError, NotFoundError):
                 continue
             return
+
+    async def _read_gang_objects(self) -> None:
+        """What the controller knew, if it writes that here, and the user may read it."""
+        one = self.scope.names[0] if len(self.scope.names) == 1 else ""
+        selection = Selection(field_selector=f"metadata.name={one}" if one else None)
+        with suppress(ForbiddenError, NotFoundError):
+            async with aclosing(self.client.pages(GANGS, self.scope.namespace, selection=selection)) as pages:
+                async for page in pages:
+                    for raw in page.items:
+                        self.state.remember(raw)
 
     async def _read_queues(self) -> None:
         """Read Kueue's objects, if any of the gangs has a queue."""

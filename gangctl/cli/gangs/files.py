@@ -19,6 +19,7 @@ from gangctl.cli.inputs import in_default_namespace, note_skipped, read_document
 from gangctl.cli.messages import errors_in, note
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
+from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.errors import InputError
 from gangctl.readiness.facts import is_followed, read_ended, read_node, read_pod, read_refusal, read_scale_up
 
@@ -90,6 +91,9 @@ class _Taking:
             return self._take_event(modern(raw))
         if group == JOBSET_GROUP and kind == "JobSet":
             return self._take_jobset(raw)
+        if (group, kind) == (GANGS.group, GANGS.kind):
+            self._state.remember(raw)
+            return True
         project = self._projections.get((group, kind))
         if project is not None:
             self._kinds.add(kind)

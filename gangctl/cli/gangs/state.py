@@ -42,6 +42,7 @@ from gangctl.readiness.facts import (
     is_followed,
     read_ended,
 )
+from gangctl.readiness.memory import remembered
 from gangctl.readiness.result import Cause, Readiness
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")
@@ -123,6 +124,9 @@ class GangState:
     nevers: dict[Key, Never | None] = field(default_factory=dict)
     """By JobSet: why its queue can never admit it, as long as no object of Kueue changes."""
 
+    memory: dict[Key, Readiness] = field(default_factory=dict)
+    """By JobSet: what the controller knew of it, where it writes Gang objects."""
+
     def followed(self) -> list[Key]:
         """The JobSets that are gangs, in the order of their names."""
         jobsets = (jobset.jobset for jobset in self.jobsets.values())
@@ -163,8 +167,14 @@ class GangState:
 
     def readiness_of(self, stored: StoredJobSet, now: float, before: Readiness | None = None) -> Readiness:
         """The readiness of a JobSet as it is, or was, stored."""
-        readiness = evaluate(self._snapshot(stored, now), now, before)
+        readiness = evaluate(self._snapshot(stored, now), now, before or self.memory.get(stored.jobset.key))
         return readiness if self.worker is None else _on(self.worker, readiness)
+
+    def remember(self, raw: Object) -> None:
+        """Take a Gang object, whoever wrote it."""
+        known = remembered(dict(raw))
+        if known is not None:
+            self.memory[known.key] = known
 
     def cluster_of(self, key: Key) -> str:
         """The worker cluster on which MultiKueue runs a JobSet; empty for none."""

@@ -12,6 +12,7 @@ from typing import Final
 import yaml
 
 from gangctl.cluster import kinds
+from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.rules.custom import custom_rules
 from gangctl.sandbox.server import SandboxOptions
@@ -36,6 +37,7 @@ KUEUE: Final = tuple(
         *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES),
     )
 )
+GANG_OBJECTS: Final = ResourceKind(GANGS.group, GANGS.version, GANGS.plural, GANGS.kind, custom=True)
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 ALL: Final = 10_000
 _WATCHING: Final = frozenset({"top", "wait"})
@@ -134,10 +136,11 @@ async def place(
     forbidden: Collection[str] = (),
     gangs: bool = True,
     kueue: bool = False,
+    objects: bool = False,
 ) -> AsyncIterator[Place]:
     """A server with these objects; ``forbidden`` are resources (``pods``) that no user may read.
 
-    With ``kueue`` it serves Kueue's kinds, and nothing changes them.
+    With ``kueue`` it serves Kueue's kinds, and nothing changes them; with ``objects`` Gang objects.
     """
     runtime_config = {} if gangs else {"scheduling.k8s.io/v1beta1": False}
     async with FaultySandbox(SandboxOptions(minor="1.37", runtime_config=runtime_config)) as sandbox:
@@ -145,7 +148,7 @@ async def place(
         config["contexts"][0]["context"]["namespace"] = NAMESPACE
         file = directory / "kubeconfig"
         file.write_text(yaml.safe_dump(config), encoding="utf-8")
-        for kind in KUEUE if kueue else ():
+        for kind in (*(KUEUE if kueue else ()), *((GANG_OBJECTS,) if objects else ())):
             sandbox.api.registry.add(kind, custom_rules(kind, _ANYTHING))
         here = Place(sandbox, file)
         here.put(found)

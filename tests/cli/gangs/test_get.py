@@ -283,3 +283,23 @@ def test_a_type_before_names_is_no_name(words: str) -> None:
 def test_a_single_word_is_a_name() -> None:
     answer = ask("get", "jobset")
     assert (answer.code, 'jobsets.jobset.x-k8s.io "jobset" not found' in answer.err) == (1, True)
+
+
+async def test_get_has_the_phase_of_the_controller_where_that_remembers_more(tmp_path: Path) -> None:
+    """A pod was replaced before it was ready: only the controller, which has seen it, knows."""
+    found = dump.objects()
+    new = max(dump.pods_of(found, RUNS), key=lambda pod: str(pod["metadata"]["name"]))
+    new["metadata"]["creationTimestamp"] = "2026-11-21T15:09:30Z"
+    new["status"]["conditions"] = [each for each in new["status"]["conditions"] if each["type"] == "PodScheduled"]
+    owner = next(each["metadata"] for each in found if each["kind"] == "JobSet" and each["metadata"]["name"] == RUNS)
+    gang = ask_about(tmp_path, found, "get", RUNS, "-o", "json").json
+    assert gang["status"]["phase"] == "Degraded"
+    for part in (gang["status"], *gang["status"]["groups"]):
+        part["phase"] = "PartiallyReady"
+    reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": RUNS, "uid": owner["uid"]}
+    gang["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    command = ("get", RUNS, "-o", "jsonpath={.status.phase}")
+    assert ask_about(tmp_path, [*found, gang], *command).out == "PartiallyReady"
+    async with place(tmp_path, found, objects=True) as here:
+        here.put([gang])
+        assert (await here.ask(*command)).out == "PartiallyReady"

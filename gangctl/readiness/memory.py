@@ -1,0 +1,61 @@
+"""What the controller knew of a gang when it wrote its Gang object: whether it was ready, which no other object has.
+
+A command that starts with it decides as the controller does. It is as old as the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gangctl.api.objects import Object, controller_owner, is_jobset_owner, object_at, objects_at, text_at
+from gangctl.readiness.facts import unix
+from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
+
+_PHASES: Final[Mapping[str, GangPhase]] = {phase.value: phase for phase in GangPhase}
+_BEEN_READY: Final = frozenset({GangPhase.READY, GangPhase.DEGRADED})
+
+
+def remembered(raw: dict[str, Any]) -> Readiness | None:
+    """The result that a Gang object was written from; None for one that is not the JobSet's of its name."""
+    metadata, status = object_at(raw, "metadata"), object_at(raw, "status")
+    owner = controller_owner(metadata)
+    phase = _PHASES.get(text_at(status, "phase"))
+    if owner is None or not is_jobset_owner(owner) or owner.get("name") != metadata.get("name") or phase is None:
+        return None
+    groups = tuple(_group(entry) for entry in objects_at(status, "groups"))
+    return Readiness(
+        namespace=text_at(metadata, "namespace"),
+        name=text_at(metadata, "name"),
+        uid=text_at(owner, "uid"),
+        phase=phase,
+        since=unix(status.get("since")),
+        counts=_counts(status),
+        groups=groups,
+        attempt=_number(status, "attempt"),
+        admitted_at=unix(status.get("admittedTime")),
+        been_ready=bool(groups) and all(group.been_ready for group in groups),
+    )
+
+
+def _group(entry: Object) -> GroupReadiness:
+    phase = _PHASES.get(text_at(entry, "phase"), GangPhase.PENDING)
+    return GroupReadiness(
+        name=text_at(entry, "name"),
+        template=text_at(entry, "template"),
+        replicated_jobs=(),
+        phase=phase,
+        since=unix(entry.get("since")),
+        counts=_counts(entry),
+        been_ready=phase in _BEEN_READY,
+    )
+
+
+def _counts(entry: Object) -> Counts:
+    pods = object_at(entry, "pods")
+    return Counts(desired=_number(pods, "desired"), minimum=_number(pods, "minimum"), wanted=_number(pods, "wanted"))
+
+
+def _number(entry: Object, key: str) -> int:
+    value = entry.get(key)
+    return value if type(value) is int else 0
