@@ -224,6 +224,8 @@ class JobSet:
     """When it was resumed; empty where it never was suspended, or is suspended."""
     deleted_at: str = ""
     """When its deletion was asked for; empty where it is not being deleted."""
+    finalizers: tuple[str, ...] = ()
+    """Those that are left while it is being deleted."""
     stages_begun_at: str = ""
     """When JobSet began the startup stages last (startupPolicy InOrder)."""
     restarting_at: str = ""
@@ -380,6 +382,12 @@ def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return {"type": terminal} if terminal else None
 
 
+def _finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Only of one that is being deleted: any other keeps them."""
+    names = metadata.get("finalizers") if metadata.get("deletionTimestamp") else None
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
 def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
     """Since when a condition is true, or false; empty where it has another status, or is missing."""
     entry = condition_of({"status": status}, condition)
@@ -427,6 +435,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         suspended_at=_since(status, "Suspended", holds=True),
         resumed_at=_since(status, "Suspended", holds=False),
         deleted_at=text_at(metadata.value, "deletionTimestamp"),
+        finalizers=_finalizers(metadata.value),
         # The time stays when the condition becomes False, beside StartupPolicyCompleted.
         stages_begun_at=text_at(condition_of({"status": status}, "StartupPolicyInProgress"), "lastTransitionTime"),
         restarting_at=_since(status, "RestartingJobSet", holds=True),

@@ -10,11 +10,13 @@ from typing import Final
 
 from gangctl.api.objects import Key, object_at
 from gangctl.cli.gangs.state import GangState
-from gangctl.cli.gangs.views import explanation
+from gangctl.cli.gangs.views import ago, explanation
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.gang.desired import JobProgress
-from gangctl.readiness.facts import EndedPod
+from gangctl.kueue.queues import current
+from gangctl.readiness.causes.deletion import removers, waits_for
+from gangctl.readiness.facts import EndedPod, unix
 from gangctl.readiness.result import GangPhase, Readiness
 
 _FIRST: Final = re.compile(r"first failed job: ([a-z0-9.-]+)")
@@ -43,7 +45,21 @@ def explained(gang: Readiness, state: GangState, now: float) -> list[Section]:
             further.append(failure_section(state, gang.key))
         elif gang.phase is GangPhase.READY and gang.counts.ready < gang.counts.wanted:
             further.append(waiting_section(state, gang))
+    if gang.deleting and gang.phase.over:
+        further.append(deletion_section(state, gang, now))
     return explanation(gang, state.outcome(gang.key), now, *further)
+
+
+def deletion_section(state: GangState, gang: Readiness, now: float) -> Section:
+    """What a JobSet that has finished waits for while it is being deleted: of others that is a cause."""
+    stored = state.jobsets.get(*gang.key)
+    assert stored is not None  # noqa: S101 -- who asks has found it
+    jobs = [job.name for job in state.jobs.by_index("jobset", gang.key) if job.jobset_uid == gang.uid]
+    workload = current(state.queues.workloads_of(gang.uid))
+    lines = removers(stored.jobset, jobs, workload.name if workload is not None else "")
+    since = ago(unix(stored.jobset.deleted_at), now)
+    first = f"Its deletion was asked for {since} ago{waits_for(stored.jobset)}."
+    return Section("Why it is still there", (first, *(f"- {line}" for line in lines)))
 
 
 def waiting_section(state: GangState, gang: Readiness) -> Section:

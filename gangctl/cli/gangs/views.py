@@ -298,12 +298,8 @@ def explanation(gang: Readiness, outcome: str, now: float, *further: Section) ->
         lines.append(one_line(sentence(outcome)))
     if not gang.causes and not gang.phase.settled:
         lines.append("No cause is known.")
-    if gang.deleting:
-        namespace, name = gang.key
-        lines += [
-            "It is being deleted, and waits for its finalizers. Its pods hold their nodes until they are gone.",
-            f"kubectl get jobset {name} -n {namespace} -o jsonpath='{{.metadata.finalizers}}'",
-        ]
+    if gang.phase is GangPhase.TERMINATING and gang.counts.placed:
+        lines.append("Its pods hold their nodes until they are gone.")
     elif gang.phase is GangPhase.READY:
         lines.append("Nothing blocks it." if gang.lost is None else "Ready, but without the all-or-nothing guarantee.")
     sections = [Section(headline(gang, now), tuple(lines))]

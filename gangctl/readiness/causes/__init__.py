@@ -16,7 +16,7 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes import jobs, objects, pods, queue, refusals, scheduler
+from gangctl.readiness.causes import deletion, jobs, objects, pods, queue, refusals, scheduler
 from gangctl.readiness.causes.context import LATE, Command, Context, Finder
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
@@ -30,6 +30,7 @@ ALWAYS: Final[tuple[Finder, ...]] = (
     objects.field_dropped,
     scheduler.scheduling_gate_off,
     objects.foreign_workload,
+    deletion.jobset_deleted,
     pods.pods_terminating,
     pods.node_lost,
     pods.preempted,

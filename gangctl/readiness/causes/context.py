@@ -102,6 +102,11 @@ LATE: Final = 60
 LONG: Final = 300
 """Seconds after which starting containers, or terminating pods, are no longer normal."""
 
+THEY_END: Final = (
+    "wait: they end within their grace period; one that stays is on a node that is lost, or has a finalizer"
+)
+"""The remedy for pods that terminate."""
+
 MESSAGE_CHARACTERS: Final = 400
 LINE_CHARACTERS: Final = 600
 MOST_EVIDENCE: Final = 8

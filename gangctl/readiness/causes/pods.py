@@ -8,7 +8,7 @@ from typing import Final
 from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LONG, SOON, Command, Context, gated, oldest
+from gangctl.readiness.causes.context import LONG, SOON, THEY_END, Command, Context, gated, oldest
 from gangctl.readiness.containers import RAN, STARTS
 from gangctl.readiness.facts import EndedPod, NodeFacts, PodFacts, unix
 from gangctl.readiness.membership import Group
@@ -96,25 +96,15 @@ def restarting(context: Context) -> Iterator[Cause]:
 
 
 def pods_terminating(context: Context) -> Iterator[Cause]:
-    """Terminating pods: their replacements have to wait, or their JobSet is being deleted."""
-    jobset = context.snapshot.jobset
+    """Terminating pods of a JobSet that stays: their replacements have to wait."""
     pods = [(group, pod) for group in context.groups for pod in group.leaving]
-    if not jobset.deleting and (not pods or not context.runs):
+    if not pods or not context.runs:
         return
-    names = listed(pod.name for _, pod in pods)
     yield context.cause(
         Reason.PODS_TERMINATING,
-        "the JobSet is being deleted"
-        if jobset.deleting
-        else f"{plural(len(pods), 'pod is', 'pods are')} on the way out",
-        evidence=[
-            f"terminating: {names}"
-            if names
-            else "none of its pods is seen to be on its way out"
-            if context.snapshot.pods_known
-            else "its pods may not be read"
-        ],
-        remedy="wait: they end within their grace period; one that stays is on a node that is lost, or has a finalizer",
+        f"{plural(len(pods), 'pod is', 'pods are')} on the way out",
+        evidence=[f"terminating: {listed(pod.name for _, pod in pods)}"],
+        remedy=THEY_END,
         command=context.suggest(Command.PODS),
         groups=[group for group, _ in pods],
         pods=len(pods),

@@ -124,6 +124,25 @@ def no_jobs() -> list[Object]:
     return without(found, find(found, "Job", f"{WAITS}-workers-0"))
 
 
+def deleted(*finalizers: str) -> list[Object]:
+    """The JobSet is being deleted, and has no pods any more."""
+    found = without_pods(dump.objects())
+    find(found, "JobSet")["metadata"] |= {"deletionTimestamp": "2026-11-21T15:00:00Z", "finalizers": list(finalizers)}
+    return found
+
+
+@stored(Reason.PODS_TERMINATING, "JobSet deleted in the foreground whose Jobs stay", Command.JOBS, shows=WAITS)
+def jobs_that_stay() -> list[Object]:
+    found = deleted("foregroundDeletion")
+    find(found, "Job", f"{WAITS}-workers-0")["metadata"]["finalizers"] = ["example.com/cleanup"]
+    return found
+
+
+@stored(Reason.PODS_TERMINATING, "JobSet deleted with a finalizer that no controller removes", Command.DESCRIBE_JOBSET)
+def finalizer_that_stays() -> list[Object]:
+    return deleted("example.com/cleanup")
+
+
 def ended(reason: str, code: int) -> list[Object]:
     """The containers of a placed gang have ended, and were not restarted."""
     found = dump.objects()

@@ -77,8 +77,29 @@ def test_a_jobset_that_is_being_deleted_is_reported(tmp_path: Path) -> None:
     jobset["metadata"] |= {"deletionTimestamp": jobset["metadata"]["creationTimestamp"], "finalizers": ["a.example/x"]}
     answer = ask_about(tmp_path, objects, "why", RUNS)
     assert "Nothing blocks it" not in answer.out
-    assert "It is being deleted, and waits for its finalizers." in answer.out
-    assert f"kubectl get jobset {RUNS} -n team-a -o jsonpath='{{.metadata.finalizers}}'" in answer.out
+    assert f"Gang team-a/{RUNS}: Terminating for 4m" in answer.out
+    assert "The JobSet is being deleted, and waits for 1 finalizer: a.example/x." in answer.out
+    assert "- a.example/x: the controller that set it removes it" in answer.out
+    row = next(
+        line for line in ask_about(tmp_path, objects, "get", "-o", "wide").out.splitlines() if f" {RUNS} " in line
+    )
+    assert row.split()[2:5] == ["Terminating", "5/5", "PodsTerminating"]
+    assert "waits for 1 finalizer: a.example/x" in row
+
+
+def test_a_deletion_in_the_foreground_names_what_it_waits_for_also_of_a_finished_jobset(tmp_path: Path) -> None:
+    def delete(raw: Object) -> None:
+        raw["metadata"] |= {"deletionTimestamp": "2026-11-21T15:06:00Z", "finalizers": ["foregroundDeletion"]}
+
+    running = ask_about(tmp_path, dump.changed("JobSet", RUNS, delete), "why", RUNS).out
+    finished = dump.changed("JobSet", RUNS, lambda raw: (delete(raw), dump.finish(raw, "Completed")))
+    over = ask_about(tmp_path, finished, "why", RUNS).out
+    jobs = "Job train-driver-0, Job train-workers-0, Job train-workers-1"
+    for answer in (running, over):
+        assert "waits for 1 finalizer: foregroundDeletion." in answer
+        assert f"- foregroundDeletion: the garbage collector removes it once what it owns is gone: {jobs}\n" in answer
+    assert "Its deletion was asked for 4m ago, and waits" in over
+    assert "the deletion was asked for 4m ago" in running
 
 
 def _without_condition() -> list[Object]:

@@ -25,6 +25,7 @@ from tests.readiness.snapshots import (
     initially_scheduled,
     nodes,
     rfc3339,
+    waits_in,
 )
 from tests.rows import each
 
@@ -97,6 +98,29 @@ def test_terminating_pods_are_reported() -> None:
 def test_a_terminating_jobset_is_reported() -> None:
     context = Context(JS, deleting=True)
     assert causes(context.snapshot(context.pods(RUNNING, deleting=True)))[0].message == "the JobSet is being deleted"
+
+
+def test_a_deletion_blocks_after_a_while_and_what_removes_each_finalizer_is_named() -> None:
+    context = Context(JS, deleting=True, queue="main")
+    context.jobset = replace(context.jobset, finalizers=("foregroundDeletion", "orphan", "a.example/x"))
+    pods = context.pods(RUNNING, deleting=True)
+    young = the(Reason.PODS_TERMINATING, context.snapshot(pods, queue=waits_in()), NOW + 5)
+    assert (young.blocking, young.since) == (False, NOW)
+    assert young.message.endswith("waits for 3 finalizers: a.example/x, foregroundDeletion, orphan")
+    what = [line.partition(": ")[2] for line in young.evidence[2:]]
+    assert what == [
+        "the garbage collector removes it once what it owns is gone: Job js-w-0, Workload jobset-js of Kueue",
+        "the garbage collector removes it once nothing names the JobSet as its owner",
+        "the controller that set it removes it",
+    ]
+    stuck = the(Reason.PODS_TERMINATING, context.snapshot([], jobs=[], queue=waits_in()), NOW + 400)
+    assert stuck.blocking
+    assert "remove the finalizer from the JobSet" in stuck.remedy
+    context.jobset = replace(context.jobset, finalizers=("foregroundDeletion",))
+    none = the(Reason.PODS_TERMINATING, context.snapshot([], jobs=[]), NOW + 400)
+    assert "none of its Jobs is left" in none.evidence[2]
+    left = the(Reason.PODS_TERMINATING, context.snapshot([]), NOW + 400)
+    assert left.command.startswith("kubectl -n t get jobs ")
 
 
 def test_running_pods_are_not_reported_as_terminating() -> None:
