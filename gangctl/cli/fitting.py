@@ -293,6 +293,7 @@ _LEGEND: Final = (
     "SOURCE: the flavor, or what sets the limit. MAXIMUM: the most that could ever be available, borrowing included. "
     "NOMINAL: the queue's own quota. FREE: what is available now. OVER-MAX: by how much REQUESTED exceeds MAXIMUM."
 )
+_CLOSED: Final = " CLOSED: on nodes that take none of its pods now: cordoned, not ready, or tainted."
 
 
 def amount(resource: str, value: int) -> str:
@@ -356,19 +357,23 @@ def _starts(starts: StartReport) -> str:
     return f"Starts: {when} ({'; '.join(starts['why'])})" if starts["why"] else f"Starts: {when}"
 
 
-def _limits(limits: Iterable[LimitReport]) -> Section:
+def _limits(limits: Sequence[LimitReport]) -> Section:
+    # Nodes are closed, and quotas are not.
+    closed = any(limit["closed"] for limit in limits)
     rows = tuple(
         (
             limit["flavor"] or limit["limit"],
             limit["resource"],
             *(amount(limit["resource"], value) for value in (limit["requested"], limit["maximum"], limit["nominal"])),
             *(amount(limit["resource"], value) for value in (limit["used"], limit["free"])),
+            *((amount(limit["resource"], limit["closed"]) if limit["closed"] else "",) if closed else ()),
             amount(limit["resource"], limit["missing"]) if limit["missing"] else "",
         )
         for limit in limits
     )
-    headers = ("SOURCE", "RESOURCE", "REQUESTED", "MAXIMUM", "NOMINAL", "USED", "FREE", "OVER-MAX")
-    return Section("Resources", table=Table(headers, rows), legend=_LEGEND)
+    own = ("CLOSED",) if closed else ()
+    headers = ("SOURCE", "RESOURCE", "REQUESTED", "MAXIMUM", "NOMINAL", "USED", "FREE", *own, "OVER-MAX")
+    return Section("Resources", table=Table(headers, rows), legend=_LEGEND + _CLOSED if closed else _LEGEND)
 
 
 def _podsets(podsets: Iterable[PodSetReport]) -> Section:

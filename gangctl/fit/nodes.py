@@ -31,6 +31,7 @@ from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.objects import PODS, Amounts
 
 _MOST_ROWS: Final = 20
+_MOST_CLOSED: Final = 3
 _NONE: Final[Additions] = {}
 
 
@@ -114,6 +115,8 @@ def node_fit(
     sentence = one_line(message[:1].upper() + message[1:] + ".")
     if verdict != "fits" and (flavors := _adding(added.values())):
         sentence += f" Its pods have the nodeLabels and tolerations of {flavors}."
+    if verdict in {"not-now", "unknown"}:
+        sentence += _what_is_closed(floor, requests)
     general = [limits.ATTACHED] if any(any(volume_claims(podset.pod_spec)) for podset in podsets) else []
     if not all(podset.name in neighbours.admitted for podset in podsets):
         general.append(limits.ADMISSION)
@@ -217,18 +220,55 @@ def _domains(
     return reports
 
 
+def _closed(floor: Floor) -> Sequence[NodeShape]:
+    """Nodes that any of the pods may have, and that take none of them now, whatever is on them."""
+    return [
+        node
+        for node, takers in zip(floor.nodes, floor.takers, strict=True)
+        if takers and not any(node.admits(floor.podsets[index], hopeful=True) for index in takers)
+    ]
+
+
+def _what_is_closed(floor: Floor, requests: Sequence[Amounts]) -> str:
+    """The nodes that take no pods now, with what they have of what the pods request, as a sentence."""
+    closed = _closed(floor)
+    states = Counter("cordoned" if node.cordoned else "not ready" if node.unready else "tainted" for node in closed)
+    asked = {resource for request in requests for resource, amount in request.items() if amount}
+    # What a node is bought for, if the pods ask for that.
+    devices = sorted(name for name in asked if "/" in name) or sorted(asked)
+    have = [(name, sum(node.capacity.get(name, 0) for node in closed)) for name in devices]
+    if not closed:
+        return ""
+    counts = [f"{count} {'is' if count == 1 else 'are'} {state}" for state, count in sorted(states.items())]
+    amounts = [report.show(name, amount) for name, amount in have if amount][:_MOST_CLOSED]
+    return f" Of {plural(len(floor.nodes), 'node')} {report.joined(counts)}" + (
+        f", with {report.joined(amounts)}." if amounts else "."
+    )
+
+
 def _limits(floor: Floor, requests: Sequence[Amounts], stages: Sequence[Mapping[int, int]]) -> list[report.LimitReport]:
-    """Each resource on all nodes that accept any of the pods."""
-    usable = [node for node, takers in zip(floor.nodes, floor.takers, strict=True) if takers]
+    """Each resource on all nodes that accept any of the pods; free is what those have that accept them now."""
+    usable = [number for number, takers in enumerate(floor.takers) if takers]
+    nodes = [floor.nodes[number] for number in usable]
+    open_now = [floor.nodes[number] for number in usable if floor.takers_now(number)]
+    closed = _closed(floor)
     reports = []
     for resource in floor.resources:
         of_one = [1 if resource == PODS else request.get(resource, 0) for request in requests]
         asked = max((sum(pods * of_one[index] for index, pods in stage.items()) for stage in stages), default=0)
-        there = sum(node.capacity.get(resource, 0) for node in usable)
-        taken = sum(floor.used.get(node.name, {}).get(resource, 0) for node in usable)
+        there = sum(node.capacity.get(resource, 0) for node in nodes)
+        taken = {node.name: floor.used.get(node.name, {}).get(resource, 0) for node in nodes}
         reports.append(
             report.limit_report(
-                "", resource, asked, there, plural(len(usable), "node"), nominal=there, used=taken, free=there - taken
+                "",
+                resource,
+                asked,
+                there,
+                plural(len(usable), "node"),
+                nominal=there,
+                used=sum(taken.values()),
+                free=sum(max(0, node.present.get(resource, 0) - taken[node.name]) for node in open_now),
+                closed=sum(node.capacity.get(resource, 0) for node in closed),
             )
         )
     return reports

@@ -109,7 +109,10 @@ class LimitReport(TypedDict):
     ]
     nominal: Annotated[int, "The queue's own quota.", QUANTITY]
     used: Annotated[int, "In use in the queue now.", QUANTITY]
-    free: Annotated[int, "What is available now, borrowing included.", QUANTITY]
+    free: Annotated[int, "What is available now, borrowing included; on the nodes that take its pods now.", QUANTITY]
+    closed: Annotated[
+        int, "Of the maximum, on nodes that take none of its pods now: cordoned, not ready, or tainted.", QUANTITY
+    ]
     missing: Annotated[int, "By how much requested exceeds the maximum; 0 where it does not.", QUANTITY]
     limit: Annotated[str, "What sets the maximum, such as 'borrowingLimit of ClusterQueue a'."]
 
@@ -132,7 +135,16 @@ def podset_report(
 
 
 def limit_report(
-    flavor: str, resource: str, asked: int, most: int, limit: str, *, nominal: int = 0, used: int = 0, free: int = 0
+    flavor: str,
+    resource: str,
+    asked: int,
+    most: int,
+    limit: str,
+    *,
+    nominal: int = 0,
+    used: int = 0,
+    free: int = 0,
+    closed: int = 0,
 ) -> LimitReport:
     """The row of one resource in one flavor."""
     return {
@@ -143,6 +155,7 @@ def limit_report(
         "nominal": bounded(nominal),
         "used": bounded(used),
         "free": bounded(free),
+        "closed": bounded(closed),
         "missing": bounded(asked - most),
         "limit": limit,
     }

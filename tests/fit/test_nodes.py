@@ -226,6 +226,30 @@ class TestNodes:
         drained = nodes(4, cordoned=True)
         assert gist(ask(gang(cpu(4, 4)), drained, used={})) == ("not-now", "WaitsForNodes")
 
+    def test_what_is_free_is_on_the_nodes_that_take_the_pods_now(self) -> None:
+        taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+        floor = [node("a"), node("b"), node("c", cordoned=True), node("d", passing=(taint,)), node("e", unready=True)]
+        report = ask(gang(cpu(4, 4)), floor, used={"a": {"cpu": 1000}, "c": {"cpu": 2000}})
+        (limit,) = (one for one in report["limits"] if one["resource"] == "cpu")
+        assert (limit["maximum"], limit["used"]) == (20_000, 3000)
+        assert (limit["free"], limit["closed"]) == (11_000, 8000)
+        assert report["message"].endswith(" Of 5 nodes 1 is cordoned and 1 is tainted, with 8 cpu.")
+
+    def test_the_devices_of_cordoned_nodes_are_counted(self) -> None:
+        gpus = {"x.com/gpu": 8, "cpu": 4000, "pods": 9}
+        floor = [NodeShape(f"n{number}", {}, (), gpus, cordoned=number > 1) for number in range(5)]
+        report = ask(gang(pods("w", 4, cpu="1", **{"x.com/gpu": "8"})), floor, used={})
+        assert gist(report) == ("not-now", "WaitsForNodes")
+        assert report["message"].endswith(" Of 5 nodes 3 are cordoned, with 24 x.com/gpu.")
+        (limit,) = (one for one in report["limits"] if one["resource"] == "x.com/gpu")
+        assert (limit["maximum"], limit["free"], limit["closed"]) == (40, 16, 24)
+
+    def test_cordoned_nodes_that_the_pods_tolerate_are_free(self) -> None:
+        tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+        report = ask(gang(cpu(4, 4, spec={"tolerations": tolerations})), nodes(3, cordoned=True), used={})
+        assert [limit["closed"] for limit in report["limits"]] == [0] * len(report["limits"])
+        assert {limit["free"] for limit in report["limits"] if limit["resource"] == "cpu"} == {12_000}
+
     def test_a_gang_waits_for_failed_devices(self) -> None:
         shape = NodeShape("n", {}, (), {"x.com/gpu": 8, "pods": 9}, {"x.com/gpu": 6, "pods": 9})
         raw = gang(pods("w", 1, **{"x.com/gpu": "8"}))
