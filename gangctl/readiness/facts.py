@@ -34,6 +34,7 @@ from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.autoscaling import REASONS, ScaleUp
 from gangctl.readiness.containers import containers_of, failure_of, waiting_of
+from gangctl.readiness.holders import Holder
 
 H = TypeVar("H", bound=Hashable)
 
@@ -141,6 +142,9 @@ class OnNodes:
     """Node labels (``key=value``) that Kueue has added to what its pods select: those of its flavors."""
     newcomers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By resource that its pods ask for: other pods that have it and came after its own were placed, newest first."""
+    holders: Mapping[str, Sequence[Holder]] | None = field(default_factory=dict)
+    """By resource that its pods ask for: who has it on the nodes that they may be placed on. None if pods of other
+    namespaces may not be read."""
     scale_ups: Mapping[str, ScaleUp] = field(default_factory=dict)
     """By pod without a node: the last that an autoscaler said of it."""
 

@@ -13,7 +13,8 @@ from gangctl.api.pods import is_finished
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
-from gangctl.cli.gangs.cluster import compare_with_nodes, project_stored, take
+from gangctl.cli.gangs.cluster import project_stored, take
+from gangctl.cli.gangs.onnodes import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
 from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, note

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gangctl.errors import plural
+from gangctl.fit.report import show
 from gangctl.gang.config import read_config
 from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
@@ -193,6 +194,7 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
             *_messages(found),
             *_composite(context),
             first,
+            *([] if never else _holders(context, found)),
             *_sayings(context, found),
             *_newcomers(context, found),
             *context.snapshot.on_nodes.changes,
@@ -223,7 +225,13 @@ def _no_scale_up(context: Context, found: Sequence[_Refused], short: str) -> _Te
     return (
         f"no nodes have room for {_who(found)}, and an autoscaler adds none or too few"
         + (f": {short}" if short else ""),
-        [*_sayings(context, found), *_messages(found), *_composite(context), *context.snapshot.on_nodes.changes],
+        [
+            *_sayings(context, found),
+            *_messages(found),
+            *_composite(context),
+            *([] if never else _holders(context, found)),
+            *context.snapshot.on_nodes.changes,
+        ],
         "; ".join([_LARGER_NODE_GROUP, *more]),
         _describe(context, found),
     )
@@ -244,6 +252,30 @@ def _newcomers(context: Context, found: Sequence[_Refused]) -> Iterator[str]:
         if others:
             more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
             yield f"{what}: since its pods were placed there came {', '.join(others[:LISTED])}{more}"
+
+
+_MOST_HOLDERS: Final = 3
+
+
+def _holders(context: Context, found: Sequence[_Refused]) -> Iterator[str]:
+    """Who has what is short on the nodes that the pods may be placed on: devices, or else what is named first."""
+    holders = context.snapshot.on_nodes.holders
+    if holders is None:
+        yield "who holds the nodes is not known: pods of other namespaces may not be read"
+        return
+    short = [what.removeprefix("short of ") for held in found for _, what in held.refusal.reasons]
+    resources = sorted((name for name in dict.fromkeys(short) if holders.get(name)), key=lambda name: "/" not in name)
+    for name in resources[:1]:
+        first, others = holders[name][:_MOST_HOLDERS], holders[name][_MOST_HOLDERS:]
+        for holder in first:
+            since = unix(holder.since)
+            yield (
+                f"{holder.title} holds {show(name, holder.amount)}: {plural(holder.pods, 'pod')} on "
+                f"{plural(holder.nodes, 'node')}" + (f", {context.lasting(since)}" if since else "")
+            )
+        if others:
+            verb = "holds" if len(others) == 1 else "hold"
+            yield f"{len(others)} more {verb} {show(name, sum(holder.amount for holder in others))}"
 
 
 _UNCOUNTED: Final = (
@@ -331,7 +363,8 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> _Texts
         )
         remedy = "wait until one such domain has room, make the gang smaller, or use a topologyKey with larger domains"
     tried = f"in the domain tried first: {short}" if refusal.short else ""
-    return message, [tried, *_messages(found), *_composite(context)], remedy, command
+    held = [] if never or refusal.no_domain else _holders(context, found)
+    return message, [tried, *_messages(found), *_composite(context), *held], remedy, command
 
 
 def _error(context: Context, found: Sequence[_Refused], short: str) -> _Texts:

@@ -12,9 +12,11 @@ import pytest
 
 from gangctl.api.meta import JOBSET_NAME
 from tests.cli.gangs import dump
-from tests.cli.gangs.dump import NAMESPACE, WAITS, Object, ask_about
-from tests.cli.gangs.place import Place, place
+from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object, ask_about
+from tests.cli.gangs.place import ALL, USER, Place, place
 from tests.cli.run import Answer
+from tests.sandbox import faults
+from tests.sandbox.faults import Match
 
 GPU = "nvidia.com/gpu"
 FIT = f"gangctl fit {WAITS} --fixed-nodes -n {NAMESPACE}"
@@ -215,3 +217,51 @@ async def test_without_the_right_to_read_nodes_a_pod_is_described(tmp_path: Path
         cause = first_cause(await here.ask("why", WAITS, "-o", "json"))
     assert "never" not in cause["message"]
     assert cause["command"].startswith(f"kubectl -n {NAMESPACE} describe pod {WAITS}-")
+
+
+def held_gpus() -> list[Object]:
+    """A gang has most of the GPUs, and pods of no gang some."""
+    found = asking_for(GPU, "8")
+    for node in (each for each in found if each["kind"] == "Node"):
+        node["status"]["capacity"][GPU] = "16"
+    for pod in dump.pods_of(found, RUNS):
+        pod["spec"]["containers"][0]["resources"]["requests"] = {GPU: "8"}
+    for name, gpus in (("notebook", 2), ("eval", 4), ("idle", 0), ("tiny", 1)):
+        spec = {"nodeName": "node-0", "containers": [{"name": "c", "resources": {"requests": {GPU: str(gpus)}}}]}
+        made = {"name": name, "namespace": "team-b", "uid": name, "creationTimestamp": "2026-11-21T13:10:00Z"}
+        found.append(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec, "status": {"phase": "Running"}}
+        )
+    return found
+
+
+HELD = [
+    "JobSet team-a/train holds 40 nvidia.com/gpu: 5 pods on 4 nodes, for 4m11s",
+    "pod team-b/eval holds 4 nvidia.com/gpu: 1 pod on 1 node, for 2h",
+    "pod team-b/notebook holds 2 nvidia.com/gpu: 1 pod on 1 node, for 2h",
+    "1 more holds 1 nvidia.com/gpu",
+]
+
+
+def test_who_holds_the_nodes_is_named_the_largest_first(tmp_path: Path) -> None:
+    evidence = first_cause(ask_about(tmp_path, held_gpus(), "why", WAITS, "-o", "json"))["evidence"]
+    assert [line for line in evidence if " hold" in line] == HELD
+
+
+def test_who_is_on_a_node_that_the_pods_cannot_use_holds_nothing_that_they_need(tmp_path: Path) -> None:
+    found = held_gpus()
+    for node in found:
+        if node["kind"] == "Node" and node["metadata"]["name"] == "node-0":
+            node["spec"] = {"unschedulable": True}
+    evidence = first_cause(ask_about(tmp_path, found, "why", WAITS, "-o", "json"))["evidence"]
+    (only,) = (line for line in evidence if " hold" in line)
+    assert only.startswith("JobSet team-a/train holds 32 nvidia.com/gpu: 4 pods on 3 nodes")
+
+
+async def test_who_holds_the_nodes_is_not_known_to_one_who_may_not_read_pods_of_others(tmp_path: Path) -> None:
+    async with place(tmp_path, held_gpus()) as here:
+        denied = faults.error(403, "Forbidden", "pods is forbidden at the cluster scope")
+        of_all = Match(USER, resource="pods", where=lambda request: not request.namespace)
+        here.sandbox.faults.add(of_all, denied, times=ALL)
+        evidence = first_cause(await here.ask("why", WAITS, "-o", "json"))["evidence"]
+    assert "who holds the nodes is not known: pods of other namespaces may not be read" in evidence
