@@ -12,7 +12,7 @@ from gangctl.api.reportfields import rfc3339
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
 from gangctl.cli.messages import full_name, plural
-from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError
+from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError, names_argument
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.errors import ClusterUnavailableError, InputError
 
@@ -57,7 +57,7 @@ def _complete(ctx: click.Context, incomplete: str) -> list[str]:
 
 
 @click.command()
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", type=NameArgument("Node", complete=_complete))
+@names_argument("nodes", NameArgument("Node", complete=_complete), "NODE...", required=True)
 @click.option("--dry-run", is_flag=True, help="Say what a drain stops. Needed: gangctl drains no node.")
 @asking.files
 @options.kueue_namespace

@@ -11,7 +11,7 @@ import click
 from gangctl.cli import options
 from gangctl.cli.fitting import Answer, Question, answer_of, fit_sections, subjects_of
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
-from gangctl.cli.names import GANGS, NameArgument, ObjectName, queue_name
+from gangctl.cli.names import GANGS, NameArgument, ObjectName, name_argument, queue_name
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.cli.queuefiles import read_stock
@@ -33,7 +33,7 @@ PERIOD_SECONDS: Final = 60.0
 
 
 @click.command()
-@click.argument("name", required=False, type=NameArgument(*GANGS))
+@name_argument(NameArgument(*GANGS), required=False)
 @options.paths(
     *options.FILENAMES,
     about="Read JobSets from a file, from all manifests below a directory, or from stdin (-). Can be repeated.",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -17,6 +17,9 @@ from gangctl.pathways.words import GROUP as PATHWAYS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,31 @@ class NameArgument(click.ParamType[ObjectName]):
 
     def _allowed(self) -> str:
         return ", ".join(f"{kind.lower()}/NAME" for kind in self.kinds)
+
+
+def names_argument(parameter: str, names: NameArgument, metavar: str, *, required: bool = False) -> Callable[[F], F]:
+    """An argument of several names, which may follow their type as in kubectl: ``jobset NAME...``."""
+
+    def after_type(
+        _ctx: click.Context, _param: click.Parameter, value: tuple[ObjectName, ...]
+    ) -> tuple[ObjectName, ...]:
+        return names.after_type(value)
+
+    return click.argument(parameter, nargs=-1, required=required, metavar=metavar, type=names, callback=after_type)
+
+
+def name_argument(names: NameArgument, *, required: bool = True) -> Callable[[F], F]:
+    """The argument ``name``, which may follow its type; None where it is not given and not required."""
+
+    def only(_ctx: click.Context, _param: click.Parameter, value: tuple[ObjectName, ...]) -> ObjectName | None:
+        first, *others = names.after_type(value) or (None,)
+        if first is not None and others:
+            more = " ".join(other.name for other in others if other is not None)
+            raise click.UsageError(f"one at a time: {first.name}, without {more}")
+        return first
+
+    metavar = "NAME" if required else "[NAME]"
+    return click.argument("name", nargs=-1, required=required, metavar=metavar, type=names, callback=only)
 
 
 def group_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

@@ -70,6 +70,24 @@ def test_another_type_is_bad_usage() -> None:
     )
 
 
+def test_every_command_takes_the_type_before_the_name() -> None:
+    named = [(entry, argument) for entry in ENTRIES for argument in entry.command.params]
+    seen = set()
+    for entry, argument in named:
+        if isinstance(argument.type, NameArgument):
+            seen.add(entry.name)
+            for kind in argument.type.kinds:
+                for typed in ([kind.lower(), "a"], [f"{kind.lower()}/a"]):
+                    value = argument.process_value(entry.context, typed)
+                    assert [one.name for one in (value if isinstance(value, tuple) else (value,))] == ["a"], entry.name
+    assert {f"gangctl {words}" for words in ("fit", "why", "drain", "queue describe", "pathways status")} <= seen
+
+
+def test_a_single_argument_takes_one_name() -> None:
+    answer = gangctl("fit", "jobset", "a", "b")
+    assert (answer.code, "one at a time: a, without b" in answer.err) == (2, True)
+
+
 @each("verb", ["describe", "get", "why"])
 def test_a_pod_name_selects_its_gang(verb: str) -> None:
     assert ask(verb, f"pod/{POD}") == ask(verb, RUNS)

@@ -144,19 +144,6 @@ GANG_NAME: Final = NameArgument(*GANGS_AND_PODS, complete=_complete)
 """The type of an argument that names a gang, by its JobSet or one of its pods."""
 
 
-def after_type(_ctx: click.Context, _param: click.Parameter, names: tuple[ObjectName, ...]) -> tuple[ObjectName, ...]:
-    """The names; the first of several may be their type."""
-    return GANG_NAME.after_type(names)
-
-
-def one_after_type(ctx: click.Context, param: click.Parameter, names: tuple[ObjectName, ...]) -> ObjectName:
-    """The only name; a usage error for more."""
-    first, *others = after_type(ctx, param, names)
-    if others:
-        raise click.UsageError(f"one gang at a time: {first.name}, without {' '.join(name.name for name in others)}")
-    return first
-
-
 def one_of_each(found: SelectedGangs) -> list[Key]:
     """The gangs of the names, one of each; InputError if files have a name in several namespaces."""
     for name, count in Counter(name for _, name in found.keys).items():

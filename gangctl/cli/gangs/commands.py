@@ -10,7 +10,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.names import ObjectName, group_name
+from gangctl.cli.names import ObjectName, group_name, name_argument, names_argument
 from gangctl.cli.output import TABLE, Listing, ListItem, Section, answer_no, print_answer
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class PhaseChoice(click.ParamType["GangPhase"]):
 
 
 @click.command("get")
-@click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME, callback=asking.after_type)
+@names_argument("names", asking.GANG_NAME, "[NAME]...")
 @asking.places
 @options.workers
 @options.selector("JobSets")
@@ -124,7 +124,7 @@ def get(
 
 
 @click.command("describe")
-@click.argument("name", nargs=-1, required=True, metavar="NAME", type=asking.GANG_NAME, callback=asking.one_after_type)
+@name_argument(asking.GANG_NAME)
 @asking.of_namespace
 @options.workers
 @click.option(
@@ -167,7 +167,7 @@ _MOST_COMPARED: Final = 20
 
 
 @click.command("why")
-@click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME, callback=asking.after_type)
+@names_argument("names", asking.GANG_NAME, "[NAME]...")
 @asking.places
 @options.workers
 @options.selector("JobSets")
@@ -227,7 +227,7 @@ GOALS: Final = ("scheduled", "ready", "finished", "suspended")
 
 
 @click.command("wait")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", type=asking.GANG_NAME, callback=asking.after_type)
+@names_argument("names", asking.GANG_NAME, "NAME...", required=True)
 @asking.of_namespace
 @click.option(
     "--for",

@@ -8,7 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.messages import note
-from gangctl.cli.names import GANGS, NameArgument, ObjectName
+from gangctl.cli.names import GANGS, NameArgument, ObjectName, name_argument
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.pathways import flags
 from gangctl.errors import InputError
@@ -70,7 +70,7 @@ def _complete(ctx: click.Context, incomplete: str) -> list[str]:
 
 
 @click.command()
-@click.argument("name", type=NameArgument(*GANGS, complete=_complete))
+@name_argument(NameArgument(*GANGS, complete=_complete))
 @click.option(
     "-n",
     "--namespace",

@@ -10,7 +10,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
-from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError
+from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError, name_argument
 from gangctl.cli.options import F
 from gangctl.cli.output import Listing, print_answer
 from gangctl.cli.quantities import with_quantities
@@ -148,7 +148,7 @@ def _reports(stock: Stock, now: datetime, namespace: str | None, *, cluster_queu
 
 
 @click.command("describe")
-@click.argument("name", type=NameArgument("LocalQueue", "ClusterQueue"))
+@name_argument(NameArgument("LocalQueue", "ClusterQueue"))
 @click.option(
     "-n",
     "--namespace",
