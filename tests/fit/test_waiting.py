@@ -37,6 +37,7 @@ class TestNotNow:
                 "nominal": 10_000,
                 "used": 8000,
                 "free": 2000,
+                "closed": 0,
                 "missing": 0,
                 "limit": 'nominalQuota of ClusterQueue "a"',
             }
