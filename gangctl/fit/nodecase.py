@@ -168,7 +168,7 @@ def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | No
     """Reason and message for the first single pod, or gang, that provably never fits on empty nodes."""
     for index, podset in enumerate(floor.podsets):
         if podset.pods and not floor.has_place(index):
-            return "NeverNoNode", _no_node(floor, index)
+            return "NeverNoNode", no_node(floor, index)
     for gang in gangs:
         proofs = floor.proofs(gang)
         if proofs:
@@ -180,7 +180,8 @@ def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | No
     return None
 
 
-def _no_node(floor: Floor, index: int) -> str:
+def no_node(floor: Floor, index: int) -> str:
+    """Why no node has a place for a pod of a podset, whatever is on the nodes."""
     name = floor.podsets[index].name
     taking = sum(index in takers for takers in floor.takers)
     if not taking:

@@ -21,7 +21,7 @@ from gangctl.fit.devices import as_extended, claimed
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.members import Neighbours
 from gangctl.fit.minimum import decided
-from gangctl.fit.nodecase import NodesCase
+from gangctl.fit.nodecase import NodesCase, no_node
 from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of, stages_of
 from gangctl.fit.scheduling import Floor, Together
 from gangctl.fit.started import Addition, Additions
@@ -130,6 +130,20 @@ def node_fit(
         "unknown": list(dict.fromkeys(case.unknown)),
         "notLookedAt": list(dict.fromkeys([*deciding, *of_labels, *general])),
     }
+
+
+def too_large(raw: Object, nodes: Sequence[NodeShape], surroundings: Surroundings) -> list[str]:
+    """The podsets of which a pod requests more than any node has that would take it, with what the largest has."""
+    neighbours, plain = Neighbours(None), surroundings.of_pods()
+    podsets = admitted(raw, plain, neighbours)
+    requests = [requests_of(_without_devices(podset), plain).requests for podset in podsets]
+    floor = Floor(podsets, requests, nodes, neighbours)
+    taken = frozenset[int]().union(*floor.takers)
+    return [
+        no_node(floor, podset.index)
+        for podset in podsets
+        if podset.pods and podset.index in taken and any(floor.lacking(podset.index))
+    ]
 
 
 def _adding(additions: Iterable[Addition]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from gangctl.api.scheduling import Generation
 from tests.cases import CASES, Case
 from tests.cli.conftest import Golden
+from tests.cli.gangs.place import place
 from tests.cli.manifests import EXAMPLES, PLACEHOLDER, gang, write
 from tests.cli.publishedschemas import schema_of
 from tests.cli.run import fine, gangctl
@@ -211,3 +212,39 @@ class TestTable:
         assert answer.code == 2
         assert "metadata.labels: Invalid value" in answer.err
         assert "\x1b" not in answer.err
+
+
+def of_gpus(count: int, **node: Any) -> list[dict[str, Any]]:
+    """Nodes with GPUs, and one with more that the pods may not use."""
+    status = {"capacity": {"cpu": "8", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": str(count)}}
+    more = {"capacity": {**status["capacity"], "nvidia.com/gpu": "16"}}
+    taint = {"key": "reserved", "value": "yes", "effect": "NoSchedule"}
+    made = [("a", {}, status), ("b", {"unschedulable": True}, status), ("c", {"taints": [taint]}, more)]
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+    return [home] + [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec, "status": {**own, **node}}
+        for name, spec, own in made
+    ]
+
+
+LARGE = 'a pod of "a" asks for more than any of the 2 nodes has that would take it: 16 nvidia.com/gpu of at most 8'
+
+
+class TestNodesOfACluster:
+    def asking(self, tmp_path: Path, gpus: str) -> str:
+        raw = gang("train")
+        (container,) = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+        container["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
+        return write(tmp_path / "jobset.yaml", raw)
+
+    async def test_a_pod_that_is_larger_than_any_node_is_noted_with_what_the_largest_has(self, tmp_path: Path) -> None:
+        async with place(tmp_path, of_gpus(8)) as here:
+            large = await here.ask("plan", "-f", self.asking(tmp_path, "16"))
+            fits = await here.ask("plan", "-f", self.asking(tmp_path, "8"))
+        assert (large.code, f"train: {LARGE}" in large.err) == (0, True), large.err
+        assert (fits.code, "asks for more" in fits.err) == (0, False)
+
+    async def test_nodes_that_may_not_be_read_are_noted(self, tmp_path: Path) -> None:
+        async with place(tmp_path, of_gpus(8), forbidden=["nodes"]) as here:
+            answer = await here.ask("plan", "-f", self.asking(tmp_path, "16"))
+        assert (answer.code, "whether a node is large enough is not known" in answer.err) == (0, True)
