@@ -172,11 +172,11 @@ def name_argument(names: NameArgument, *, required: bool = True) -> Callable[[F]
     """The argument ``name``, which may follow its type; None where it is not given and not required."""
 
     def only(_ctx: click.Context, _param: click.Parameter, value: tuple[ObjectName, ...]) -> ObjectName | None:
-        first, *others = names.after_type(value) or (None,)
-        if first is not None and others:
-            more = " ".join(other.name for other in others if other is not None)
-            raise click.UsageError(f"one at a time: {first.name}, without {more}")
-        return first
+        given = names.after_type(value)
+        if len(given) > 1:
+            more = " ".join(other.name for other in given[1:])
+            raise click.UsageError(f"one at a time: {given[0].name}, without {more}")
+        return given[0] if given else None
 
     metavar = "NAME" if required else "[NAME]"
     return click.argument("name", nargs=-1, required=required, metavar=metavar, type=names, callback=only)

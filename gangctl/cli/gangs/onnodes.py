@@ -38,7 +38,7 @@ def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
         return
     workload = current(state.queues.workloads_of(stored.jobset.uid))
     changed, labels = tuple(changes(stored.raw, made)), labels_of(workload, state.queues.snapshot)
-    held = None if stock.pods is None else {}
+    held: Mapping[str, Sequence[Holder]] | None = None if stock.pods is None else {}
     # No template is like all of its pods where these differ: only the scheduler knows.
     if key in stock.varied or not stock.nodes:
         state.on_nodes[key] = OnNodes(changes=changed, flavors=labels, holders=held)

@@ -92,7 +92,10 @@ def test_a_deletion_in_the_foreground_names_what_it_waits_for_also_of_a_finished
         raw["metadata"] |= {"deletionTimestamp": "2026-11-21T15:06:00Z", "finalizers": ["foregroundDeletion"]}
 
     running = ask_about(tmp_path, dump.changed("JobSet", RUNS, delete), "why", RUNS).out
-    finished = dump.changed("JobSet", RUNS, lambda raw: (delete(raw), dump.finish(raw, "Completed")))
+    finished = dump.changed("JobSet", RUNS, delete)
+    dump.finish(
+        next(raw for raw in finished if raw["kind"] == "JobSet" and raw["metadata"]["name"] == RUNS), "Completed"
+    )
     over = ask_about(tmp_path, finished, "why", RUNS).out
     jobs = "Job train-driver-0, Job train-workers-0, Job train-workers-1"
     for answer in (running, over):
