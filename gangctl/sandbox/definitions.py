@@ -141,6 +141,7 @@ class DefinitionController(StoreController[str]):
         if stored is None:
             for kind in self._served.pop(key, ()):
                 self.api.registry.remove(kind)
+                self.store.end_subscriptions(kind.storage)
         elif "deletionTimestamp" in stored.obj["metadata"]:
             await self._end(stored.obj)
         else:

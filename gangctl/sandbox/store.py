@@ -228,6 +228,11 @@ class ObjectStore:
         bucket.subscriptions[subscription] = None
         return subscription
 
+    def end_subscriptions(self, storage: str) -> None:
+        """End those of a resource that is not served any more."""
+        for subscription in list(self.bucket(storage).subscriptions):
+            subscription.end()
+
     def compact(self) -> None:
         """Discard past changes, like etcd's compaction and a full watch cache: older revisions are 410 from now on."""
         self._compacted = self.revision

@@ -7,7 +7,9 @@ import pytest
 from gangctl.sandbox.api import Api, DeleteOptions, WriteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.reads import WatchQuery
 from gangctl.sandbox.server import Sandbox
+from gangctl.sandbox.watches import Watch
 from tests.controlplane.wait import wait_for, wait_until
 from tests.sandbox.definitions import (
     DEFINITIONS,
@@ -119,6 +121,15 @@ async def test_objects_are_deleted_with_their_definition(api: Api) -> None:
     await wait_for(unserved, "the resource to be served no more", interval=0.01)
     with pytest.raises(StatusError, match="404 NotFound"):
         await read(api)
+
+
+async def test_watches_end_with_their_definition(api: Api) -> None:
+    await _served(api)
+    watch = Watch(api.store, api.kind(WIDGETS), None, WatchQuery())
+    other = Watch(api.store, api.kind(DEFINITIONS), None, WatchQuery())
+    await api.delete(api.kind(DEFINITIONS), "", WIDGETS, ME, DeleteOptions())
+    await wait_until(lambda: watch.ended, "the watch to end", interval=0.01)
+    assert not other.ended
 
 
 async def test_a_definition_of_jobsets_does_not_change_the_built_in_kind(api: Api) -> None:
