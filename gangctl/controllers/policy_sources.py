@@ -339,6 +339,7 @@ class _Source(InformerObserver):
         self._informer: Informer[dict[str, Any]] | None = None
         self._trouble = "not looked for yet"
         self._informer_observer: InformerObserver | None = None
+        self._restarted = asyncio.Event()
         self.resource: Resource | None = None
         self.settled = asyncio.Event()
         """Set when it is synced or has failed."""
@@ -365,6 +366,7 @@ class _Source(InformerObserver):
 
     def restarted(self, reason: str) -> None:
         """Record why the informer starts again."""
+        self._restarted.set()
         if self._informer_observer is not None:
             self._informer_observer.restarted(reason)
         if self._informer is not None and not self._informer.synced.is_set():
@@ -387,11 +389,38 @@ class _Source(InformerObserver):
             self._on_change()
 
     async def _run(self) -> None:
-        resource = await self._discovered()
+        while True:
+            resource = await self._discovered()
+            # Nothing of an earlier one is read any more: its objects have another scope, or another name.
+            self._trouble = "not looked for yet"
+            self._informer = informer = self._follow(resource)
+            self.resource = resource
+            running = asyncio.create_task(informer.run(), name=f"params-{resource.plural}")
+            try:
+                await self._replaced(informer)
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    async def _replaced(self, informer: Informer[dict[str, Any]]) -> None:
+        """Wait until the kind is not served, or as another resource: its definition was deleted, and created again."""
+        while True:
+            # The watch of a definition that goes ends, whether the next list finds another one or none.
+            self._restarted.clear()
+            await self._restarted.wait()
+            try:
+                served = await self._found()
+            except ApiError:
+                continue
+            # A starting API server may deny in discovery what can be listed.
+            if served != informer.resource and (served is not None or not informer.synced.is_set()):
+                return
+
+    def _follow(self, resource: Resource) -> Informer[dict[str, Any]]:
         self._informer_observer = self._observer(resource)
         namespace = self._wanted.namespace if resource.namespaced else ""
         name = self._wanted.name
-        self._informer = Informer(
+        return Informer(
             self._client,
             resource,
             typed(resource),
@@ -402,8 +431,6 @@ class _Source(InformerObserver):
             observer=self,
             options=InformerOptions(cap_delay_seconds=self._retry_seconds),
         )
-        self.resource = resource
-        await self._informer.run()
 
     def _on_synced(self) -> None:
         if self._informer is not None:
@@ -414,15 +441,21 @@ class _Source(InformerObserver):
 
     async def _discovered(self) -> Resource:
         """Wait until the server serves the kind."""
-        group, _, version = self._wanted.api_version.rpartition("/")
         while True:
             try:
-                for resource in await self._client.discovery.resources(group, version):
-                    # A subresource, such as ``x/status``, may have the kind of its parent.
-                    if resource.get("kind") == self._wanted.kind and "/" not in str(resource.get("name", "/")):
-                        namespaced = bool(resource.get("namespaced"))
-                        return Resource(group, version, str(resource["name"]), self._wanted.kind, namespaced=namespaced)
+                if (resource := await self._found()) is not None:
+                    return resource
                 self._set_trouble(f"{self._wanted} is not served")
             except ApiError as error:
                 self._set_trouble(f"{self._wanted} cannot be discovered: {type(error).__name__}")
             await asyncio.sleep(self._retry_seconds)
+
+    async def _found(self) -> Resource | None:
+        """The resource of the kind, None where the server does not serve it."""
+        group, _, version = self._wanted.api_version.rpartition("/")
+        for resource in await self._client.discovery.resources(group, version):
+            # A subresource, such as ``x/status``, may have the kind of its parent.
+            if resource.get("kind") == self._wanted.kind and "/" not in str(resource.get("name", "/")):
+                namespaced = bool(resource.get("namespaced"))
+                return Resource(group, version, str(resource["name"]), self._wanted.kind, namespaced=namespaced)
+        return None

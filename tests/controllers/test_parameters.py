@@ -141,3 +141,26 @@ async def _found(context: Context) -> bool:
 
 
 # Namespaces
+
+
+async def test_a_kind_that_comes_back_with_another_scope_is_discovered_again(context: Context) -> None:
+    """The scope of a definition cannot change: who means another one deletes it, and creates it again."""
+    await context.define()
+    await context.policy("p", **with_params("big", "Limit", "example.com/v1", namespace=""))
+    await context.client.create(CUSTOM_RESOURCE_DEFINITIONS, LIMITS)
+    async with running(context):
+        await context.condition(GANG_POLICIES, "p", "InForce")
+        await context.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "limits.example.com")
+        await context.condition(GANG_POLICIES, "p", "ParametersUnavailable", "Limit of example.com/v1 is not served")
+        again = {**LIMITS, "spec": {**LIMITS["spec"], "scope": "Namespaced"}}
+        await context.client.create(CUSTOM_RESOURCE_DEFINITIONS, again)
+        await context.condition(GANG_POLICIES, "p", "InForce")
+        assert context.parameters.scope("example.com/v1", "Limit") == "Namespaced"
+        limits = Resource("example.com", "v1", "limits", "Limit")
+        body = {"apiVersion": "example.com/v1", "kind": "Limit", "metadata": {"name": "big"}, "max": 7}
+        await context.client.create(limits, body, "default")
+
+        async def followed() -> bool:
+            return bool(context.parameters.find("example.com/v1", "Limit", "default", name="big"))
+
+        await wait_for(followed, interval=0.01)
