@@ -350,7 +350,7 @@ class Heads:
         self._listeners.append(on_change)
 
     def of(self, queue: ClusterQueue, now: datetime | None = None) -> Head | None:
-        """The head of a queue; None for another strategy, and where nothing waits."""
+        """The head of a queue; None for another strategy, where nothing waits, and where the order is not known."""
         now = now or self._now()
         until, known = self._cached.get(queue.name, (None, None))
         if until is not None and now < until:
@@ -373,8 +373,10 @@ class Heads:
             self._find(queue, self._now())
 
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
-        by_creation = self._queues.configuration.wait_for_pods_ready.by_creation
-        head = find_head(queue, self._tried(queue), now, by_creation=by_creation)
+        configuration = self._queues.configuration
+        by_creation = configuration.wait_for_pods_ready.by_creation
+        tried = [] if configuration.orders_by_usage(queue) else self._tried(queue)
+        head = find_head(queue, tried, now, by_creation=by_creation)
         # Without an earlier head there is no change of it, and no listener is called.
         _, known = self._cached.get(queue.name, (None, head))
         self._cached[queue.name] = now + timedelta(seconds=HEAD_SECONDS), head

@@ -385,10 +385,23 @@ def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fit
     if first is not None and first.precedes(own):
         head = first.effect(case.request.reader, joined=case.request.workload is None)
     if head is None:
-        return _unready(case) or _kept(case, gang, preemptor) if fits else None
+        if not fits:
+            return None
+        _doubt_order(case, preemptor.queue)
+        return _unready(case) or _kept(case, gang, preemptor)
     if fits:
         case.starts = _starts(case, gang, preemptor, dict.fromkeys(pairs_of(gang.needs.demands), 0))
     return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")
+
+
+def _doubt_order(case: _Case, queue: ClusterQueue) -> None:
+    """Doubt the verdict on a gang that has room, if it is not known which Workload of its queue is tried first."""
+    own = int(case.request.workload is not None)
+    if case.strict and queue.pending > own and case.cluster.configuration.orders_by_usage(queue):
+        case.unknown.append(
+            f'which of the workloads in StrictFIFO ClusterQueue "{queue.name}" Kueue tries first, by the usage of '
+            "their LocalQueues (admissionScope)"
+        )
 
 
 def _unready(case: _Case) -> report.FitReport | None:

@@ -19,7 +19,7 @@ from gangctl.errors import InputError, one_line, shown
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, selected
 from gangctl.kueue.names import KUEUE_NAMESPACE
-from gangctl.kueue.objects import SelectorTerm
+from gangctl.kueue.objects import ClusterQueue, SelectorTerm
 from gangctl.kueue.reading import read_selector
 
 FILE: Final = "controller_manager_config.yaml"
@@ -80,6 +80,8 @@ class KueueConfiguration:
     """Whether devices of claims are counted (``deviceClassMappings``)."""
     fair_sharing: tuple[str, ...] | None = None
     """``fairSharing.preemptionStrategies``; None without fair sharing."""
+    usage_counts: bool = False
+    """``admissionFairSharing``: the usage of LocalQueues orders what waits in ClusterQueues that ask for it."""
     gates: Mapping[str, bool] = field(default_factory=dict)
     """``featureGates`` in the file; flags of the process may set others."""
 
@@ -93,6 +95,10 @@ class KueueConfiguration:
         if not self.known or not self.unqueued or JOBSET_FRAMEWORK not in self.frameworks:
             return False
         return self.manages(labels, namespace)
+
+    def orders_by_usage(self, queue: ClusterQueue) -> bool:
+        """Whether the usage of LocalQueues, which is not known here, decides who is first in a ClusterQueue."""
+        return self.usage_counts and queue.by_usage
 
     @property
     def ignores_undeclared(self) -> bool:
@@ -148,6 +154,7 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
         frameworks=_texts(_section(raw, "integrations"), "frameworks", "integrations.") or ("batch/job",),
         dra=bool(_entries(resources, "deviceClassMappings")),
         fair_sharing=_fair_sharing(raw),
+        usage_counts=raw.get("admissionFairSharing") is not None and gates.get("AdmissionFairSharing", True),
         gates=gates,
     )
 

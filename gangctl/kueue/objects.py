@@ -100,6 +100,8 @@ class ClusterQueue:
     """``flavorFungibility.preference`` is PreemptionOverBorrowing."""
     weight: float = 1.0
     """``fairSharing.weight``"""
+    by_usage: bool = False
+    """Whether ``admissionScope`` orders what waits by the usage of LocalQueues, if Kueue's configuration does."""
     active: Condition | None = None
     pending: int = 0
     deleting: bool = False

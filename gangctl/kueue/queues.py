@@ -5,7 +5,7 @@ StrictFIFO queue tries its head only, until that is admitted. A BestEffortFIFO q
 and retries all of them in the same order when usage or quotas change: so one order holds for both.
 
 The shares of AdmissionFairSharing and the boosts of priority (alpha) are not in the Workloads: with those the
-order differs.
+order differs, and with the former no head is known (``orders_by_usage`` of the configuration).
 """
 
 from __future__ import annotations

@@ -184,6 +184,7 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
         else None,
         prefers_preemption=fungibility.get("preference") == "PreemptionOverBorrowing",
         weight=_weight(spec),
+        by_usage=object_at(spec, "admissionScope").get("admissionMode") == "UsageBasedAdmissionFairSharing",
         active=_conditions(raw).get("Active"),
         pending=_integer(status, "pendingWorkloads"),
         deleting=bool(metadata.get("deletionTimestamp")),

@@ -243,6 +243,16 @@ class TestDescribe:
         assert "  ! " in ask_files(tmp_path, busy(), "describe", "strict", "--cluster-queue").out
         assert describe(tmp_path, busy(), "cq", "--cluster-queue")["stuck"] == []
 
+    @each(("configured", "blocks"), [({}, True), ({"admissionFairSharing": {"usageHalfLifeTime": "5m"}}, False)])
+    def test_no_head_is_known_where_the_usage_of_local_queues_decides(
+        self, configured: Object, blocks: bool, tmp_path: Path
+    ) -> None:
+        objects = [each for each in busy() if each is not CONFIGURATION]
+        (strict,) = [each for each in objects if each["metadata"]["name"] == "strict"]
+        strict["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+        report = describe(tmp_path, [*objects, {**CONFIGURATION, **configured}], "strict", "--cluster-queue")
+        assert bool(report["stuck"]) is blocks
+
     @each("reason", ["Pending", "ExceedsMaxQuota"])
     def test_both_reasons_of_waiting_give_the_same_phase(self, reason: str, tmp_path: Path) -> None:
         message = "couldn't assign flavors to pod set w: insufficient quota for cpu in flavor f"

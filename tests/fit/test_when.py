@@ -252,6 +252,26 @@ class TestAhead:
         why = 'whether Kueue (fairSharing) tries "t/w-v", the head of StrictFIFO ClusterQueue "b", before it, and keeps'
         assert report["unknown"] == [f"{why} the quota for that"] * (reason == "MayFit")
 
+    @pytest.mark.parametrize(
+        ("fields", "configured", "reason"),
+        [
+            ({"by_usage": True, "pending": 2}, True, "MayFit"),
+            ({"by_usage": True, "pending": 1}, True, "Fits"),
+            ({"by_usage": True, "pending": 2}, False, "Fits"),
+            ({"pending": 2}, True, "Fits"),
+            ({"by_usage": True, "pending": 2, "strategy": "BestEffortFIFO"}, True, "Fits"),
+        ],
+    )
+    def test_by_the_usage_of_local_queues_it_is_not_known_what_is_tried_first(
+        self, fields: dict[str, Any], configured: bool, reason: str
+    ) -> None:
+        text = CONFIGURATION + "admissionFairSharing: {usageHalfLifeTime: 5m}\n" * configured
+        strict = cluster_queue(**{"strategy": "StrictFIFO", **fields})
+        own = waiting("~js", 2, order=4000)
+        request = FitRequest(jobset("js", pods("w", 2, cpu="1")), NAMESPACE, {}, QUEUE, workload=own)
+        report = fit(request, known(strict, running("u", 8), configuration=text))
+        assert report["reason"] == reason
+
     def test_none_is_preempted_for_a_gang_behind_the_head(self) -> None:
         strict = cluster_queue(strategy="StrictFIFO", within_queue="LowerPriority")
         held = strict, running("u", 9, priority=-1)
