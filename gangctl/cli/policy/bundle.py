@@ -15,8 +15,10 @@ from gangctl.cli.inputs import count_kinds, read_documents
 from gangctl.cli.messages import errors_in
 from gangctl.cli.options import Decorator, F
 from gangctl.errors import InputError, one_line
+from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.policy import native
 from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
+from gangctl.readiness.report import KIND as GANG_KIND
 
 GANGCTL_GROUP: Final = "gangctl.dev"
 
@@ -37,6 +39,8 @@ _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     native.GROUP: ("ValidatingWebhookConfiguration", "Mutating"),
 }
 """Beginnings of the other kinds of these groups: tests, reports, and what is not evaluated by."""
+_STORED: Final = frozenset({(GANGCTL_GROUP, PARAMETERS_KIND), (GANGCTL_GROUP, GANG_KIND)})
+"""Objects of a cluster that are no policies, and may lie beside them."""
 _VERSIONS: Final = {GANGCTL_GROUP: API_VERSION, native.GROUP: f"{native.GROUP}/v1"}
 _SHOWN: Final = 80
 
@@ -127,7 +131,7 @@ def sort_documents(documents: Iterable[Document]) -> Bundle:
 def _misspelt(document: Document) -> list[str]:
     """What is nearly, but not, the type of a policy or of something that belongs to one."""
     group, kind = kind_of(document.value)
-    if not kind:
+    if not kind or (group, kind) in _STORED:
         return []
     if group in _EVALUATED and not kind.startswith(_OTHERS[group]) and kind not in _EVALUATED[group]:
         shown, known = one_line(kind, _SHOWN), ", ".join(sorted(_EVALUATED[group]))

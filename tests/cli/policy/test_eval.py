@@ -357,6 +357,12 @@ class TestBadInput:
         kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
         assert evaluate(tmp_path, [policy("p", FEW), kustomization, LARGE], [SMALL]).code == 0
 
+    @each("kind", ["GangAdmissionParameters", "Gang"])
+    def test_the_other_objects_of_gangctl_may_lie_beside_policies(self, kind: str, tmp_path: Path) -> None:
+        other = {"apiVersion": "gangctl.dev/v1alpha1", "kind": kind, "metadata": {"name": "x"}}
+        answer = evaluate(tmp_path, [policy("p", FEW), other], [SMALL])
+        assert (answer.code, answer.err) == (0, "")
+
     def test_stdin_is_read_once_for_queues_too(self) -> None:
         answer = gangctl("policy", "eval", "--policy", "p.yaml", "-f", "-", "--queues", "-", stdin="")
         assert answer.code == 2
