@@ -1,7 +1,7 @@
 """What should exist for one stored JobSet and its Jobs: the plan step of a reconcile. Pure.
 
 The stamps are authoritative, because stamped Job templates are immutable. The configuration is resolved again only to
-explain why there are no stamps, or that a configuration was written past the webhook and has no effect.
+explain why there are no stamps, or that a configuration was written past the webhook; its options are not in stamps.
 
 The scheduler does not count finished pods of a group. After one pod of a gang has succeeded, or failed permanently, a
 replacement for another would wait permanently for a quorum that cannot be met (kubernetes issue 142330). So each
@@ -112,8 +112,8 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
     changed = any(new is not None and old != new for old, new in zip(stamps, resolution.stamps, strict=True))
     if changed or resolution.errors or not resolution.config.asks_for_gangs:
         message = (
-            "The gang configuration is not the one decided upon at creation and has no effect: what was decided stays. "
-            "Delete the JobSet and create it again."
+            "The gang configuration is not the one decided upon at creation: which pods are a gang stays as it was "
+            "decided. Groups that are made from now on have its options. Delete the JobSet and create it again."
         )
         if resolution.errors:
             message += " As it is now it would be refused: " + "; ".join(str(error) for error in resolution.errors)

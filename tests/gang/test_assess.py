@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gangctl.api.meta import GANG_MODE, GANG_REF
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF
 from gangctl.api.scheduling import Generation
 from gangctl.gang.desired import Assessment, Lifecycle, assess, while_suspended
 from gangctl.gang.reasons import Reason
@@ -88,6 +88,22 @@ def test_configuration_that_became_malformed_is_quoted() -> None:
     (notice,) = assessed(raw).notices
     assert notice.reason is Reason.CONFIG_IGNORED
     assert '"everything"' in notice.message
+
+
+def test_options_that_became_malformed_are_the_defaults_from_then_on() -> None:
+    """The stamps have no options: groups that are made later follow what is written then."""
+    asked = {**PAIR, "metadata": {**PAIR["metadata"], "annotations": {GANG_OPTIONS: '{"topologyKey": "rack"}'}}}
+    plan = assessed(stored(asked)).plan
+    assert plan is not None
+    assert {group.template.topology_key for group in plan.groups} == {"rack"}
+    raw = stored(asked)
+    raw["metadata"]["annotations"] = {GANG_OPTIONS: "rack"}
+    seen = assessed(raw)
+    assert seen.plan is not None
+    assert {group.template.topology_key for group in seen.plan.groups} == {""}
+    (notice,) = seen.notices
+    assert "Groups that are made from now on have its options" in notice.message
+    assert "has no effect" not in notice.message
 
 
 def test_a_gang_that_became_smaller_than_its_min_count_is_what_was_decided() -> None:
