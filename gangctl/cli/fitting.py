@@ -246,7 +246,8 @@ def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> CreationRe
     surroundings = stock.snapshot.surroundings(request.namespace).of_pods()
     podsets = admitted(request.jobset, surroundings, Neighbours(None))
     running = not request.new and not jobset.suspend
-    return refusal(request.jobset, podsets, stock.snapshot, request.namespace, running=running)
+    templates = stock.claim_templates(request.namespace)
+    return refusal(request.jobset, podsets, stock.snapshot, request.namespace, templates, running=running)
 
 
 def _with_refusal(report: FitReport, refused: CreationRefusal) -> FitReport:

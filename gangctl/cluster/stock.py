@@ -182,9 +182,13 @@ class Stock(Queues):
         """The volume to which a claim is bound; None if that is not known."""
         return self._volumes.get(self._claims.get((namespace, claim), ""))
 
+    def claim_templates(self, namespace: str) -> dict[str, Object]:
+        """The known ResourceClaimTemplates of a namespace, by name."""
+        return {name: raw for (home, name), raw in self._claim_templates.items() if home == namespace}
+
     def devices(self, namespace: str, without: Callable[[PlacedPod], bool]) -> Devices:
         """Devices, and who has them besides some pods, for a JobSet in a namespace."""
-        templates = {name: raw for (home, name), raw in self._claim_templates.items() if home == namespace}
+        templates = self.claim_templates(namespace)
         taken: set[Device] | None = None
         if self.resource_claims is not None or not self._claiming:
             own = {(pod.namespace, pod.name) for pod in self.pods or () if without(pod)}

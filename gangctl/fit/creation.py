@@ -16,6 +16,7 @@ from gangctl.api.objects import Object, object_at, objects_at, text_at
 from gangctl.api.requests import as_integers, is_extended, pod_requests
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import ClusterSnapshot
+from gangctl.fit.devices import counted_by_quotas, is_of_claims
 from gangctl.fit.limitranges import pod_limits
 from gangctl.fit.report import figure, joined, quoted
 from gangctl.fit.requests import PodSet, Surroundings, filled_in, requests_of, stages_of
@@ -50,6 +51,8 @@ class _PodsToCreate:
     """Whether the resources of ``spec`` are known."""
     priority_class: str | None
     """None if unknown."""
+    claims: Amounts
+    """What quotas count of the claims of one pod."""
 
     @cached_property
     def requests(self) -> Amounts:
@@ -68,6 +71,8 @@ class _PodsToCreate:
         base = _base(counted)
         if counted in {PODS, _COUNTED_PODS}:
             return 1
+        if is_of_claims(counted):
+            return self.claims.get(counted, 0)
         if not self.certain:
             return None
         if counted.startswith(_LIMITS):
@@ -120,11 +125,18 @@ def _base(counted: str) -> str:
 
 
 def refusal(
-    jobset: Object, podsets: Sequence[PodSet], cluster: ClusterSnapshot, namespace: str, *, running: bool
+    jobset: Object,
+    podsets: Sequence[PodSet],
+    cluster: ClusterSnapshot,
+    namespace: str,
+    templates: Mapping[str, Object],
+    *,
+    running: bool,
 ) -> CreationRefusal | None:
     """Why pods of a JobSet in a namespace cannot all be created; None if nothing is known that keeps them.
 
-    ``podsets`` are as admission makes their pods. Of one that is ``running`` the quotas count the own pods already.
+    ``podsets`` are as admission makes their pods, ``templates`` the known ResourceClaimTemplates of the namespace. Of
+    one that is ``running`` the quotas count the own pods already.
     """
     surroundings = cluster.surroundings(namespace).of_pods()
     present = [podset for podset in podsets if podset.pods]
@@ -135,6 +147,7 @@ def refusal(
             podset,
             *filled_in(podset, surroundings),
             cluster.pod_class_name(text_at(podset.pod_spec, "priorityClassName")),
+            counted_by_quotas(podset.pod_spec, templates),
         )
         for podset in present
     ]
@@ -192,19 +205,19 @@ def _beyond(
                     f"no {'limit' if resource.startswith(_LIMITS) else 'request'} of it: the API server refuses "
                     "such pods; write it into the pod template"
                 )
-        base = _base(resource)
+        base, refused = _base(resource), f"refuses {'claims of ' * is_of_claims(resource)}some of its pods"
         most, needed = amount(base, hard), _needed(resource, counted, stages)
         taken = 0 if running else amount(base, read_quantity(used.get(resource)) or Fraction())
         if needed > most:
             yield CreationRefusal(
                 f"{title} allows {figure(base, most)} of {resource}, and it needs {figure(base, needed)}: the API "
-                "server refuses some of its pods; ask for less, or have the quota raised"
+                f"server {refused}; ask for less, or have the quota raised"
             )
         elif needed > most - taken:
             left = figure(base, max(0, most - taken))
             yield CreationRefusal(
                 f"{title} has {left} of {figure(base, most)} {resource} left, and it needs {figure(base, needed)}: the "
-                "API server refuses some of its pods until others of the namespace have ended",
+                f"API server {refused} until others of the namespace have ended",
                 passes=True,
             )
 

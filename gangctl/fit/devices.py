@@ -8,6 +8,7 @@ that select some of the same devices) is unknown, with the field. Source: KEP-43
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -26,6 +27,9 @@ Device = tuple[str, str, str]
 # AllocationResultsMaxSize of resource.k8s.io.
 _MOST_OF_A_CLAIM: Final = 32
 _STEPS: Final = 100_000
+_CLAIMS: Final = "count/resourceclaims.resource.k8s.io"
+PER_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+"""After the name of a DeviceClass, in ResourceQuotas."""
 _OF_CLASSES: Final = "deviceclass.resource.kubernetes.io/"
 _UNREAD: Final = "devices that are free on the nodes (kubectl get resourceslices,resourceclaims)"
 
@@ -64,6 +68,30 @@ def allocated(claim: Object) -> Iterator[Device]:
         # A request with adminAccess takes no device from other claims (KEP-5018).
         if not result.get("adminAccess"):
             yield text_at(result, "driver"), text_at(result, "pool"), text_at(result, "device")
+
+
+def counted_by_quotas(pod_spec: Mapping[str, Any], templates: Mapping[str, Object]) -> Amounts:
+    """What ResourceQuotas count of the claims that are made for a pod, by their names (``claimEvaluator.Usage``).
+
+    Of a template that is not known, the claim alone.
+    """
+    counts: Counter[str] = Counter()
+    for name in (text_at(claim, "resourceClaimTemplateName") for claim in objects_at(pod_spec, "resourceClaims")):
+        counts[_CLAIMS] += bool(name)
+        for request in objects_at(within(templates.get(name, {}), "spec", "spec", "devices"), "requests"):
+            worst: dict[str, int] = {}
+            for option in objects_at(request, "firstAvailable") or [object_at(request, "exactly")]:
+                every = option.get("allocationMode") == "All"
+                count = _MOST_OF_A_CLAIM if every else option.get("count") or 1
+                resource = f"{text_at(option, 'deviceClassName')}{PER_CLASS}"
+                worst[resource] = max(worst.get(resource, 0), count if isinstance(count, int) else 0)
+            counts.update(worst)
+    return counts
+
+
+def is_of_claims(resource: str) -> bool:
+    """Whether a ResourceQuota counts claims by this name."""
+    return resource == _CLAIMS or resource.endswith(PER_CLASS)
 
 
 def reserved_for(claim: Object) -> list[str]:

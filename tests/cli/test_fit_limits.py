@@ -230,6 +230,25 @@ def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"used": used}}
 
 
+PER_CLASS = "gpus.deviceclass.resource.k8s.io/devices"
+CLAIMING = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
+
+
+def claim_template(**request: Any) -> Object:
+    metadata = {"name": "two", "namespace": "t"}
+    spec = {"spec": {"devices": {"requests": [{"name": "r", **request}]}}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+
+
+TEMPLATE = claim_template(exactly={"deviceClassName": "gpus", "count": 2})
+EITHER = claim_template(
+    firstAvailable=[
+        {"name": "one", "deviceClassName": "gpus", "count": 2},
+        {"name": "all", "deviceClassName": "gpus", "allocationMode": "All"},
+    ]
+)
+
+
 def for_class(operator: str, *values: str) -> Object:
     scope = {"scopeName": "PriorityClass", "operator": operator, "values": list(values)}
     return {"matchExpressions": [scope]}
@@ -298,6 +317,28 @@ def followed(status: str) -> Object:
             queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("In", "low"))),
             "PodsRefused",
             "",
+        ),
+        # Claims of devices
+        (gangs("", pod=CLAIMING), queues(TEMPLATE, quota({PER_CLASS: "8"})), "NotQueued", ""),
+        (
+            gangs("", pod=CLAIMING),
+            queues(TEMPLATE, quota({PER_CLASS: "7"})),
+            "PodsRefused",
+            f"allows 7 of {PER_CLASS}, and it needs 8: the API server refuses claims of some of its pods",
+        ),
+        (
+            gangs("", pod=CLAIMING),
+            queues(quota({"count/resourceclaims.resource.k8s.io": "3"})),
+            "PodsRefused",
+            "needs 4",
+        ),
+        (gangs("", pod=CLAIMING), queues(EITHER, quota({PER_CLASS: "128"})), "NotQueued", ""),
+        (gangs("", pod=CLAIMING), queues(EITHER, quota({PER_CLASS: "127"})), "PodsRefused", "needs 128"),
+        (
+            gangs("", pod=CLAIMING),
+            queues(TEMPLATE, quota({PER_CLASS: "9"}, {PER_CLASS: "2"})),
+            "WaitsForResourceQuota",
+            "has 7 of 9",
         ),
         # Stages
         (followed("Complete"), queues(quota({"pods": "4", "count/pods": "8"})), "NotQueued", ""),

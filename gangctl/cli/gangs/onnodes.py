@@ -14,11 +14,12 @@ from gangctl.cluster.stock import Stock
 from gangctl.fit import limits
 from gangctl.fit.admitted import changes
 from gangctl.fit.clusterstate import FitRequest
+from gangctl.fit.members import Neighbours
 from gangctl.fit.nodes import admitted
 from gangctl.fit.report import never_of
 from gangctl.fit.requests import PodSet, requests_of
 from gangctl.fit.room import room_now
-from gangctl.fit.scheduling import Floor, Neighbours, Together
+from gangctl.fit.scheduling import Floor, Together
 from gangctl.fit.started import labels_of
 from gangctl.gang.plan import GangPlan
 from gangctl.kueue.objects import Amounts
