@@ -68,6 +68,8 @@ def by_commands(
     state.pods_known = True
     # Only commands compare pods with the free capacity of nodes: a controller does not follow every pod of a cluster.
     state.on_nodes = {}
+    # Nor does it follow pods that have finished.
+    state.ended = []
     state.queues.note_presence(state.queues.known, podset_limit)
     for resource in unread:
         state.queues.note_unread(resource, f"{resource.plural} may not be read")
