@@ -58,6 +58,8 @@ def served(*versions: str, policies: Sequence[Object] | None) -> dict[str, Objec
         plurals = ("priorityclasses",) if version == "v1" and len(versions) > 1 else ("workloads", "podgroups")
         resources = [{"name": plural} for plural in plurals]
         answers[f"{root}/{version}"] = {"kind": "APIResourceList", "resources": resources}
+    limiting = ("/api/v1/nodes", "/api/v1/namespaces/default/limitranges", "/apis/node.k8s.io/v1/runtimeclasses")
+    answers |= {path: {"items": [], "metadata": {}} for path in limiting}
     if policies is not None:
         answers[f"/apis/{API_VERSION}"] = {"kind": "APIResourceList", "resources": [{"name": "gangpolicies"}]}
         answers[f"/apis/{API_VERSION}/gangpolicies"] = {"items": list(policies), "metadata": {}}

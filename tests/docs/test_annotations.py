@@ -18,8 +18,8 @@ from tests.rows import each
 
 TEXT: Final = (ROOT / "docs/reference/annotations.md").read_text(encoding="utf-8")
 KEY: Final = re.compile(r"(?:[a-z0-9-]+\.)+[a-z0-9]+/(?!v\d)[A-Za-z](?:[\w.-]*[A-Za-z0-9])?")
-ELSEWHERE: Final = ("sandbox", "apiserver", "cli/sandbox.py", "migration", "demo/real.py")
-"""Who plays other controllers, and who reads other schedulers' keys, which docs/migration.md has."""
+ELSEWHERE: Final = ("sandbox", "apiserver", "cli/sandbox.py", "migration", "demo/real.py", "client/config.py")
+"""Who plays other controllers, reads other schedulers' keys, which docs/migration.md has, or reads kubeconfigs."""
 LISTED: Final = [(code(cell), row) for row in rows(TEXT) for cell in row[:2] if KEY.fullmatch(code(cell))]
 
 
