@@ -15,13 +15,7 @@ from typing import Any, Final
 
 from gangctl.api.meta import (
     ADMISSION_GATED_BY,
-    EVICT_STRANDED_AFTER,
     EXCLUSIVE_TOPOLOGY,
-    EXPECTED_DURATION,
-    GANG_MODE,
-    GANG_OPTIONS,
-    GANG_REF,
-    GANGS,
     JOBSET_CONTROLLER,
     NODE_SELECTOR_STRATEGY,
     PLACEMENT,
@@ -29,6 +23,8 @@ from gangctl.api.meta import (
     QUEUE_NAME,
     QUEUE_PRIORITY,
     WRITTEN,
+    Place,
+    keys_at,
 )
 from gangctl.api.objects import Reader, condition_of, object_at, objects_at, text_at, within
 from gangctl.api.scheduling import Claim
@@ -114,22 +110,12 @@ _MAX_DEPENDENCIES: Final = 50
 SHRINKING: Final = ("backoffLimitPerIndex", "successPolicy")
 """Fields of a Job's spec with which some of its pods may fail permanently, or end, and the Job does not fail."""
 
-_KEPT: Final = (
-    GANG_MODE,
-    GANG_OPTIONS,
-    GANGS,
-    GANG_REF,
-    EXPECTED_DURATION,
-    EVICT_STRANDED_AFTER,
-    *PLACEMENT,
-    ADMISSION_GATED_BY,
-)
+_ON_JOBSETS: Final = frozenset(keys_at(Place.JOBSET))
+_ON_TEMPLATES: Final = frozenset(keys_at(Place.TEMPLATE))
+_KEPT: Final = (*sorted(_ON_JOBSETS | _ON_TEMPLATES), *PLACEMENT, ADMISSION_GATED_BY)
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
 
-
-_ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS, GANGS, EXPECTED_DURATION, EVICT_STRANDED_AFTER})
 _MAX_CLAIMS: Final = 1024
-_ON_TEMPLATES: Final = frozenset({GANG_MODE, GANG_REF})
 _MOST_UNREAD: Final = 8
 
 

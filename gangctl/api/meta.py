@@ -6,6 +6,8 @@ The ``jobset.sigs.k8s.io`` keys are set by the JobSet controller on every Job an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
 from typing import Final
 
 MANAGER: Final = "gangctl"
@@ -46,6 +48,52 @@ SKIP_LABEL: Final = "gangctl.dev/skip"
 
 WRITTEN: Final = ("gangctl.dev/pathways-", "gangctl.dev/canary", "gangctl.dev/demo")
 """Prefixes of the keys on gangctl's own JobSets: they ask for no gang, and are no mistakes."""
+
+
+class Place(StrEnum):
+    """Where a key has a meaning: as an annotation, and as a label of namespaces."""
+
+    JOBSET = "the JobSet"
+    TEMPLATE = "replicatedJobs[].template.metadata"
+    NAMESPACE = "namespaces"
+
+
+class KeyRole(Enum):
+    """Who writes a key, and when."""
+
+    CONFIGURATION = auto()
+    """The user, when the JobSet is created: a later change is refused."""
+    CHANGEABLE = auto()
+    """The user, at any time."""
+    WRITTEN = auto()
+    """gangctl: what an update changes is restored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of gangctl that JobSets, their templates or namespaces have."""
+
+    name: str
+    role: KeyRole
+    places: tuple[Place, ...] = (Place.JOBSET,)
+
+
+KEYS: Final = (
+    Key(GANG_MODE, KeyRole.CONFIGURATION, (Place.JOBSET, Place.TEMPLATE)),
+    Key(GANG_OPTIONS, KeyRole.CONFIGURATION),
+    Key(GANGS, KeyRole.CONFIGURATION),
+    Key(GANG_REF, KeyRole.WRITTEN, (Place.TEMPLATE,)),
+    Key(EXPECTED_DURATION, KeyRole.CHANGEABLE),
+    Key(EVICT_STRANDED_AFTER, KeyRole.CHANGEABLE),
+    Key(SKIP_LABEL, KeyRole.CHANGEABLE, (Place.NAMESPACE,)),
+)
+"""All of them: what is read, compared and reported of keys follows from this table."""
+
+
+def keys_at(place: Place, *roles: KeyRole) -> tuple[str, ...]:
+    """Names of the keys that have a meaning there, of these roles or of all, in the order of the table."""
+    return tuple(key.name for key in KEYS if place in key.places and key.role in (roles or KeyRole))
+
 
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"

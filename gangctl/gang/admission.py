@@ -30,6 +30,8 @@ Patch = list[dict[str, Any]]
 
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _STAMP: Final = pointer(("metadata", "annotations", meta.GANG_REF))
+_ON_JOBSETS: Final = meta.keys_at(meta.Place.JOBSET, meta.KeyRole.CONFIGURATION)
+_ON_TEMPLATES: Final = meta.keys_at(meta.Place.TEMPLATE, meta.KeyRole.CONFIGURATION)
 
 
 def _annotate(raw_template: Mapping[str, Any], path: str, value: str | None) -> Patch:
@@ -88,13 +90,10 @@ def check_stamped(jobset: JobSet, resolution: Resolution) -> tuple[FieldError, .
 
 def _configuration(jobset: JobSet) -> dict[str, str | None]:
     """The user's gang configuration, by field path."""
-    values = {
-        f"metadata.annotations[{key}]": jobset.annotations.get(key)
-        for key in (meta.GANG_MODE, meta.GANG_OPTIONS, meta.GANGS)
-    }
+    values = {f"metadata.annotations[{key}]": jobset.annotations.get(key) for key in _ON_JOBSETS}
     values["spec.gangConfig.gangMode"] = jobset.gang_config
     for rj in jobset.replicated_jobs:
-        values[rj.annotation_path(meta.GANG_MODE)] = rj.annotations.get(meta.GANG_MODE)
+        values |= {rj.annotation_path(key): rj.annotations.get(key) for key in _ON_TEMPLATES}
         values[f"{rj.path}.gangConfig.gangMode"] = rj.gang_config
     return values
 

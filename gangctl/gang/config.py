@@ -25,7 +25,7 @@ from pydantic_core import PydanticCustomError
 from gangctl.api.documents import parse_value
 from gangctl.api.documents_reader import SourceError, TextLimits
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, KeyRole, Place, keys_at
 from gangctl.api.modelerrors import field_errors, message_of
 from gangctl.api.scheduling import Claim
 from gangctl.errors import ErrorKind, FieldError, one_line
@@ -189,6 +189,8 @@ def gangs_text(gangs: Iterable[Gang]) -> str:
     return json.dumps(entries, separators=(",", ":"))
 
 
+_ON_JOBSETS: Final = frozenset(keys_at(Place.JOBSET, KeyRole.CONFIGURATION))
+_ON_TEMPLATES: Final = frozenset(keys_at(Place.TEMPLATE, KeyRole.CONFIGURATION))
 _OPTION_NAME: Final = re.compile(r"[-A-Za-z0-9_]{1,64}")
 _OPTION_KINDS: Final = {"extra_forbidden": ErrorKind.FORBIDDEN, "literal_error": ErrorKind.NOT_SUPPORTED}
 _MOST_ERRORS: Final = 20
@@ -272,11 +274,11 @@ class GangConfig:
 def is_configured(jobset: JobSet) -> bool:
     """Whether any gang configuration is written on the JobSet, valid or not, ``Off`` included."""
     return (
-        GANG_MODE in jobset.annotations
-        or GANG_OPTIONS in jobset.annotations
-        or GANGS in jobset.annotations
+        not _ON_JOBSETS.isdisjoint(jobset.annotations)
         or jobset.gang_config is not None
-        or any(GANG_MODE in rj.annotations or rj.gang_config is not None for rj in jobset.replicated_jobs)
+        or any(
+            not _ON_TEMPLATES.isdisjoint(rj.annotations) or rj.gang_config is not None for rj in jobset.replicated_jobs
+        )
     )
 
 

@@ -283,15 +283,18 @@ def check_composite(jobset: JobSet, config: GangConfig, members: Sequence[Replic
     return errors
 
 
-_BELONGS: Final = {
-    meta.GANG_MODE: "it is an annotation, of the JobSet or of replicatedJobs[].template.metadata",
-    meta.GANG_OPTIONS: "it is an annotation of the JobSet",
-    meta.GANGS: "it is an annotation of the JobSet",
-    meta.EXPECTED_DURATION: "it is an annotation of the JobSet",
-    meta.EVICT_STRANDED_AFTER: "it is an annotation of the JobSet",
-    meta.GANG_REF: "gangctl writes it itself: leave it out",
-    meta.SKIP_LABEL: "it is a label of namespaces",
-}
+def _belongs(key: meta.Key) -> str:
+    if key.role is meta.KeyRole.WRITTEN:
+        return "gangctl writes it itself: leave it out"
+    if meta.Place.NAMESPACE in key.places:
+        return f"it is a label of {meta.Place.NAMESPACE}"
+    return f"it is an annotation{',' if len(key.places) > 1 else ''} of {' or of '.join(key.places)}"
+
+
+_BELONGS: Final = {key.name: _belongs(key) for key in meta.KEYS}
+_READ: Final = tuple(
+    key.name for key in meta.KEYS if key.role is not meta.KeyRole.WRITTEN and meta.Place.NAMESPACE not in key.places
+)
 _SHOWN: Final = 64
 
 
@@ -337,8 +340,7 @@ def expected_seconds(text: str) -> float | None:
 def _why(key: str) -> str:
     if key in _BELONGS:
         return _BELONGS[key]
-    keys = (meta.GANG_MODE, meta.GANG_OPTIONS, meta.GANGS, meta.EXPECTED_DURATION, meta.EVICT_STRANDED_AFTER)
-    names = [key.removeprefix(meta.PREFIX) for key in keys]
+    names = [name.removeprefix(meta.PREFIX) for name in _READ]
     near = get_close_matches(key.removeprefix(meta.PREFIX)[:_SHOWN], names, n=1, cutoff=0.75)
-    known = f"did you mean {meta.PREFIX}{near[0]}" if near else f"gangctl reads {', '.join(keys)}"
+    known = f"did you mean {meta.PREFIX}{near[0]}" if near else f"gangctl reads {', '.join(_READ)}"
     return f"gangctl knows no such key; {known}"

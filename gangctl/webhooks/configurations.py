@@ -26,16 +26,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gangctl.api.meta import (
-    GANG_MODE,
-    GANG_OPTIONS,
     GANG_REF,
-    GANGS,
     JOBSET_NAME,
     MANAGER,
     PLACEMENT,
     PREFIX,
     SKIP_LABEL,
     WRITTEN,
+    KeyRole,
+    Place,
+    keys_at,
 )
 from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import NOT_DELETED_CONDITION
@@ -100,7 +100,7 @@ def _annotations(metadata: str, *keys: str) -> tuple[str, ...]:
 
 def _of_jobset(name: str) -> str:
     """CEL: what :func:`gangctl.gang.admission.check_update` compares of the JobSet ``name`` itself."""
-    notes = _annotations(f"{name}.?metadata", GANG_MODE, GANG_OPTIONS, GANGS, *PLACEMENT)
+    notes = _annotations(f"{name}.?metadata", *keys_at(Place.JOBSET, KeyRole.CONFIGURATION), *PLACEMENT)
     return _listed(f"{name}.?spec.gangConfig", *notes)
 
 
@@ -108,7 +108,9 @@ def _of_replicated_jobs(name: str) -> str:
     """CEL: what it compares of the ReplicatedJobs, and the stamps that ``restamp_patch`` restores."""
     fields = _listed(
         *("r.?name", "r.?replicas", "r.?gangConfig"),
-        *_annotations("r.?template.metadata", GANG_MODE, GANG_REF, *PLACEMENT),
+        *_annotations(
+            "r.?template.metadata", *keys_at(Place.TEMPLATE, KeyRole.CONFIGURATION, KeyRole.WRITTEN), *PLACEMENT
+        ),
         *_annotations(f"{_JOB}.template.metadata", *PLACEMENT),
         *(f"{_JOB}.parallelism", f"{_JOB}.completions", f"{_JOB}.template.spec.priorityClassName"),
     )

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from gangctl.api import meta
+from gangctl.api.meta import KEYS, Key, KeyRole, Place
 from gangctl.gang.config import GangMode, GangOptions
 from gangctl.gang.naming import Scope
 from tests.docpages import ROOT
@@ -56,6 +57,16 @@ def test_every_key_of_the_manifests_is_named() -> None:
 def test_each_key_has_one_row_per_place() -> None:
     places = [(key, row[2]) for key, row in LISTED if len(row) > 2]
     assert sorted(set(places)) == sorted(places)
+
+
+PLACES: Final = {Place.JOBSET: "a JobSet", Place.TEMPLATE: f"`{Place.TEMPLATE}`", Place.NAMESPACE: "a Namespace"}
+
+
+@each(("key", "place"), [(key, place) for key in KEYS for place in key.places])
+def test_each_key_has_its_row_where_it_belongs(key: Key, place: Place) -> None:
+    (row,) = [row for name, row in LISTED if name == key.name and PLACES[place] in row[2]]
+    assert row[0] == ("l" if place is Place.NAMESPACE else "a")
+    assert ("at any time" in row[-1]) is (key.role is KeyRole.CHANGEABLE)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any, Final
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gangctl.api.meta import KEYS, Key, KeyRole, Place
 from gangctl.api.scheduling import ApiState, Generation
 from gangctl.apiserver.expressions import MatchConditions
 from gangctl.gang.admission import read_opted_in
@@ -95,6 +96,15 @@ def started_by_kueue(raw: Object) -> None:
     template = pods(raw)
     template["spec"] |= {"nodeSelector": {"pool": "a"}, "tolerations": [{"key": "gpu"}], "schedulingGates": [{}]}
     template["metadata"] = {"labels": {"kueue.x-k8s.io/podset": "w"}, "annotations": {"kueue.x-k8s.io/workload": "x"}}
+
+
+@each(("key", "place"), [(key, place) for key in KEYS for place in key.places if place is not Place.NAMESPACE])
+def test_a_change_of_a_key_that_users_cannot_change_is_sent(key: Key, place: Place) -> None:
+    old = jobset("js", rj("w", mode="Gang"))
+    new = copy.deepcopy(old)
+    holder = new if place is Place.JOBSET else entry(new)["template"]
+    holder["metadata"].setdefault("annotations", {})[key.name] = "x"
+    assert sent(new, old) is (key.role is not KeyRole.CHANGEABLE)
 
 
 WITHOUT_GANGCTL: Final[dict[str, Edit]] = {
