@@ -38,7 +38,9 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
     "chart-value": ("tests/manifests/test_chart.py", "tests/manifests/test_chart_values.py", *_PAGES),
     "command": (*_COMMANDS, *_PAGES),
     "component": (*_MANIFESTS, "tests/manifests/test_chart.py", "tests/cli/test_install.py", *_PAGES),
-    "gang-option": ("tests/gang/test_options.py", "tests/api", "tests/docs/test_annotations.py"),
+    "gang-option": (
+        *("tests/gang/test_options.py", "tests/gang/test_config.py", "tests/api", "tests/docs/test_annotations.py"),
+    ),
     "pathways-rule": ("tests/pathways/checks", "tests/manifests/test_pathways.py"),
     "pathways-option": ("tests/pathways/flags", "tests/test_pathways_doc.py", *_COMMANDS),
     "pathways-flag": ("tests/pathways/flags", "tests/cli/pathways/test_render.py", *_COMMANDS),

@@ -277,9 +277,8 @@ def dropped_options(stored: Mapping[str, Any]) -> frozenset[Feature]:
     """Options that are not in the API server's response to a dry run of :func:`proof_workload`."""
     templates = objects_at(object_at(stored, "spec"), "podGroupTemplates")
     kept = templates[0] if templates else {}
-    return frozenset(
-        feature for feature in (Feature.TOPOLOGY, Feature.DISRUPTION, Feature.CLAIMS) if not kept.get(feature)
-    )
+    # Composites are no field of a template: discovery finds whether they are served.
+    return frozenset(feature for feature in Feature if feature is not Feature.COMPOSITE and not kept.get(feature))
 
 
 def evaluate_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:

@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final
 
+from pydantic.alias_generators import to_camel
+
 from gangctl.api import meta
 from gangctl.api.jobset import JobSet, ReplicatedJob, exclusive_topology
 from gangctl.api.objects import INT32_MAX
@@ -147,22 +149,24 @@ _OPTIONS_PATH: Final = f"metadata.annotations[{meta.GANG_OPTIONS}]"
 COMPOSITE_PATH: Final = f"{_OPTIONS_PATH}.composite"
 
 
+NEEDS: Final = {
+    "topology_key": Feature.TOPOLOGY,
+    "disruption": Feature.DISRUPTION,
+    "resource_claims": Feature.CLAIMS,
+    "composite": Feature.COMPOSITE,
+}
+"""What options need from the cluster, by field of :class:`GangOptions` and :class:`Gang`; others every minor has."""
+
+
 def _requested(config: GangConfig) -> Iterator[tuple[str, Feature]]:
     """Field paths of options, and what they need from the cluster."""
-    entries = [(f"{PATH}[{index}]", gang.topology_key, gang.disruption) for index, gang in enumerate(config.gangs)]
-    for path, topology_key, disruption in (
-        (_OPTIONS_PATH, config.options.topology_key, config.options.disruption),
-        *entries,
-    ):
-        if topology_key is not None:
-            yield f"{path}.topologyKey", Feature.TOPOLOGY
-        if disruption is not None:
-            yield f"{path}.disruption", Feature.DISRUPTION
-    for index, gang in enumerate(config.gangs):
-        if gang.resource_claims:
-            yield f"{PATH}[{index}].resourceClaims", Feature.CLAIMS
-    if config.options.composite:
-        yield COMPOSITE_PATH, Feature.COMPOSITE
+    gangs = ((f"{PATH}[{index}]", gang) for index, gang in enumerate(config.gangs))
+    places = ((_OPTIONS_PATH, config.options), *gangs)
+    for name, feature in NEEDS.items():
+        for path, options in places:
+            field = type(options).model_fields.get(name)
+            if field is not None and getattr(options, name) != field.default:
+                yield f"{path}.{to_camel(name)}", feature
 
 
 def check_support(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
+
+from pydantic.alias_generators import to_camel
 
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Feature, Generation
+from gangctl.gang.config import Gang, GangOptions
 from gangctl.gang.generation import ServedVersion, dropped_options, pick_generation, proof_workload
 from gangctl.gang.plan import build_objects
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.gang.validate import NEEDS
 from tests.gang.pipeline import read, resolved, some_plan
 from tests.jobsets import OPTIONS, jobset, rj
 from tests.rows import each
@@ -46,6 +50,37 @@ def test_what_the_cluster_lacks_is_an_error_or_a_warning(feature: Feature, raw: 
     assert (found.errors, notice.reason, notice.is_warning) == ((), Reason.OPTION_DROPPED, True)
     assert path in notice.message
     assert feature.gates in notice.message
+
+
+ON_EVERY_MINOR: Final = {"sequenced", "name", "replicated_jobs", "per_replica", "min_count"}
+"""Options that no API server drops: gangctl itself does what they ask for, or the oldest Workload has a field."""
+VALUES: Final[dict[str, Any]] = {
+    "topology_key": "rack",
+    "disruption": "all",
+    "resource_claims": [CLAIM],
+    "composite": True,
+}
+
+
+def test_each_option_needs_a_feature_or_is_on_every_minor() -> None:
+    fields = [*GangOptions.model_fields, *(name for name in Gang.model_fields if name not in GangOptions.model_fields)]
+    assert sorted([*NEEDS, *ON_EVERY_MINOR]) == sorted(fields)
+
+
+@each(
+    ("model", "name"), [(model, name) for model in (GangOptions, Gang) for name in model.model_fields if name in NEEDS]
+)
+def test_an_option_that_the_cluster_lacks_is_never_ignored(model: type[GangOptions | Gang], name: str) -> None:
+    option = to_camel(name)
+    if model is Gang:
+        raw, path = sharing(**{option: VALUES[name]}), f"metadata.annotations[{GANGS}][0].{option}"
+    else:
+        raw = jobset("js", rj("w"), mode="Gang", options=json.dumps({option: VALUES[name]}))
+        path = f"metadata.annotations[{OPTIONS}].{option}"
+    assert [error.path for error in resolved(raw, Generation.V1ALPHA1).errors] == [path]
+    assert resolved(raw).errors == ()
+    found = resolve(read(raw), ClusterRules(lacks=frozenset({NEEDS[name]})))
+    assert path in " ".join([*map(str, found.errors), *(notice.message for notice in found.notices)])
 
 
 @each("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
