@@ -20,7 +20,10 @@ _MANIFESTS: Final = ("tests/manifests/test_installation.py", "tests/manifests/te
 _REASONS: Final = ("tests/docs/test_events.py", "tests/test_causes_doc.py")
 
 TESTS: Final[Mapping[str, Sequence[str]]] = {
-    "refusal": ("tests/gang/test_report.py", "tests/gang/test_conformance_cases.py", "tests/webhooks/test_gangs.py"),
+    "refusal": (
+        *("tests/gang/test_report.py", "tests/gang/test_conformance_cases.py", "tests/webhooks/test_gangs.py"),
+        *("tests/gang/test_bounds.py", "tests/gang/test_assess.py"),
+    ),
     "annotation": (
         *("tests/gang/test_config.py", "tests/gang/test_keys.py", "tests/gang/test_conformance_cases.py"),
         *("tests/docs/test_annotations.py", "tests/api"),
