@@ -67,6 +67,10 @@ def check_name(jobset: JobSet) -> list[FieldError]:
 
 
 '''
+_OWNER: Final = """\
+    if jobset.annotations.get(GANG_OWNER) == "":
+        errors.append(FieldError(f"metadata.annotations[{GANG_OWNER}]", ErrorKind.INVALID, "is empty: leave it out"))
+"""
 _CHECK: Final = '''\
 
 
@@ -97,6 +101,26 @@ CHANGES: Final[Mapping[str, Change]] = {
         Edit(
             "tests/cases.py",
             '    Case("P26", jobset("administrators", rj("a"), mode="Gang"), rejected=("metadata.name",)),\n',
+            before='    Case("P12", ',
+        ),
+    ),
+    "annotation": (
+        Edit("gangctl/api/meta.py", 'GANG_OWNER: Final = "gangctl.dev/gang-owner"\n', before="QUEUE_NAME: Final"),
+        Edit(
+            "gangctl/api/meta.py",
+            "    Key(GANG_OWNER, KeyRole.CONFIGURATION),\n",
+            after="    Key(GANGS, KeyRole.CONFIGURATION),\n",
+        ),
+        Edit("gangctl/gang/config.py", _OWNER, before="    options = _NO_OPTIONS\n    if (text :="),
+        Edit("gangctl/gang/config.py", "GANG_OWNER, ", after="import GANG_MODE, GANG_OPTIONS, "),
+        Edit(
+            "docs/reference/annotations.md",
+            "| a | `gangctl.dev/gang-owner` | a JobSet | any text | who asks for the gang |\n",
+            before="| a | `gangctl.dev/gang-options` |",
+        ),
+        Edit(
+            "tests/cases.py",
+            '    Case("P27", jobset("js", annotations={"gangctl.dev/gang-owner": ""}), rejected=("gang-owner",)),\n',
             before='    Case("P12", ',
         ),
     ),
@@ -194,6 +218,18 @@ CHANGES: Final[Mapping[str, Change]] = {
             "| `jobset-version` | Is the newest version of JobSets served? | Install a newer JobSet. |\n",
             before="| `jobset-controller` |",
         ),
+    ),
+    "gang-option": (
+        Edit(
+            "gangctl/gang/config.py",
+            '    owner: str = Field(default="", description="Who asks for the gangs.")\n',
+            before="    composite: bool =",
+        ),
+        Edit("tests/gang/test_options.py", '"owner", ', after="ON_EVERY_MINOR: Final = {"),
+        Edit("tests/gang/test_config.py", '"owner":"me",', before='"composite":true}\''),
+        Edit("tests/gang/test_config.py", "owner, ", before='composite" in mistakes'),
+        Edit("docs/reference/annotations.md", "`owner`, ", before="`composite` | options of its gangs"),
+        Edit("README.md", "`owner`, ", before="`composite` |"),
     ),
     "policy": (
         Copy(
