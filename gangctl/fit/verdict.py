@@ -8,27 +8,26 @@ nothing at present, or if Kueue's assignment of flavors misses an existing choic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from gangctl.api.jobset import JobSet
 from gangctl.errors import one_line
 from gangctl.fit import explain, preemption, report
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.fit.conditions import Conditions
-from gangctl.fit.demands import Member, Needs, contradictions, needs_of, refusals, with_pods
+from gangctl.fit.demands import Member, contradictions, needs_of, refusals, with_pods
 from gangctl.fit.heads import keeping, only_choice, rank_of
 from gangctl.fit.placing import Placing
 from gangctl.fit.preemption import Preemption, as_it_is, decide, lacking, when_empty
-from gangctl.fit.quotas import Capacity, by_resource, capacity_of, held_pairs, with_lending_limits
+from gangctl.fit.queuecase import PODSETS, QueueCase
+from gangctl.fit.quotas import by_resource, capacity_of, held_pairs, with_lending_limits
 from gangctl.fit.requests import PodSet, malformed_topology, podsets_of, remainders, requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Estimate
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import blocked, unresolved
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE
@@ -38,130 +37,6 @@ from gangctl.kueue.queues import MOST_PODSETS, queued_at
 __all__ = ["FitRequest", "fit"]
 _MOST_HOLDERS: Final = 50
 _MOST_NAMES: Final = 8
-_BY_QUOTAS: Final = frozenset({"NeverExceedsQuota", "NeverUndeclaredResource", "NeverNoFlavor"})
-_PODSETS: Final = f"how many podsets this Kueue takes ({FEWEST_PODSETS} to {MOST_PODSETS} by version)"
-
-
-@dataclass(slots=True)
-class _Case:
-    """State of one verdict, with facts for the report."""
-
-    request: FitRequest
-    cluster: ClusterSnapshot
-    jobset: JobSet
-    conditions: Conditions
-    queue: str
-    cluster_queue: str = ""
-    blocked: str = ""
-    missing: str = ""
-    strict: bool = False
-    preemptions: int = 0
-    unknown: list[str] = field(default_factory=list)
-    """What could change a ``never``, too."""
-    elsewhere: list[str] = field(default_factory=list)
-    """What of it is about the clusters of MultiKueue: the verdict is that of the queue."""
-    members: Sequence[Member] = ()
-    needs: Needs | None = None
-    capacity: Capacity | None = None
-    steps: Sequence[Step] = ()
-    domains: list[report.DomainReport] = field(default_factory=list)
-    holders: list[report.HolderReport] = field(default_factory=list)
-    preempts: list[report.PreemptedReport] = field(default_factory=list)
-    starts: report.StartReport | None = None
-
-    def answer(
-        self, verdict: report.Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
-    ) -> report.FitReport:
-        """The report; it does not say ``fits`` where something that decides is not known."""
-        assumed = {self.cluster.configuration.unreadable, *self.elsewhere}
-        if verdict == "fits" and not assumed.issuperset(self.not_known):
-            verdict, reason = "unknown", "MayFit"
-        words = one_line(message + (explain.BLOCKS if blocking else ""))
-        sentence = words[:1].upper() + words[1:] + "."
-        return {
-            **report.report_of(self.jobset, self.request.namespace, verdict, reason, sentence),
-            "queue": self.queue,
-            "clusterQueue": self.cluster_queue,
-            "blocked": self.blocked,
-            "blocking": blocking,
-            "reorder": reorder,
-            "podSets": [
-                report.podset_report(
-                    member.podset.name,
-                    member.podset.pods,
-                    member.requests,
-                    self._flavors(index),
-                    self.needs.refused[index] if self.needs else {},
-                )
-                for index, member in enumerate(self.members)
-            ],
-            "limits": self._limits(),
-            "domains": self.domains,
-            "holders": self.holders,
-            "preempts": self.preempts,
-            "starts": self.starts,
-            "unknown": self.not_known,
-        }
-
-    @property
-    def not_known(self) -> list[str]:
-        """What could change a verdict."""
-        return [*self.unknown, *self.conditions.doubts]
-
-    def never(self, reason: str, message: str, *, blocking: bool = True, by_podsets: bool = False) -> report.FitReport:
-        """``never``, unless an unknown fact could change that; the limit of podsets makes no room."""
-        if not by_podsets:
-            self.unknown = [why for why in self.unknown if why != _PODSETS]
-        if self.unknown:
-            words = f"as far as is known it can never be admitted: {message}; but not known: {'; '.join(self.unknown)}"
-            return self.answer("unknown", "Unknown", words)
-        if reason in _BY_QUOTAS and (orchestrator := self.cluster.quotas.orchestrator(self.cluster_queue)):
-            words = f"by the quotas that {orchestrator} gives now it is not admitted: {message}; they may change"
-            return self.answer("not-now", "WaitsForQuota", words, blocking=blocking and self.strict)
-        where = f' by ClusterQueue "{self.cluster_queue}"' if self.cluster_queue else ""
-        return self.answer(
-            "never", reason, f"it can never be admitted{where}: {message}", blocking=blocking and self.strict
-        )
-
-    def _flavors(self, index: int) -> dict[str, str]:
-        if self.needs is None or not self.steps:
-            return {}
-        own = self.members[index].requests
-        return {
-            resource: step.flavor
-            for demand, owners, step in zip(self.needs.demands, self.needs.owners, self.steps, strict=True)
-            if index in owners
-            for resource in demand.amounts
-            if resource in own
-        }
-
-    def _limits(self) -> list[report.LimitReport]:
-        if self.needs is None or self.capacity is None:
-            return []
-        limits = []
-        for resource, indexes in self.needs.undeclared.items():
-            members = [self.members[index] for index in indexes]
-            asked = sum(member.requests[resource] * member.podset.pods for member in members)
-            limits.append(report.limit_report("", resource, asked, 0, "no resource group has it"))
-        for pair, ceiling in self.capacity.ceilings.items():
-            flavor, resource = pair
-            free = self.capacity.free[pair]
-            asked = sum(d.amounts.get(resource, 0) for d in self.needs.demands if flavor in d.flavors)
-            if not asked:
-                continue
-            limits.append(
-                report.limit_report(
-                    flavor,
-                    resource,
-                    asked,
-                    UNLIMITED if ceiling.amount is None else ceiling.amount,
-                    ceiling.limit,
-                    nominal=self.capacity.nominal[pair],
-                    used=self.capacity.used[pair],
-                    free=UNLIMITED if free is None else free,
-                )
-            )
-        return limits
 
 
 def fit(
@@ -172,7 +47,7 @@ def fit(
     ``budget`` and ``preemptions`` bound the steps of the search for flavors and of the search for preemption.
     """
     jobset = request.read()
-    case = _Case(request, cluster, jobset, Conditions(request, jobset, cluster), request.queue)
+    case = QueueCase(request, cluster, jobset, Conditions(request, jobset, cluster), request.queue)
     if not case.queue and cluster.local_queue(request.namespace, DEFAULT_QUEUE) is not None:
         case.queue = DEFAULT_QUEUE if case.conditions.takes_default_queue() else ""
     # Kueue suspends by the label in any namespace; without a label, only where it manages JobSets without a queue.
@@ -180,7 +55,7 @@ def fit(
     outside = case.conditions.outside(case.queue)
     # Without a queue `outside` always has a reason, and Kueue may suspend the JobSet nevertheless.
     if outside and (case.queue or not held):
-        return case.answer("fits", "NotQueued", outside + _unsure(case))
+        return case.answer("fits", "NotQueued", outside + case.unsure)
     if held:
         case.blocked = held
         return case.answer("not-now", "QueueBlocked", held)
@@ -212,13 +87,13 @@ def fit(
     return _in_queue(case, queue, budget)
 
 
-def _in_queue(case: _Case, queue: ClusterQueue, budget: int) -> report.FitReport:
+def _in_queue(case: QueueCase, queue: ClusterQueue, budget: int) -> report.FitReport:
     """The verdict on a JobSet whose queue is open."""
     configuration = case.cluster.configuration
     podsets = podsets_of(case.request.jobset)
     limit = case.cluster.queue_limit
     if limit is None and len(podsets) > FEWEST_PODSETS:
-        case.unknown.append(_PODSETS)
+        case.unknown.append(PODSETS)
     most = MOST_PODSETS if limit is None else limit
     if len(podsets) > most:
         message = f"it has {len(podsets)} replicated jobs, and Kueue takes at most {most}; split the JobSet"
@@ -264,7 +139,7 @@ def _unassigned(gang: explain.GangDemands) -> tuple[str, str] | None:
     return None
 
 
-def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[str]:
+def _count(case: QueueCase, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[str]:
     """Count the requests of the podsets, and find errors that Kueue rejects with any quota."""
     surroundings = case.cluster.surroundings(case.request.namespace)
     members, problems = [], []
@@ -277,7 +152,7 @@ def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[
     return problems
 
 
-def _by_quota(case: _Case, gang: explain.GangDemands, placing: Placing, budget: int) -> report.FitReport:
+def _by_quota(case: QueueCase, gang: explain.GangDemands, placing: Placing, budget: int) -> report.FitReport:
     """The verdict on a gang without errors that Kueue rejects with any quota."""
     demands = gang.needs.demands
     # Kueue's own choice comes first: if it finds one, that is a proof, and costs less than the search.
@@ -322,7 +197,12 @@ def _open_queues(request: FitRequest, cluster: ClusterSnapshot) -> list[str]:
 
 
 def _when(
-    case: _Case, gang: explain.GangDemands, placing: Placing, empty: Sequence[tuple[Step, ...] | None], *, budget: int
+    case: QueueCase,
+    gang: explain.GangDemands,
+    placing: Placing,
+    empty: Sequence[tuple[Step, ...] | None],
+    *,
+    budget: int,
 ) -> report.FitReport:
     """The verdict on a gang that can fit; ``empty`` are Kueue's tries with nothing in use."""
     # Only after `never` was ruled out: a class that does not exist can be created, which helps only what can fit.
@@ -347,8 +227,8 @@ def _when(
         where = f": {now.placed.where}" if now.placed.where else ""
         if late:
             message = explain.late(gang, [step.flavor for step in case.steps], movable=movable)
-            return case.answer("fits", "FitsReordered", message + where + _unsure(case), reorder=True)
-        return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{where}{_unsure(case)}')
+            return case.answer("fits", "FitsReordered", message + where + case.unsure, reorder=True)
+        return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{where}{case.unsure}')
     if (needs := _needs_nodes(case, placing, [steps for steps in empty if steps is not None])) is not None:
         return needs
     if first is None:
@@ -364,20 +244,20 @@ def _when(
     case.domains = list(now.placed.domains) if problem else []
     case.preempts = [{**_holder(one.workload, by_resource(one.held), reader), "why": one.why} for one in now.preempted]
     if now.preempted:
-        message = explain.preempting(short, problem, now.preempted, reader) + _unsure(case)
+        message = explain.preempting(short, problem, now.preempted, reader) + case.unsure
         return case.answer("not-now", "NeedsPreemption", message, reorder=late)
     reason = "WaitsForTopology" if problem and not short else "WaitsForQuota"
     case.starts = _starts(case, gang, simulation.preemptor, short) if reason == "WaitsForQuota" else None
-    message = explain.waiting(short, problem, holding, reader) + _unsure_of_preemption(case, simulation) + _unsure(case)
+    message = explain.waiting(short, problem, holding, reader) + _unsure_of_preemption(case, simulation) + case.unsure
     return case.answer("not-now", reason, message, reorder=late)
 
 
-def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fits: bool) -> report.FitReport | None:
+def _behind(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor, *, fits: bool) -> report.FitReport | None:
     """The verdict on a gang that has room, or would get it by preemption, if nothing else held it up."""
     without = "there is quota for it now" if fits else "Kueue would preempt others for it"
     if (held := case.conditions.held_back()) is not None:
         reason, why = held
-        return case.answer("not-now", str(reason), f"{without}, but {why}{_unsure(case)}")
+        return case.answer("not-now", str(reason), f"{without}, but {why}{case.unsure}")
     first = case.request.head(preemptor.queue)
     # Kueue creates the Workload of a new JobSet after all that are there.
     own = case.request.workload or QueuedWorkload("", "", "~", priority=preemptor.priority)
@@ -391,10 +271,10 @@ def _behind(case: _Case, gang: explain.GangDemands, preemptor: Preemptor, *, fit
         return _unready(case) or _kept(case, gang, preemptor)
     if fits:
         case.starts = _starts(case, gang, preemptor, dict.fromkeys(pairs_of(gang.needs.demands), 0))
-    return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")
+    return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{case.unsure}")
 
 
-def _doubt_order(case: _Case, queue: ClusterQueue) -> None:
+def _doubt_order(case: QueueCase, queue: ClusterQueue) -> None:
     """Doubt the verdict on a gang that has room, if it is not known which Workload of its queue is tried first."""
     own = int(case.request.workload is not None)
     if case.strict and queue.pending > own and case.cluster.configuration.orders_by_usage(queue):
@@ -404,7 +284,7 @@ def _doubt_order(case: _Case, queue: ClusterQueue) -> None:
         )
 
 
-def _unready(case: _Case) -> report.FitReport | None:
+def _unready(case: QueueCase) -> report.FitReport | None:
     """The verdict on a gang that has room, if Kueue waits for the pods of others first, in any queue."""
     cluster, reader = case.cluster, case.request.reader
     if not cluster.configuration.wait_for_pods_ready.blocks:
@@ -417,10 +297,10 @@ def _unready(case: _Case) -> report.FitReport | None:
     names = report.quoted(one.title_for(reader) for one in unready)
     message = f"there is quota for it now, but Kueue admits nothing before the pods of {names} are ready"
     setting = "waitForPodsReady.blockAdmission of its configuration"
-    return case.answer("not-now", "WaitsForPodsReady", f"{message} ({setting}){_unsure(case)}")
+    return case.answer("not-now", "WaitsForPodsReady", f"{message} ({setting}){case.unsure}")
 
 
-def _kept(case: _Case, gang: explain.GangDemands, preemptor: Preemptor) -> report.FitReport | None:
+def _kept(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor) -> report.FitReport | None:
     """The verdict on a gang that has room, if Kueue keeps it for the heads of other queues of its cohort."""
     pairs = only_choice(gang.needs.demands)
     # Another flavor would do, or the order is not known.
@@ -445,11 +325,11 @@ def _kept(case: _Case, gang: explain.GangDemands, preemptor: Preemptor) -> repor
         f"there is quota for it now, but Kueue keeps it for {names}, at the head of StrictFIFO ClusterQueue {queues}, "
         "until that fits; with reclaimWithinCohort Any there, others could borrow it"
     )
-    return case.answer("not-now", str(Reason.HEAD_BLOCKS_QUEUE), message + _unsure(case))
+    return case.answer("not-now", str(Reason.HEAD_BLOCKS_QUEUE), message + case.unsure)
 
 
 def _starts(
-    case: _Case, gang: explain.GangDemands, preemptor: Preemptor, short: dict[Pair, int]
+    case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor, short: dict[Pair, int]
 ) -> report.StartReport | None:
     """When it starts, if it is asked and all is known."""
     if case.request.outlook is None or case.unknown:
@@ -459,7 +339,7 @@ def _starts(
     return Estimate(case.cluster, case.request.outlook, preemptor, gang.needs.demands, short, uid, placed).report()
 
 
-def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
+def _preemptor(case: QueueCase, queue: ClusterQueue) -> Preemptor:
     configuration = case.cluster.configuration
     priority, workload = case.conditions.priority(), case.request.workload
     by_creation = configuration.wait_for_pods_ready.by_creation
@@ -473,7 +353,7 @@ def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
     )
 
 
-def _unsure_of_preemption(case: _Case, simulation: Preemption) -> str:
+def _unsure_of_preemption(case: QueueCase, simulation: Preemption) -> str:
     """Why Kueue may preempt others nevertheless."""
     queue = simulation.preemptor.queue
     if simulation.exhausted:
@@ -483,7 +363,7 @@ def _unsure_of_preemption(case: _Case, simulation: Preemption) -> str:
     return ""
 
 
-def _needs_nodes(case: _Case, placing: Placing, empty: Sequence[tuple[Step, ...]]) -> report.FitReport | None:
+def _needs_nodes(case: QueueCase, placing: Placing, empty: Sequence[tuple[Step, ...]]) -> report.FitReport | None:
     """The verdict on a gang that finds no domain at any try with nothing in use; None otherwise."""
     ever = placing.ever()
     if ever.problem and case.request.fixed_nodes:
@@ -496,7 +376,7 @@ def _needs_nodes(case: _Case, placing: Placing, empty: Sequence[tuple[Step, ...]
         ever = attempts[0]
     case.domains = list(ever.domains)
     message = f"{ever.problem}; it waits until there are other nodes"
-    return case.answer("not-now", "NeedsNodes", message + _unsure(case), blocking=case.strict)
+    return case.answer("not-now", "NeedsNodes", message + case.unsure, blocking=case.strict)
 
 
 def _holder(holder: QueuedWorkload, amounts: Amounts, reader: str | None) -> report.HolderReport:
@@ -509,7 +389,3 @@ def _holder(holder: QueuedWorkload, amounts: Amounts, reader: str | None) -> rep
         "priority": holder.priority,
         "resources": {resource: report.bounded(amount) for resource, amount in amounts.items()},
     }
-
-
-def _unsure(case: _Case) -> str:
-    return f", as far as is known; not known: {'; '.join(case.not_known)}" if case.not_known else ""
