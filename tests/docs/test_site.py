@@ -18,6 +18,7 @@ from tests.cli.parsing import calls, parse
 from tests.cli.run import gangctl
 from tests.docpages import ROOT, Page
 from tests.docs.site import Text, anchor_of, texts
+from tests.test_words import GENERATED
 
 INDEX: Final = "docs/README.md"
 CONTAINER_ENGINES: Final = frozenset({"docker", "podman", "nerdctl", "buildah", "kind", "minikube"})
@@ -57,9 +58,22 @@ def test_the_index_of_each_directory_has_its_pages() -> None:
     assert sorted(own - linked(pages()[INDEX]) - {INDEX}) == []
 
 
-def test_the_length_of_pages_is_bounded() -> None:
-    lines = {name: len(page.whole.splitlines()) for name, page in pages().items() if name.startswith("docs/")}
+def by_hand() -> dict[str, Text]:
+    """Pages of the documentation that are not written from code: those are as long as what they list."""
+    return {
+        name: page for name, page in pages().items() if name.startswith("docs/") and not GENERATED.search(page.whole)
+    }
+
+
+def test_the_length_of_pages_written_by_hand_is_bounded() -> None:
+    lines = {name: len(page.whole.splitlines()) for name, page in by_hand().items()}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_the_length_of_pages_written_from_code_is_not_bounded() -> None:
+    rest = {name for name in pages().keys() - by_hand().keys() if name.startswith("docs/")}
+    assert {"docs/metrics.md", "docs/reference/cli.md", "docs/reference/gangpolicy.md"} <= rest
+    assert not {"docs/cel.md", "docs/causes.md", "docs/monitoring.md"} & rest
 
 
 def test_the_index_has_every_schema() -> None:
