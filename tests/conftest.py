@@ -16,6 +16,7 @@ pytest_plugins = (
     "tests.controlplane.fixtures",
     "tests.live.fixtures",
     "tests.tiers",
+    "tests.withoutplane",
     "tests.timing",
 )
 

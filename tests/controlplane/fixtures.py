@@ -33,9 +33,10 @@ from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.promtool2 import ensure_promtool_2
 
-_PROMETHEUS = {"promtool", "promtool_2", "prometheus_binary"}
+PROMETHEUS = {"promtool", "promtool_2", "prometheus_binary"}
 _WORKLOADBUILDER = {"workloadbuilder_binary"}
 _MINOR_OF = {f"plane_{minor.replace('.', '_')}": minor for minor in MINORS}
+_MARKING = {"plane", "bare_plane", "own_plane", *_MINOR_OF, *PROMETHEUS, *_WORKLOADBUILDER}
 
 
 class SharedPlanes:
@@ -147,10 +148,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they use."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        if fixtures & {"plane", "bare_plane", "own_plane", *_MINOR_OF, *_PROMETHEUS, *_WORKLOADBUILDER}:
+        if fixtures & _MARKING:
             item.add_marker(pytest.mark.controlplane)
         for name in fixtures & _MINOR_OF.keys():
             item.add_marker(pytest.mark.minor(_MINOR_OF[name]))
+
+
+def needs_only(item: pytest.Item, binaries: set[str]) -> bool:
+    """Whether a marked test uses some of these fixtures, and has the marker for no other reason."""
+    used = set(getattr(item, "fixturenames", ())) & _MARKING
+    # A test that starts a plane in another way has the marker from its file as well.
+    return bool(used) and used <= binaries and len([*item.iter_markers("controlplane")]) == 1
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -167,7 +175,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _components(item: pytest.Item) -> set[str]:
     """What a marked test needs; one that starts a plane of its own most likely starts the newest."""
     fixtures = set(getattr(item, "fixturenames", ()))
-    if fixtures & _PROMETHEUS:
+    if fixtures & PROMETHEUS:
         return {"prometheus"}
     if fixtures & _WORKLOADBUILDER:
         return {"workloadbuilder"}

@@ -15,17 +15,28 @@ NAME: Final = "promtool-2"
 PACKAGE: Final = "prometheus=2.*"
 
 
-def ensure_promtool_2() -> Path:
-    """The binary, fetched first if need be; Debian signs what apt-get fetches."""
-    cached = cache_root() / "debian" / NAME
+def find_promtool_2() -> Path | None:
+    """The binary, if it is there."""
     named = os.environ.get(BIN_VARIABLE)
-    for path in [*([Path(named) / NAME] if named else []), cached]:
+    for path in [*([Path(named) / NAME] if named else []), _cached()]:
         if os.access(path, os.X_OK) and path.is_file():
             return path.resolve()
+    return None
+
+
+def _cached() -> Path:
+    return cache_root() / "debian" / NAME
+
+
+def ensure_promtool_2() -> Path:
+    """The binary, fetched first if need be; Debian signs what apt-get fetches."""
+    if found := find_promtool_2():
+        return found
+    cached = _cached()
     if missing := [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]:
         raise MissingBinary(
             f"promtool of Prometheus 2 is missing: {' and '.join(missing)} would fetch Debian's package prometheus; "
-            f"or put it at ${BIN_VARIABLE}/{NAME} (now {named or 'unset'})"
+            f"or put it at ${BIN_VARIABLE}/{NAME} (now {os.environ.get(BIN_VARIABLE) or 'unset'})"
         )
     with tempfile.TemporaryDirectory() as directory:
         _fetch(Path(directory))
