@@ -28,6 +28,25 @@ def test_the_tests_of_each_change_exist() -> None:
     ] == []
 
 
+BESIDE = {
+    "alert": "tests/monitoring/test_*.py",
+    "cel-function": "tests/parity/test_*.py",
+    "check": "tests/cli/doctor/test_*.py",
+    "metric": "tests/manager/test_*metrics*.py",
+}
+"""Tests of what a change is about, by its name."""
+
+LEFT_OUT = {"tests/monitoring/test_weeks.py": "minutes in the full tier, and its cases are no one rule's"}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_the_tests_beside_a_change_are_among_its_tests(name: str) -> None:
+    files = {path.relative_to(ROOT) for path in ROOT.glob(BESIDE[name])}
+    assert files
+    run = {file for file in files if {str(file), *map(str, file.parents)} & {*TESTS[name]}}
+    assert files - run == {file for file in files if str(file) in LEFT_OUT}
+
+
 @pytest.mark.parametrize("names", [[], ["alarm"], ["alert", "alarm"]], ids=["none", "wrong", "one wrong"])
 def test_an_unknown_change_is_refused_with_the_names(names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(names) == 2
