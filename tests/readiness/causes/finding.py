@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,17 @@ RECORDED = {
 def causes(snapshot: Snapshot, now: float = NOW, before: Readiness | None = None) -> tuple[Cause, ...]:
     """All causes, ranked. What they suggest is run by a test, in a situation with that cause."""
     found = evaluate(snapshot, now, before).causes
-    assert [cause for cause in found if not is_run(cause)] == []
+    assert not (missing := [cause for cause in found if not is_run(cause)]), not_run(missing)
     return found
+
+
+def not_run(missing: Iterable[Cause]) -> str:
+    """Which suggestions no test runs, and where a situation for them goes."""
+    named = ", ".join(f"{cause.reason} suggests: {cause.command}" for cause in missing)
+    return (
+        f"no test runs what {named}. Add a situation with this reason and Command to tests/live/*_situations.py, or "
+        "one of stored objects to tests/cli/gangs/stored_situations.py"
+    )
 
 
 def is_run(cause: Cause) -> bool:

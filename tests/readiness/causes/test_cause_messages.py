@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gangctl.api.scheduling import Generation
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.queues import QueueFacts
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import queued, yes
+from tests.readiness.causes import finding
 from tests.readiness.causes.finding import reasons, recorded, refused_job, the
 from tests.readiness.snapshots import BORN, NOW, PENDING, RUNNING, Context, changed
 from tests.rows import each
@@ -124,3 +127,10 @@ def test_another_refusal_is_no_proof_of_a_deadlock() -> None:
     assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(young)
     old = context.snapshot(context.pods(PENDING, count=1, created=BORN), refused=refused)
     assert all("quota" not in line for line in the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, old).evidence)
+
+
+def test_a_suggestion_that_no_test_runs_is_an_error_with_where_to_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the tests themselves: this is the first error after a new cause."""
+    monkeypatch.setattr(finding, "suggested", frozenset)
+    with pytest.raises(AssertionError, match=r"PodGroupMissing suggests: kubectl .* to tests/cli/gangs/stored_situ"):
+        finding.causes(Context(JS, created=NOW - 15).snapshot(groups={}))
