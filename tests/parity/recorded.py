@@ -11,8 +11,22 @@ MINOR: Final = "1.37"
 FILE: Final = Path(__file__).parent / "recorded.json"
 
 
-@functools.cache
-def recorded() -> dict[str, Outcome]:
+class NotRecordedError(LookupError):
+    """A case without the server's answer."""
+
+
+class Answers(dict[str, Outcome]):
     """Outcomes by expression."""
+
+    def __missing__(self, expression: str) -> Outcome:
+        raise NotRecordedError(
+            f"no kube-apiserver was asked about {expression}: run python -m tests.parity record, which needs the "
+            "control plane (make controlplane)"
+        )
+
+
+@functools.cache
+def recorded() -> Answers:
+    """What is recorded."""
     known: dict[str, tuple[str, str]] = json.loads(FILE.read_text())
-    return {expression: Outcome(*outcome) for expression, outcome in known.items()}
+    return Answers({expression: Outcome(*outcome) for expression, outcome in known.items()})

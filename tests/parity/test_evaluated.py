@@ -7,7 +7,7 @@ from tests.parity import public
 from tests.parity.corpus import CASES
 from tests.parity.evaluated import evaluate
 from tests.parity.policies import native_policy
-from tests.parity.recorded import recorded
+from tests.parity.recorded import NotRecordedError, recorded
 from tests.rows import each
 
 
@@ -21,6 +21,11 @@ def test_gangctl_gives_the_recorded_answer_of_the_server(topic: str) -> None:
         if not exported.verdict == own.verdict == known[expression].verdict
     }
     assert differing == {}
+
+
+def test_an_expression_without_an_answer_names_the_command_that_asks() -> None:
+    with pytest.raises(NotRecordedError, match=r"asked about 1 == 2: run python -m tests\.parity record"):
+        recorded()["1 == 2"]
 
 
 def test_every_public_policy_is_recorded() -> None:
