@@ -48,6 +48,11 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
     "api-version": ("tests/api", "tests/gang/test_generation.py", "tests/docs/test_compatibility.py"),
     "chart-value": ("tests/manifests/test_chart.py", "tests/manifests/test_chart_values.py", *_PAGES),
     "command": (*_COMMANDS, *_PAGES),
+    "setting": (
+        *("tests/manager/test_settings.py", "tests/manager/test_wiring.py", "tests/manifests/test_base.py"),
+        *_COMMANDS,
+        "tests/docs/test_site.py",
+    ),
     "component": (*_MANIFESTS, "tests/manifests/test_chart.py", "tests/cli/test_install.py", *_PAGES),
     "gang-option": (
         *("tests/gang/test_options.py", "tests/gang/test_config.py", "tests/api", "tests/docs/test_annotations.py"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import gangctl
 from gangctl.cli.controller import controller
 from gangctl.cli.program import program
 from gangctl.errors import ConfigError
@@ -139,3 +141,11 @@ def test_addresses_are_parsed() -> None:
 def test_a_boolean_flag_needs_no_value(arguments: list[str], value: bool | None) -> None:
     context = controller.make_context("controller", [*arguments, "--workers", "3"], **program.context_settings)
     assert context.params["kueue_check"] is value
+
+
+def test_every_setting_is_used() -> None:
+    """A field alone is a flag without an effect."""
+    package = Path(gangctl.__file__).parent
+    code = "\n".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    used = {*re.findall(r"settings\.(\w+)", code), *re.findall(r"self\.(\w+)", code)}
+    assert ControllerSettings.model_fields.keys() - used == set()
