@@ -1,4 +1,4 @@
-"""Ten typical changes of CONTRIBUTING.md, made by a program as their row says.
+"""Fifteen typical changes of CONTRIBUTING.md, made by a program as their row says.
 
 ``python -m tests.typicalchanges [NAME...]`` makes each of them in a clone of this tree, runs `make generate` and
 `make test-for`, and prints the failures: each of them is in a place that the row does not name. ``--wide`` runs the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tests.parity.corpus import cases
 from tests.typicalchanges.edits import Change, Copy, Edit
 
 _RULE: Final = """\
@@ -89,6 +90,58 @@ _CHECK_CASES: Final = """\
 _METRIC: Final = """\
     Gauge("gangctl_shards", "How many leaders share the namespaces.", registry=registry).set(settings.shards)
 """
+_FINDER: Final = '''\
+def full_disks(context: Context) -> Iterator[Cause]:
+    """Containers that cannot write to their disk."""
+    full = [(group, pod) for group in context.groups for pod in group.pods if pod.waiting == "DiskFull"]
+    if not full:
+        return
+    pods = [pod for _, pod in full]
+    yield context.cause(
+        Reason.DISK_FULL,
+        f"the disk of {plural(len(pods), 'pod')} is full",
+        evidence=[f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}"],
+        remedy="ask for more ephemeral-storage in a new JobSet",
+        command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),
+        groups=[group for group, _ in full],
+        pods=len(pods),
+        since=oldest(pod.ready_at or pod.placed_at for pod in pods),
+    )
+
+
+'''
+_CAUSE_TESTS: Final = """\
+@pytest.mark.parametrize("waiting", ["DiskFull", "Error"])
+def test_a_full_disk_is_found(waiting: str) -> None:
+    context = Context(JS)
+    found = reasons(placed(context, context.pods({**RUNNING, "waiting": waiting})))
+    assert (Reason.DISK_FULL in found) is (waiting == "DiskFull")
+
+
+"""
+_SITUATION: Final = """\
+@stored(Reason.DISK_FULL, "snapshot; simulated containers write nothing", Command.DESCRIBE_POD)
+def full_disks() -> list[Object]:
+    found = ended_containers()
+    for pod in dump.pods_of(found, WAITS):
+        pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = "DiskFull"
+    return found
+
+
+"""
+_TIMES: Final = """\
+def _times(quantity: Quantity, factor: int) -> Quantity:
+    product = quantity.unscaled * factor
+    return Quantity(product, quantity.exponent, quantity.exact and INT_MIN <= product <= INT_MAX)
+
+
+"""
+_PRODUCT: Final = "quantity('500m').mul(3) == quantity('1500m')"
+_SETTING: Final = """\
+    metrics_namespace_limit: Annotated[int, Field(ge=0)] = Field(
+        default=200, description="Namespaces that have series of their own; the others are counted together."
+    )
+"""
 
 CHANGES: Final[Mapping[str, Change]] = {
     "refusal": (
@@ -124,6 +177,27 @@ CHANGES: Final[Mapping[str, Change]] = {
             before='    Case("P12", ',
         ),
     ),
+    "cause": (
+        Edit("gangctl/gang/reasons.py", '    DISK_FULL = "DiskFull"\n', after='    CRASH_LOOP = "CrashLoop"\n'),
+        Edit("gangctl/readiness/causes/pods.py", _FINDER, before="def troubles(context: Context)"),
+        Edit("gangctl/readiness/causes/__init__.py", "    pods.full_disks,\n", before="    pods.troubles,\n"),
+        Edit("gangctl/readiness/causes/__init__.py", "Reason.DISK_FULL, ", after='("containers fail", ('),
+        Edit("tests/readiness/causes/test_pod_causes.py", _CAUSE_TESTS, before="def test_pods_without_gates_are_not"),
+        Edit("tests/cli/gangs/stored_situations.py", _SITUATION, before="def deleted(*finalizers: str)"),
+        Edit(
+            "docs/reference/events.md",
+            "| `DiskFull` | Warning | why | a disk is full | ask for more; "
+            "[runbook](../runbooks/GangContainersFailing.md) |\n",
+            before="| `CrashLoop` | Warning | why |",
+        ),
+        Edit("manifests/monitoring/rules/gangs.yaml", "|DiskFull", after='reason=~"ContainerConfigError|CrashLoop'),
+        Edit(
+            "docs/runbooks/GangContainersFailing.md",
+            "- `DiskFull`: ask for more ephemeral-storage.\n",
+            before="- `CrashLoop`: the program fails.",
+        ),
+        Edit("docs/runbooks/GangContainersFailing.md", "|DiskFull", after='reason=~"ContainerConfigError|CrashLoop'),
+    ),
     "metric": (
         Edit("gangctl/manager/metrics.py", _METRIC, before="    lag = Histogram("),
         Edit(
@@ -153,6 +227,24 @@ CHANGES: Final[Mapping[str, Change]] = {
         Edit(
             "gangctl/cli/queue/view.py", '            "waiting": bool(pending),\n', before='            "oldest": min('
         ),
+    ),
+    "cel-function": (
+        Edit(
+            "gangctl/cel/declarations/kubernetes.py",
+            "    Quantity::mul(int) -> Quantity\n",
+            before="    Quantity::sub(Quantity) -> Quantity\n",
+        ),
+        Edit("gangctl/cel/library/quantity.py", _TIMES, before="def _integer(quantity: Quantity)"),
+        Edit(
+            "gangctl/cel/library/quantity.py",
+            '    method("mul", _times, _KIND, "int"),\n',
+            before='    method("sub", _subtracted, _KIND, _KIND),\n',
+        ),
+        Edit("tests/parity/libraries.py", f'    "products": ("{_PRODUCT}",),\n', before='    "addresses": (\n'),
+        Edit("docs/cel.md", f"{len(cases()) + 1} expressions", instead_of=f"{len(cases())} expressions"),
+        Edit("docs/cel.md", " `mul`", after="`quantity` `isQuantity` `sign` `add`"),
+        # What a server answers that has the function; that of Kubernetes does not.
+        Edit("tests/parity/recorded.json", f'  "{_PRODUCT}": ["true", ""],\n', after="{\n"),
     ),
     "machine-type": (
         Edit(
@@ -208,6 +300,19 @@ CHANGES: Final[Mapping[str, Change]] = {
             "gangctl/cli/version.py",
             '        click.echo(__version__ if short else f"Client Version: v{__version__}")\n',
             instead_of='        click.echo(f"Client Version: v{__version__}")\n',
+        ),
+    ),
+    "setting": (
+        Edit("gangctl/manager/settings.py", _SETTING, before="    leader_elect: bool = Field("),
+        Edit(
+            "gangctl/manager/wiring.py",
+            "namespaces=settings.metrics_namespace_limit, ",
+            before="gangs=settings.metrics_jobset_limit",
+        ),
+        Edit(
+            "tests/manager/test_settings.py",
+            '        ({"metrics_namespace_limit": -1}, ["metrics-namespace-limit", "greater than or equal to 0"]),\n',
+            before='        ({"workers": 0}, ',
         ),
     ),
     "check": (

@@ -39,7 +39,7 @@ def test_a_command_that_fails_before_a_test_is_a_failure(tmp_path: Path) -> None
     assert "no-such-target" in failure
 
 
-@pytest.mark.full("minutes: it writes what is derived, and runs the tests of twelve changes")
+@pytest.mark.full("minutes: it writes what is derived, and runs the tests of fifteen changes")
 @pytest.mark.timeout(3600)
 def test_nothing_fails_after_a_change_that_follows_its_row(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "clone")
