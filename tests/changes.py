@@ -87,7 +87,7 @@ def main(names: Sequence[str]) -> int:
     if unknown := [name for name in names if name not in TESTS] or [""][: not names]:
         sys.stderr.write(f"error: WHAT={unknown[0]} is none of {', '.join(TESTS)}\n")
         return 2
-    paths = dict.fromkeys(path for name in names for path in TESTS[name])
+    paths = sorted({path for name in names for path in TESTS[name]})
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--without-controlplane", *paths]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 

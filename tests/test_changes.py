@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 
@@ -51,3 +52,18 @@ def test_the_tests_beside_a_change_are_among_its_tests(name: str) -> None:
 def test_an_unknown_change_is_refused_with_the_names(names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(names) == 2
     assert "is none of refusal, annotation, cause," in capsys.readouterr().err
+
+
+def test_the_files_of_a_directory_are_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest loses the fixtures of a conftest.py to which it comes back."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert main(["check", "cause"]) == 0
+    paths = [word for word in commands[0] if word.startswith("tests/")]
+    assert paths == sorted(paths)
+    assert {*paths} == {*TESTS["check"], *TESTS["cause"]}
