@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -81,6 +82,7 @@ class Presence(Polling):
         self._client = client
         self._on_change = on_change
         self._missed = 0
+        self._missed_at = -inf
         self._limit_read = ""
         self.answered = asyncio.Event()
         """Set once the API server has answered."""
@@ -96,11 +98,14 @@ class Presence(Polling):
         self.answered.set()
         served = frozenset(name for resource in resources if "/" not in (name := str(resource.get("name", "/"))))
         if served >= ESSENTIAL:
-            self._missed = 0
+            self._missed, self._missed_at = 0, -inf
             self._settle(True, served)
             await self._read_limit()
             return True
-        self._missed += 1
+        now = asyncio.get_running_loop().time()
+        # Each informer of Kueue's kinds triggers a check when its kind is gone: together they are one.
+        if now - self._missed_at >= self._period / 2:
+            self._missed, self._missed_at = self._missed + 1, now
         if self._missed >= ABSENT_CHECKS and self.present is not False:
             self._settle(False, frozenset())
         return True
