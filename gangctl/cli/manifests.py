@@ -272,36 +272,42 @@ class PlannedManifest:
     report: PlanReport
 
 
-def cluster_rules(kube: str | None, cluster: ClusterFlags, gang_schedulers: Sequence[str] = ()) -> ClusterRules:
-    """Inputs of decisions besides the manifests: of the minor in the flag, of a cluster, or of the newest minor."""
-    rules = ClusterRules()
-    if kube is not None:
-        rules = ClusterRules(generation_of_minor(kube) or NEWEST)
-    elif cluster.given:
-        from gangctl.cli.cluster import ask_cluster, discover_rules  # noqa: PLC0415 -- 400 ms that files do without
+@dataclass(frozen=True, slots=True)
+class PlanQuestion:
+    """Options of the commands that plan. Without ``kube`` a cluster that is given answers."""
 
-        rules = ask_cluster(cluster, discover_rules)
-    return replace(rules, gang_schedulers=frozenset(gang_schedulers)) if gang_schedulers else rules
+    filenames: Sequence[str]
+    namespace: str | None
+    kube: str | None
+    cluster: ClusterFlags
+    gang_schedulers: Sequence[str] = ()
+
+    @property
+    def live(self) -> bool:
+        """Whether the cluster is asked."""
+        return self.kube is None and self.cluster.given
+
+    def rules(self, found: ClusterRules) -> ClusterRules:
+        """Those of a cluster or a minor, with the schedulers of the options."""
+        return replace(found, gang_schedulers=frozenset(self.gang_schedulers)) if self.gang_schedulers else found
 
 
-def plan_manifests(
-    filenames: Sequence[str],
-    namespace: str | None,
-    rules: ClusterRules,
-    cluster: ClusterFlags,
-    uid: str | None = None,
-) -> list[PlannedManifest]:
+def plan_manifests(question: PlanQuestion, uid: str | None = None, *, sizes: bool = False) -> list[PlannedManifest]:
     """Plan every JobSet and PathwaysJob in these files; InvalidInputError with all errors of all of them.
 
-    With rules of the cluster, new ones have the defaults that its policies give them.
+    Of a cluster that is asked they have its rules, and new ones without a ``uid`` the defaults that its policies give
+    them; with ``sizes`` pods are noted that are larger than any of its nodes.
     """
     problems = Problems()
     manifests = []
-    read = read_manifests(filenames, namespace, rules)
-    if rules.known and uid is None:
-        from gangctl.cli.policy.defaulting import default_manifests  # noqa: PLC0415 -- files do without the compiler
+    if question.live:
+        from gangctl.cli.clustermanifests import read_beside_cluster  # noqa: PLC0415 -- 400 ms that files do without
 
-        read = default_manifests(cluster, read)
+        rules, read = read_beside_cluster(question, with_defaults=uid is None, sizes=sizes)
+    else:
+        minor = question.kube and generation_of_minor(question.kube)
+        rules = question.rules(ClusterRules(minor or NEWEST))
+        read = read_manifests(question.filenames, question.namespace, rules)
     for manifest in read:
         errors = list(manifest.errors)
         if manifest.readable:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from gangctl.api.requests import together
 from gangctl.cli import options
-from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
+from gangctl.cli.manifests import PlannedManifest, PlanQuestion, plan_manifests
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import TABLE, Section, Table, print_answer
 from gangctl.cli.quantities import with_quantities
-from gangctl.errors import ForbiddenError
 from gangctl.fit.report import figure
 from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.plan import build_objects
 from gangctl.gang.report import GroupReport, PlanReport, TemplateReport
-
-if TYPE_CHECKING:
-    from gangctl.client.client import Client
 
 _PLACEHOLDER: Final = f"{UID_PLACEHOLDER[:13]} in names is a placeholder for the first digits of the JobSet's UID"
 _LEGEND: Final = (
@@ -66,9 +62,7 @@ def plan(
     Names of gangs have the first digits of the JobSet's UID. Without a UID in the file these are
     the placeholder 00000000-0000.
     """
-    planned = plan_manifests(filenames, namespace, cluster_rules(kube, cluster, gang_schedulers), cluster)
-    if cluster.given:
-        _note_what_is_too_large(planned, cluster)
+    planned = plan_manifests(PlanQuestion(filenames, namespace, kube, cluster, gang_schedulers), sizes=True)
     reports = [with_quantities(preview.report, PlanReport) for preview in planned]
     names = runtime_objects(planned) if form == "name" else ()
     if form != TABLE and any(map(_has_placeholder, planned)):
@@ -80,28 +74,6 @@ def plan(
         names,
         headers=not no_headers,
     )
-
-
-def _note_what_is_too_large(planned: Sequence[PlannedManifest], cluster: options.ClusterFlags) -> None:
-    """Note pods that are larger than any node of the cluster."""
-    from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- 400 ms that files do without
-    from gangctl.cli.kueuecluster import read_pod_surroundings, take  # noqa: PLC0415
-    from gangctl.client.resources import NODES  # noqa: PLC0415
-    from gangctl.fit.nodes import too_large  # noqa: PLC0415
-
-    async def ask(client: Client, own_namespace: str) -> None:
-        places = [preview.manifest.jobset.namespace or own_namespace for preview in planned]
-        stock = await read_pod_surroundings(client, places)
-        try:
-            await take(client, stock, NODES)
-        except ForbiddenError as refused:
-            note(f"whether a node is large enough is not known: {refused}")
-            return
-        for preview, namespace in zip(planned, places, strict=True):
-            for why in too_large(preview.manifest.raw, stock.nodes, stock.snapshot.surroundings(namespace)):
-                note(f"{preview.manifest.title}: {why}")
-
-    ask_cluster(cluster, ask)
 
 
 def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from gangctl.cli import options
-from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
+from gangctl.cli.manifests import PlannedManifest, PlanQuestion, plan_manifests
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
 from gangctl.errors import InputError
@@ -54,8 +54,7 @@ def translate(
     """
     if uid is not None and not _UID.fullmatch(uid):
         raise InputError(f'--uid: "{uid}" is not a UID', hint="kubectl get jobset NAME -o jsonpath={.metadata.uid}")
-    rules = cluster_rules(kube, cluster, gang_schedulers)
-    planned = plan_manifests(filenames, namespace, rules, cluster, uid)
+    planned = plan_manifests(PlanQuestion(filenames, namespace, kube, cluster, gang_schedulers), uid)
     if uid is not None:
         _check_owner(uid, planned)
     objects = [item for one in planned for item in _objects(one, with_jobs=with_jobs, uid=uid)]

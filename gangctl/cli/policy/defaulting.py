@@ -10,11 +10,8 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST
-from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.fitting import FitSubject
-from gangctl.cli.manifests import Manifest
 from gangctl.cli.messages import full_name, note
-from gangctl.cli.options import ClusterFlags
 from gangctl.cli.policy import cluster as clusters
 from gangctl.cli.policy.loading import try_to_load
 from gangctl.cli.policy.requests import RequestSetting
@@ -50,29 +47,6 @@ async def defaulted(client: Client, subjects: Sequence[FitSubject], queue: str |
         else subject
         for subject, result in zip(subjects, await with_defaults(client, new), strict=True)
     ]
-
-
-def default_manifests(cluster: ClusterFlags, manifests: Sequence[Manifest]) -> list[Manifest]:
-    """JobSets for plans; one with a UID exists, and one with errors is not created."""
-
-    async def ask(client: Client, own_namespace: str) -> list[Defaulted]:
-        return await with_defaults(
-            client, [(manifest.raw, manifest.jobset.namespace or own_namespace) for manifest in new]
-        )
-
-    new = [manifest for manifest in manifests if manifest.readable and not manifest.errors and not manifest.jobset.uid]
-    if not new:
-        return [*manifests]
-    changed = {}
-    for manifest, result in zip(new, ask_cluster(cluster, ask), strict=True):
-        for text in result.given:
-            note(f"{manifest.title}: {text}")
-        if result.given:
-            jobset = replace(read_jobset(result.raw)[0], name=manifest.jobset.name, namespace=manifest.jobset.namespace)
-            changed[id(manifest)] = replace(manifest, raw=result.raw, jobset=jobset)
-    if result.unread:
-        note(f"defaults of GangPolicies are not known: {result.unread}")
-    return [changed.get(id(manifest), manifest) for manifest in manifests]
 
 
 def _queued(raw: Object, queue: str) -> dict[str, Any]:
