@@ -140,16 +140,7 @@ def fit(
         return
     if workers and not live:
         raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
-    if live and workers:
-        from gangctl.cli.kueuecluster import fit_with_workers  # noqa: PLC0415 -- as below
-
-        answers = fit_with_workers(question, workers, cluster)
-    elif live:
-        from gangctl.cli.kueuecluster import answers_in_cluster  # noqa: PLC0415 -- half a second that files do without
-
-        answers = answers_in_cluster(question, cluster, partial(answer_of, fixed_nodes=question.fixed_nodes))
-    else:
-        answers = _ask_files(question)
+    answers = _ask_cluster(question, workers, cluster) if live else _ask_files(question)
     print_answer(
         form,
         [with_quantities(answer.report, DispatchedFit) for answer in answers],
@@ -161,6 +152,16 @@ def fit(
     )
     if any(answer.report["verdict"] != "fits" if now else _needs_a_change(answer.report) for answer in answers):
         answer_no()
+
+
+def _ask_cluster(
+    question: Question, workers: tuple[options.Worker, ...], cluster: options.ClusterFlags
+) -> list[Answer]:
+    from gangctl.cli.kueuecluster import answers_in_cluster, fit_with_workers  # noqa: PLC0415 -- half a second
+
+    if workers:
+        return fit_with_workers(question, workers, cluster)
+    return answers_in_cluster(question, cluster, partial(answer_of, fixed_nodes=question.fixed_nodes))
 
 
 def _serve(

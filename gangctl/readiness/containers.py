@@ -70,7 +70,7 @@ def failure_of(status: Object) -> str:
     if not failed:
         return one_line(message)
     # Kubernetes writes times in one form, in UTC: their texts have their order.
-    _, kind, container, ended = min(failed, key=lambda each: each[0])
+    _, kind, container, ended = min(failed, key=lambda one: one[0])
     name, own = text_at(container, "name"), text_at(ended, "message")
     return (
         (f"{kind} {name}: " if name else "")

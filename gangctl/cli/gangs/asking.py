@@ -178,19 +178,23 @@ def find(asking: Asking, more: Callable[[ScopeReader, list[Key]], Awaitable[None
 
 async def _nothing(reader: ScopeReader, keys: Sequence[Key]) -> str:
     """That there are none, and where to look; a namespace that does not exist is named."""
-    from gangctl.client.resources import NAMESPACES  # noqa: PLC0415 -- --help does without
-
     namespace = reader.scope.namespace
     if namespace is None:
         return "No gangs found."
-    if not keys:
-        try:
-            await reader.client.get(NAMESPACES, namespace)
-        except NotFoundError:
-            return f"No gangs found: namespace {namespace} does not exist."
-        except ForbiddenError:
-            pass  # whether it exists is only a hint, and few users may read Namespaces
+    if not keys and await _is_missing(reader, namespace):
+        return f"No gangs found: namespace {namespace} does not exist."
     return f"No gangs found in namespace {namespace}; -A shows those of all namespaces."
+
+
+async def _is_missing(reader: ScopeReader, namespace: str) -> bool:
+    """Whether a namespace is known not to exist: few users may read Namespaces."""
+    from gangctl.client.resources import NAMESPACES  # noqa: PLC0415 -- --help does without
+
+    try:
+        await reader.client.get(NAMESPACES, namespace)
+    except (NotFoundError, ForbiddenError) as refused:
+        return isinstance(refused, NotFoundError)
+    return False
 
 
 def live(asking: Asking, question: Callable[[ScopeReader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:

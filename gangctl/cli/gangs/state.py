@@ -171,7 +171,7 @@ class GangState:
         return readiness if self.worker is None else _on(self.worker, readiness)
 
     def remember(self, raw: Object) -> None:
-        """Take a Gang object, whoever wrote it."""
+        """Take a Gang object; one that is not of its JobSet is left out."""
         known = remembered(dict(raw))
         if known is not None:
             self.memory[known.key] = known
