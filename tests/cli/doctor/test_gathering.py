@@ -3,180 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from aiohttp import web
 
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
-from tests.cli.doctor.health import JOBSET_SERVICE, SERVICE, Object, foreign, others
-from tests.cli.httpserver import HERE, ask, listening
-from tests.cli.run import Answer
+from tests.cli.doctor.cluster import (
+    FORBIDDEN,
+    KUEUE,
+    LEASES,
+    NOT_READY,
+    OWN_DEPLOYMENTS,
+    QUOTAS,
+    REGISTRATION,
+    SCHEDULING,
+    ago,
+    deployment,
+    doctor,
+    found,
+    installed,
+    lease,
+    of_kind,
+)
+from tests.cli.doctor.health import SERVICE, Object, foreign, others
+from tests.cli.httpserver import HERE
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
-
-REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
-SCHEDULING: Final = "/apis/scheduling.k8s.io"
-KUEUE: Final = "/apis/kueue.x-k8s.io"
-
-
-def ago(seconds: int) -> str:
-    """So long before it is asked: a run reaches its last tests half an hour after they were collected."""
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def slices(service: tuple[str, str], *ready: bool) -> Object:
-    metadata = {"name": "s", "namespace": service[0], "labels": {"kubernetes.io/service-name": service[1]}}
-    return {"metadata": metadata, "endpoints": [{"conditions": {"ready": each}} for each in ready]}
-
-
-def deployment(name: str, image: str, *, wanted: int = 1, ready: int = 1, **status: Any) -> Object:
-    pod = {"containers": [{"name": "c", "image": image}]}
-    counts = {"replicas": wanted, "updatedReplicas": wanted, **({"readyReplicas": ready} if ready else {})}
-    return {
-        "metadata": {"name": name, "generation": 2},
-        "spec": {"replicas": wanted, "selector": {"matchLabels": {"app": name}}, "template": {"spec": pod}},
-        "status": {"observedGeneration": 2, **counts, **status},
-    }
-
-
-def pod_of(name: str, image: str, waiting: str = "", message: str = "", *args: str, **status: Any) -> Object:
-    """A pod that is ready, or whose container waits."""
-    state = {"waiting": {"reason": waiting, "message": message}} if waiting else {"running": {}}
-    conditions = [{"type": "Ready", "status": "False" if waiting or status else "True"}]
-    container = {"name": "c", "image": image, "args": list(args)}
-    return {
-        "metadata": {"name": name},
-        "spec": {"containers": [container]},
-        "status": {"conditions": conditions, "containerStatuses": [{"ready": not waiting, "state": state}], **status},
-    }
-
-
-def of_kind(configurations: list[Object], kind: str) -> list[Object]:
-    return [each for each in configurations if each["kind"] == kind]
-
-
-LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/gangctl-system/leases"
-QUOTAS: Final = "/api/v1/resourcequotas"
-FORBIDDEN: Final = object()
-"""The answer to a user without the right."""
-
-
-def lease(name: str) -> dict[str, Any]:
-    """One that is held."""
-    spec = {"holderIdentity": "gangctl-1", "leaseDurationSeconds": 3600, "renewTime": ago(5)}
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def installed() -> dict[str, Any]:
-    """Lists by path, other answers as they are."""
-    endpoint = Endpoint(service=SERVICE[1], namespace=SERVICE[0])
-    own = build_configurations(WebhookSettings(endpoint, ("kube-system", SERVICE[0])), b"")
-    every = [*own, *others()]
-    stored = jobset("js", rj("w", 1, 2, 2), namespace=HERE, uid="u-1")
-    stored["metadata"]["creationTimestamp"] = ago(300)
-    stored["status"] = {"restarts": 0}
-    check = {
-        "metadata": {"name": "gang"},
-        "spec": {"controllerName": "gangctl.dev/gang-ready"},
-        "status": {"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": "m"}]},
-    }
-    text = (
-        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-        "integrations:\n  frameworks: [batch/job, jobset.x-k8s.io/jobset]\n"
-    )
-    return {
-        "/version": {"gitVersion": "v1.36.3"},
-        SCHEDULING: {"versions": [{"version": "v1alpha2"}]},
-        f"{SCHEDULING}/v1alpha2": {"resources": [{"name": "workloads"}, {"name": "podgroups"}]},
-        f"{SCHEDULING}/v1alpha2/workloads": [],
-        f"{SCHEDULING}/v1alpha2/podgroups": [],
-        "/apis/jobset.x-k8s.io": {"versions": [{"version": "v1alpha2"}]},
-        "/apis/jobset.x-k8s.io/v1alpha2/jobsets": [stored],
-        "/apis/batch/v1/jobs": [],
-        "/api/v1/pods": [],
-        "/api/v1/nodes": [],
-        "/api/v1/namespaces": [],
-        QUOTAS: [],
-        "/apis/events.k8s.io/v1/events": [],
-        REGISTRATION: {"resources": [{"name": "mutatingadmissionpolicies"}]},
-        f"{REGISTRATION}/mutatingwebhookconfigurations": of_kind(every, "MutatingWebhookConfiguration"),
-        f"{REGISTRATION}/validatingwebhookconfigurations": of_kind(every, "ValidatingWebhookConfiguration"),
-        f"/apis/discovery.k8s.io/v1/namespaces/{SERVICE[0]}/endpointslices": [slices(SERVICE, True, False)],
-        f"/apis/discovery.k8s.io/v1/namespaces/{JOBSET_SERVICE[0]}/endpointslices": [slices(JOBSET_SERVICE, True)],
-        "/apis/apps/v1/namespaces/gangctl-system/deployments": [
-            deployment("gangctl", "gangctl:0.1.0", wanted=2, ready=2)
-        ],
-        "/apis/apps/v1/namespaces/jobset-system/deployments": [deployment("jobset-controller", "jobset:v0.12.0")],
-        "/apis/apps/v1/namespaces/kueue-system/deployments": [deployment("kueue-controller", "kueue:v0.19.2")],
-        LEASES: [lease("gangctl"), lease("another-operator")],
-        KUEUE: {"versions": [{"version": "v1beta2"}, {"version": "v1beta1"}]},
-        f"{KUEUE}/v1beta2": {"resources": []},
-        f"{KUEUE}/v1beta2/admissionchecks": [check],
-        f"{KUEUE}/v1beta2/clusterqueues": [{"metadata": {"name": "cq"}, "spec": {"namespaceSelector": {}}}],
-        f"{KUEUE}/v1beta2/localqueues": [
-            {"metadata": {"name": "q", "namespace": HERE}, "spec": {"clusterQueue": "cq"}},
-        ],
-        "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config": {
-            "metadata": {"name": "kueue-manager-config"},
-            "data": {"controller_manager_config.yaml": text},
-        },
-    }
-
-
-@asynccontextmanager
-async def serving(answers: dict[str, Any]) -> AsyncIterator[str]:
-    """Dry runs come back as they would from JobSet and gangctl; a function among the answers is called."""
-
-    async def answer(request: web.Request) -> web.Response:
-        if request.method == "POST":
-            return web.json_response(admitted(await request.json(), request), status=201)
-        found = answers.get(request.path)
-        if callable(found):
-            found = await found()
-        if found is FORBIDDEN:
-            status = {"kind": "Status", "reason": "Forbidden", "message": f"no right to {request.path}", "code": 403}
-            return web.json_response(status, status=403)
-        if found is None:
-            status = {"kind": "Status", "reason": "NotFound", "message": f"no {request.path}", "code": 404}
-            return web.json_response(status, status=404)
-        return web.json_response({"items": found, "metadata": {}} if isinstance(found, list) else found)
-
-    async with listening(answer) as url:
-        yield url
-
-
-def admitted(body: Object, request: web.Request) -> Object:
-    """What a server answers to reviews and dry runs."""
-    if body["kind"] == "SelfSubjectAccessReview":
-        return {**body, "status": {"allowed": True}}
-    assert request.query["dryRun"] == "All"
-    stored = copy.deepcopy(body)
-    if body["kind"] == "Job" and "annotations" in body["metadata"]:
-        stored["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": "gangctl-proof-00000000-0000-0-0"}
-    for item in stored["spec"].get("replicatedJobs", ()):
-        item["template"]["metadata"] = {"annotations": {"gangctl.dev/gang-ref": json.dumps({"v": 1})}}
-        item["template"]["spec"]["completionMode"] = "Indexed"
-    return stored
-
-
-async def doctor(tmp_path: Path, answers: dict[str, Any], *flags: str) -> Answer:
-    async with serving(answers) as url:
-        return await ask(tmp_path, url, "doctor", "-o", "json", *flags)
-
-
-def found(answer: Answer, check: str) -> tuple[str, list[str]]:
-    assert answer.code in {0, 1}, answer.err
-    (one,) = [each for each in answer.json["checks"] if each["id"] == check]
-    return one["verdict"], one["evidence"]
 
 
 async def test_a_complete_installation_is_read(tmp_path: Path) -> None:
@@ -191,117 +47,6 @@ async def test_a_complete_installation_is_read(tmp_path: Path) -> None:
     assert "jobset:v0.12.0" in found(answer, "jobset-controller")[1][0]
     assert found(answer, "kueue-configuration")[1] == ["integrations.frameworks: batch/job, jobset.x-k8s.io/jobset"]
     assert found(answer, "kueue-checks")[1] == ["AdmissionCheck gang is active"]
-
-
-OWN_PODS: Final = f"/api/v1/namespaces/{SERVICE[0]}/pods"
-OWN_DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SERVICE[0]}/deployments"
-OLD_PODS: Final = [pod_of("old-1", "gangctl:0.1.0"), pod_of("old-2", "gangctl:0.1.0")]
-ROLLING: Final = {"replicas": 3, "updatedReplicas": 1}
-PULL: Final = 'Back-off pulling image "gangctl:9.9.9"'
-UNSCHEDULABLE: Final = {
-    "type": "PodScheduled",
-    "status": "False",
-    "reason": "Unschedulable",
-    "message": "0/3 nodes fit",
-}
-NO_PODS: Final = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota"}
-LATE: Final = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m"}
-
-
-@each(
-    ("status", "new", "verdict", "seen"),
-    [
-        (ROLLING, [pod_of("new", "gangctl:9.9.9", "ImagePullBackOff", PULL)], "warning", f"ImagePullBackOff: {PULL}"),
-        (
-            ROLLING,
-            [pod_of("new", "gangctl:9.9.9", conditions=[UNSCHEDULABLE])],
-            "warning",
-            "Unschedulable: 0/3 nodes fit",
-        ),
-        (
-            {**ROLLING, "conditions": [LATE]},
-            [pod_of("new", "gangctl:9.9.9", phase="Running")],
-            "warning",
-            "is not ready",
-        ),
-        (
-            {"replicas": 2, "updatedReplicas": 0, "conditions": [NO_PODS]},
-            [],
-            "warning",
-            "its pods cannot be created: exceeded quota",
-        ),
-        (ROLLING, [pod_of("new", "gangctl:9.9.9", "ContainerCreating")], "ok", "pod new (image gangctl:9.9.9): "),
-        ({"observedGeneration": 1}, [], "ok", "its rollout to image gangctl:9.9.9 is not finished"),
-    ],
-)
-async def test_the_image_that_runs_is_that_of_ready_pods(
-    status: Object, new: list[Object], verdict: str, seen: str, tmp_path: Path
-) -> None:
-    """While a rollout is not finished, the Deployment has the image that may never run."""
-    rolled = deployment("gangctl", "gangctl:9.9.9", wanted=2, ready=2, **status)
-    answers = {**installed(), OWN_DEPLOYMENTS: [rolled], OWN_PODS: [*OLD_PODS, *new]}
-    answer = await doctor(tmp_path, answers, "--only", "gangctl-replicas")
-    (report,) = answer.json["checks"]
-    assert report["verdict"] == verdict, report
-    runs = "Deployment gangctl-system/gangctl: 2 of 2 replicas ready, image gangctl:0.1.0; its rollout to image "
-    assert f"{runs}gangctl:9.9.9 is not finished" in report["evidence"]
-    assert seen in " ".join(report["evidence"])
-    assert (report["message"] == "the rollout of gangctl to image gangctl:9.9.9 is stuck: gangctl:0.1.0 runs") is (
-        verdict == "warning"
-    )
-
-
-async def test_a_pod_that_waits_is_named_with_its_reason_also_without_a_rollout(tmp_path: Path) -> None:
-    first = deployment("gangctl", "gangctl:9.9.9", wanted=1, ready=0)
-    waiting = pod_of("new", "gangctl:9.9.9", "ErrImagePull", "not found")
-    answers = {**installed(), **NOT_READY, OWN_DEPLOYMENTS: [first], OWN_PODS: [waiting]}
-    verdict, evidence = found(await doctor(tmp_path, answers), "gangctl-replicas")
-    assert verdict == "failed"
-    assert "Deployment gangctl-system/gangctl: 0 of 1 replicas ready, image gangctl:9.9.9" in evidence
-    assert "pod new (image gangctl:9.9.9): ErrImagePull: not found" in evidence
-
-
-async def test_without_the_right_to_read_pods_the_image_that_runs_is_unknown(tmp_path: Path) -> None:
-    rolled = deployment("gangctl", "gangctl:9.9.9", wanted=2, ready=2, **ROLLING)
-    answers = {**installed(), OWN_DEPLOYMENTS: [rolled], OWN_PODS: FORBIDDEN}
-    verdict, evidence = found(await doctor(tmp_path, answers, "--only", "gangctl-replicas"), "gangctl-replicas")
-    assert verdict == "ok"
-    assert evidence[1].endswith("2 of 2 replicas ready; its rollout to image gangctl:9.9.9 is not finished")
-    assert evidence[2] == "you may not list pods in namespace gangctl-system: which image runs is not known"
-
-
-@each(
-    ("check", "who", "old", "new"),
-    [
-        ("jobset-controller", "the JobSet controller", "jobset:v0.11.0", "jobset:v0.12.0"),
-        ("kueue-api", "Kueue", "kueue:v0.19.0", "kueue:v0.20.0"),
-    ],
-)
-async def test_stuck_rollouts_of_jobset_and_kueue_are_reported(
-    check: str, who: str, old: str, new: str, tmp_path: Path
-) -> None:
-    project = old.partition(":")[0]
-    rolled = deployment(f"{project}-controller", new, replicas=2, updatedReplicas=1)
-    changed = {
-        f"/apis/apps/v1/namespaces/{project}-system/deployments": [rolled],
-        f"/api/v1/namespaces/{project}-system/pods": [pod_of("a", old), pod_of("b", new, "CrashLoopBackOff")],
-    }
-    answer = await doctor(tmp_path, {**installed(), **changed}, "--only", check)
-    (report,) = answer.json["checks"]
-    assert report["verdict"] == "warning"
-    assert report["message"] == f"the rollout of {who} to image {new} is stuck: {old} runs"
-
-
-async def test_shards_are_those_of_the_pods_that_run(tmp_path: Path) -> None:
-    """A rollout with other arguments that never starts leads no shard."""
-    rolled = deployment("gangctl", "gangctl:0.1.0", wanted=2, ready=2, **ROLLING)
-    rolled["spec"]["template"]["spec"]["containers"][0]["args"] = ["--shards=3", "--unknown"]
-    pods = [*OLD_PODS, pod_of("new", "gangctl:0.1.0", "CrashLoopBackOff", "", "--shards=3")]
-    answers = {**installed(), OWN_DEPLOYMENTS: [rolled], OWN_PODS: pods}
-    answer = await doctor(tmp_path, answers)
-    assert found(answer, "gangctl-leader")[0] == "ok"
-    replicas = next(each for each in answer.json["checks"] if each["id"] == "gangctl-replicas")
-    assert replicas["message"] == "the rollout of gangctl is stuck: the pods before it run"
 
 
 async def test_without_gangctl_one_check_fails_and_those_that_need_it_are_skipped(tmp_path: Path) -> None:
@@ -388,9 +133,6 @@ EARLY: Final = {
         foreign("MutatingWebhookConfiguration", "a-kueue", None),
         *build_configurations(WebhookSettings(Endpoint(url="https://x")), b"")[:2],
     ]
-}
-NOT_READY: Final = {
-    f"/apis/discovery.k8s.io/v1/namespaces/{SERVICE[0]}/endpointslices": [slices(SERVICE, False)],
 }
 UNEVALUATED: Final = {
     "/apis/gangctl.dev/v1alpha1/gangpolicies": [
