@@ -3,73 +3,32 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from tests.cli.kueueobjects import Object, cluster_queue, flavor, local_queue, queued
-from tests.cli.manifests import write
-from tests.cli.run import Answer, gangctl
+from tests.cli.fitfiles import (
+    BY_NAME,
+    CLAIMS,
+    KUEUE,
+    MANAGED,
+    MAPPED,
+    PARTLY,
+    POD_CLASS,
+    PRIORITY,
+    RACK,
+    TEAM,
+    configuration,
+    fit,
+    gangs,
+    kueue,
+    namespace,
+    owned,
+    queues,
+)
+from tests.cli.kueueobjects import Object, flavor, local_queue
+from tests.cli.run import gangctl
 from tests.rows import each
-
-KUEUE = "kueue.x-k8s.io/v1beta2"
-RACK = "example.com/rack"
-
-
-def configuration(**fields: Any) -> Object:
-    """Kueue's, with JobSets."""
-    frameworks = {"integrations": {"frameworks": ["jobset.x-k8s.io/jobset"]}}
-    return {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **frameworks, **fields}
-
-
-def kueue(kind: str, name: str, **fields: Any) -> Object:
-    return {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **fields}
-
-
-def namespace(name: str, **labels: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-
-
-def fit(directory: Path, asked: Object, *objects: Object) -> Answer:
-    files = write(directory / "jobset.yaml", asked), write(directory / "queues.yaml", *objects)
-    answer = gangctl("fit", "-f", files[0], "--queues", files[1], "-o", "json")
-    reason = answer.json["reason"]
-    useless = reason == "PodsRefused" or (reason == "QueueBlocked" and not answer.json["clusterQueue"])
-    assert answer.code == int(answer.json["verdict"] == "never" or useless)
-    return answer
-
-
-def gangs(queue: str = "q", *, pod: Object | None = None, labels: Object | None = None, **notes: str) -> Object:
-    """Four pods of one CPU in namespace t; names of annotations of Kueue have ``_`` for each ``-``."""
-    made = deepcopy(queued(queue=queue))
-    made["metadata"].setdefault("labels", {}).update(labels or {})
-    made["metadata"]["annotations"] |= {f"kueue.x-k8s.io/{key.replace('_', '-')}": text for key, text in notes.items()}
-    made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"].update(pod or {})
-    return made
-
-
-def queues(*more: Object, cpu: Any = 8, configured: Object | None = None, **spec: Any) -> list[Object]:
-    there = [flavor(), cluster_queue("cq", {"f": {"cpu": cpu}}, **spec), local_queue("q", "cq")]
-    return [*there, configured or configuration(), *more]
-
-
-PRIORITY = "kueue.x-k8s.io/priority-class"
-TEAM = {"matchLabels": {"team": "a"}}
-BY_NAME = {"matchLabels": {"kubernetes.io/metadata.name": "t"}}
-MANAGED = configuration(manageJobsWithoutQueueName=True)
-PARTLY = configuration(manageJobsWithoutQueueName=True, managedJobsNamespaceSelector=TEAM)
-CLAIMS = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]}
-MAPPED = configuration(resources={"deviceClassMappings": [{"name": "x/gpus", "deviceClassNames": ["gpu.x"]}]})
-POD_CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "low"}, "value": 1}
-OWNED = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "a", "uid": "u", "controller": True}
-
-
-def owned() -> Object:
-    made = gangs("")
-    made["metadata"]["ownerReferences"] = [OWNED]
-    return made
 
 
 @each(
@@ -212,150 +171,6 @@ def test_a_verdict_is_as_far_as_it_looked(
     assert answer.json["verdict"] == verdict, answer.json["message"]
     assert words in answer.json["message"]
     assert verdict == "never" or bool(answer.json["unknown"]) is (verdict == "unknown")
-
-
-KATA = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata"}
-SMALL = {
-    "apiVersion": "v1",
-    "kind": "LimitRange",
-    "metadata": {"name": "small", "namespace": "t"},
-    "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]},
-}
-LIMITED = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "2", "x.com/gpu": "1"}}}]}
-
-
-def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
-    metadata = {"name": "team", "namespace": "t"}
-    spec = {"hard": hard, **spec}
-    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"used": used}}
-
-
-PER_CLASS = "gpus.deviceclass.resource.k8s.io/devices"
-CLAIMING = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
-
-
-def claim_template(**request: Any) -> Object:
-    metadata = {"name": "two", "namespace": "t"}
-    spec = {"spec": {"devices": {"requests": [{"name": "r", **request}]}}}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
-
-
-TEMPLATE = claim_template(exactly={"deviceClassName": "gpus", "count": 2})
-EITHER = claim_template(
-    firstAvailable=[
-        {"name": "one", "deviceClassName": "gpus", "count": 2},
-        {"name": "all", "deviceClassName": "gpus", "allocationMode": "All"},
-    ]
-)
-
-
-def for_class(operator: str, *values: str) -> Object:
-    scope = {"scopeName": "PriorityClass", "operator": operator, "values": list(values)}
-    return {"matchExpressions": [scope]}
-
-
-def followed(status: str) -> Object:
-    """The gang, and as many pods after it."""
-    made = gangs("")
-    first = made["spec"]["replicatedJobs"][0]
-    made["spec"]["replicatedJobs"].append(
-        {**first, "name": "later", "dependsOn": [{"name": first["name"], "status": status}]}
-    )
-    return made
-
-
-@each(
-    ("asked", "there", "reason", "words"),
-    [
-        # Classes
-        (
-            gangs("", pod={"runtimeClassName": "none"}),
-            queues(KATA),
-            "PodsRefused",
-            'RuntimeClass "none" does not exist',
-        ),
-        (gangs(pod={"runtimeClassName": "none"}), queues(KATA), "PodsRefused", 'RuntimeClass "none" does not exist'),
-        (gangs("", pod={"runtimeClassName": "kata"}), queues(KATA), "NotQueued", ""),
-        (gangs("", pod={"runtimeClassName": "kata"}), queues(), "NotQueued", ""),
-        (gangs("", pod={"priorityClassName": "none"}), queues(POD_CLASS), "PodsRefused", "create it, or name another"),
-        (gangs("", pod={"priorityClassName": "none"}), queues(), "NotQueued", ""),
-        (
-            gangs(pod={"priorityClassName": "none"}, labels={PRIORITY: "high"}),
-            queues(POD_CLASS, kueue("WorkloadPriorityClass", "high")),
-            "PodsRefused",
-            'PriorityClass "none" does not exist',
-        ),
-        # LimitRanges
-        (gangs(""), queues(SMALL), "PodsRefused", "cpu, and the API server refuses such pods"),
-        (gangs(), queues(SMALL), "NeverMisconfigured", ""),
-        (gangs(""), queues({**SMALL, "metadata": {"name": "small", "namespace": "u"}}), "NotQueued", ""),
-        # ResourceQuotas
-        (gangs(), queues(quota({"pods": "4", "requests.cpu": "4"})), "Fits", ""),
-        (gangs(), queues(quota({"pods": "3"})), "PodsRefused", "allows 3 of pods, and it needs 4"),
-        (gangs(), queues(quota({"requests.cpu": "3900m"})), "PodsRefused", "allows 3.9 of requests.cpu"),
-        (
-            gangs(),
-            queues(quota({"cpu": "6"}, {"cpu": "2500m"})),
-            "WaitsForResourceQuota",
-            "has 3.5 of 6 cpu left, and it needs 4",
-        ),
-        (gangs(), queues({**quota({"pods": "3"}), "metadata": {"name": "team", "namespace": "u"}}), "Fits", ""),
-        (gangs(), queues(quota({"memory": "9Gi"})), "PodsRefused", "have no request of it"),
-        (gangs(), queues(quota({"limits.cpu": "9"})), "PodsRefused", "have no limit of it"),
-        (gangs("", pod=LIMITED), queues(quota({"limits.cpu": "8", "cpu": "8"})), "NotQueued", ""),
-        (gangs("", pod=LIMITED), queues(quota({"limits.cpu": "7"})), "PodsRefused", "allows 7 of limits.cpu"),
-        (gangs("", pod=LIMITED), queues(quota({"requests.x.com/gpu": "3"})), "PodsRefused", "needs 4"),
-        (gangs(), queues(quota({"count/jobs.batch": "0"})), "PodsRefused", "count/jobs.batch"),
-        (gangs(), queues(quota({"requests.storage": "0", "count/secrets": "0"})), "Fits", ""),
-        (gangs(), queues(quota({"pods": "3"}, scopes=["BestEffort"])), "Fits", ""),
-        (gangs(), queues(quota({"pods": "3"}, scopes=["NotBestEffort", "NotTerminating"])), "PodsRefused", ""),
-        (gangs(), queues(quota({"pods": "3"}, scopes=["Terminating"])), "Fits", ""),
-        (gangs(), queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("In", "low"))), "Fits", ""),
-        (gangs(), queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("DoesNotExist"))), "PodsRefused", ""),
-        (
-            gangs("", pod={"priorityClassName": "low"}),
-            queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("In", "low"))),
-            "PodsRefused",
-            "",
-        ),
-        # Claims of devices
-        (gangs("", pod=CLAIMING), queues(TEMPLATE, quota({PER_CLASS: "8"})), "NotQueued", ""),
-        (
-            gangs("", pod=CLAIMING),
-            queues(TEMPLATE, quota({PER_CLASS: "7"})),
-            "PodsRefused",
-            f"allows 7 of {PER_CLASS}, and it needs 8: the API server refuses claims of some of its pods",
-        ),
-        (
-            gangs("", pod=CLAIMING),
-            queues(quota({"count/resourceclaims.resource.k8s.io": "3"})),
-            "PodsRefused",
-            "needs 4",
-        ),
-        (gangs("", pod=CLAIMING), queues(EITHER, quota({PER_CLASS: "128"})), "NotQueued", ""),
-        (gangs("", pod=CLAIMING), queues(EITHER, quota({PER_CLASS: "127"})), "PodsRefused", "needs 128"),
-        (
-            gangs("", pod=CLAIMING),
-            queues(TEMPLATE, quota({PER_CLASS: "9"}, {PER_CLASS: "2"})),
-            "WaitsForResourceQuota",
-            "has 7 of 9",
-        ),
-        # Stages
-        (followed("Complete"), queues(quota({"pods": "4", "count/pods": "8"})), "NotQueued", ""),
-        (followed("Complete"), queues(quota({"count/pods": "7"})), "PodsRefused", ""),
-        (followed("Ready"), queues(quota({"pods": "4"})), "PodsRefused", "needs 8"),
-        # What never fits is never.
-        (gangs(), queues(quota({"pods": "3"}), cpu=2), "NeverExceedsQuota", ""),
-    ],
-)
-def test_pods_that_the_api_server_refuses_do_not_fit(
-    asked: Object, there: list[Object], reason: str, words: str, tmp_path: Path
-) -> None:
-    answer = fit(tmp_path, asked, *there)
-    assert answer.json["reason"] == reason, answer.json["message"]
-    assert words in answer.json["message"]
-    refused = reason in {"PodsRefused", "WaitsForResourceQuota"}
-    assert answer.json["verdict"] == ("not-now" if refused else "never" if "Never" in reason else "fits")
 
 
 @each(

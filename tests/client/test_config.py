@@ -3,11 +3,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime as dt
-import json
 import os
 import ssl
-import stat
-import textwrap
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,40 +18,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from gangctl.client.client import Client
-from gangctl.client.config import ClusterConfig, load_cluster
+from gangctl.client.config import ClusterConfig
 from gangctl.client.resources import PODS
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError, UnavailableError
 from tests.client.clock import VirtualClock
+from tests.client.kubeconfigs import SECRET, headers_of, load, plugin, write
 from tests.client.server import ScriptedServer, obj, status
 from tests.rows import each
-
-SECRET = "s3cr3t-t0ken"
-
-
-def write(path: Path, *, server: str = "http://127.0.0.1:1", **parts: Any) -> Path:
-    """Write a kubeconfig with one context; ``parts`` replace or extend user, cluster and context."""
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", **parts.get("context", {})}}],
-        "clusters": [{"name": "k", "cluster": {"server": server, **parts.get("cluster", {})}}],
-        "users": [{"name": "u", "user": parts.get("user", {"token": SECRET})}],
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump({**document, **parts.get("document", {})}))
-    return path
-
-
-async def load(path: Path | None = None, **arguments: Any) -> ClusterConfig:
-    arguments.setdefault("environ", {})
-    arguments.setdefault("home", Path("/nonexistent"))
-    return await load_cluster(kubeconfig=path, **arguments)
-
-
-async def headers_of(config: ClusterConfig) -> list[tuple[str, str]]:
-    return list((await config.access()).headers)
 
 
 class TestFinding:
@@ -233,110 +204,6 @@ class TestUsers:
         assert not await config.refresh(await config.access())
 
 
-class TestExecPlugin:
-    @staticmethod
-    def plugin(directory: Path, status: str, *, code: int = 0, body: str = "") -> dict[str, Any]:
-        """Write a plugin that counts its runs in a file and prints ``status`` with N as the count."""
-        script = directory / "plugin.sh"
-        script.write_text(
-            textwrap.dedent(
-                f"""\
-                #!/bin/sh
-                {body}
-                echo run >> {directory}/runs
-                n=$(wc -l < {directory}/runs | tr -d ' ')
-                printf '%s' '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":'
-                printf '%s}}' '{status}' | sed "s/@N@/$n/"
-                echo log in first >&2
-                exit {code}
-                """
-            )
-        )
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
-        return {"exec": {"command": "./plugin.sh", "apiVersion": "client.authentication.k8s.io/v1"}}
-
-    async def test_an_exec_token_is_renewed_before_it_expires(self, tmp_path: Path) -> None:
-        clock = VirtualClock()
-        expiry = (clock.wall() + dt.timedelta(minutes=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        user = self.plugin(tmp_path, f'{{"token":"tok@N@","expirationTimestamp":"{expiry}"}}')
-        config = await load(write(tmp_path / "config", user=user), clock=clock)
-        assert await headers_of(config) == [("Authorization", "Bearer tok1")]
-        clock.tick(28 * 60)
-        assert await headers_of(config) == [("Authorization", "Bearer tok1")]
-        clock.tick(61)
-        assert await headers_of(config) == [("Authorization", "Bearer tok2")]
-
-    async def test_a_refused_exec_token_is_renewed(self, tmp_path: Path) -> None:
-        config = await load(write(tmp_path / "config", user=self.plugin(tmp_path, '{"token":"tok@N@"}')))
-        refused = await config.access()
-        assert await asyncio.gather(*(config.refresh(refused) for _ in range(3))) == [True] * 3
-        assert await headers_of(config) == [("Authorization", "Bearer tok2")]
-
-    async def test_a_failed_exec_plugin_is_an_error_without_its_output(self, tmp_path: Path) -> None:
-        """They may be anything; a person sees them on the terminal."""
-        user = self.plugin(tmp_path, "{}", code=3)
-        with pytest.raises(ConfigError, match=r"plugin\.sh: process returned 3$") as caught:
-            await load(write(tmp_path / "config", user=user))
-        assert caught.value.hint == f"run {tmp_path}/plugin.sh to see why"
-
-    async def test_a_missing_exec_plugin_is_an_error_with_its_install_hint(self, tmp_path: Path) -> None:
-        user = {"exec": {"command": "./absent", "apiVersion": "v1", "installHint": "apt install it"}}
-        with pytest.raises(ConfigError) as caught:
-            await load(write(tmp_path / "config", user=user))
-        assert caught.value.hint == "apt install it"
-
-    @staticmethod
-    def given(directory: Path) -> dict[str, Any]:
-        """``spec`` of what the plugin was given, which it writes to a file."""
-        return dict(json.loads((directory / "given").read_text())["spec"])
-
-    async def test_a_plugin_that_asks_for_the_cluster_is_given_it(self, tmp_path: Path) -> None:
-        """GKE's kubeconfigs ask for it, and plugins that use LoadExecCredentialFromEnv fail without it."""
-        user = self.plugin(tmp_path, '{"token":"tok@N@"}', body=f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/given')
-        (tmp_path / "ca.pem").write_bytes(b"pem")
-        cluster = {
-            "certificate-authority": "ca.pem",
-            "tls-server-name": "other",
-            "proxy-url": "http://proxy:3128",
-            "extensions": [
-                {"name": "else", "extension": {}},
-                {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}},
-            ],
-        }
-        await load(write(tmp_path / "config", user=user, cluster=cluster))
-        assert "cluster" not in self.given(tmp_path)
-        user["exec"]["provideClusterInfo"] = True
-        await load(write(tmp_path / "config", user=user, cluster=cluster))
-        assert self.given(tmp_path)["cluster"] == {
-            "server": "http://127.0.0.1:1",
-            "tls-server-name": "other",
-            "certificate-authority-data": base64.b64encode(b"pem").decode(),
-            "proxy-url": "http://proxy:3128",
-            "config": {"audience": "a"},
-        }
-        await load(write(tmp_path / "config", user=user, cluster={"disable-compression": True}))
-        assert self.given(tmp_path)["cluster"] == {"server": "http://127.0.0.1:1", "disable-compression": True}
-
-    async def test_a_plugin_gets_the_terminal_by_its_interactive_mode(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        user = self.plugin(tmp_path, '{"token":"tok@N@"}', body=f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/given')
-        monkeypatch.setattr("gangctl.client.credentials._is_terminal", lambda stream: stream == "stdin")
-        await load(write(tmp_path / "config", user=user))
-        assert self.given(tmp_path)["interactive"] is True
-        user["exec"]["interactiveMode"] = "Never"
-        await load(write(tmp_path / "config", user=user))
-        assert self.given(tmp_path)["interactive"] is False
-        user["exec"]["interactiveMode"] = "Always"
-        monkeypatch.setattr("gangctl.client.credentials._is_terminal", lambda _: False)
-        with pytest.raises(ConfigError, match=r"interactiveMode Always: standard input is not a terminal$"):
-            await load(write(tmp_path / "config", user=user))
-
-    async def test_a_null_section_is_no_plugin(self, tmp_path: Path) -> None:
-        config = await load(write(tmp_path / "config", user={"exec": None, "token": "t"}))
-        assert await headers_of(config) == [("Authorization", "Bearer t")]
-
-
 class Authority:
     """A certificate authority for one test."""
 
@@ -505,7 +372,7 @@ class TestTls:
         url, authority = tls_server
         certificate, key = (pem.decode().replace("\n", "\\n") for pem in authority.issue("dave"))
         status = f'{{"clientCertificateData":"{certificate}","clientKeyData":"{key}"}}'
-        user = TestExecPlugin.plugin(tmp_path, status)
+        user = plugin(tmp_path, status)
         cluster = {"certificate-authority": "ca.crt", "tls-server-name": "api.example"}
         config = await load(write(tmp_path / "config", server=url, user=user, cluster=cluster))
         assert await self.name_seen(config) == "dave"

@@ -159,3 +159,10 @@ def asked(name: str, cluster: Cluster) -> CheckOutcome:
     """The outcome of a check on these facts."""
     (check,) = [check for check in CHECKS if check.id == name]
     return asyncio.run(check.outcome(cluster))
+
+
+def edited(edit: Callable[[Object], object], kind: str = "MutatingWebhookConfiguration") -> tuple[Object, ...]:
+    """gangctl's configurations, with a change in the first webhook of a kind."""
+    found = own()
+    edit(next(each for each in found if each["kind"] == kind)["webhooks"][0])
+    return (*found, *others())

@@ -1,0 +1,160 @@
+"""A gang whose pods the API server refuses does not fit: classes, LimitRanges, ResourceQuotas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.cli.fitfiles import (
+    POD_CLASS,
+    PRIORITY,
+    fit,
+    gangs,
+    kueue,
+    queues,
+)
+from tests.cli.kueueobjects import Object
+from tests.rows import each
+
+KATA = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata"}
+SMALL = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "small", "namespace": "t"},
+    "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]},
+}
+LIMITED = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "2", "x.com/gpu": "1"}}}]}
+
+
+def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
+    metadata = {"name": "team", "namespace": "t"}
+    spec = {"hard": hard, **spec}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"used": used}}
+
+
+PER_CLASS = "gpus.deviceclass.resource.k8s.io/devices"
+CLAIMING = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
+
+
+def claim_template(**request: Any) -> Object:
+    metadata = {"name": "two", "namespace": "t"}
+    spec = {"spec": {"devices": {"requests": [{"name": "r", **request}]}}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+
+
+TEMPLATE = claim_template(exactly={"deviceClassName": "gpus", "count": 2})
+EITHER = claim_template(
+    firstAvailable=[
+        {"name": "one", "deviceClassName": "gpus", "count": 2},
+        {"name": "all", "deviceClassName": "gpus", "allocationMode": "All"},
+    ]
+)
+
+
+def for_class(operator: str, *values: str) -> Object:
+    scope = {"scopeName": "PriorityClass", "operator": operator, "values": list(values)}
+    return {"matchExpressions": [scope]}
+
+
+def followed(status: str) -> Object:
+    """The gang, and as many pods after it."""
+    made = gangs("")
+    first = made["spec"]["replicatedJobs"][0]
+    made["spec"]["replicatedJobs"].append(
+        {**first, "name": "later", "dependsOn": [{"name": first["name"], "status": status}]}
+    )
+    return made
+
+
+@each(
+    ("asked", "there", "reason", "words"),
+    [
+        # Classes
+        (
+            gangs("", pod={"runtimeClassName": "none"}),
+            queues(KATA),
+            "PodsRefused",
+            'RuntimeClass "none" does not exist',
+        ),
+        (gangs(pod={"runtimeClassName": "none"}), queues(KATA), "PodsRefused", 'RuntimeClass "none" does not exist'),
+        (gangs("", pod={"runtimeClassName": "kata"}), queues(KATA), "NotQueued", ""),
+        (gangs("", pod={"runtimeClassName": "kata"}), queues(), "NotQueued", ""),
+        (gangs("", pod={"priorityClassName": "none"}), queues(POD_CLASS), "PodsRefused", "create it, or name another"),
+        (gangs("", pod={"priorityClassName": "none"}), queues(), "NotQueued", ""),
+        (
+            gangs(pod={"priorityClassName": "none"}, labels={PRIORITY: "high"}),
+            queues(POD_CLASS, kueue("WorkloadPriorityClass", "high")),
+            "PodsRefused",
+            'PriorityClass "none" does not exist',
+        ),
+        # LimitRanges
+        (gangs(""), queues(SMALL), "PodsRefused", "cpu, and the API server refuses such pods"),
+        (gangs(), queues(SMALL), "NeverMisconfigured", ""),
+        (gangs(""), queues({**SMALL, "metadata": {"name": "small", "namespace": "u"}}), "NotQueued", ""),
+        # ResourceQuotas
+        (gangs(), queues(quota({"pods": "4", "requests.cpu": "4"})), "Fits", ""),
+        (gangs(), queues(quota({"pods": "3"})), "PodsRefused", "allows 3 of pods, and it needs 4"),
+        (gangs(), queues(quota({"requests.cpu": "3900m"})), "PodsRefused", "allows 3.9 of requests.cpu"),
+        (
+            gangs(),
+            queues(quota({"cpu": "6"}, {"cpu": "2500m"})),
+            "WaitsForResourceQuota",
+            "has 3.5 of 6 cpu left, and it needs 4",
+        ),
+        (gangs(), queues({**quota({"pods": "3"}), "metadata": {"name": "team", "namespace": "u"}}), "Fits", ""),
+        (gangs(), queues(quota({"memory": "9Gi"})), "PodsRefused", "have no request of it"),
+        (gangs(), queues(quota({"limits.cpu": "9"})), "PodsRefused", "have no limit of it"),
+        (gangs("", pod=LIMITED), queues(quota({"limits.cpu": "8", "cpu": "8"})), "NotQueued", ""),
+        (gangs("", pod=LIMITED), queues(quota({"limits.cpu": "7"})), "PodsRefused", "allows 7 of limits.cpu"),
+        (gangs("", pod=LIMITED), queues(quota({"requests.x.com/gpu": "3"})), "PodsRefused", "needs 4"),
+        (gangs(), queues(quota({"count/jobs.batch": "0"})), "PodsRefused", "count/jobs.batch"),
+        (gangs(), queues(quota({"requests.storage": "0", "count/secrets": "0"})), "Fits", ""),
+        (gangs(), queues(quota({"pods": "3"}, scopes=["BestEffort"])), "Fits", ""),
+        (gangs(), queues(quota({"pods": "3"}, scopes=["NotBestEffort", "NotTerminating"])), "PodsRefused", ""),
+        (gangs(), queues(quota({"pods": "3"}, scopes=["Terminating"])), "Fits", ""),
+        (gangs(), queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("In", "low"))), "Fits", ""),
+        (gangs(), queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("DoesNotExist"))), "PodsRefused", ""),
+        (
+            gangs("", pod={"priorityClassName": "low"}),
+            queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("In", "low"))),
+            "PodsRefused",
+            "",
+        ),
+        # Claims of devices
+        (gangs("", pod=CLAIMING), queues(TEMPLATE, quota({PER_CLASS: "8"})), "NotQueued", ""),
+        (
+            gangs("", pod=CLAIMING),
+            queues(TEMPLATE, quota({PER_CLASS: "7"})),
+            "PodsRefused",
+            f"allows 7 of {PER_CLASS}, and it needs 8: the API server refuses claims of some of its pods",
+        ),
+        (
+            gangs("", pod=CLAIMING),
+            queues(quota({"count/resourceclaims.resource.k8s.io": "3"})),
+            "PodsRefused",
+            "needs 4",
+        ),
+        (gangs("", pod=CLAIMING), queues(EITHER, quota({PER_CLASS: "128"})), "NotQueued", ""),
+        (gangs("", pod=CLAIMING), queues(EITHER, quota({PER_CLASS: "127"})), "PodsRefused", "needs 128"),
+        (
+            gangs("", pod=CLAIMING),
+            queues(TEMPLATE, quota({PER_CLASS: "9"}, {PER_CLASS: "2"})),
+            "WaitsForResourceQuota",
+            "has 7 of 9",
+        ),
+        # Stages
+        (followed("Complete"), queues(quota({"pods": "4", "count/pods": "8"})), "NotQueued", ""),
+        (followed("Complete"), queues(quota({"count/pods": "7"})), "PodsRefused", ""),
+        (followed("Ready"), queues(quota({"pods": "4"})), "PodsRefused", "needs 8"),
+        # What never fits is never.
+        (gangs(), queues(quota({"pods": "3"}), cpu=2), "NeverExceedsQuota", ""),
+    ],
+)
+def test_pods_that_the_api_server_refuses_do_not_fit(
+    asked: Object, there: list[Object], reason: str, words: str, tmp_path: Path
+) -> None:
+    answer = fit(tmp_path, asked, *there)
+    assert answer.json["reason"] == reason, answer.json["message"]
+    assert words in answer.json["message"]
+    refused = reason in {"PodsRefused", "WaitsForResourceQuota"}
+    assert answer.json["verdict"] == ("not-now" if refused else "never" if "Never" in reason else "fits")
