@@ -104,7 +104,7 @@ image: $(STAMP) ## the container image, with podman, docker or buildah (PUSH=IMA
 bench: $(STAMP) ## every row of the budgets, 50 minutes on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks all $(addprefix --with ,$(WITH))
 
-GENERATORS := grafana.generate tests.cli.reference tests.live.causes_found tests.manager.metricspage \
+GENERATORS := benchmarks.day.page grafana.generate tests.cli.reference tests.live.causes_found tests.manager.metricspage \
 	tests.manifests.crds tests.manifests.fieldspage tests.manifests.webhooks tests.monitoring.prometheusrule \
 	tests.manifests.nativepolicies tests.manifests.installation tests.manifests.chart tests.monitoring.runbooks \
 	tests.policies.table

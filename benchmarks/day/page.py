@@ -1,4 +1,4 @@
-"""Results of runs as tables in markdown and as charts, and the part of the docs that is written from them."""
+"""Results of runs as tables in markdown and as charts, and the page of the docs that is written from them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ from tests.controlplane.minors import NEWEST
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "benchmarks" / "results" / "day"
-PAGE: Final = ROOT / "docs" / "what-gangs-are-worth.md"
-BEGIN: Final = "<!-- From benchmarks/results/day; `python -m benchmarks.day.page` writes it. -->"
-END: Final = "<!-- The end of what is written. -->"
+PAGE: Final = ROOT / "docs" / "day-results.md"
+TITLE: Final = "# A day of a real cluster"
+INTRODUCTION: Final = (
+    "Written by `python -m benchmarks.day.page` from `benchmarks/results/day`.\n\n"
+    "Every run that was made on a quiet machine. [What gangs are worth](what-gangs-are-worth.md) has the method, what "
+    "the columns mean, the limits, and what the runs show."
+)
 NOTHING: Final = "No run of the whole matrix on a quiet machine is recorded in `benchmarks/results/day` yet."
 NOT_QUIET: Final = (
     "> **Not a quiet machine, or changes that are in no commit.** Rows with an asterisk show that the benchmark runs. "
@@ -72,7 +76,7 @@ def _missing(results: Sequence[Measured]) -> list[str]:
 def _heading(measured: Measured, text: str) -> str:
     figures = measured.figures
     return (
-        f"### Window {measured.cell.window}: {text}\n\n{HOURS} hours from {measured.begin[:16].replace('T', ' ')}, "
+        f"## Window {measured.cell.window}: {text}\n\n{HOURS} hours from {measured.begin[:16].replace('T', ' ')}, "
         f"{figures.jobs} JobSets, {measured.gpus} GPUs, {measured.speed:g} seconds of the trace in a second."
     )
 
@@ -165,15 +169,13 @@ def write(directory: Path, results: Sequence[Measured] | None = None) -> Path:
     for chart in charts(results):
         (directory / f"{chart.name}.svg").write_text(chart.svg())
     path = directory / "DAY.md"
-    path.write_text(f"# A day of a real cluster\n\n{tables(results)}\n")
+    path.write_text(f"{TITLE}\n\n{tables(results)}\n")
     return path
 
 
-def filled(page: str, results: Sequence[Measured]) -> str:
-    """The page of the docs with the tables of those results that may be published."""
-    head, _, rest = page.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n\n{tables([each for each in results if each.publishable])}\n\n{END}{tail}"
+def page(results: Sequence[Measured]) -> str:
+    """The page of the docs: those results that may be published."""
+    return f"{TITLE}\n\n{INTRODUCTION}\n\n{tables([each for each in results if each.publishable])}\n"
 
 
 def pictures(results: Sequence[Measured]) -> dict[Path, str]:
@@ -183,9 +185,9 @@ def pictures(results: Sequence[Measured]) -> dict[Path, str]:
 
 
 def main() -> int:
-    """Write the part of the page, and the pictures, anew."""
+    """Write the page and the pictures anew."""
     results = read_all(RESULTS)
-    PAGE.write_text(filled(PAGE.read_text(), results))
+    PAGE.write_text(page(results))
     for path, svg in pictures(results).items():
         path.write_text(svg)
         print(f"written: {path}")
