@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gangctl.api.requests import pod_requests
-from gangctl.fit import creation, limitranges
+from gangctl.fit import creation, devices, limitranges
 from tests.live.creationground import said
-from tests.live.creationworlds import NODE, PLAYED, CreationWorld, world
+from tests.live.creationworlds import PLAYED, SHARED, CreationWorld, world
 from tests.rows import each
 
 _Amounts = dict[str, Any]
@@ -24,7 +24,7 @@ def _without(key: str) -> Callable[[Mapping[str, Any], str], _Amounts]:
 
 def _said(made: CreationWorld) -> tuple[str, str]:
     """Without pods of others."""
-    report = said(made, [NODE, *made.classes, *made.rules])
+    report = said(made, [*SHARED, *made.classes, *made.rules, *made.templates])
     return report["verdict"], report["reason"]
 
 
@@ -47,6 +47,9 @@ def _verdicts() -> dict[int, tuple[str, str]]:
         (creation, "_JOBS", "none"),
         (creation, "_LIMITED", ("cpu",)),
         (creation, "_COUNTED_PODS", "none"),
+        (creation, "counted_by_quotas", lambda *_: {}),
+        (devices, "_MOST_OF_A_CLAIM", 1),
+        (devices, "_CLAIMS", "none"),
     ],
 )
 def test_what_is_overlooked_changes_a_verdict(

@@ -14,10 +14,12 @@ from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.gang.pipeline import child_job, stored
-from tests.live.creationworlds import NODE, CreationWorld
+from tests.live.creationworlds import SHARED, CreationWorld
+from tests.live.deviceworlds import API_VERSION
 
 AT_ONCE: Final = 6
 _VERSIONS: Final = {"PriorityClass": "scheduling.k8s.io/v1", "RuntimeClass": "node.k8s.io/v1"}
+"""Of classes, which belong to no namespace."""
 _PLURALS: Final = {
     "PriorityClass": "priorityclasses",
     "RuntimeClass": "runtimeclasses",
@@ -97,7 +99,7 @@ async def _played(api: ApiClient, world: CreationWorld) -> Outcome:
     for each in (place, empty):
         await each.install()
     await place.fill()
-    report = said(world, [NODE, *await place.known()])
+    report = said(world, [*SHARED, *world.templates, *await place.known()])
     return Outcome(world, report, await place.create(), await empty.create())
 
 
@@ -218,4 +220,15 @@ class Place:
                 pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
                 if refused := await self._refusal("pods", {**pod, "spec": job["spec"]["template"]["spec"]}):
                     return refused
+                for claim in self._claims(metadata["name"], job["spec"]["template"]["spec"]):
+                    if refused := await self._refusal("resourceclaims", claim, API_VERSION):
+                        return refused
         return ""
+
+    def _claims(self, pod: str, spec: Object) -> Iterator[Object]:
+        """Those that the controller of claims makes for a pod."""
+        templates = {raw["metadata"]["name"]: raw["spec"]["spec"] for raw in self._world.templates}
+        for claim in spec.get("resourceClaims", ()):
+            metadata = {"name": f"{pod}-{claim['name']}", "namespace": self._name}
+            made: Object = {"apiVersion": API_VERSION, "kind": "ResourceClaim", "metadata": metadata}
+            yield {**made, "spec": templates[claim["resourceClaimTemplateName"]]}

@@ -1,6 +1,7 @@
 """Random namespaces with what keeps the API server from creating pods, and a JobSet with room on the nodes; by seed.
 
-LimitRanges, ResourceQuotas with scopes, PriorityClasses and RuntimeClasses, which may be missing; and pods of others.
+LimitRanges, ResourceQuotas with scopes, PriorityClasses and RuntimeClasses, which may be missing; templates of claims;
+and pods of others.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Final
 from gangctl.api.emit import to_yaml
 from tests.controlplane.api import Object
 from tests.jobsets import jobset
+from tests.live.deviceworlds import API_VERSION, CLASS, DRIVER
 from tests.live.nodeworlds import GPU, HOST
 
-PLAYED: Final = (*range(2030, 2090), 2098, 2123, 2130, 2175, 2253, 2409)
+PLAYED: Final = (*range(2030, 2090), 2098, 2123, 2130, 2141, 2175, 2253, 2409)
 """Seeds of worlds that show what is overlooked: tests/fit/test_creation_worlds.py overlooks it on purpose."""
 DISK: Final = "ephemeral-storage"
 NODE: Final[Object] = {
@@ -29,6 +31,19 @@ NODE: Final[Object] = {
     },
 }
 """It has room for all: nodes decide nothing here."""
+SLICE: Final[Object] = {
+    "apiVersion": API_VERSION,
+    "kind": "ResourceSlice",
+    "metadata": {"name": "wide"},
+    "spec": {
+        "driver": DRIVER,
+        "nodeName": "wide",
+        "pool": {"name": "wide", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"d{number}"} for number in range(128)],
+    },
+}
+SHARED: Final = (NODE, CLASS, SLICE)
+"""What is known of every world; the API server needs none of it."""
 _UNITS: Final = {"cpu": "", "memory": "Gi", DISK: "Gi"}
 _RANGED: Final = ("cpu", "memory")
 
@@ -40,6 +55,8 @@ class CreationWorld:
     seed: int
     classes: tuple[Object, ...]
     rules: tuple[Object, ...]
+    templates: tuple[Object, ...]
+    """Of claims."""
     pods: tuple[Object, ...]
     jobset: Object
 
@@ -50,7 +67,7 @@ class CreationWorld:
 
     def __str__(self) -> str:
         """As YAML, for ``gangctl fit -f world.yaml --queues world.yaml --fixed-nodes``."""
-        return str(to_yaml([NODE, *self.classes, *self.rules, *self.pods, self.jobset]))
+        return str(to_yaml([*SHARED, *self.classes, *self.rules, *self.templates, *self.pods, self.jobset]))
 
 
 def world(seed: int) -> CreationWorld:
@@ -61,7 +78,7 @@ def world(seed: int) -> CreationWorld:
 class _Draw:
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.random = Random(f"{seed}-creation")
+        self.random, self.claims = Random(f"{seed}-creation"), Random(f"{seed}-claims")
         self.name = f"created-{seed}"
         self.devices = self.some(0.3)
         self.classes = [f"{self.name}-{kind}" if self.some(0.25) else "" for kind in ("priority", "runtime")]
@@ -76,7 +93,47 @@ class _Draw:
         ranges = [self._range(number) for number in range(self.random.choice((0, 0, 1, 1, 2)))]
         quotas = [self._quota(number) for number in range(self.random.choice((0, 1, 1, 2)))]
         others = [self._other(number) for number in range(self.random.randint(0, 4))]
-        return CreationWorld(self.seed, tuple(self._existing()), (*ranges, *quotas), tuple(others), raw)
+        classes, templates = tuple(self._existing()), []
+        if self.claims.random() < 0.2:
+            quotas.append(self._quota_of_claims())
+            templates = [self._template(entry) for entry in entries if self.claims.random() < 0.8]
+        return CreationWorld(self.seed, classes, (*ranges, *quotas), tuple(templates), tuple(others), raw)
+
+    def _template(self, entry: Object) -> Object:
+        """What each pod of a replicated job claims, which it names from now on."""
+        name = f"t-{entry['name']}"
+        entry["template"]["spec"]["template"]["spec"]["resourceClaims"] = [
+            {"name": "devices", "resourceClaimTemplateName": name}
+        ]
+        requests: list[Object] = [{"name": f"r{number}"} for number in range(self.claims.choice((1, 1, 2)))]
+        for request in requests:
+            options = [{"deviceClassName": "gpu", "count": self.claims.choice((1, 1, 2, 4))} for _ in range(2)]
+            match self.claims.choice(("count", "count", "count", "all", "first")):
+                case "count":
+                    request["exactly"] = options[0]
+                case "all":
+                    request["exactly"] = {"deviceClassName": "gpu", "allocationMode": "All"}
+                case "first":
+                    request["firstAvailable"] = [{"name": f"o{at}", **one} for at, one in enumerate(options)]
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": name, "namespace": self.name},
+            "spec": {"spec": {"devices": {"requests": requests}}},
+        }
+
+    def _quota_of_claims(self) -> Object:
+        names = {
+            "gpu.deviceclass.resource.k8s.io/devices": (4, 8, 16, 32),
+            "count/resourceclaims.resource.k8s.io": (2, 4, 8),
+        }
+        chosen = self.claims.sample(sorted(names), self.claims.choice((1, 1, 2)))
+        return {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "quota-claims", "namespace": self.name},
+            "spec": {"hard": {name: str(self.claims.choice(names[name])) for name in sorted(chosen)}},
+        }
 
     def _existing(self) -> Iterator[Object]:
         """The classes, if they are not forgotten."""
