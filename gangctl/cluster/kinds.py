@@ -56,6 +56,7 @@ READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] = 
         (LOCAL_QUEUES, reading.read_local_queue),
         (RESOURCE_FLAVORS, reading.read_flavor),
         (TOPOLOGIES, reading.read_topology),
+        # With placements, unlike in the controller, whose fits know no nodes.
         (QUEUED_WORKLOADS, with_placements),
         (ADMISSION_CHECKS, reading.read_check),
         (PRIORITY_CLASSES, reading.read_priority_class),

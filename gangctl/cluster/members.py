@@ -24,6 +24,7 @@ _INDEXES: Final = re.compile(r"\b([0-9]{1,10})(?:-([0-9]{1,10}))?\b")
 
 
 def _number(text: object) -> int:
+    # isdigit is true for "²", too, which int() refuses.
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0
 
 

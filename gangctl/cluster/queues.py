@@ -226,6 +226,7 @@ class Queues:
         workload: QueuedWorkload | None = None,
     ) -> FitReport:
         home = jobset.namespace or namespace
+        # Without Workloads there is no head to wait behind.
         head = self.heads.of if snapshot is self.snapshot else lambda _: None
         reader = home if self._masked else None
         labels, queue = self.labels(home), jobset.queue
@@ -267,6 +268,7 @@ class Queues:
             owner = JobFacts(jobset.finished, pods)
             due = stuck_at(workload, owner, self._ready_timeouts())
             stuck = self.stuck(workload, owner, now, blocked=closed, kept=kept)
+            # Only where nothing else keeps it: to find a head, all that waits in the queue is sorted.
             queue = self.cluster_queue(name) if stuck is None and waits and not reason else None
             head = self.heads.of(queue, now) if queue is not None else None
             if head is not None and head.precedes(workload):
@@ -304,6 +306,7 @@ class Queues:
         ready = pods_ready(self.configuration, self.podset_limit)
         if ready is None:
             return None
+        # Kueue's default for a configuration without recoveryTimeout.
         recovery = ready.timeout if ready.recovery is None else ready.recovery
         return ReadyTimeouts(timedelta(seconds=ready.timeout), timedelta(seconds=recovery))
 

@@ -88,11 +88,13 @@ class Stock(Queues):
             held = kinds.READERS[group, kind](raw)
             if isinstance(held, LocalQueue | ClusterQueue):
                 self.raw[key_of(raw)] = raw
+            # A cluster without Kueue has PriorityClasses, too.
             if not isinstance(held, PodPriorityClass):
                 self.note_presence(True, self.podset_limit)
             self.take(held)
         elif group == CONFIGURATION_GROUP and kind == "Configuration":
             self.snapshot.take_configuration(to_yaml([raw]))
+        # In any namespace: files do not say in which one Kueue runs.
         elif (group, kind) == ("", "ConfigMap") and key_of(raw)[2] == kinds.CONFIG_NAME:
             text = object_at(raw, "data").get(kinds.CONFIG_KEY)
             self.snapshot.take_configuration(text if isinstance(text, str) else "")
@@ -114,6 +116,7 @@ class Stock(Queues):
             labels = object_at(raw, "metadata").get("labels")
             texts = labels.items() if isinstance(labels, dict) else ()
             name = key_of(raw)[2]
+            # A manifest lacks the label that the API server gives every namespace.
             known = {NAMESPACE_NAME: name} | {str(key): str(value) for key, value in texts}
             self.namespaces.put(("", name), Entry("", "", known))
         elif (group, kind) == (JOBSETS.group, JOBSETS.kind):
@@ -190,11 +193,13 @@ class Stock(Queues):
         """Devices, and who has them besides some pods, for a JobSet in a namespace."""
         templates = self.claim_templates(namespace)
         taken: set[Device] | None = None
+        # Without a pod on a node that has claims no device counts as taken, also if ResourceClaims could not be read.
         if self.resource_claims is not None or not self._claiming:
             own = {(pod.namespace, pod.name) for pod in self.pods or () if without(pod)}
             taken = set()
             for claim in self.resource_claims or ():
                 users = {(key_of(claim)[1], name) for name in reserved_for(claim)}
+                # A JobSet does not compete with itself. An allocated claim without users still has its devices.
                 taken |= set() if users and users <= own else set(allocated(claim))
         return Devices(self.slices, self.device_classes, templates, taken, self.tainted)
 
@@ -232,10 +237,12 @@ class Stock(Queues):
     def _nodes_without(self, without: Callable[[PlacedPod], bool] | None) -> KnownNodes:
         if self.pods is None:
             return KnownNodes(self.nodes, None)
+        # The usage of the others is in their Workloads, and would count twice.
         others = (pod for pod in self.pods if not pod.in_topology)
         if without is not None:
             return KnownNodes(self.nodes, in_use(others, without))
         count = len(self.nodes), len(self.pods)
         if count not in self._known_nodes:
+            # Nodes and pods are only ever added: with equal counts they are the same.
             self._known_nodes = {count: KnownNodes(self.nodes, in_use(others))}
         return self._known_nodes[count]
