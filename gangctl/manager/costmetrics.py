@@ -156,6 +156,7 @@ class CostMetrics:
             self._begun.forget(stated.key)
             return
         begins, queue = self._begun.stands(now), queue_of(now)
+        # Of a finished JobSet no attempt begins any more: its queue needs no series for it.
         if not begins and now.phase.over:
             return
         is_own = self._known_queues.has_place(queue)
@@ -184,6 +185,7 @@ class CostMetrics:
             _Place(queue, resource): (_Place(THE_OTHERS, self._resource(resource)), tuple(amount))
             for resource, amount in amounts.items()
         }
+        # The families share their places: one without sums of its own has none in all of them.
         if beyond := self._held.put(stated.key, places, monotonic):
             for family in _OF_RESOURCES:
                 self._dropped(family, beyond)

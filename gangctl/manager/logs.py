@@ -30,6 +30,7 @@ def configure(level: str, form: str) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            # JSON escapes by itself, but has no form for an exception; the console renderer writes tracebacks itself.
             *([structlog.processors.format_exc_info] if form == "json" else [_escape]),
             renderer,
         ],

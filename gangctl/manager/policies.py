@@ -67,6 +67,7 @@ class _LazyEvaluator:
         return () if self._evaluator is None else await self._evaluator.evaluate(review, policies)
 
     async def close(self) -> None:
+        # Before the workers end: a request that comes meanwhile is refused, and not left unevaluated.
         self._closed, self._evaluator = True, None
         await self._stack.aclose()
 
@@ -179,6 +180,7 @@ class ReplicaPolicies:
     async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
         """Outcome of each policy in force at admission, or of each named one."""
         outcomes = await self._lazy.evaluate(review, policies)
+        # A scan names its policies, and is no request.
         if policies is None:
             self._metrics.evaluated_request(outcomes)
         return outcomes

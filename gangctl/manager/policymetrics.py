@@ -90,6 +90,7 @@ class PolicyMetrics(EvaluatorObserver):
         self._policies.labels("loaded").set(len(policies.policies) - unreadable)
         self._policies.labels("broken").set(len(policies.broken) + unreadable)
         self._exceptions.set(len(policies.exceptions))
+        # By name, so that beyond the limit all replicas leave out the same ones.
         names = sorted([policy.name for policy in policies.policies] + [policy.name for policy in policies.broken])
         kept = frozenset(names[:MOST_POLICIES])
         self._forget(self._names - kept)
@@ -106,6 +107,7 @@ class PolicyMetrics(EvaluatorObserver):
 
     def evaluated(self, policy: str, queue: Queue, seconds: float) -> None:
         """Record the evaluation of one policy for one request."""
+        # A histogram has a dozen series for each combination of labels.
         del policy
         self._seconds.labels(queue).observe(seconds)
 

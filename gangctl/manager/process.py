@@ -91,6 +91,7 @@ async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
 
 def _check_reachable(settings: ControllerSettings, config: ClusterConfig) -> None:
     """ConfigError for a process that would register webhooks for a Service which does not lead to it."""
+    # The default Service is that of the manifests, and leads to pods: only one that the user names may lead here.
     chosen = settings.webhook_url is not None or "webhook_service" in settings.model_fields_set
     if settings.webhook_registration == "manage" and not (config.in_cluster or chosen):
         raise ConfigError(
@@ -117,6 +118,7 @@ class Process:
         self._transport = transport
         self._metrics = metrics
         self._client = Client(transport)
+        # The random part keeps a restarted container from taking the Lease of the one before for its own.
         self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
         self._stop = asyncio.Event()
         self._quick_stop = asyncio.Event()
@@ -133,6 +135,7 @@ class Process:
         registry = None if self._settings.metrics_secure else self._metrics.registry
         probes = ProbeServer(address, ready=ready, registry=registry)
         async with listening(probes, f"--metrics-bind-address {self._settings.metrics_bind_address}"):
+            # Within the listener of the probes: kubelets ask until the end, and a replica that starts is not ready.
             await self._until_stopped(self._work())
         log.info("ended")
 
@@ -171,6 +174,7 @@ class Process:
         """
         if self._webhooks is None or self._leading is None:
             return
+        # Readiness has failed since the signal, but API servers go on to use the connections that they keep open.
         self._webhooks.begin_drain()
         self._leading.cancel()
         quick_stop = asyncio.create_task(self._quick_stop.wait(), name="quick-stop")
@@ -252,6 +256,7 @@ class Process:
             return self._settings.own_namespace
         if self._config.in_cluster:
             return self._config.namespace or SYSTEM_NAMESPACE
+        # No guess without an answer: other replicas may have the Lease and the certificates in the other namespace.
         while True:
             try:
                 await self._client.get(NAMESPACES, SYSTEM_NAMESPACE)

@@ -201,6 +201,7 @@ SCRAPED: Final = (
 
 MOST_STARTS: Final = 40
 """Pairs of ClusterQueue and level that have histograms of their own; one pair is 80 series."""
+# OpenMetrics allows 128 characters for the labels of an exemplar, and prometheus_client raises beyond.
 MOST_EXEMPLAR_CHARACTERS: Final = 128 - len("jobset")
 
 HISTOGRAMS: Final = {
@@ -327,6 +328,7 @@ class ReadinessMetrics(ReadinessObserver):
             return
         for measured in self._starts.stands(now):
             if measured.span in starts.STAGES:
+                # Not counted as dropped: that is done for TO_READY, with which stages are measured.
                 cluster_queue = now.cluster_queue if self._pairs.has_place((now.cluster_queue, now.level)) else OTHERS
                 self._stages.labels(cluster_queue, now.level, measured.span.name.lower()).inc(measured.seconds)
                 continue

@@ -308,6 +308,7 @@ class ControllerSettings(BaseModel):
 def service_hosts(service: str, namespace: str) -> tuple[str, ...]:
     """The DNS names of a Service that a certificate for it must cover."""
     base = f"{service}.{namespace}"
+    # API servers verify the first one; the others are for clients in the cluster, such as Prometheus.
     return f"{base}.svc", f"{base}.svc.cluster.local", base
 
 

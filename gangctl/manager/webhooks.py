@@ -72,6 +72,7 @@ def own_certificates(
         hosts,
         rotation=Rotation(authority, certificate, overlap),
         labels=LABELS,
+        # Several polls in each step of a rotation: a replica may miss one, and still knows the step in time.
         poll_seconds=min(POLL_SECONDS, overlap.total_seconds() / 5),
         observe=observe,
     )
@@ -150,6 +151,7 @@ class Webhooks:
             return "not listening yet"
         if not self._server.listening:
             return "not listening any more"
+        # The registration first: it is in memory, and the check is a TLS handshake.
         return self._registrar.problem or await self_check(self._server.address, self._serving)
 
     def _policies_unready(self) -> str | None:
@@ -176,9 +178,11 @@ class Webhooks:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Listen, with certificates that are renewed, for as long as the block runs."""
+        # Before the listener, which would have no certificate for a handshake.
         self._serving = await self._first()
         self._tls = ServerTls(self._serving.pair)
         if self._clients is not None:
+            # Before the listener: no client may be answered that has not been verified.
             self._tls.accept(await self._clients.load())
         address = self._settings.webhook_listener()
         known = self._clients is not None
@@ -204,6 +208,7 @@ class Webhooks:
             if self._clients is not None and self._tls is not None:
                 group.create_task(self._clients.run(self._tls.accept), name="client-authorities")
             if self._policies is None:
+                # Without policies nothing has to be registered, and so nothing has to be waited for.
                 group.create_task(self._withdraw_policies(), name="policy-registrations")
             else:
                 kept = self._register(

@@ -108,6 +108,7 @@ class ReplicaQueues:
 
     async def _lead(self) -> None:
         """Evaluate waiting JobSets, until cancelled."""
+        # Before that no JobSet is known to wait, and the loop below would enqueue none.
         await self._gangs.caches.jobsets.synced.wait()
         for key in self.verdicts.waiting():
             self._controller.enqueue(key)
@@ -132,6 +133,7 @@ def _readiness(
     """What the leader follows for readiness, and its observers."""
     share = manager.share
 
+    # Functions, because what is made first is given methods of the controller, which is made from it.
     def mark_all() -> None:
         controller.mark_all()
 
