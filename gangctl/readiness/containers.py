@@ -40,6 +40,7 @@ def waiting_of(status: Object) -> tuple[str, str]:
             # The controller stores it where others read it than those who may read logs.
             own = not message or (ended and reason in RAN)
             return reason, ending_of(ended) if own else message
+        # A container that has completed holds nothing up: the next one may say what does.
         dull = dull if dull[0] or reason == "Completed" else (reason, message)
     return dull
 
@@ -92,4 +93,5 @@ def _by_kind(status: Object) -> Iterator[tuple[str, Object]]:
 
 
 def _integer(value: object) -> int:
+    # Not isinstance: True is an int, too.
     return value if type(value) is int else 0

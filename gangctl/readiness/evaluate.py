@@ -136,12 +136,14 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     ``kept`` is for stored texts: they contain times, others durations.
     """
     groups, jobset = members(snapshot), snapshot.jobset
+    # A JobSet that was deleted and created again has the same key.
     before = before if before is not None and before.uid == jobset.uid else None
     free_at = _free_at(snapshot, before)
     # A result of an earlier attempt, or from before a suspension, says nothing of this one. For a finished JobSet Kueue
     # may no longer have the time of admission.
     earlier = before if before is not None and before.attempt == jobset.restarts else None
     memory = earlier if earlier is not None and (earlier.admitted_at == free_at or jobset.finished) else None
+    # First: the result of one that has finished stays as it is, also while it is deleted.
     if jobset.finished:
         state = _finished(jobset, groups, int(now), memory)
     elif jobset.deleting:
@@ -153,6 +155,7 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     else:
         state = _running(snapshot, groups, int(now), memory, free_at)
     readiness = _whole(snapshot, state, free_at, memory, earlier)
+    # Without causes and usage: it waits for nothing and holds nothing, and there may be thousands of these.
     if readiness.phase.over:
         return readiness
     causes, later = find_causes(snapshot, groups, readiness, now, kept=kept)

@@ -59,10 +59,12 @@ def stranded(
     show it; now, for others. ``scale_ups`` has the last that an autoscaler said of a pod, by its name.
     """
     jobset = snapshot.jobset
+    # The pods of these end anyway, or are on another cluster.
     if jobset.suspend or jobset.finished or jobset.deleting or jobset.managed_elsewhere:
         return ()
     gangs = []
     for group in members(snapshot):
+        # Without a scope its pods do not wait for each other: those that run do their work.
         if group.scope is None or not totals(group, runs=True).counts.stranded:
             continue
         placed = [pod for pod in group.bound if pod.node]
@@ -88,6 +90,7 @@ def stranded(
 def _time(group: Group, placed: Sequence[PodFacts], unplaced: Sequence[PodFacts], seen: float, delay: float) -> float:
     """When it has been stranded for the delay."""
     if len(group.bound) < group.needed:
+        # Of a pod that does not exist no object has the time since when it is missing.
         return seen + delay
     # Whichever came last: a pod that was lost has been made anew, or one of the others was placed.
     return delay + max(min(pod.created for pod in unplaced), *(pod.placed_at or pod.created for pod in placed))

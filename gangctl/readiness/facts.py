@@ -249,6 +249,7 @@ def assemble(
         refused=[
             refused
             for refused in refusals
+            # An event need not have the UID of its object. Those of Jobs are not compared: a JobProgress has none.
             if refused is not None and (refused.kind != "JobSet" or refused.uid in {"", jobset.uid})
         ],
         foreign_workload=collections.claimed(namespace, jobset.name) or "",

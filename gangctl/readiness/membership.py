@@ -33,6 +33,7 @@ def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> Mapping[str, 
     """
     if not jobset.in_order and not any(rj.depends_on for rj in jobset.replicated_jobs):
         return {}
+    # Jobs of the next attempt may be known before the status of the JobSet.
     present = [j for j in jobs if j.jobset_uid == jobset.uid and not j.deleting and j.attempt >= jobset.restarts]
     begun = {job.replicated_job for job in present if not job.suspended}
     complete = Counter(job.replicated_job for job in present if job.complete)
@@ -316,10 +317,13 @@ def _minimum(
     if draft.scope is None or len(unlinked) == len(draft.planned):
         return wanted
     if pod_group is not None:
+        # Not the plan's: the scheduler goes by the object as it is.
         return dict(pod_group.min_counts).get("", draft.min_count)
+    # From 1.36 on the scheduler does not read Workloads.
     workload = snapshot.workload if snapshot.api.generation is Generation.V1ALPHA1 else None
     if workload is not None and workload.owner_uid == snapshot.jobset.uid:
         return dict(workload.min_counts).get(draft.template, draft.min_count)
+    # The group that gangctl is about to make counts no pods that do not name it.
     return draft.min_count - sum(job.pods for job in draft.planned if (job.replicated_job, job.index) in unlinked)
 
 
@@ -399,6 +403,7 @@ def usage_of(groups: Iterable[Group]) -> tuple[Usage, ...]:
     ready: Counter[Extended] = Counter()
     for group in groups:
         for pods in (group.pods, group.leaving, group.earlier):
+            # By shape first: a gang may have 10,000 pods, and those of one shape share the tuple.
             allocated.update(pod.extended for pod in pods if pod.node)
         ready.update(pod.extended for pod in group.pods if pod.node and pod.ready)
     sums: dict[str, list[int]] = {}

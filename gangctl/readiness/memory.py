@@ -47,6 +47,7 @@ def _group(entry: Object) -> GroupReadiness:
         phase=phase,
         since=unix(entry.get("since")),
         counts=_counts(entry),
+        # The object does not say it: a gang in one of these phases is ready, or was.
         been_ready=phase in _BEEN_READY,
     )
 

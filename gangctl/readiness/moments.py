@@ -83,6 +83,7 @@ def traces(group: Group) -> Traces:
 def shows_readiness(group: Group, found: Traces) -> bool:
     """Whether a group that is not ready was ready before, by its pods alone."""
     missing = group.wanted - len(group.pods) - len(group.leaving)
+    # Where pods may come later than others, missing ones are no trace: perhaps they were never made.
     if missing > 0 and not _begun(group):
         return False
     return found.complete and (found.turned + found.replaced + len(group.leaving) > 0 or missing > 0)
@@ -153,6 +154,7 @@ def _written(phase: GangPhase, group: Group, totals: Totals, found: Traces, life
         case GangPhase.STARTING:
             return nth(totals.placed_at, group.needed)
         case GangPhase.PARTIALLY_READY:
+            # The first may have been ready before the last had a node.
             return max(nth(totals.placed_at, group.needed), nth(totals.ready_at, 1))
         case GangPhase.READY:
             return nth(totals.ready_at, group.enough)

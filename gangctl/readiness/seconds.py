@@ -89,6 +89,7 @@ class HeldTime(Generic[K, P]):
         if meter is not None:
             return meter
         if len(self._own) >= self._most:
+            # A place in which this key holds something again is without keys for a moment only: it was taken out first.
             idle = [name for name, unused in self._own.items() if not unused.keys and name not in kept]
             if not idle:
                 return None

@@ -91,6 +91,7 @@ class Starts:
             if known.start != start and not now.runs_between:
                 spans.append((StartSpan.SPREAD, now.first_ready_at, now.ready_at))
             known.ready, known.start = True, start
+        # It was ready before this process saw it, and no object has the time any more.
         elif now.been_ready:
             known.ready, known.admitted_at, known.start = True, now.admitted_at, start
         # Both ends are known, and this replica observed the end.

@@ -115,6 +115,7 @@ def pod_creation_refused(context: Context) -> Iterator[Cause]:
         denial = read_denial(refused.message, pods=True)
         own = (planned.replicated_job, planned.index)
         newest = max((pod.created for pod in group.pods if (pod.replicated_job, pod.job_index) == own), default=0)
+        # A pod that was made since shows that it is over. A denial of followers is a proof of `exclusive_deadlock`.
         if not denial.follower and newest <= refused.at:
             by_denial.setdefault(denial, []).append((group, planned, short, refused))
     for denial, jobs in by_denial.items():
@@ -227,6 +228,7 @@ def pods_missing(context: Context) -> Iterator[Cause]:
             if job is None:
                 if not (no_jobs or leaving):
                     jobs.append(planned.name)
+            # JobSet refuses followers before their leader has a node: if that lasts, it is an `exclusive_deadlock`.
             elif planned.replicated_job not in exclusive or not have:
                 short.append((planned, job, have, wanted))
         if len(jobs) + len(short) > before:
@@ -246,6 +248,7 @@ podFailurePolicy ignores count there, and are not in ``status.failed``."""
 def _missing_cause(
     context: Context, held: list[Group], jobs: Sequence[str], short: Sequence[tuple[PlannedJob, JobProgress, int, int]]
 ) -> Iterator[Cause]:
+    # From the last that happened: controllers that still make pods are not late.
     since = max(context.free_since, context.readiness.since, *(pod.created for group in held for pod in group.pods), 0)
     late = context.late(since, SOON)
     missing = [f"{planned.name}: {have} of {plural(wanted, 'pod')}" for planned, _, have, wanted in short]

@@ -63,6 +63,7 @@ def name_conflict(context: Context) -> Iterator[Cause]:
 
 def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Cause:
     names = listed(taken.name for taken in found)
+    # The finalizer podgroup-protection keeps a PodGroup while unfinished pods name it, also pods of another owner.
     kept = kind == "PodGroup" and any(taken.deleting for taken in found) and any(group.pods for group in held)
     owners = []
     for taken in sorted(found, key=lambda taken: taken.name):
@@ -203,6 +204,7 @@ def unreachable_minimum(context: Context) -> Iterator[Cause]:
             if (planned.replicated_job, planned.index) not in group.unlinked
         )
         waits = any(not pod.node for pod in group.bound)
+        # What terminates counts for the scheduler until it is gone, although no other pod takes its place.
         if waits and max(possible, counted(group)) < group.minimum:
             ended = group.succeeded + _failed(group) > 0 and group.minimum <= group.desired
             (tails if ended else others).append((group, possible))

@@ -45,6 +45,7 @@ def pods_gated(context: Context) -> Iterator[Cause]:
     gates = sorted({gate for _, pod in pods for gate in pod.gates})
     since = max(pod.created for _, pod in pods)
     known = [gate for gate in gates if gate in _KUEUE_GATES]
+    # How long another owner keeps its gates is not known: these block at once.
     late = len(known) < len(gates) or context.late(since, SOON)
     owners = [f"{gate}: {_KUEUE_GATES[gate]}" for gate in known]
     names = listed(gates)

@@ -73,6 +73,7 @@ def in_queue(context: Context) -> Iterator[Cause]:
     if facts.workload is None:
         yield from _without_workload(context, facts)
         return
+    # Not True: a queue that is not known has nothing that blocks it, either.
     queue_open = None if facts.blocked is None else False
     status = status_of(facts.workload, context.clock, queue_open=queue_open, kept=context.kept)
     if status.phase.waits and (facts.never or facts.blocked is not None):
@@ -124,6 +125,7 @@ def _kueue_conditions(workload: QueuedWorkload | None) -> list[str]:
     texts = []
     for name in ("QuotaReserved", "Admitted", "Evicted", "Requeued", "PodsReady", "Finished"):
         condition = workload.conditions.get(name)
+        # An admitted Workload has these two as False or not at all, and the others as True.
         if condition is not None and (condition.status is (name in {"Evicted", "Finished"})):
             texts.append(
                 f"{name}={condition.status}, reason {condition.reason or 'none'}: {condition.message or 'no message'}"
