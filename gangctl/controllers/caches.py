@@ -189,6 +189,7 @@ class GangCaches:
 
     async def _stop_scheduling(self) -> None:
         task, cache = self._task, self._scheduling
+        # Before the wait: nothing may be answered from a cache that is not kept current any more.
         self._task = self._scheduling = None
         if task is not None:
             task.cancel()
@@ -275,6 +276,7 @@ class GangCaches:
 
     def _store(self, kind: Kind) -> Store[Observed]:
         informer = self._scheduling.informers.get(kind) if self._scheduling is not None else None
+        # An empty one has the same indexes: callers need not know which kinds a generation has.
         return informer.store if informer is not None else members.scheduling_store()
 
     def _on_absent(self) -> None:
@@ -306,6 +308,7 @@ class GangCaches:
             # gangctl's own write may have shown first that the gang has started: nothing was decided by that yet.
             started = new is not None and _has_started(new) and not (old is not None and _has_started(old))
             delay = None if same_object(known, new) and not started else 0.0
+            # Of both: an object that loses its owner reference concerns the JobSet that it belonged to.
             for namespace, jobset in {key: None for observed in (old, new) for key in _concerned(observed)}:
                 self._enqueue((namespace, jobset), delay)
 

@@ -58,6 +58,7 @@ async def _compare(client: Client, generation: Generation, resources: frozenset[
         # In the place of a difference: a version that cannot be compared is not used.
         unknown = f"they are unknown, because its OpenAPI document cannot be read ({error.reason})"
         return ServedVersion(resources, (unknown,))
+    # By themselves: gangs do not need CompositePodGroups, and a difference in these leaves the rest usable.
     composite = differences(generation, document, composite=True)
     lacks = frozenset({Feature.COMPOSITE}) if composite else frozenset()
     return ServedVersion(resources, differences(generation, document), lacks)
@@ -91,6 +92,7 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
     picked = pick_generation(await served_resources(client))
     if picked.generation is None:
         return picked
+    # A dry run reads no stored object: the proof would succeed where no informer can list.
     if (unreadable := await _unreadable(client, picked.generation)) is not None:
         return unreadable
     try:
@@ -150,6 +152,7 @@ class DiscoveryLoop(Polling):
 
     async def _discover(self) -> ApiState:
         state = await discover(self._client, self._own_namespace)
+        # Before the first result there is nothing that could have been lost.
         lost = state.lacks - self.state.lacks if self.settled.is_set() else frozenset()
         if lost or (self.state.available and not state.available):
             await asyncio.sleep(self._confirm_seconds)
@@ -165,6 +168,7 @@ class DiscoveryLoop(Polling):
             if found.reason:
                 log.warning("a newer gang scheduling API is not used", reason=found.reason)
             log.info("gang scheduling API found", generation=found.generation.api_version)
+        # Before the call, which enqueues all JobSets: they are reconciled with this state.
         self.state = found
         await self._on_change(found)
         # Set last: webhooks answer from the caches, which ``on_change`` has synced for this generation.

@@ -99,6 +99,7 @@ class ExportedPolicies:
         self, policies: Iterable[LoadedPolicy], exceptions: Iterable[LoadedException], now: datetime
     ) -> Standing:
         """Compare the policies in force with what was exported from them."""
+        # With one kind unread nothing counts as exported: to evaluate twice is harmless, not to evaluate is not.
         if not all(source.known for source in self._sources):
             return Standing()
         natives = pair(obj for source in self._sources for obj in source.store.values())[0]

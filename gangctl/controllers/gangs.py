@@ -86,6 +86,7 @@ class Assessments:
         return self._known(inputs) or self._keep(inputs, await computed(jobset.jobs, assess, *inputs))
 
     def _inputs(self, jobset: JobSet) -> _Inputs:
+        # Of a JobSet that runs this is not read: as a constant it makes no assessment obsolete.
         return jobset, self.rules(), self.suspended(jobset) if jobset.suspend else Lifecycle.RETIRED
 
     def _known(self, inputs: _Inputs) -> Assessment | None:
@@ -210,6 +211,7 @@ class GangController:
     ) -> Action:
         jobset = observed.jobset
         difference = await computed(jobset.jobs, diff, desired, existing, observed.state.capabilities)
+        # Before the writes, which count as reported once they are applied.
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
         refused = await self._apply(jobset, plan, difference, generation, interrupted=interrupted)
         if refused is not None:
@@ -234,6 +236,7 @@ class GangController:
         # It may have been resumed while its pods were read.
         if await self._pods.any_unfinished(jobset) or self._caches.jobset(jobset.key) != jobset:
             return requeue(PODS_RETRY_SECONDS)
+        # Before the deletes: what is missing from here on is no damage to repair, also if only some succeed.
         self._reporter.retired(jobset)
         await self._apply(jobset, plan, Difference(changes), generation)
         return self._resync()
@@ -378,6 +381,7 @@ class ReplicaGangs:
             follow(key)
 
     async def _on_generation(self, state: ApiState) -> None:
+        # Before the caches: these wait for lists, and the registration of webhooks need not.
         for call in self.on_state:
             call(state)
         # Whether policies are served does not change the objects.

@@ -302,6 +302,7 @@ def _status(kind: str, condition: dict[str, Any], warnings: Iterable[PolicyProbl
         for problem in [*warnings][:_MOST_WARNINGS]
     ]
     status = {"observedGeneration": condition["observedGeneration"], "conditions": [condition]}
+    # None, because a merge patch removes a field in no other way.
     return {**status, "typeChecking": {"expressionWarnings": shown} if shown else None} if kind == _READY else status
 
 

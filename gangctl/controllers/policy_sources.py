@@ -434,6 +434,7 @@ class _Source(InformerObserver):
 
     def _on_synced(self) -> None:
         if self._informer is not None:
+            # Again: `restarted` forgets it for as long as the kind is not served.
             self.resource = self._informer.resource
         self._trouble = ""
         self.settled.set()

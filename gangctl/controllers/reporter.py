@@ -309,6 +309,7 @@ class GangReporter:
     def _is_new(self, jobset: JobSet) -> bool:
         try:
             born = datetime.fromisoformat(jobset.created)
+        # It may be new. An event that was recorded before has the same name, and is not written twice.
         except ValueError:
             return True
         return datetime.now(UTC) - born < NEW

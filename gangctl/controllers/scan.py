@@ -134,6 +134,7 @@ class Scan:
             if before is None:
                 await self._writer.create(POLICY_REPORTS, wanted)
             else:
+                # Never over a write since the list: an update without a version would replace it.
                 wanted["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
                 await self._writer.update(POLICY_REPORTS, wanted)
         except (NotFoundError, AlreadyExistsError, ConflictError, ForbiddenError, InvalidError) as error:
@@ -211,6 +212,7 @@ class ScanMetrics:
 
     def scan_done(self, jobsets: int, seconds: float, results: Mapping[str, Counter[Result]]) -> None:
         """Replace the results of the previous scan."""
+        # Policies that are gone, and earlier severities and actions, must not keep their values.
         self._violations.clear()
         for policy in self._policies()[:MOST_POLICIES]:
             actions = set(policy.spec.validation_actions)
@@ -224,6 +226,7 @@ class ScanMetrics:
     def forget(self) -> None:
         """Have no values, as before the first scan: another replica scans from now on."""
         self._violations.clear()
+        # A gauge without labels can only be set: prometheus_client always exports it.
         for gauge in (self._jobsets, self._seconds, self._at):
             gauge.set(0)
 
@@ -299,6 +302,7 @@ class PolicyScan:
         annotations = {policy.name: _annotations(policy.source) for policy in policies}
         jobsets = 0
         async with self._reports.scan(annotations) as reports:
+            # Without policies the block still deletes the reports of earlier scans at its end.
             if policies:
                 async with aclosing(self._jobsets()) as stream:
                     async for jobset in stream:
@@ -325,6 +329,7 @@ class PolicyScan:
             async with aclosing(self._reader.pages(JOBSETS, limit=self._options.page)) as pages:
                 async for page in pages:
                     for item in page.items:
+                        # What violates a rule and is being deleted needs no repair.
                         if not item["metadata"].get("deletionTimestamp"):
                             # Items of a list have no apiVersion and kind.
                             yield {**item, "apiVersion": JOBSETS.api_version, "kind": JOBSETS.kind}

@@ -74,6 +74,7 @@ class InformerSource(InformerObserver, Generic[T]):
     def restarted(self, reason: str) -> None:
         """Record why the informer starts again."""
         self._observer.restarted(reason)
+        # Every watch ends after some minutes, and what was read stays known.
         if self.known:
             return
         self._reason = (
@@ -101,6 +102,7 @@ class InformerSource(InformerObserver, Generic[T]):
         self._reason = _NOT_READ
 
     def _believe(self) -> None:
+        # The timer is not cancelled when the kind comes back.
         if not self.known and not self.missing:
             self.missing = True
             self._on_change()

@@ -68,10 +68,12 @@ class Overlay:
     def observed_change(self, kind: Kind, old: Observed | None, new: Observed | None) -> None:
         """Handle the informer's event: a deletion, or the object at some version, settles older entries."""
         if new is not None:
+            # For its effect: it drops an entry that this event supersedes.
             self.view(kind, new.namespace, new.name, new)
         elif old is not None:
             self._remember_gone(old.uid)
             entry = self._entries.get((kind, old.namespace, old.name))
+            # Another object may have been created under this name since.
             if entry is not None and entry.observed.uid == old.uid:
                 del self._entries[kind, old.namespace, old.name]
 

@@ -60,6 +60,7 @@ class CheckController:
         if keeper is not None:
             keeper.on_swap.append(self._recheck)
         manager.watching["check-parameters"] = parameters.informer.run
+        # AdmissionChecks are in no namespace, and so of no shard: the leader of the first one writes their conditions.
         manager.leading_first[ACTIVITY] = self._declare
         manager.leading[WORKLOADS] = self._evaluate
 

@@ -75,6 +75,7 @@ class Statuses:
             return CheckProgress(Progress.NOTHING_TO_DO, f"The JobSet is run by {jobset.managed_by}, not here.")
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
+        # As if it ran: it is suspended until the check is Ready, and its objects have to exist before that.
         assessment = assess(jobset, rules, Lifecycle.PRESENT)
         desired = desire(assessment, self._caches.jobs(jobset.key), rules.generation)
         if desired.plan is None:

@@ -341,6 +341,7 @@ class PathwaysController:
             if error.status == _INTERNAL_ERROR:
                 self._report(facts, (Notice(Reason.JOBSET_CREATE_FAILED, error.message),))
             raise
+        # Only now, because the creation must not wait until thousands of nodes are read.
         if (notice := await self._check_head(made)) is not None:
             self._report(facts, (notice,))
         return read_jobset_facts(raw)
@@ -363,6 +364,7 @@ class PathwaysController:
         if status == facts.status:
             return
         patch: dict[str, Any] = {"metadata": {"resourceVersion": copy.version}, "status": status.as_json()}
+        # Before the write: its watch event may come before the response.
         self._sent[facts.key] = status
         raw = await self._writer.merge_patch(PATHWAYS_JOBS, facts.name, patch, facts.namespace, subresource="status")
         own = project_pathways_job(raw)

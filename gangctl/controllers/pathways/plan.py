@@ -132,6 +132,7 @@ def created(jobset: JobSetFacts, made: Draft | Obstacle) -> tuple[Notice, ...]:
 def _about(facts: PathwaysFacts, jobset: JobSetFacts, draft: Callable[[], Draft | Obstacle]) -> tuple[Notice, ...]:
     """Notices not yet recorded for an existing JobSet: gangctl may have died after creating it."""
     status = facts.status
+    # Only gangctl writes a digest: what the upstream controller made is taken over without a notice.
     if not jobset.digest or status.end is not None or jobset.end is not None:
         return ()
     if not had_jobset(status):
@@ -166,6 +167,7 @@ def obstacle(error: ApiError) -> Obstacle | None:
     Each obstacle may end by itself: policies and quotas change, permissions are granted, JobSet's definition is
     replaced.
     """
+    # Before the classes of errors: a webhook chooses the status code of its denial.
     if any(words in error.message for words in _DENIED):
         return Obstacle(Reason.ADMISSION_DENIED.value, error.message)
     if isinstance(error, ForbiddenError):

@@ -60,6 +60,7 @@ class HeadNodes:
             async with aclosing(self._client.pages(NODES, selection=Selection(selector or None))) as pages:
                 async for page in pages:
                     nodes += map(read_node, page.items)
+                    # With a selector the API server does not count what is left: then the pages are counted.
                     if len(nodes) > MOST_NODES or len(nodes) + page.remaining > MOST_NODES:
                         return []
         except ApiError as error:

@@ -96,10 +96,12 @@ class Presence(Polling):
     async def _check(self) -> bool:
         resources = await self._client.discovery.resources(GROUP, VERSION)
         self.answered.set()
+        # Discovery lists subresources, too, such as workloads/status.
         served = frozenset(name for resource in resources if "/" not in (name := str(resource.get("name", "/"))))
         if served >= ESSENTIAL:
             self._missed, self._missed_at = 0, -inf
             self._settle(True, served)
+            # Last: without a readable schema Kueue is there all the same.
             await self._read_limit()
             return True
         now = asyncio.get_running_loop().time()

@@ -77,6 +77,7 @@ class QueueView(Queues):
         super().__init__(now, masked=True)
         self._sources = sources
         self._listeners: list[Callable[[Affected], None]] = []
+        # The informers' own stores: what they show is known here without a second copy.
         self.cluster_queues = sources.cluster_queues.store
         self.local_queues = sources.local_queues.store
         self.workloads = sources.workloads.store
@@ -87,6 +88,7 @@ class QueueView(Queues):
         sources.flavors.informer.subscribe(self._on_flavor)
         sources.workloads.informer.subscribe(self._on_workload)
         sources.checks.informer.subscribe(self._on_check)
+        # Without a notification: they decide about preemption, on which no verdict depends.
         sources.priorities.informer.subscribe(self.keep)
         sources.limit_ranges.informer.subscribe(self._on_limit_range)
         sources.namespaces.informer.subscribe(self._on_namespace)
@@ -166,6 +168,7 @@ class QueueView(Queues):
     def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         self.keep(old, new)
         changed = new or old
+        # Usage changes no verdict: the only news is whether this JobSet waits for quota.
         if changed is not None and may_be_admitted(old) != may_be_admitted(new):
             self._notify(Affected(jobsets=frozenset({(changed.namespace, changed.owner_name)})))
 
@@ -183,6 +186,7 @@ class QueueView(Queues):
         names = []
         for queue in quotas.queues():
             above, seen = queue.cohort, set[str]()
+            # Parents of cohorts may be a cycle.
             while above and above not in seen and above != cohort:
                 seen.add(above)
                 known = quotas.cohort(above)

@@ -218,6 +218,7 @@ class ReadinessController:
         self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
         """Unfinished JobSets by LocalQueue; those without one by an empty name, because Kueue may suspend them, too."""
         self._broken: set[Key] = set()
+        # Not from the caches' own notices: these leave out what no reconcile depends on, such as first pods.
         caches.informers["jobs"].subscribe(self._on_member)
         sources.pods.informer.subscribe(self._on_member)
         sources.nodes.informer.subscribe(self._on_node)

@@ -185,6 +185,7 @@ class Evictions(ReadinessObserver):
     async def _scale_ups(self, namespace: str) -> dict[str, ScaleUp]:
         """What autoscalers said last of the pods of a namespace, read now."""
         scale_ups: list[ScaleUp] = []
+        # One list for each: a field selector has no alternatives.
         for reason in sorted(STARTED):
             selection = Selection(field_selector=f"reason={reason},regarding.kind=Pod")
             async with aclosing(self._reader.pages(EVENTS, namespace, selection=selection)) as pages:

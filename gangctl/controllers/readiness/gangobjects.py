@@ -280,6 +280,7 @@ class GangObjects(ReadinessObserver):
         if current is None or jobset is None or jobset.uid != current.owner or self._follows(jobset):
             return await_change()
         namespace, name = key
+        # By UID: meanwhile the name may be that of another client's object.
         await self._writer.delete(GANGS, name, namespace, uid=current.uid)
         return await_change()
 

@@ -81,6 +81,7 @@ T = TypeVar("T")
 
 PAGE_SIZE: Final = 250
 """The garbage collector walks all of a larger page of pods while it is decoded."""
+# Jobs count finished pods. With the selector, a pod that finishes leaves the watch as if it were deleted.
 _OF_JOBSETS: Final = Selection(JOBSET_NAME, UNFINISHED)
 
 
@@ -113,6 +114,7 @@ class ReadinessSources:
             self._source(EVENTS, read_refusal, members.refusal_store(), _about_kind(reason, kind))
             for reason, kind in REFUSING_KINDS.items()
         )
+        # Kept beside the store, whose keys have a namespace: each check of a gang asks for all nodes by name.
         self._node_facts: dict[str, NodeFacts] = {}
         self.nodes.informer.subscribe(self._keep_node)
 
