@@ -35,6 +35,7 @@ def _made_by_jobset(raw: Mapping[str, Any], planned: Planned, uid: str) -> dict[
                 "name": rj.name,
                 "replicas": rj.replicas,
                 "groupName": entry.get("groupName"),
+                # Without the user's metadata, which child_jobs adds: only JobSet's own is read of these.
                 "template": {"spec": {"template": {"spec": {}}}},
             }
             for rj, entry in zip(jobset.replicated_jobs, raw["spec"]["replicatedJobs"], strict=True)
@@ -65,14 +66,17 @@ def child_jobs(raw: Mapping[str, Any], planned: Planned, uid: str) -> list[dict[
         job_template = object_at(entry, "template")
         template = object_at(job_template, "metadata")
         identity = made[job.name]["labels"]
+        # A manifest that was read from a cluster has the stamp of the plan there.
         annotations = {key: value for key, value in object_at(template, "annotations").items() if key != GANG_REF}
         if (stamp := stamps[index]) is not None:
             annotations[GANG_REF] = stamp.encode()
+        # Those of the template come last, as in labelAndAnnotateObject of JobSet.
         for notes in (object_at(object_at(raw, "metadata"), "annotations"), object_at(template, "annotations")):
             annotations |= _exclusive(notes)
         metadata = {
             "name": job.name,
             **namespace,
+            # JobSet writes its own over those of the user.
             "labels": {**object_at(template, "labels"), **identity},
             "annotations": {**annotations, **identity},
             "ownerReferences": made[job.name]["ownerReferences"],

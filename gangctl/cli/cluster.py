@@ -70,6 +70,7 @@ async def discover_rules(client: Client, namespace: str) -> ClusterRules:
             note(f"not proved that pods keep their group: no right to create Jobs in namespace {namespace} (a dry run)")
     if state.generation is None:
         raise ClusterUnavailableError(state.reason, hint="--kube 1.37 answers for a Kubernetes you do not have here")
+    # Those of the discovery: the state that the proof returns has none.
     lacks = picked.lacks | await find_dropped(client, state.generation, namespace)
     return ClusterRules(state.generation, lacks=lacks, known=True)
 

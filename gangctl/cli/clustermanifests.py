@@ -31,6 +31,7 @@ def read_beside_cluster(
             await _note_what_is_too_large(client, own_namespace, manifests)
         return rules, manifests
 
+    # In one connection, because an exec plugin runs for each.
     return ask_cluster(question.cluster, ask)
 
 
@@ -49,10 +50,12 @@ async def _defaulted(client: Client, own_namespace: str, manifests: Sequence[Man
     changed = {}
     unread = ""
     for manifest, result in zip(new, await with_defaults(client, list(homes)), strict=True):
+        # It is the same of all: the policies of a cluster are read once.
         unread = result.unread
         for text in result.given:
             note(f"{manifest.title}: {text}")
         if result.given:
+            # The name that a generateName stands for is a placeholder, which the object itself does not have.
             jobset = replace(read_jobset(result.raw)[0], name=manifest.jobset.name, namespace=manifest.jobset.namespace)
             changed[id(manifest)] = replace(manifest, raw=result.raw, jobset=jobset)
     if unread:

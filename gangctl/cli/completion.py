@@ -56,6 +56,7 @@ def complete_for_kubectl(words: Sequence[str]) -> None:
     """Print candidates for kubectl, then the directive."""
 
     def answer() -> None:
+        # kubectl passes the word that is being typed also if it is empty; a call by hand may pass none.
         lines, directive = candidates(words or [""])
         click.echo("\n".join([*lines, f":{int(directive)}"]))
 

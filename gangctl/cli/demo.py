@@ -156,10 +156,12 @@ def until_interrupted(work: Coroutine[Any, Any, T]) -> T:
         loop = asyncio.get_running_loop()
         # Event loops of Windows have no signal handlers.
         if sys.platform != "win32":
+            # asyncio.run cancels the task at SIGINT, and at no other signal.
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
         return await work
 
     try:
         return asyncio.run(run())
     except asyncio.CancelledError:
+        # asyncio.run raises this itself only if SIGINT was what cancelled the task.
         raise KeyboardInterrupt from None

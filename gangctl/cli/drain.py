@@ -84,6 +84,7 @@ def drain(*, nodes: tuple[ObjectName, ...], dry_run: bool, form: str, **flags: A
     if not dry_run:
         raise click.UsageError("gangctl drains no node: add --dry-run to see what stops, and drain with kubectl drain")
     names = list(dict.fromkeys(node.name for node in nodes))
+    # A drain stops pods of all namespaces.
     question = asking.asked(everywhere=True, **flags)
     plan = _of_files(question, names) if question.offline else asking.live(question, _Cluster(question, names))
     print_answer(form, [plan], lambda: _sections(plan, question.now()))
@@ -166,6 +167,7 @@ def _plan(
         "kind": KIND,
         "nodes": list(names),
         "gangs": gangs,
+        # Gangs and nodes are read one after the other: a pod that ends in between is counted of gangs alone.
         "otherPods": max(0, others),
     }
 

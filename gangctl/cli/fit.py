@@ -125,6 +125,7 @@ def fit(
       gangctl fit -f shapes/ --largest --serve :8080
       gangctl fit train --context manager --worker west --worker east=east-context
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    # --serve asks a cluster also where none is named: in a pod that is the one of its service account.
     live = name is not None or cluster.given or serve is not None
     question = Question(name, **given)
     _check_usage(question, live=live)
@@ -173,6 +174,7 @@ def _serve(
         raise click.UsageError("--serve needs --largest")
     if question.name is not None or "-" in question.filenames:
         raise click.UsageError("--serve reads JobSets from files or directories: give them with -f")
+    # Without fixed_nodes, nodes are read for topologies alone.
     serve(replace(question, fixed_nodes=True), cluster, address, period_seconds)
 
 

@@ -66,6 +66,7 @@ def _started(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], b
     chosen = started.chosen(queued, stock.snapshot)
     nodes = onto_nodes(request, stock, without, chosen)
     if nodes["verdict"] == "never" and onto_nodes(request, stock, without, possible)["verdict"] != "never":
+        # Without fixed nodes the same lack is not-now: Kueue may choose the other flavors later.
         return onto_nodes(replace(request, fixed_nodes=False), stock, without, chosen)
     return nodes
 
@@ -210,6 +211,7 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
     now = _now()
 
     def head(queue: ClusterQueue) -> Head | None:
+        # A Workload that may not be read could be before all others.
         return None if stock.partial else stock.heads.of(queue, now)
 
     request = verdict.FitRequest(
@@ -244,6 +246,7 @@ def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> CreationRe
     if jobset.managed_elsewhere or (queue is not None and stock.snapshot.dispatcher(queue)):
         return None
     surroundings = stock.snapshot.surroundings(request.namespace).of_pods()
+    # Without the pods that exist, which outrank the templates: the question is which can be created.
     podsets = admitted(request.jobset, surroundings, Neighbours(None))
     running = not request.new and not jobset.suspend
     templates = stock.claim_templates(request.namespace)

@@ -54,6 +54,7 @@ def _below(directory: Path) -> list[Path]:
     """Manifests below a directory, in the order of their paths."""
     # Pipes and devices below a directory are read only if named explicitly.
     named = (path for path in files_below(directory) if path.name.lower().endswith(SUFFIXES))
+    # A link that leads nowhere is kept, so that reading it is an error.
     manifests = [path for path in named if path.is_file() or not path.exists()]
     if not manifests:
         raise InputError(f"{directory}: no manifests below this directory", hint=f"looked for {', '.join(SUFFIXES)}")
@@ -66,6 +67,7 @@ def _content(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         first = _await_writer(descriptor, path) if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else b""
+        # O_NONBLOCK was for opening: what follows the first data is waited for.
         os.set_blocking(descriptor, True)
         return first + file.read(_READ_BYTES)
 
@@ -75,6 +77,7 @@ def _await_writer(descriptor: int, path: Path) -> bytes:
     end = time.monotonic() + _WRITER_SECONDS
     while not select.select([descriptor], [], [], _LOOK_SECONDS)[0]:
         try:
+            # Reading tells whether there is a writer: without one the pipe is at its end, with one it would block.
             if first := os.read(descriptor, 1):
                 return first
         except BlockingIOError:  # a writer has it open, and has not written yet

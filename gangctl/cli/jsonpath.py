@@ -14,6 +14,7 @@ from json import dumps
 from typing import Any, Final
 
 _FIELD: Final = re.compile(r"(?:\\.|[^\s.,\[\]$@{}()'\"=!<>?*\\])+")
+# As RelaxedJSONPathExpression of kubectl (pkg/cmd/get/customcolumn.go).
 _RELAXED: Final = re.compile(r"\{?\.?([^{}]+)\}?")
 _MOST_DIGITS: Final = 18
 """Of a number: kubectl's have 64 bits."""
@@ -97,6 +98,7 @@ def show(value: Any, null: str = "null") -> str:
         return value
     if value is None:
         return null
+    # Go's encoding/json writes maps in the order of their keys, and without blanks.
     return dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
@@ -182,6 +184,7 @@ class _Parser:
     def _step(self) -> Step | None:
         if self._text.startswith("..", self._at):
             self._at += 1
+            # The second dot of `..name` begins the next step; that of `..[0]` begins nothing.
             if self._text.startswith(".[", self._at):
                 self._at += 1
             return _descend
@@ -217,6 +220,7 @@ class _Parser:
     def _selector(self) -> Step:
         if self._peek() in {'"', "'"}:
             return _member(self._quoted())
+        # Before an index, which begins alike.
         if match := _SLICE.match(self._text, self._at):
             self._at = match.end()
             first, last, step = (int(group) if group else None for group in match.groups())

@@ -95,6 +95,7 @@ async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> St
 async def read_nodes(client: Client, stock: Stock) -> None:
     """The nodes, and their usage; ForbiddenError if the nodes may not be read."""
     await take(client, stock, NODES)
+    # Both also where the cluster has none: until an object is taken they count as unknown.
     stock.nodes_known = True
     stock.pods = []
     try:
@@ -125,6 +126,7 @@ async def take(
         async for page in pages:
             for item in page.items:
                 if item["metadata"].get("namespace") not in but:
+                    # Items of a list have no apiVersion and kind.
                     stock.take_raw({**item, "apiVersion": resource.api_version, "kind": resource.kind})
 
 
@@ -161,6 +163,7 @@ async def _priorities(client: Client, stock: Stock) -> None:
 
 async def _runtime_classes(client: Client, stock: Stock) -> None:
     if await _try(client, stock, kinds.RUNTIME_CLASSES):
+        # An empty list, too: it is known then that there are none.
         stock.take_runtime_classes(stock.runtime_classes or [])
 
 
@@ -180,6 +183,7 @@ async def _labels(client: Client, stock: Stock, namespaces: list[str] | None) ->
         return
     for name in namespaces:
         try:
+            # By its name, which takes no right to list all Namespaces.
             raw: dict[str, Any] = await client.get(NAMESPACES, name)
         except (ForbiddenError, NotFoundError):
             continue
@@ -239,8 +243,10 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[FitSu
         await _read_timing(client, stock, places)
     else:
         stock = await read_pod_surroundings(client, places)
+        # A class that was not read counts as one that does not exist, and pods that name it as refused.
         await _priorities(client, stock)
     for place in sorted(places):
+        # Kueue does not look at ResourceQuotas: they may refuse pods of what it admits.
         if why := await why_unread(take(client, stock, kinds.RESOURCE_QUOTAS, place)):
             note(f"resourcequotas of namespace {place} {why}")
     if question.fixed_nodes:
@@ -264,12 +270,14 @@ async def _devices(client: Client, stock: Stock, subjects: Sequence[FitSubject])
     """Devices, if any pod claims some; their classes also if one asks for an extended resource."""
     specs = [(one.namespace, podset.pod_spec) for one in subjects for podset in podsets_of(one.raw)]
     homes = {namespace for namespace, spec in specs if spec.get("resourceClaims")}
+    # A DeviceClass may serve an extended resource (KEP-5004).
     if homes or any("/" in name for _, spec in specs for name in pod_requests(spec)[0]):
         await why_unread(take(client, stock, kinds.DEVICE_CLASSES))
     if not homes:
         return
     for home in homes:
         await why_unread(take(client, stock, kinds.CLAIM_TEMPLATES, home))
+    # None stands for unknown, and a cluster may have no devices.
     stock.slices, stock.resource_claims = [], []
     if why := await why_unread(take(client, stock, kinds.RESOURCE_SLICES)):
         stock.slices = None
@@ -343,6 +351,7 @@ async def _clusters(client: Client, check: AdmissionCheck) -> tuple[str, ...] | 
 
 
 def _check_names(workers: Iterable[Worker], clusters: Mapping[str, tuple[str, ...] | None], stock: Stock) -> None:
+    # A MultiKueueConfig that cannot be read may name any worker cluster.
     if any(cluster is None for cluster in clusters.values()):
         return
     if not clusters and (unread := stock.trouble(ADMISSION_CHECKS)):
@@ -394,6 +403,7 @@ def _answer(
     names = clusters[check]
     workload = next((live_workload.name for live_workload in stock.live_workloads() if subject.owns(live_workload)), "")
     copy = replace(_undispatched(subject), queue=own.report["queue"], workload=workload, new=False)
+    # Where the MultiKueueConfig cannot be read, only those of --worker are known.
     fits = [_on(copy, name, there.get(name), question) for name in names or there]
     if names is None:
         fits.append(unknown_worker("(others)", f"the MultiKueueConfig of AdmissionCheck {check} cannot be read"))

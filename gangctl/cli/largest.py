@@ -66,6 +66,7 @@ class _Asked:
 
     def _report(self, pods: int) -> FitReport:
         """What ``gangctl fit`` says of so many of them."""
+        # Without nodes the quota alone is asked, and the nodes are listed as unknown.
         return answer_of(self._subject_of(pods), self._stock, fixed_nodes=self._stock.nodes_known).report
 
     def shape(self) -> ShapeReport:
@@ -85,6 +86,7 @@ class _Asked:
         return {
             "name": self._name(),
             "requests": shape.requests_report if shape is not None else dict(podset["requests"]) if podset else {},
+            # The last of the rooms is all nodes, which flavors are parts of.
             "rooms": [*rooms[:-1], *flavors, *rooms[-1:], gang],
             "unknown": list(dict.fromkeys(unknown)),
         }
@@ -106,6 +108,7 @@ class _Asked:
         levels = [self._topology] if self._topology else []
         levels += [level for flavor in snapshot.flavors() for level in snapshot.levels(flavor.name) or ()]
         levels += [ZONE] if any(ZONE in node.labels for node in self._stock.nodes) else []
+        # A domain of the host name is one node, which has a row of its own.
         return [level for level in dict.fromkeys(levels) if level != HOSTNAME]
 
     def _flavors(self, one: FitReport, shape: ShapeOnNodes | None) -> Iterator[RoomReport]:

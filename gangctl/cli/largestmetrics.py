@@ -117,6 +117,7 @@ Reading = Callable[[], Awaitable[list[LargestReport]]]
 
 async def _reports(client: Client, question: Question, own_namespace: str) -> list[LargestReport]:
     subjects = await subjects_in(client, question, own_namespace)
+    # At each read, because the files may have changed.
     check_shapes(subjects)
     stock = await stock_for(client, question, subjects)
     # Seconds for thousands of nodes, in which the listener has to answer.
@@ -126,6 +127,7 @@ async def _reports(client: Client, question: Question, own_namespace: str) -> li
 async def keep_reading(largest: Largest, read: Reading, pause: Callable[[], Awaitable[None]]) -> None:
     """``pause``, read, and keep what was read, until cancelled; errors are counted, and printed as warnings."""
     while True:
+        # First, because the caller has just read.
         await pause()
         try:
             largest.know(await read(), time.time())

@@ -81,6 +81,7 @@ def check_jobset(raw: dict[str, Any]) -> Checked:
     errors = [*malformed] if malformed else [*_check_identity(raw, jobset), *check_words(raw)]
     if not jobset.name and jobset.generate_name:
         jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
+    # The rules of the API server and of JobSet are known for this version alone.
     if raw.get("apiVersion") != JOBSET_API_VERSION:
         return Checked(jobset, raw, tuple(errors), readable=not malformed)
     created = create(raw)
@@ -208,6 +209,7 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
     jobset, raw = checked.jobset, checked.raw
     wrong = tuple(error.path for error in checked.errors)
     for path in checked.unknown:
+        # A field with an error needs no note beside it.
         if path.rpartition(".")[2] not in _UNREMARKED and not path.startswith(wrong):
             hint = _FEWER if path.rpartition(".")[2] in MINIMUMS else ""
             note(f"{where(document, path)}: {one_line(path, _SHOWN)}: {unknown_field(path)}{hint}")
@@ -316,6 +318,7 @@ def plan_manifests(question: PlanQuestion, uid: str | None = None, *, sizes: boo
         if problems.add(manifest.document, errors):
             continue
         plan = make_plan(manifest.jobset, resolution.stamps, resolution.config, uid)
+        # The notices of a rendered PathwaysJob have them already.
         lost = signals.notices(manifest.raw) if plan is not None and manifest.translation is None else ()
         planned = Planned(manifest.jobset, plan, (*manifest.notices, *resolution.notices, *lost), rules.generation)
         report, _ = plan_report(manifest.raw, planned)

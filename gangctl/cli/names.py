@@ -54,6 +54,7 @@ _TYPES: Final[Mapping[str, _Type]] = {
     "Pod": _Type(PODS.group, PODS.plural, ("po",)),
     "Node": _Type("", "nodes", ("no",)),
     "PodGroup": _Type("scheduling.k8s.io", "podgroups"),
+    # The short names are those of Kueue's definitions.
     "LocalQueue": _Type(KUEUE, "localqueues", ("lq", "queue", "queues")),
     "ClusterQueue": _Type(KUEUE, "clusterqueues", ("cq",)),
 }
@@ -129,6 +130,7 @@ class NameArgument(click.ParamType[ObjectName]):
 
     def after_type(self, names: Sequence[ObjectName]) -> tuple[ObjectName, ...]:
         """The same names; in ``jobset NAME...``, as kubectl has it, the first is the type of the others."""
+        # A word alone is a name, also if it is one of a type: a JobSet may be called jobset.
         kind = self._kind(names[0].name) if len(names) > 1 and not names[0].has_type else None
         if kind is None:
             return tuple(names)

@@ -33,6 +33,7 @@ LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
     """A time like 90s, 10m or 1h30m; 0 needs no unit."""
     parts = _DURATION.findall(value)
+    # findall skips what does not match: the parts have to be the whole.
     if value != "0" and (not parts or "".join(number + unit for number, unit in parts) != value):
         raise click.BadParameter(f'"{value}" is no time such as 90s, 10m or 1h30m', ctx, param)
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
@@ -59,6 +60,7 @@ def paths(*names: str, about: str, required: bool = False) -> Callable[[F], F]:
         required=required,
         multiple=True,
         metavar="FILE|DIR|URL|-",
+        # Not exists=True: a URL is no file, and errors of reading are reported together.
         type=click.Path(allow_dash=True),
         help=about,
     )
@@ -137,6 +139,7 @@ def listing(*formats: str) -> Decorator[Any]:
             callback=_check_path,
             help="Sort by this field of the objects that -o json prints, such as .metadata.name.",
         )
+        # wraps copies __click_params__, too: click keeps the options of the decorators below there.
         @wraps(command)
         def with_flags(*args: Any, form: str, no_headers: bool, sort_by: str | None, **others: Any) -> None:
             command(*args, listing=Listing(form, headers=not no_headers, sort_by=sort_by or ""), **others)
@@ -255,6 +258,7 @@ def colour(command: F) -> F:
     """``--no-color``, which is stored in click's context."""
 
     def decide(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        # Not True: without the flag, the stream and NO_COLOR decide.
         ctx.color = False if value else None
 
     return click.option(

@@ -216,6 +216,7 @@ def print_answer(
     if listed or (name == JSONPATH and len(objects) != 1):
         objects = [{"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}]
     if name == JSONPATH:
+        # kubectl prints no newline after a template.
         click.echo(_selected(template, objects[0]), nl=False)
     else:
         click.echo(to_json(objects) if form == "json" else to_yaml(objects), nl=False)
@@ -291,6 +292,7 @@ def without_colour() -> bool:
 
 def wants_colour() -> bool:
     """Whether stdout is a terminal, and colours are not disabled."""
+    # An empty NO_COLOR counts as unset (no-color.org).
     if without_colour() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return sys.stdout.isatty()
@@ -336,6 +338,7 @@ def _fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
             yield line
             continue
         indent = line[: len(line) - len(body)] + INDENT
+        # Names of objects have hyphens, and are copied: they stay whole.
         yield from wrap(
             line, max(width, _LEAST_WIDTH), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )

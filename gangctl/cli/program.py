@@ -49,6 +49,7 @@ COMMANDS: Final[Commands] = {
     "completion": ("gangctl.cli.completion", "Print a completion script for a shell."),
 }
 
+# EX_SOFTWARE of sysexits.h; the others are 128 + SIGINT and 128 + SIGPIPE, as shells report them.
 INTERNAL_ERROR: Final = 70
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -114,6 +115,7 @@ class LazyGroup(click.Group):
         names = [
             CompletionItem(name, help=line) for name, (_, line) in self.table.items() if name.startswith(incomplete)
         ]
+        # Not click.Group's, which imports every command for its help.
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
@@ -146,6 +148,7 @@ def exit_code(run: Callable[[], object]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.exceptions.NoArgsIsHelpError as usage:
+        # It is a ClickException, too, but the help is no error message.
         usage.show()
         return usage.exit_code
     except click.ClickException as refused:

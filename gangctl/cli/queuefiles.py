@@ -30,6 +30,7 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "Topology": frozenset({"levels"}),
 }
 """Fields of ``spec`` in v1beta2: a file was not checked by a schema, and the older ``cohort`` would be ignored."""
+# MaxItems of spec.levels in Kueue's definition.
 _MOST_LEVELS: Final = 16
 _QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
 

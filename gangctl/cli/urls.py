@@ -48,6 +48,7 @@ def read_url(url: str, limit: int, clock: Callable[[], float] = time.monotonic) 
             raise TimeoutError
         return min(_SILENCE_SECONDS, rest)
 
+    # It leaves out its own handlers of both schemes for these, and keeps those of proxies and redirects.
     opener = urllib.request.build_opener(_Http(left), _Https(left))
     try:
         # Its schemes are checked by the caller, and a redirect to a file is refused by urllib.
@@ -57,6 +58,7 @@ def read_url(url: str, limit: int, clock: Callable[[], float] = time.monotonic) 
         with error:
             raise InputError(f"{shown}: HTTP {error.code} {one_line(error.reason, 80)}") from error
     except (OSError, HTTPException, ValueError) as error:
+        # Sockets without time left fail in several ways.
         if clock() >= end:
             raise InputError(f"{shown}: not read to its end within {_WHOLE_SECONDS:g} s") from error
         raise InputError(f"{shown}: cannot be read: {_reason(error)}") from error
@@ -79,6 +81,7 @@ class _Handler(urllib.request.AbstractHTTPHandler):
 
     def _response(self, sock: socket.socket, **arguments: Any) -> HTTPResponse:
         response = HTTPResponse(sock, **arguments)
+        # Nothing has been read yet: detach would lose what is in the buffer.
         response.fp = io.BufferedReader(_Timed(response.fp.detach(), sock, self._left))
         return response
 
@@ -112,6 +115,7 @@ class _Timed(io.RawIOBase):
 def _reason(error: Exception) -> str:
     """What the system or OpenSSL says, without Python's names."""
     cause = error.reason if isinstance(error, URLError) else error
+    # From the special to the general: all of these are OSErrors.
     if isinstance(cause, ssl.SSLCertVerificationError):
         return cause.verify_message
     if isinstance(cause, TimeoutError):

@@ -27,6 +27,7 @@ def version(*, client: bool, form: str, cluster: options.ClusterFlags) -> None:
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     report: dict[str, Any] = {"clientVersion": {"gitVersion": f"v{__version__}"}}
     if form == TABLE:
+        # Before the cluster is asked, which may not answer.
         click.echo(f"Client Version: v{__version__}")
     if not client:
         report["serverVersion"] = _server(cluster)

@@ -92,8 +92,10 @@ def gang_of_two(name: str, *, torn: bool = False) -> dict[str, Any]:
 def _replicated_job(name: str, selector: Mapping[str, str]) -> dict[str, Any]:
     pod = {
         "restartPolicy": "Never",
+        # The doctor waits until it is deleted.
         "terminationGracePeriodSeconds": 0,
         "automountServiceAccountToken": False,
+        # The namespace may enforce the Pod Security Standard restricted.
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
             {
@@ -129,6 +131,7 @@ def is_stamped(stored: Mapping[str, Any]) -> bool:
 
 def is_defaulted(stored: Mapping[str, Any]) -> bool:
     """Whether JobSet's webhook set defaults that its schema does not have."""
+    # JobSet's webhook sets Indexed where a template has no completionMode.
     modes = [(template.get("spec") or {}).get("completionMode") for template in _templates(stored)]
     return bool(modes) and all(modes)
 

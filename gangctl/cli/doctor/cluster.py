@@ -20,6 +20,7 @@ from gangctl.gang.generation import ServedVersion, pick_generation
 T = TypeVar("T")
 D = TypeVar("D")
 
+# As forbiddenMessage of k8s.io/apiserver writes it (pkg/endpoints/handlers/responsewriters/errors.go).
 _DENIED: Final = re.compile(
     r'cannot (?P<verb>\w{1,40}) resource "(?P<plural>[\w./-]{1,100})" in API group "(?P<group>[\w.-]{0,253})"'
     r'(?: in the namespace "(?P<namespace>[\w-]{1,63})")?'
@@ -70,6 +71,7 @@ class Cluster:
     namespace: str
     gangctl_namespace: str | None
     kueue_namespace: str
+    # One time for the whole run: a Lease must not look old because other facts were slow to read.
     now: float = field(default_factory=time.time)
     facts: dict[Callable[[Cluster], Awaitable[Any]], Awaitable[Any]] = field(default_factory=dict)
 
@@ -106,6 +108,7 @@ async def _see(read: Fact[T], cluster: Cluster) -> T:
     try:
         return await read(cluster)
     except (UnavailableError, UnauthorizedError):
+        # No fact of this cluster can be read: that is an exit code, and no report.
         raise
     except ApiError as error:
         raise UnseenError(error.message, denied(error.message)) from error

@@ -74,6 +74,7 @@ def look(
             cluster.facts[canary.canary] = made
             # No check awaits it yet, so Ctrl-C cancels it once, and it deletes what it has made.
             await seen_or(made, None)
+            # All again: the canary decides other checks, too, and no other fact is read twice.
             outcomes = await _outcomes(checks, cluster)
         return {
             "cluster": config.origin,

@@ -121,6 +121,7 @@ def asked(names: Sequence[ObjectName] = (), *, at: datetime | None = None, **fla
         raise click.UsageError("--namespace excludes --all-namespaces")
     if names and asking.selector:
         raise click.UsageError("names exclude --selector")
+    # Of files, all namespaces are the default.
     if names and asking.everywhere and not asking.offline:
         raise click.UsageError("names are of one namespace: leave --all-namespaces out")
     if asking.offline and asking.workers:
@@ -212,6 +213,7 @@ def live(asking: Asking, question: Callable[[ScopeReader, list[Key]], Awaitable[
         try:
             keys = pick(state, wanted, home)
         except ObjectNotFoundError as error:
+            # Only JobSets of the wanted names were read: the others are listed to suggest one.
             raise _unknown(wanted, home, error.name, await names_in(client, JOBSETS, home)) from error
         return await question(reader, keys)
 

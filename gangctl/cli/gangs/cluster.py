@@ -112,6 +112,7 @@ def project_stored(raw: dict[str, Any]) -> StoredJobSet:
 def jobset_source(state: GangState, scope: JobSetScope) -> ReadCollection[StoredJobSet]:
     """The selected JobSets."""
     one = scope.names[0] if len(scope.names) == 1 else ""
+    # Field selectors have no `in`: with several names all are read, and chosen here.
     selection = Selection(scope.selector, f"metadata.name={one}" if one else None)
 
     def project(raw: dict[str, Any]) -> StoredJobSet | None:
@@ -126,6 +127,7 @@ def member_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollect
     label = _label(scope.names)
     yield ReadCollection(JOBS, project_job, state.jobs, scope.namespace, Selection(label))
     yield ReadCollection(PODS, read_pod, state.pods, scope.namespace, Selection(label, UNFINISHED))
+    # A collection for each reason: field selectors have no `or`.
     for reason, store in state.refusals.items():
         yield ReadCollection(EVENTS, read_refusal, store, scope.namespace, Selection(field_selector=f"reason={reason}"))
 
@@ -222,6 +224,7 @@ class ScopeReader:
         try:
             await read_nodes(self.client, stock)
         except ForbiddenError:
+            # That nodes may not be read is in the notes already.
             return
         for key in wanted:
             compare_with_nodes(self.state, key, stock)
@@ -289,6 +292,7 @@ class ScopeReader:
         jobsets = (jobset.jobset for jobset in self.state.jobsets.values())
         places = {jobset.namespace for jobset in jobsets if jobset.queue and is_followed(jobset)}
         self.state.kueue = await has_kueue(self.client)
+        # The first gang with a queue may be created during a watch.
         if not self.state.kueue or not (places or self._watching):
             return
         home = self.scope.namespace
@@ -303,6 +307,7 @@ class ScopeReader:
         """Objects of Kueue that users may usually read: LocalQueues and Workloads of a namespace."""
         stock = Stock()
         stock.note_presence(True)
+        # Otherwise those that JobSets and queues name would count as missing.
         for resource in (kinds.CLUSTER_QUEUES, kinds.PRIORITY_CLASSES):
             stock.note_unread(resource, f"{resource.plural} may not be read")
         for namespace in namespaces if namespaces is not None else (None,):

@@ -83,6 +83,7 @@ def costs_of(
         unknown.append(GONE)
     elif not unseen and (snapshot.jobset.suspended_at or snapshot.jobset.resumed_at):
         unknown.append(BEFORE_SUSPENSION)
+    # In its first hour all of its events still exist; where there are none, they may not be readable.
     if not at and not (events and now - gang.created_at < EVENTS_SECONDS):
         unknown.append(NO_LOSS)
     elif at and not cause:

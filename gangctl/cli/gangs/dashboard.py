@@ -23,6 +23,7 @@ _TICK_SECONDS: Final = 1.0
 
 def show(asking: Asking, console: Console | None = None) -> None:
     """Show it until Ctrl-C, the normal end."""
+    # None leaves it to rich, which follows NO_COLOR.
     screen = console or Console(highlight=False, no_color=without_colour() or None)
 
     async def follow(reader: ScopeReader, _keys: list[Key]) -> None:

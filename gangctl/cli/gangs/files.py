@@ -117,6 +117,7 @@ class _Taking:
             state.pods_known = False
             note(f"the files have no pods, and phases follow from the status of JobSets: {DUMP}")
         state.nodes_known = len(state.nodes) > 0
+        # Files without Kueue's objects do not show that the cluster has no Kueue.
         state.kueue = any(len(store) for store in (stock.cluster_queues, stock.local_queues, stock.workloads)) or None
         stock.note_presence(state.kueue)
         stock.note_files_end()

@@ -102,6 +102,7 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
         floor = Floor(sets, requests, stock.nodes, neighbours, jobset=key[1], hopeful=False)
         return room_now(floor, together).answer.certain
 
+    # The gangs of a CompositePodGroup start together: there is one answer for all.
     if plan.composite is not None:
         answers = dict.fromkeys(gangs, fit(list(gangs.values())))
     else:

@@ -275,6 +275,7 @@ async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[E
 def read_event(raw: Object) -> Event:
     """One event of ``events.k8s.io/v1``; total."""
     about, metadata, series = (object_at(raw, key) for key in ("regarding", "metadata", "series"))
+    # series comes from recorders of events.k8s.io, deprecatedCount from those of the core API.
     count = series.get("count") or raw.get("deprecatedCount")
     namespace = str(about.get("namespace") or metadata.get("namespace") or "")
     detail: EventDetail = {

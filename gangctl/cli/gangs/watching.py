@@ -413,6 +413,7 @@ def wait_for_gangs(asking: Asking, form: str, *, goal: str, timeout: float, fail
 async def _until_over(waiting: Wait, reader: ScopeReader) -> None:
     watch = GangWatch(reader)
     async with aclosing(watch.turns()) as turns:
+        # Before the deadline: what is reached already counts, also with --timeout 0.
         waiting.learn(await anext(turns))
         deadline = asyncio.timeout(waiting.timeout)
         try:

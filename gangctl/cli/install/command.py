@@ -202,8 +202,10 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
 
     (deployment,) = (item for item in objects if item["kind"] == "Deployment")
     values: dict[str, Any] = {}
+    # The first is the name of the command.
     for argument in deployment["spec"]["template"]["spec"]["containers"][0]["args"][1:]:
         name, _, value = argument.removeprefix("--").partition("=")
+        # The only flag of the controller that may be repeated.
         if name == "gang-scheduler":
             values.setdefault(name, []).append(value)
         else:

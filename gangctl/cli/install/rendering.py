@@ -116,6 +116,7 @@ def render(choice: InstallationOptions) -> list[Object]:
     if choice.failure_policy is not None:
         policy = {"/webhooks/0/failurePolicy": choice.failure_policy}
         objects = [_replaced(item, policy) if _is_for_jobsets(item) else item for item in objects]
+    # After the patches, some of which name the namespace of the manifests.
     if choice.namespace != NAMESPACE:
         objects = [_moved(item, choice.namespace) for item in objects]
     return sorted(objects, key=place)

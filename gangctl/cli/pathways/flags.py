@@ -44,6 +44,7 @@ def complete_accelerators(ctx: click.Context, param: click.Parameter, incomplete
 
 def options_of(rows: Mapping[str, Flag], command: F) -> F:
     """The command with the option of each row, in their order."""
+    # click lists options in the reverse order in which their decorators are applied.
     for name, row in reversed(list(rows.items())):
         command = _option(name, row)(command)
     return command
@@ -53,6 +54,7 @@ def _option(name: str, row: Flag) -> Callable[[F], F]:
     flag = kebab(name)
     if not row.value:
         switch = flag if row.default is False else f"{flag}/--no-{flag[2:]}"
+        # None, because a flag that is not given must differ from one that is off.
         return click.option(switch, is_flag=True, default=None, help=row.about)
     if isinstance(row.value, tuple):
         return click.option(flag, type=click.Choice(row.value), help=row.about)
@@ -108,6 +110,7 @@ def _head_resources(texts: Iterable[str]) -> dict[str, Any]:
             _merge(resources, _json(text))
             continue
         path, sign, quantity = text.partition("=")
+        # Names of resources may have dots.
         component, list_of, resource = (*path.split(".", 2), "", "")[:3]
         if not sign or not resource or list_of not in _LISTS:
             example = "proxy.limits.memory=50G"

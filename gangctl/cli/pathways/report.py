@@ -162,6 +162,7 @@ def status_report(seen: SeenObjects, flags: Sequence[str] = ()) -> PathwaysStatu
         blank = PathwaysFacts(seen.namespace, seen.name, stored.uid, stored.generation, status)
         status, derived = next_status(blank, facts, ""), True
     condition = status.condition(status.phase) if status.phase is not None else None
+    # JobSet's default is its own name.
     subdomain = within(seen.jobset or {}, "spec", "network").get("subdomain") or seen.name
     return {
         "apiVersion": API_VERSION,
@@ -202,6 +203,7 @@ def _is_headless(seen: SeenObjects) -> bool:
         jobs = objects_at(within(seen.jobset, "spec"), "replicatedJobs")
         head: Object = next((job for job in jobs if job.get("name") == HEAD), {})
         containers = objects_at(within(head, "template", "spec", "template", "spec"), "containers")
+        # Beside a user's container it is a sidecar, which is among the initContainers.
         return any(container.get("name") == RESOURCE_MANAGER_CONTAINER for container in containers)
     return "template" not in within(seen.pathways_job or {}, "spec", "controller")
 

@@ -96,6 +96,7 @@ async def parameters_of(client: Client, policies: Sequence[LoadedPolicy]) -> Fil
                 note(f"{policy.name}: the cluster does not know {kind.kind} of {kind.api_version}")
                 continue
             selection = Selection(field_selector=f"metadata.name={reference.name}" if reference.name else None)
+            # Without a namespace the parameters are in that of each JobSet: all are read.
             page = await client.list(resource, reference.namespace or None, selection=selection)
         except ApiError as error:
             note(f"{policy.name}: cannot read {kind.kind}: {error}")
@@ -111,6 +112,7 @@ async def _resource(client: Client, api_version: str, kind: str) -> Resource | N
     group, _, version = api_version.rpartition("/")
     for entry in await client.discovery.resources(group, version):
         name: Any = entry.get("name")
+        # A subresource, such as ``x/status``, may have the kind of its parent.
         if entry.get("kind") == kind and isinstance(name, str) and "/" not in name:
             return Resource(group, version, name, kind, namespaced=entry.get("namespaced") is True)
     return None

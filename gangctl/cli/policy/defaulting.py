@@ -71,6 +71,7 @@ async def with_defaults(client: Client, jobsets: Sequence[tuple[dict[str, Any], 
         return [Defaulted(raw) for raw, _ in jobsets]
     namespaces = await _namespaces(client, {home for _, home in jobsets}, loaded.policies)
     conditional = [policy for policy in loaded.policies if policy.spec.match_conditions]
+    # Where no condition reads the gang, it does not matter which generation is served.
     generation = (
         await clusters.generation_of(client) if any("gang" in policy.reads for policy in conditional) else NEWEST
     )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gangctl.client.client import Client
 
 _HEADERS: Final = ("NAME", "EXPORTED", "REASON")
+# As dispatcher.go of k8s.io/apiserver writes them (pkg/admission/plugin/policy/validating).
 _DENIED: Final = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: ")
 _WARNED: Final = re.compile(
     r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL

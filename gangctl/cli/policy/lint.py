@@ -96,6 +96,7 @@ class Inspection:
         for expression in programs.expressions():
             if expression not in programs.variables.values():
                 used |= expression.checked.variables
+        # From the last to the first, because a variable can only read those before it.
         for name, variable in reversed(list(programs.variables.items())):
             if name in used:
                 used |= variable.checked.variables

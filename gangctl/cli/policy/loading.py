@@ -123,6 +123,7 @@ def underlined(text: str, column: int, width: int) -> list[str]:
 
 
 def _shown(text: str) -> str:
+    # A tab as one column, so that carets can be counted.
     return printable(text.replace("\t", " "))
 
 
@@ -167,6 +168,7 @@ def load(bundle: Bundle, minor: str) -> LoadedPolicies:
     loaded = try_to_load(bundle, minor)
     if loaded.remarks:
         raise refusal(loaded.remarks)
+    # What was exported from a GangPolicy would report its violations a second time.
     own = {policy.name: policy for policy in loaded.policies if not policy.native}
     return replace(loaded, policies=tuple(policy for policy in loaded.policies if not is_exported(policy, own)))
 

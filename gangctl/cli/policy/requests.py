@@ -213,6 +213,7 @@ def review_of(subject: Object, operation: Operation, setting: RequestSetting, ol
         now=setting.now,
         request=_request(subject, operation, namespace, setting),
         object=new,
+        # At DELETE the API server sends the object as oldObject alone.
         old_object=subject if operation == "DELETE" else old,
         namespace=namespace_object(namespace, setting) if namespace else None,
         gang=gang_of(new, setting.rules) if new is not None and is_jobset(new) else None,

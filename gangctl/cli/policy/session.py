@@ -101,6 +101,7 @@ class Session:
         giving = [policy for policy in policies if policy.spec.defaults is not None]
         if not giving or operation != "CREATE" or review.object is None:
             return Met(review, notes)
+        # Without conditions a policy gives its defaults to all that it matches: nothing has to be evaluated.
         asked = [policy.name for policy in giving if policy.spec.match_conditions]
         outcomes = await self.evaluator.evaluate(review, asked) if asked else ()
         applied = defaults_of(giving, review, outcomes)
@@ -149,6 +150,7 @@ def variables_of(policies: Sequence[LoadedPolicy], review: Review) -> dict[str, 
     evaluation = Evaluation(review)
     texts: dict[str, dict[str, str]] = {}
     for policy in policies:
+        # It returns why a policy does not apply, and an empty text where it does.
         if matches(policy, review) or not policy.programs.variables:
             continue
         params = review.params.get(policy.name, ())

@@ -296,6 +296,7 @@ def _suite_files(path: Path) -> list[Path]:
             raise InputError(f"{path}: no such file or directory")
         return [path]
     below = sorted(file for file in files_below(path) if file.name == FILE_NAME)
+    # A test file may itself be a link.
     for file in below:
         if not file.resolve().is_relative_to(path.resolve()):
             raise InputError(f"{file} leads out of {path}")
@@ -360,6 +361,7 @@ def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]
                 raise InputError(f"{place}: {path} leads out of {directory}")
             if not real.exists():
                 raise InputError(f"{place}: {directory / path}: no such file or directory")
+            # Links to directories are not followed, but those to files are.
             for file in files_below(directory / path) if real.is_dir() else ():
                 if not file.resolve().is_relative_to(root):
                     raise InputError(f"{place}: {file.relative_to(directory)} leads out of {directory}")

@@ -113,6 +113,7 @@ def refused_writes(policy: LoadedPolicy, now: datetime) -> Iterator[tuple[Rule, 
     failed: dict[str, set[str]] = {}
     for write, jobset in product(_WRITES, _JOBSETS):
         review = _review(write, jobset, now)
+        # It is empty where the policy applies.
         if not matches(policy, review):
             findings = Evaluation(review).evaluate(policy, StepMeter.request(time.monotonic)).findings
             rules = failed.setdefault(write.what, set())

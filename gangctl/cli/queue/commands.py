@@ -120,6 +120,7 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if namespace is not None and (everywhere or cluster_queues):
         raise click.UsageError("--namespace excludes --all-namespaces and --cluster-queues")
+    # A ClusterQueue has Workloads from LocalQueues of all namespaces.
     everywhere |= cluster_queues
     objects = read(queue_files, cluster, namespace, everywhere=everywhere)
     now = datetime.now(UTC)
@@ -193,6 +194,7 @@ def describe(
         from gangctl.cli.kueuecluster import read_other_doors  # noqa: PLC0415 -- needs the client, as files do not
         from gangctl.cli.queue.view import read_jobsets  # noqa: PLC0415
 
+        # For a ClusterQueue the LocalQueues of all namespaces have been read.
         if not cluster_queue:
             await read_other_doors(client, objects.stock, objects.home)
         objects.jobsets = await read_jobsets(client, objects.stock, None if cluster_queue else objects.home)

@@ -152,6 +152,7 @@ class View:
         identity, queue = report["metadata"], self.stock.cluster_queue(report["clusterQueue"])
         local = report["queue"] == "LocalQueue"
         inside = self._behind(**identity) if local else self.stock.inside(identity["name"])
+        # With requeuingStrategy.timestamp Creation, a Workload that is evicted as not ready keeps its place.
         by_creation = self.stock.configuration.wait_for_pods_ready.by_creation
         ordered = in_order(self.stock.inside(queue.name), queue, by_creation=by_creation) if queue is not None else []
         order = {workload.uid: number for number, workload in enumerate(ordered, 1)}

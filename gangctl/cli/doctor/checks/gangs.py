@@ -316,6 +316,7 @@ async def quotas(cluster: Cluster) -> tuple[ScarceQuota, ...]:
         (item, kind, resource)
         for item in (await cluster.client.list(RESOURCE_QUOTAS, reader.scope.namespace)).items
         for kind, resource in resources.items()
+        # Of the status: admission enforces what the quota controller has written there (CheckRequest).
         if f"{_COUNT}{resource.qualified_name}" in within(item, "status", "hard")
     ]
     wanted = [*_wanted(reader.state, served)] if limits else []

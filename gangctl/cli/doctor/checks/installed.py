@@ -218,6 +218,7 @@ async def endpoints(cluster: Cluster) -> dict[tuple[str, str], int]:
 async def _ready(cluster: Cluster, namespace: str, name: str) -> int:
     page = await cluster.client.list(ENDPOINT_SLICES, namespace, selection=Selection(f"{_SERVICE}={name}"))
     behind = [endpoint for item in page.items for endpoint in objects_at(item, "endpoints")]
+    # By the API, ready without a value means true (EndpointConditions).
     return sum(1 for endpoint in behind if object_at(endpoint, "conditions").get("ready") is not False)
 
 
@@ -261,7 +262,9 @@ async def _deployment(cluster: Cluster, item: Object, namespace: str) -> Deploym
     containers = objects_at(within(spec, "template", "spec"), "containers")
     wanted, ready = number(spec.get("replicas"), 1), number(status.get("readyReplicas"), 0)
     rolls = _rolls(item, wanted)
+    # After a complete rollout all pods are those of the template.
     read = await _pods(cluster, item, namespace) if rolls or ready < wanted else _ReadPods()
+    # The template has the image that is wanted, which need not be the one that runs.
     runs = read.running if rolls else containers
     return Deployment(
         namespace,

@@ -58,6 +58,7 @@ async def dry_run(cluster: Cluster) -> DryRun:
         # The right is missing: no webhook was called, and nothing is known of them.
         if denied(error.message):
             raise
+        # A webhook that does not answer is among these: the API server makes it a 500.
         return DryRun(refusal=error.message)
     return DryRun(is_stamped(answer), is_defaulted(answer))
 

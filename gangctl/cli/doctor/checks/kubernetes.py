@@ -199,6 +199,7 @@ async def _refusal(cluster: Cluster, resource: Resource, namespace: str | None) 
         async with aclosing(cluster.client.pages(resource, namespace, limit=1)) as pages:
             await anext(pages)
     except (ForbiddenError, UnavailableError):
+        # `widely` asks again in the namespace; no answer at all says nothing of the objects.
         raise
     except ApiError as error:
         return error.message

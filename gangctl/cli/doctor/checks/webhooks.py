@@ -303,6 +303,7 @@ def _bundle(bundle: object, now: float) -> tuple[str, float]:
         certificates = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
     except (ValueError, binascii.Error):
         return "has a caBundle that holds no certificate", 0.0
+    # During a rotation it holds both authorities: one that is valid is enough.
     end = max(certificate.not_valid_after_utc.timestamp() for certificate in certificates)
     return (f"has a caBundle that ended {_date(end)}", end) if end <= now else ("", end)
 
