@@ -135,6 +135,7 @@ def due(bundle: CertificateBundle, now: datetime, rotation: Rotation, hosts: Col
     """The step that is due at ``now``, for a certificate that must cover ``hosts`` (DNS names and addresses)."""
     authority, leaf = load(bundle.authority.certificate), load(bundle.pair.chain)
     if bundle.following is not None:
+        # The Secret holds no times of steps: that of this one is in the certificate itself.
         introduced = begun(load(bundle.following.certificate))
         # Clients reject everything by an expired authority, so there is no reason to wait.
         if now >= min(introduced + rotation.overlap, authority.not_valid_after_utc):
@@ -170,6 +171,7 @@ def advance(
             return replace(bundle, following=found(now, rotation.authority))
         case Due.SWITCH if bundle.following is not None:
             pair = issue(bundle.following, every_host, now, rotation.certificate)
+            # Of the old authority only the certificate stays, to be trusted: it signs nothing any more.
             return CertificateBundle(bundle.following, pair, None, (bundle.authority.certificate, *bundle.previous))
         case Due.DROP:
             return replace(bundle, previous=())

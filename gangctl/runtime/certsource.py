@@ -202,6 +202,7 @@ class SecretCertificates(CertificateSource):
 
     async def _replace(self, secret: Mapping[str, Any], bundle: CertificateBundle) -> None:
         """Write ``bundle`` over the Secret as it was read; foreign metadata stays."""
+        # With the resourceVersion that was read: one replica performs the step, and the others get a conflict.
         metadata = {**(secret.get("metadata") or {}), "name": self._name, "namespace": self._namespace}
         body = {**secret, "metadata": metadata, "data": self._secret(bundle)["data"]}
         await self._client.update(SECRETS, body, self._namespace)
@@ -239,6 +240,7 @@ class DirectoryCertificates(CertificateSource):
             raise ConfigError(f"cannot read certificates: {error}") from error
         check_pair(pair)
         if authorities:
+            # Only to check it: with a caBundle that is not PEM, API servers could call no webhook.
             client_context(authorities)
         return Serving(pair, authorities)
 

@@ -135,12 +135,14 @@ class WorkQueue(Generic[K]):
 
         A standby has no work, and keys that other replicas process have not waited here.
         """
+        # Delayed keys stay delayed: ``add`` parks them when they are due.
         self._attended = False
         self._parked |= dict.fromkeys(self._queued)
         self._queued.clear()
 
     async def resume(self) -> None:
         """Workers take keys again: queue the parked ones. Those that are left when it is cancelled stay parked."""
+        # First: while paused, ``add`` would park each key again.
         self._attended = True
         await in_parts(self._parked, self._unpark)
 
@@ -183,6 +185,7 @@ class WorkQueue(Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = backoff_delay(failures, self._policy.base_seconds, self._policy.cap_seconds)
+        # Jitter shortens the queue's own delay only, never the time that the server asked for.
         delay = max(at_least, delay * (1 - self._policy.jitter * self._randomness()))
         self._observer.retried()
         self.add_after(key, delay)
@@ -228,6 +231,7 @@ class WorkQueue(Generic[K]):
     def _wake(self) -> None:
         while self._waiters:
             waiter = self._waiters.popleft()
+            # A waiter that was cancelled is done: it would lose the wake-up.
             if not waiter.done():
                 waiter.set_result(None)
                 return
@@ -332,6 +336,7 @@ class Controller(Generic[K]):
         self._options = options or ControllerOptions()
         self._error_policy = error_policy
         self._reported: OrderedDict[tuple[K, str], float] = OrderedDict()
+        # Keys are parked until :meth:`run`, so that the depth of a standby's queue is 0.
         self.queue.pause()
 
     def enqueue(self, key: K, after_seconds: float = 0.0) -> None:
@@ -416,6 +421,7 @@ class Controller(Generic[K]):
     def _first_in_window(self, what: tuple[K, str]) -> bool:
         now = self._clock.now()
         oldest = now - self._options.log_window_seconds
+        # Entries are in the order of their times: the first one that is young enough ends the search.
         while self._reported and next(iter(self._reported.values())) <= oldest:
             self._reported.popitem(last=False)
         if what in self._reported:

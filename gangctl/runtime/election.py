@@ -42,6 +42,7 @@ def unwrapped_leadership_loss() -> Iterator[None]:
     except BaseExceptionGroup as errors:
         lost: BaseException | None
         lost, others = errors.split(LeadershipLostError)
+        # Another error beside it must not be hidden.
         if lost is None or others is not None:
             raise
         while isinstance(lost, BaseExceptionGroup):
@@ -167,6 +168,7 @@ class LeaseElection:
         try:
             await self._lead(lead)
         finally:
+            # Before the release: another candidate may lead as soon as the Lease has no holder.
             self._change(leading=False)
             await self._release()
 
@@ -188,6 +190,7 @@ class LeaseElection:
         lost = False
         try:
             await asyncio.wait((work, *guards), return_when=asyncio.FIRST_COMPLETED)
+            # Where both have ended, the result or error of the work counts.
             lost = not work.done()
         finally:
             if lost:
@@ -222,6 +225,7 @@ class LeaseElection:
                 return
 
     async def _wait_for_deadline(self) -> None:
+        # Again after each sleep: renewals move the deadline meanwhile.
         while (left := self._deadline - self._clock.now()) > 0:
             await self._clock.sleep(left)
 
@@ -242,6 +246,7 @@ class LeaseElection:
             self._stale = True  # another candidate was faster, or our last write did arrive
             return False
         except ApiError as error:
+            # The write may have arrived although its answer did not.
             self._stale = True
             self._note_trouble(error)
             return False
@@ -267,6 +272,7 @@ class LeaseElection:
         spec = dict(self._seen.spec) if self._seen else {}
         if self._seen is None or self._seen.holder != holder:
             spec["acquireTime"] = now
+            # As in client-go, neither the first holder nor a release is a transition.
             taken = self._seen is not None and bool(holder)
             spec["leaseTransitions"] = _number(spec.get("leaseTransitions")) + (1 if taken else 0)
         # A Lease counts in whole seconds: rounded up, so that no other candidate is early.
@@ -351,6 +357,7 @@ class ShardElection:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait until elected for a shard, then run ``lead`` for as long as it is led; see :meth:`LeaseElection.run`."""
         number = await self._elected()
+        # Before the work begins, which asks for the share.
         self._share.take(number)
         try:
             await self._elections[number].hold(lead)

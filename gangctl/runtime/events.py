@@ -194,6 +194,7 @@ class EventRecorder:
             return "unwelcome"
         if is_transient(error) and not last:
             return ""
+        # It is not written, so that the next record of it is news.
         self._reported.pop((event.namespace, event.name), None)
         _log.warning(
             "event not written",
@@ -210,6 +211,7 @@ class EventRecorder:
             "kind": EVENTS.kind,
             "metadata": {"name": event.name, "namespace": event.namespace},
             "eventTime": micro_time(self._clock.wall()),
+            # The API server takes qualified names only.
             "reportingController": "gangctl.dev/gangctl",
             "reportingInstance": self._instance,
             "action": event.action[:_WORD_LENGTH],

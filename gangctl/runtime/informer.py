@@ -286,6 +286,7 @@ class Informer(Generic[T]):
         """Log an error once, and stop resuming where the server keeps refusing it."""
         if error.status not in _PASSING:
             self._refusals += 1
+        # Resuming would get the same answer: the version cannot be read, or an event is too large to be received.
         refused = isinstance(error, InvalidError) or error.reason == "ResponseTooLarge"
         if refused or self._refusals >= _REFUSALS_BEFORE_RELIST:
             self._version, self._refusals = "", 0

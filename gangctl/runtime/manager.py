@@ -97,6 +97,7 @@ class Manager:
 
     async def lead(self) -> None:
         """Run the leader's work; when one part reports lost leadership, all end with that."""
+        # Before the work begins: it enqueues all that exists, which ``admits`` would drop.
         self._leads = True
         try:
             with unwrapped_leadership_loss():

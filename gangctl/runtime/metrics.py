@@ -18,7 +18,9 @@ from gangctl.runtime.events import RESULTS as EVENT_RESULTS
 from gangctl.runtime.families import Family, Scraped
 from gangctl.runtime.informer import Informer, InformerObserver
 
+# Up to the default time of a call (TransportOptions).
 _REQUEST_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+# Up to the deadline of a reconcile (ControllerOptions).
 _WORK_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 _LEADER: Final = Family(

@@ -114,6 +114,7 @@ class Listener:
         server = web.Server(
             self._answer,
             access_log=None,
+            # A compressed body is refused, and never unpacked.
             auto_decompress=False,
             keepalive_timeout=self._options.idle_seconds,
             lingering_time=self._options.linger_seconds,
@@ -128,6 +129,7 @@ class Listener:
             host,
             port,
             ssl=self._tls,
+            # asyncio raises ValueError for one without TLS.
             ssl_handshake_timeout=self._options.handshake_seconds if self._tls is not None else None,
             backlog=1024,
         )
@@ -247,6 +249,7 @@ class _Bodies:
         if self._arriving and self._held - sum(self._ending.values()) > self._most:
             largest = max(self._arriving, key=self._arriving.__getitem__)
             self._ending[largest] = self._arriving.pop(largest)
+            # One that is expiring cannot be rescheduled: ``asyncio.Timeout`` raises RuntimeError.
             if not largest.expired():
                 largest.reschedule(0)
 

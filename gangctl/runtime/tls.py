@@ -81,6 +81,7 @@ def server_context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
     context.set_alpn_protocols(["http/1.1"])
+    # In TLS 1.2 a client may ask for handshake after handshake, at the server's cost.
     context.options |= ssl.OP_NO_RENEGOTIATION
     return context
 
@@ -197,6 +198,7 @@ def issue(authority: Authority, hosts: Collection[str], now: datetime, lifetime:
 
 
 def _issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    # Without this extension OpenSSL's strict mode refuses it, which Python's default contexts have since 3.13.
     identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier.value)
 

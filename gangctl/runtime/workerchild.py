@@ -28,6 +28,7 @@ from gangctl.errors import GangctlError
 
 HEADER: Final = struct.Struct(">cI")
 """Kind, and the payload's bytes."""
+# orjson would write these types, and the reader would get other values: what is not plain is an error.
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -103,6 +104,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(launch["niceness"])
+    # A core file would hold whole objects.
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, launch["memoryBytes"])
     channel = socket.socket(fileno=launch["channel"])
@@ -113,6 +115,7 @@ def main() -> None:
         _limit(resource.RLIMIT_FSIZE, 0)
         _serve(channel, service, launch["frameBytes"], launch["cpuSeconds"])
     except MemoryError:
+        # At once: what Python does at its end needs memory, too.
         os._exit(EXIT_MEMORY)
     except (BrokenPipeError, ConnectionResetError):
         os._exit(EXIT_ORPHANED)
@@ -130,6 +133,7 @@ def _die_with(parent: int) -> None:
     one.
     """
     if sys.platform == "linux":
+        # The kernel sends the signal when the thread ends that has started this process: that of the event loop.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         # The starter may have ended before the line above took effect.
         if os.getppid() != parent:

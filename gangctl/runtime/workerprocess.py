@@ -242,6 +242,7 @@ class WorkerProcess:
 
     def kill(self, fault: str = "") -> None:
         """Kill it now, in any state; :attr:`exited` is done when it is gone. ``fault`` is why it does not work."""
+        # Otherwise one that has ended by itself would be reported as killed.
         if self.alive and not self._has_ended():
             self._killed, self._fault = True, fault
             with contextlib.suppress(ProcessLookupError):

@@ -124,6 +124,7 @@ class Workers:
         if keeper is not None:
             keeper.cancel()
             await asyncio.wait([keeper])
+        # Idle ones end with their channel. One that is lent may be busy with a request, and would not notice.
         for process in self._lent:
             process.kill()
         await asyncio.shield(
@@ -162,6 +163,7 @@ class Workers:
         if self._keeper is None or self._keeper.done():
             raise WorkersClosedError(f"worker {self._spec.name}: closed")
         self._in_use = True
+        # An outdated one goes out as version -1, so that it is prepared again on its return.
         for idle, version in ((self._ready, self._version), (self._stale, -1)):
             # Those that have ended stay here: the keeper counts them.
             process = next((worker for worker in idle if worker.alive), None)
@@ -189,6 +191,7 @@ class Workers:
         ended = await self._end(process)
         if ended.fault:
             self._failed(ended.fault, "broken")
+        # A kill without a fault is what the caller wanted, and no death.
         elif not ended.killed:
             self._died("memory" if ended.for_memory else "time" if ended.for_time else "crash")
 
@@ -263,6 +266,7 @@ class Workers:
             _log.error("workers do not work", worker=self._spec.name, problem=self.problem)
             self._observer.troubled(self.problem)
         if self.problem and not self._enough(0):
+            # Wakes ``until_prepared`` as well, which raises the same error.
             self._offered.set()
             self._fail_waiting(WorkersBrokenError(self.problem))
 
@@ -338,9 +342,11 @@ class Workers:
             why = "it took too long" if isinstance(error, TimeoutError) else ended
             self._failed(f"the worker cannot be prepared: {why}", "start", starting=True)
         except GangctlError as error:
+            # Blamed on what it was sent, such as a policy that cannot be loaded, and not on workers in general.
             _log.warning("worker was not prepared", worker=self._spec.name, error=str(error))
             await self._end(process)
             self._died("start")
+        # Cancelled, or unexpected: the process would have no owner.
         except BaseException:
             process.kill()
             await asyncio.shield(process.exited)
