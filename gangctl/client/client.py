@@ -76,6 +76,7 @@ WriteGuard = Callable[[], None]
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
+# As client-go's pager.
 PAGE_SIZE = 500
 
 
@@ -137,6 +138,7 @@ class Client:
     async def send(self, request: Request) -> Response:
         """Send any request. Writes go through the guard."""
         settings = self._settings
+        # A dry run changes nothing, so that a replica that does not lead may ask, too.
         writes = request.method != "GET" and "dryRun" not in request.query
         guard = settings.guard if writes else None
         return await self._transport.send(request, throttled=settings.throttled, guard=guard)
@@ -164,6 +166,7 @@ class Client:
         :class:`~gangctl.errors.GoneError`: begin again. With ``ahead`` the next page is requested while the caller
         processes this one, so that neither waits for the other.
         """
+        # No resourceVersion: the newest state. With 0, API servers may give an older one, and ignore the limit.
         query = {**selection.query(), "limit": str(limit)}
         path = resource.path(namespace)
 
@@ -307,6 +310,7 @@ class Client:
             {"force": "true" if force else "false"} | ({"fieldManager": field_manager} if field_manager else {}),
             body,
             APPLY_PATCH,
+            # Applied twice, it has the same result.
             idempotent=True,
         )
         return await self._write(request)

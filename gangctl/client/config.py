@@ -283,6 +283,7 @@ async def _authenticate(selected: SelectedContext) -> Credential:
             return await Plugin.read(section).run(_cluster_info(selected), _EXEC_TIMEOUT_SECONDS)
         except ConfigError as error:
             raise selected.fail("user", error.message, hint=error.hint) from error
+    # Before the token: in client-go, too, the file has precedence.
     content = selected.file_content(user, "tokenFile")
     if content is not None:
         # Files end in a newline, headers must not hold one.
@@ -329,6 +330,7 @@ async def _ask_provider(selected: SelectedContext) -> Credential:
         provider = selected.user["auth-provider"]
         secrets = provider.get("config") if isinstance(provider, dict) else provider
         text = _without(f"{type(error).__name__}: {error}", secrets)
+        # Without its cause, whose text may hold the provider's secrets.
         raise selected.fail("user", f"no credentials: {one_line(text, 300)}") from None
     return Credential(_bearer(configuration).removeprefix("Bearer "))
 
@@ -377,6 +379,7 @@ def _impersonation(selected: SelectedContext) -> tuple[tuple[str, str], ...]:
     if not isinstance(extra, dict):
         raise selected.fail("as-user-extra", "expected a mapping of lists")
     for key, values in extra.items():
+        # The API server decodes it: a header's name cannot have all characters of a key.
         name = f"Impersonate-Extra-{quote(str(key), safe='')}"
         headers += [(name, value) for value in _texts(selected, values, "as-user-extra")]
     return tuple(headers)

@@ -76,6 +76,7 @@ def read_file(path: Path, limit: int) -> bytes:
     A pipe without a writer is empty: there is no waiting.
     """
     try:
+        # A named pipe without a writer would block the open itself.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as error:
         raise OSError(0, "not the name of a file") from error

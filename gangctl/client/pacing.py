@@ -36,6 +36,7 @@ class Clock:
 
     async def sleep(self, seconds: float) -> None:
         """Return ``seconds`` from now, at once if that is not positive."""
+        # Not ``asyncio.sleep``, which uses the loop's clock: a subclass replaces ``call_later`` alone.
         rung = asyncio.Event()
         timer = self.call_later(max(0.0, seconds), rung.set)
         try:

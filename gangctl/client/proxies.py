@@ -20,8 +20,10 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
     parts = urlsplit(server)
     proxy = _variable(environ, f"{parts.scheme}_proxy")
     if proxy and "://" not in proxy:
+        # Go, too, takes a proxy without a scheme for one of http.
         proxy = f"http://{proxy}"
     host, port = (parts.hostname or "").rstrip("."), parts.port or (443 if parts.scheme == "https" else 80)
+    # For this machine Go uses no proxy, whatever NO_PROXY says.
     if not is_server_url(proxy) or _is_local(host):
         return None
     entries = (entry.strip() for entry in _variable(environ, "no_proxy").lower().split(","))

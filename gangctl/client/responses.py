@@ -133,6 +133,7 @@ def retry_after_seconds(value: object, now: datetime | None = None) -> float | N
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         seconds = (moment - (now or datetime.now(UTC))).total_seconds()
+    # ``float`` also reads inf and nan.
     return min(max(0.0, seconds), _LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None
 
 

@@ -127,6 +127,7 @@ class Stream:
         try:
             await self._clock.sleep(seconds)
         finally:
+            # A TLS transport that was closed meanwhile raises where its limits are set.
             if not transport.is_closing():
                 limit()
             transport.resume_reading()
@@ -240,10 +241,12 @@ class Transport:
             raise UnauthorizedError(refused.status, refused.reason, message) from error
 
     async def _exchange(self, request: Request, access: Access, read_timeout: float | None) -> aiohttp.ClientResponse:
+        # No total: ``_call_timeout`` bounds calls, and a watch goes on as long as data arrives.
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=self._options.connect_timeout_seconds, sock_read=read_timeout
         )
         payload = request.payload()
+        # There may be several headers of one name: Impersonate-Group.
         headers = CIMultiDict(access.headers)
         if payload is not None:
             headers["Content-Type"] = request.content_type
@@ -287,9 +290,11 @@ class Transport:
                     # Compressing costs an API server more CPU than sending the bytes.
                     "Accept-Encoding": "identity",
                 },
+                # With aiohttp's 64 KiB the connection would be paused and resumed often in each page of a list.
                 read_bufsize=2**21,
                 # One object may earn many warnings; aiohttp's default refuses headers above 8 KiB.
                 max_field_size=2**16,
+                # The proxy is in Access. With True aiohttp would choose one itself, and send passwords of ~/.netrc.
                 trust_env=False,
             )
         return self._session

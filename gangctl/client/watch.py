@@ -104,7 +104,9 @@ async def _lines(stream: Stream, limit: int) -> AsyncGenerator[bytes, None]:
                 yield line
             pending = bytearray(rest)
             await stream.gather(GATHER_SECONDS)
+        # Before its end is seen: a line without one must not fill the memory.
         _check_size(pending, limit)
+    # What is left is half an event, or a text of something else: reading it raises the error.
     if pending:
         yield bytes(pending)
 
