@@ -117,6 +117,7 @@ def _of_replicated_jobs(name: str) -> str:
     return f"{name}.?spec.replicatedJobs.orValue([]).map(r, {fields})"
 
 
+# Of the old object as well: an update that removes all of its configuration has to be refused.
 JOBSET_CONDITION: Final = {
     "name": "about-gangs",
     "expression": f"{_about_gangs('object')} || (request.operation == 'UPDATE' && ({_about_gangs('oldObject')}))",
@@ -256,10 +257,12 @@ def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[s
         "clientConfig": settings.endpoint.client_config(hook.path, ca_bundle),
         "failurePolicy": hook.failure_policy or settings.failure_policy,
         "matchConditions": [dict(condition) for condition in hook.conditions],
+        # A request through another version of the API is sent too, converted to that of the rule.
         "matchPolicy": "Equivalent",
         # API servers read it for objects in namespaces only.
         **({"namespaceSelector": namespace_selector(settings)} if namespaced else {}),
         "rules": [rule(hook.resource, hook.operations, "Namespaced" if namespaced else "Cluster")],
+        # API servers refuse dry runs where a webhook may have side effects.
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,
     }

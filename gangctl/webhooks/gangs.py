@@ -181,6 +181,7 @@ class GangAdmission:
         return resolve(jobset, self._view.rules(generation or ClusterRules().generation))
 
     def _defers_to(self, jobset: JobSet, namespace: str) -> str | None:
+        # With generateName it has no name yet, so that no Workload can be for it.
         return self._view.claimed(namespace, jobset.name) if jobset.name else None
 
     def _consistency(self, raw: Object, jobset: JobSet, resolution: Resolution) -> Consistency:

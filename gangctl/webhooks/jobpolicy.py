@@ -36,9 +36,11 @@ _POD: Final = "spec.template.spec"
 
 
 def _number(label: str) -> str:
+    # JobSet sets the label of restarts alone only with its feature gate RestartJob.
     return f"'{label}' in object.metadata.labels ? object.metadata.labels['{label}'] : '0'"
 
 
+# In this order, because an expression may use the variables before it only.
 _VARIABLES: Final = {
     "stamp": f"object.metadata.annotations['{GANG_REF}'].split('/')",
     "uid": f"object.metadata.labels['{JOBSET_UID}'].substring(0, {UID_LENGTH})",

@@ -103,6 +103,7 @@ class _Accepted:
                 return _Accepted(frozenset(), others=False, absent=True)
 
     def union(self, other: _Accepted) -> _Accepted:
+        # What either accepts is the opposite of what both refuse: one distinction of cases is enough.
         opposite = self.opposite().intersection(other.opposite())
         return opposite.opposite()
 

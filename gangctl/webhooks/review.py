@@ -31,6 +31,7 @@ _NOT_IN_CEL: Final = frozenset({"uid", "object", "oldObject"})
 # plugins count too, so ours are made to survive that cut.
 WARNING_CHARACTERS: Final = 256
 WARNINGS_CHARACTERS: Final = 4096
+# For the line with the number of those that are left out.
 _MORE_RESERVE: Final = 40
 
 MAX_VALUES: Final = 1_000_000
