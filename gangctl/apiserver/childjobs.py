@@ -86,6 +86,7 @@ class ChildJobs:
 
     def job(self, replicated_job: Object, index: int) -> Object:
         """One Job of a ReplicatedJob."""
+        # As ``constructJob`` in pkg/controllers/jobset_controller.go of JobSet.
         template = deepcopy(replicated_job["template"])
         # A CRD may let them out, and Go writes what is not there.
         spec = template.setdefault("spec", {})
@@ -100,6 +101,7 @@ class ChildJobs:
         for holder in (self._jobset, replicated_job["template"]):
             annotations = (holder.get("metadata") or {}).get("annotations") or {}
             if meta.EXCLUSIVE_TOPOLOGY in annotations:
+                # JobSet copies a strategy only where a topology stands beside it.
                 exclusive.update({key: annotations[key] for key in meta.PLACEMENT if key in annotations})
         _mark(metadata, template.get("metadata") or {}, identity, exclusive)
         pod = spec.setdefault("template", {})
@@ -169,6 +171,7 @@ def _group(replicated_job: Mapping[str, Any]) -> str:
 
 def _mark(target: Object, template: Mapping[str, Any], identity: dict[str, str], exclusive: dict[str, str]) -> None:
     """The template's labels and annotations with JobSet's own over them, which are the same in both."""
+    # As ``labelAndAnnotateObject`` beside it: the annotations of exclusive placement become no labels.
     target["labels"] = {**(template.get("labels") or {}), **identity}
     target["annotations"] = {**(template.get("annotations") or {}), **identity, **exclusive}
 

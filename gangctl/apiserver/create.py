@@ -103,8 +103,10 @@ def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
     # The server validates by the schema before it calls validating webhooks.
     if not refused:
         refused = validate_create(jobset, GATES)
+    # That cause only says that there are others, which are listed.
     refused = [cause for cause in refused if cause != structural.NOT_CHECKED]
     refused_later = () if refused else tuple(refused_jobs(jobset))
+    # What was made up for the checks is not in the result.
     for field in ("name", "namespace"):
         keep(jobset["metadata"], object_at(raw, "metadata"), field)
     return Created(jobset, tuple(sorted(unknown)), tuple(refused), refused_later)

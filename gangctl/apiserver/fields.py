@@ -328,6 +328,7 @@ def canonical(text: str) -> str:
     value = parse_quantity(text)
     if value == 0:
         return "0"
+    # Below 1024 ``Quantity.CanonicalizeBytes`` takes the decimal suffixes.
     if text.endswith("i") and abs(value) >= _BINARY:
         return _scaled(-(-value // 1), _BINARY, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
     if "e" in text or ("E" in text and not text.endswith("E")):

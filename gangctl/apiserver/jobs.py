@@ -52,6 +52,7 @@ def drop(job: Object, minor: str, gates: Mapping[str, bool]) -> None:
 def default(job: Object) -> None:
     """Fill in a Job, in place."""
     spec = job.setdefault("spec", {})
+    # As ``SetDefaults_Job``: one that sets parallelism alone is a work queue, and has no completions.
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -78,6 +79,7 @@ def prepare_create(job: Object) -> None:
     spec, metadata = job["spec"], job["metadata"]
     if spec["manualSelector"]:
         return
+    # As ``generateSelector`` in pkg/registry/batch/job/strategy.go.
     template = spec["template"]["metadata"]
     # By identity: only where ``default`` has made one map of both.
     follows = metadata.get("labels") is template.get("labels")
@@ -170,6 +172,7 @@ def _template(spec: Object, old_job: Object, minor: str, causes: Causes) -> None
     old, status = old_job["spec"], old_job.get("status", {})
     suspended, started = bool(old.get("suspend")), "startTime" in status
     mutable = suspended and not started
+    # MutableSchedulingDirectivesForSuspendedJobs (KEP-5440), on since 1.36: a Job that has started counts, too.
     if minor != "1.35":
         held = any(
             condition["type"] == "Suspended" and condition["status"] == "True"
@@ -179,6 +182,7 @@ def _template(spec: Object, old_job: Object, minor: str, causes: Causes) -> None
     new_template, before = spec["template"], copy(old["template"])
     if mutable:
         _take_directives(new_template, before)
+    # MutablePodResourcesForSuspendedJobs, of the same KEP.
     if suspended and mutable and minor != "1.35":
         _only_resources(new_template["spec"], before["spec"], causes)
     elif new_template != before:
@@ -378,6 +382,7 @@ def _success_rule(rule: Object, completions: int, path: str, causes: Causes) -> 
 
 def _count_indexes(text: str, completions: int) -> int:
     """The number of indexes in ``0,2-4``; ValueError in the server's words."""
+    # As ``validateIndexesFormat`` reads it.
     last, total = -1, 0
     for part in text.split(",") if text else ():
         limits = part.split("-")

@@ -80,6 +80,7 @@ _RULE_NAME_LENGTH: Final = 128
 _REASONS: Final = (
     *("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy"),
 )
+# In the place of the random characters that the Job controller appends.
 _POD_SUFFIX: Final = "-abcde"
 
 

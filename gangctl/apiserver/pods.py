@@ -44,6 +44,7 @@ def default_spec(spec: Object) -> None:
     """Fill in what pods and templates have in common, in place."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
+        # The deprecated field is an alias, and both are written.
         spec["serviceAccountName"] = spec["serviceAccount"] = name
     for field, value in _SPEC_DEFAULTS.items():
         spec.setdefault(field, value)

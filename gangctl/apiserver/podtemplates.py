@@ -113,6 +113,7 @@ def _containers(spec: Object, volumes: set[str], claims: set[str], path: str, ca
     for index, container in enumerate(spec.get("initContainers") or ()):
         place = f"{path}.initContainers[{index}]"
         _container(container, names, volumes, claims, place, causes)
+        # Each by itself: they run one after the other.
         _host_ports(container, set(), place, causes)
         policy = container.get("restartPolicy")
         if policy == "Always":
@@ -139,6 +140,7 @@ def _container(  # noqa: PLR0917 -- what a container is checked against
         if len(given) != 1:
             detail = "may not have more than one field specified at a time"
             detail = detail if given else "must specify one of: `configMapRef` or `secretRef`"
+            # Without an index, as ``validateEnvFrom`` reports it.
             causes.invalid(f"{path}.envFrom", "", detail)
     _mounts(container.get("volumeMounts") or (), volumes, f"{path}.volumeMounts", causes)
     _resources(container["resources"], claims, f"{path}.resources", causes)
@@ -280,10 +282,12 @@ def _toleration(toleration: Object, path: str, causes: Causes) -> None:
         causes.invalid(f"{path}.operator", operator, detail)
     if "tolerationSeconds" in toleration and effect != "NoExecute":
         causes.invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+    # At the operator, as ``ValidateTolerations`` reports wrong values.
     if operator in {"", "Equal"} and (details := label_value(value)):
         causes.invalid(f"{path}.operator", value, ";".join(details))
     elif operator == "Exists" and value:
         causes.invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
+    # Lt and Gt need TaintTolerationComparisonOperators, a feature gate of which nothing is known here.
     elif operator not in {"", "Equal", "Exists", "Lt", "Gt"}:
         causes.unsupported(f"{path}.operator", operator, ("Equal", "Exists"))
     if effect and effect not in _EFFECTS:
