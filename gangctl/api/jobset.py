@@ -105,6 +105,7 @@ SCHEDULING_REFERENCES: Final = ("schedulingGroup", "workloadRef")
 
 MAX_REPLICATED_JOBS: Final = 10_000
 """No object that fits into etcd has more; a request that is not validated yet may."""
+# The definition of JobSets takes five, but a request is read before it is checked by that.
 _MAX_DEPENDENCIES: Final = 50
 
 SHRINKING: Final = ("backoffLimitPerIndex", "successPolicy")

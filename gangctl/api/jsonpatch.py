@@ -92,6 +92,7 @@ def _index(container: list[Any], segment: str, *, adding: bool = False) -> int:
     if adding and segment == "-":
         return len(container)
     limit = len(container) + (1 if adding else 0)
+    # ``int`` reads the digits of other scripts, too.
     if not (segment.isascii() and segment.isdigit()) or int(segment) >= limit:
         raise PatchError
     return int(segment)

@@ -103,6 +103,7 @@ class Requirement:
         if self.operator not in {"Gt", "Lt"}:
             return holds(self.key, cast("Operator", self.operator), self.values, labels)
         value = labels.get(self.key)
+        # As in pkg/labels, a value that is no number is no error, and does not match.
         if value is None or _INTEGER.fullmatch(value) is None:
             return False
         bound = int(self.values[0])

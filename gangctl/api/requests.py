@@ -36,6 +36,7 @@ def read_list(value: object, path: FieldPath, errors: list[FieldError]) -> Reque
     requests = {}
     for name, quantity in value.items():
         where = str(path.child(name))
+        # The CRD of JobSets takes integers and strings (x-kubernetes-int-or-string), and no number with a fraction.
         if isinstance(quantity, bool | float) or not isinstance(quantity, int | str):
             detail = f"must be a quantity in quotes or an integer, got {shown(quantity)}"
             errors.append(FieldError(where, ErrorKind.TYPE_INVALID, detail))
