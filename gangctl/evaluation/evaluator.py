@@ -118,6 +118,7 @@ class PolicyEvaluator:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
+            # Not awaited: to load a policy may take seconds.
             stack.callback(self._load_thread.shutdown, wait=False, cancel_futures=True)
             await stack.enter_async_context(self.pool)
             self._stack = stack.pop_all()

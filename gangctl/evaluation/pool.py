@@ -299,6 +299,7 @@ class Pool:
                     # A worker that has not even used CPU time does not work: that is no fault of a policy.
                     idle = entry is None and spent < _MINIMUM_SECONDS
                     worker.kill(f"the worker did not answer within {self._clock.now() - now:.3g} s" if idle else "")
+                    # ``receiving`` ends when the process has.
                     rest = _POLL_SECONDS
                 await asyncio.wait({receiving}, timeout=max(_POLL_SECONDS, rest))
                 spent = worker.cpu_seconds() - cpu if worker.alive else spent

@@ -89,6 +89,7 @@ class FairQueue(Generic[T]):
                 item = self._pop(group)
                 if not item.over:
                     return group, item
+            # Nothing was awaited since the search: no item can have come in between.
             self._changed.clear()
             await self._changed.wait()
 
