@@ -229,6 +229,7 @@ def systems_seen(raw: Object) -> dict[System, tuple[str, str]]:
     return seen
 
 
+# Bounded, because ``int`` refuses thousands of digits.
 _NUMBER: Final = re.compile("0{0,9}[1-9][0-9]{0,9}")
 
 
