@@ -128,4 +128,5 @@ def walk(node: Node) -> Iterator[Node]:
     while waiting:
         part = waiting.pop()
         yield part
+        # The last one is taken first: reversed, parts come in the order in which they are written.
         waiting += reversed(children(part))

@@ -103,6 +103,7 @@ def jobset_type() -> Type:
     text = resources.files(__package__).joinpath("jobset.json").read_text(encoding="utf-8")
     table: Mapping[str, Mapping[str, str]] = json.loads(text)
     made: dict[str, Type] = {}
+    # The JobSet is the first entry: tests/cel/jobset_types.py writes it there.
     root = next(iter(table))
     return _object(root, table, made)
 

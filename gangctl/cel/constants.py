@@ -56,6 +56,7 @@ _TAKES: Final[Mapping[str, frozenset[str]]] = {
     "b": _NUMBERS | {"bool"},
     "x": _NUMBERS | {"string", "bytes"},
     "X": _NUMBERS | {"string", "bytes"},
+    # Strings, too: cel-go shows 'NaN', 'Infinity' and '-Infinity' as the doubles of these names.
     "e": frozenset({"double", "string"}),
     "f": frozenset({"double", "string"}),
 }

@@ -70,6 +70,7 @@ class _Rewriter:
             token = self.words[self.at]
             self.at += 1
             yield from self._one(token)
+            # Not ``token``: a number behind a minus, or a field behind a dot, may have been taken with it.
             self.previous = self.words[self.at - 1]
 
     def _one(self, token: Token) -> Iterator[Token]:
@@ -98,6 +99,8 @@ class _Rewriter:
         if number is None or number.kind not in {"int", "float"} or self._after_value():
             return minus
         self.at += 1
+        # As in CEL's grammar, where a literal has its sign: otherwise the smallest int, -9223372036854775808, would not
+        # fit.
         return Token(number.kind, f"-{number.text}", minus.start, number.end)
 
     def _dot(self, dot: Token) -> Iterator[Token]:
@@ -122,6 +125,7 @@ class _Rewriter:
         if token.text == "[" and self._after_value():
             if following is not None and following.is_operator("?"):
                 self.at += 1
+                # Its end becomes the end of the call.
                 self.open.append(_Bracket("index", ")"))
                 yield replace(token, text=".")
                 yield Token("name", INDEX, token.start, following.end)
@@ -198,6 +202,7 @@ class _Rewriter:
         if self.previous is None:
             return False
         if self.previous.kind in _ENDS_VALUE:
+            # An operator with the form of a name: ``a in [b]`` is followed by a list.
             return self.previous.text != "in"
         return self.previous.kind == "escaped" or self.previous.is_operator(")", "]", "}")
 

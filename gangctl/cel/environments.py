@@ -35,6 +35,7 @@ class CheckedExpression:
     reads: frozenset[str]
     variables: frozenset[str]
     functions: frozenset[str]
+    # Not compared: the ids of two trees of the same text differ.
     types: Mapping[int, Type] = field(default_factory=dict, repr=False, compare=False)
     """The type of every part of ``node``, by its ``id``."""
 
@@ -74,6 +75,8 @@ _METADATA: Final = Type(
         "namespace": STRING,
         "labels": map_of(STRING, STRING),
         "annotations": map_of(STRING, STRING),
+        # In capitals as BuildNamespaceType of the API server declares it; the value has ``uid``, so that this is never
+        # there.
         "UID": STRING,
         "creationTimestamp": TIMESTAMP,
         "deletionGracePeriodSeconds": INT,

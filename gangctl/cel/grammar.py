@@ -70,6 +70,7 @@ def _lark() -> tuple[Lark, dict[str, str]]:
     """The parser that cel-python shares within the process, and its terminals by their text."""
     from celpy.celparser import CELParser  # noqa: PLC0415 - it takes 0.2 s to load
 
+    # The constructor builds the parser of the class, the first time.
     CELParser()
     lark = CELParser.CEL_PARSER
     if lark is None:  # pragma: no cover - the constructor has just made it
@@ -117,6 +118,7 @@ def _ended(tokens: Sequence[Token], expected: set[str]) -> CompileError:
 
 
 def _hint(expected: set[str]) -> str:
+    # Where an int may stand, any value may; where a plus may stand, a value has just ended.
     if "INT_LIT" in expected:
         return "a value is expected"
     words = sorted(_EXPECTED[token] for token in expected & _EXPECTED.keys())

@@ -106,6 +106,7 @@ class Inference:
             return self._variable(node)
         name = dotted(node)
         if name is not None:
+            # ``net.IP`` is a field where there is a variable ``net``, and a type elsewhere.
             root = name.partition(".")[0]
             if root not in self._environment.roots and not self._is_local(root):
                 named = type_named(name)
@@ -144,6 +145,7 @@ class Inference:
         if operand.name == "map":
             return operand.parameters[1]
         if is_variable(operand):
+            # As cel-go: a later part must not give it a type that lacks the field.
             self._unifier.assign([DYN], [operand])
             return DYN
         if operand.name != "dyn":
@@ -163,6 +165,7 @@ class Inference:
             if node.target is not None:
                 self._type(node.target)
             raise unknown_function(node, FUNCTIONS)
+        # Before the target, as in cel-go's checkCall.
         arguments = [self._type(argument) for argument in node.arguments]
         if node.function in {"_&&_", "_||_"}:
             for operand, type_ in zip(node.arguments, arguments, strict=True):
@@ -232,7 +235,7 @@ class Inference:
             return type_
         if self._unifier.assign([before], [type_]):
             return more_general(before, type_)
-        return DYN  # which only the arguments of format may be: see literal_checks
+        return DYN  # which only the arguments of format may be: see check_literals
 
     def _comprehension(self, node: Comprehension) -> Type:
         target = self._unifier.resolved(self._type(node.target))
@@ -280,6 +283,7 @@ class Inference:
         return BOOL
 
     def _sorted(self, node: Comprehension, target: Type, variable: Type, inner: Type) -> Type:
+        # Those that cel-go's sortByMacro takes, whatever their types; an index is a call there.
         fits = isinstance(node.target, (ListOf, Select, Name, Comprehension, Call, Index))
         keys = ("bool", "bytes", "double", "int", "string", "uint", types.DURATION.name, types.TIMESTAMP.name)
         key = self._unifier.resolved(inner)

@@ -63,6 +63,7 @@ def _utf8(text: str, token: Token) -> bytes:
 
 def _body(text: str) -> tuple[str, bool]:
     """The inside of the quotes with newlines normalised, and whether it is raw."""
+    # Before all else, also of raw literals, as cel-go's unescape.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[0] in "rR"
     if raw:

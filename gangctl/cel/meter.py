@@ -99,6 +99,7 @@ class Frame:
 
     def __init__(self, names: Mapping[str, Any], variables: Mapping[str, Any], meter: StepMeter) -> None:
         """Begin with the bindings ``names``."""
+        # A copy: macros set their variables in it, and the bindings are those of all policies.
         self.names: dict[str, Any] = {"variables": variables, **names}
         self.variables = variables
         self.meter = meter
@@ -130,6 +131,7 @@ def placed(run: Code, offset: int) -> Code:
     """``run`` as one step, whose errors are shown at ``offset`` unless they have a place already."""
 
     def step(frame: Frame) -> Any:
+        # charge(), written out: this is done for each step.
         frame.unpaid += 1
         if frame.unpaid >= STEPS_PER_PAYMENT:
             frame.settle()

@@ -52,6 +52,7 @@ def parse(text: str, minor: str = "1.37") -> Node:
     limits.check_text(text)
     words = plain(text)
     if minor in _WITHOUT_BACKTICKS:
+        # From the text: in ``words`` these fields are calls already.
         _check_backticks(text)
     limits.check_nesting(words)
     _check_names(text, words)

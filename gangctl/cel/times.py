@@ -172,6 +172,7 @@ def _part(fraction: str, unit: int) -> int:
     """A fraction of a unit, by floating point as in Go."""
     digits, scale = 0, 1.0
     for digit in fraction:
+        # As leadingFraction of Go: digits that would overflow are read, and do not count.
         if digits > INT_MAX // 10 or digits * 10 + int(digit) > INT_MAX + 1:
             break
         digits = digits * 10 + int(digit)
@@ -179,6 +180,7 @@ def _part(fraction: str, unit: int) -> int:
     return int(digits * (unit / scale))
 
 
+# Limited, because names may come from objects, which tenants write.
 @lru_cache(maxsize=64)
 def zone(name: str) -> tzinfo:
     """A time zone by its IANA name; ValueError when there is none such."""
@@ -217,6 +219,7 @@ def _written_offset(text: str) -> int:
     hours, minutes = int(match[1]), int(match[2])
     if not (INT_MIN <= hours <= INT_MAX and INT_MIN <= minutes <= INT_MAX):
         raise ValueError("no such offset from UTC")
+    # By the text: the hours of ``-00:30`` have no sign.
     total = hours * 60 - minutes if text.startswith("-") else hours * 60 + minutes
     nanoseconds = _wrapped(_wrapped(total) * UNITS["m"])
     return abs(nanoseconds) // SECOND * (-1 if nanoseconds < 0 else 1)

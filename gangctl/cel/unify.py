@@ -51,6 +51,7 @@ class Unifier:
     def __init__(self) -> None:
         """Without any variable."""
         self._bound: dict[str, Type] = {}
+        # In place of the copies that cel-go makes of all variables for each overload: only changes cost.
         self._journal: list[tuple[str, Type | None]] = []
         self._count = 0
         self._steps = 0
@@ -114,6 +115,7 @@ class Unifier:
     def _all_fit(self, types: Sequence[Type], to: Sequence[Type]) -> bool:
         return len(types) == len(to) and all(self._fits(one, other) for one, other in zip(types, to, strict=True))
 
+    # cel-go's internalIsAssignable, with its order: first the variables, then dyn, then null.
     def _fits(self, one: Type, other: Type) -> bool:
         self._step()
         if is_variable(other):
@@ -129,6 +131,7 @@ class Unifier:
             return _nullable(one) and _nullable(other)
         return one.name == other.name and (one.name == "type" or self._all_fit(one.parameters, other.parameters))
 
+    # cel-go's isValidTypeSubstitution.
     def _substitutes(self, type_: Type, variable: Type) -> bool:
         """Whether ``variable`` may be replaced by ``type_``."""
         if same(type_, variable):
@@ -171,6 +174,7 @@ def more_general(one: Type, other: Type) -> Type:
     return one if _is_more_general(one, other) else other
 
 
+# cel-go's isEqualOrLessSpecific.
 def _is_more_general(one: Type, other: Type) -> bool:
     if one.name == "dyn" or is_variable(one):
         return True

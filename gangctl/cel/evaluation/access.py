@@ -27,6 +27,7 @@ def select(operand: Code, fields: Sequence[tuple[str, int]], *, followed: bool) 
         offset = first
         try:
             value = operand(frame)
+            # Once, as applyQualifiers of cel-go does: an optional further on in the chain is not unwrapped.
             chained = type(value) is Optional
             for field, offset in fields:  # noqa: B007 - it is the place of an error
                 # First the most frequent type: an object of JSON.

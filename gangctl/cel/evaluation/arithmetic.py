@@ -28,6 +28,7 @@ def decoded(value: Any) -> Any:
     if cls is int:
         # The API server decodes a number of JSON beyond 64 bits as a double.
         return value if INT_MIN <= value <= INT_MAX else float(value)
+    # By its first element: most lists of a JobSet hold objects or texts, and are not searched.
     if cls is list and value and type(value[0]) in {int, float} and not all(map(_held, value)):
         return [decoded(item) for item in value]
     return value
@@ -83,6 +84,7 @@ def contains(item: Any, container: Any, charge: Charge) -> bool:
 
 RELATIONS: Final[dict[str, Relation]] = {
     "_==_": equal,
+    # Not the negation of ``equal``: in cel-go's evalNe an error of the comparison is unequal.
     "_!=_": lambda left, right, charge: same(left, right, charge) is not True,
     "_<_": lambda left, right, _: compare(left, right, "_<_") < 0,
     "_<=_": lambda left, right, _: compare(left, right, "_<=_") <= 0,

@@ -114,6 +114,7 @@ def _exists(frame: Frame, loop: Loop, target: Any) -> bool:
 
 
 def _exists_one(frame: Frame, loop: Loop, target: Any) -> bool:
+    # As CEL defines it, every element is evaluated: no error is absorbed.
     return sum(_holds(frame, loop) for _ in _elements(frame, loop, target)) == 1
 
 
@@ -153,6 +154,7 @@ def _transform_map_entry(frame: Frame, loop: Loop, target: Any) -> dict[str, Any
 def _sort_by(frame: Frame, loop: Loop, target: Any) -> Any:
     if type(target) is not list:
         raise no_such_overload("sortBy")
+    # All before the sort, as in cel-go: each is evaluated once, and the sort compares values only.
     keys = [loop.result(frame) for _ in _elements(frame, loop, target)]
     return registry.METHODS["@sortByAssociatedKeys"].call(frame, target, keys)
 

@@ -16,10 +16,12 @@ from gangctl.cel.library.string_format import double_text
 from gangctl.cel.library.values import Optional, TypeValue, Uint, invalid, kind, no_such_overload
 from gangctl.cel.times import Duration, Timestamp
 
+# At most 40 digits, far more than 64 bits have: Python's time to read them grows with their square.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]{1,40}", re.ASCII)
 _DIGITS: Final = r"[0-9](?:_?[0-9])*"
 _HEX: Final = r"[0-9a-f](?:_?[0-9a-f])*"
+# As special() of Go, which takes no sign before nan.
 _SPECIAL: Final = re.compile(r"(?i:nan|[+-]?inf(?:inity)?)", re.ASCII)
 _DECIMAL: Final = re.compile(rf"(?i:[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?)", re.ASCII)
 _HEXADECIMAL: Final = re.compile(rf"(?i:[+-]?0x(?:_?{_HEX}\.?(?:{_HEX})?|\.{_HEX})p[+-]?{_DIGITS})", re.ASCII)
@@ -42,12 +44,14 @@ def to_int(value: Any) -> int:
     if cls is Uint:
         return integer(int(value))
     if cls is float:
+        # As doubleToInt64Checked of cel-go, which refuses the smallest int as well.
         return _truncated(value, -DOUBLE_OVER_INT, DOUBLE_OVER_INT)
     if cls is str:
         if not _INTEGER.fullmatch(value):
             raise invalid("int: the string is no whole number")
         return _within(int(value), integer, "int: the number has more than 64 bits")
     if cls is Timestamp:
+        # Rounded down before 1970, too, as Unix() of Go.
         return int(value.nanoseconds // times.SECOND)
     if cls is Duration:
         return int(value.nanoseconds)
@@ -100,6 +104,7 @@ def to_double(value: Any) -> float:
         if form.fullmatch(value):
             try:
                 number = read(value.replace("_", ""))
+            # fromhex() raises where float() returns infinity.
             except OverflowError:
                 number = math.inf
             if math.isinf(number):

@@ -42,6 +42,7 @@ def same(left: Any, right: Any, charge: Charge = _free) -> bool | None:
     """
     cls, other = type(left), type(right)
     if cls is other and (cls is str or cls is int or cls is bool):
+        # Strings of different lengths are unequal without a comparison.
         if cls is str and len(left) == len(right):
             charge(len(left) >> _CHARACTERS_SHIFT)
         return bool(left == right)

@@ -62,6 +62,7 @@ def _label(text: str) -> list[str]:
         "and must start and end with an alphanumeric character"
     )
     problems = _formed(text, _LONGEST_LABEL, _LABEL, message, "my-name", "123-abc")
+    # As IsDNS1123Label: of a subdomain that is no label, it says only this.
     dotted = problems and not re.fullmatch(_LABEL, text) and re.fullmatch(_SUBDOMAIN, text)
     return [*problems[:-1], "must not contain dots"] if dotted else problems
 
@@ -117,6 +118,7 @@ def _prefix_of(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     """The check of a name with a suffix to be appended: it may end in a dash."""
 
     def checked(text: str) -> list[str]:
+        # maskTrailingDash of apimachinery.
         return check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
     return checked

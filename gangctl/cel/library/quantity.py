@@ -147,6 +147,7 @@ def _is_quantity(text: str) -> bool:
 
 
 def _added(left: Quantity, right: Quantity) -> Quantity:
+    # As int64Amount.Add: a zero takes the other's power of ten, so that nothing can overflow.
     if left.exact and right.exact:
         if not right.unscaled:
             return left

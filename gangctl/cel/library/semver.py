@@ -81,6 +81,7 @@ def _pre_release(text: str) -> int | str:
     return _number(text) if text.isascii() and text.isdigit() else _identifier(text)
 
 
+# normalizeAndParse of k8s.io/apiserver, pkg/cel/library.
 def _normalized(text: str) -> str:
     """``v1.2`` as ``1.2.0``, and ``01.2.3`` as ``1.2.3``."""
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", _PARTS - 1)]

@@ -72,6 +72,7 @@ def _clause(template: str, position: int) -> tuple[int | None, str, int]:
         digits = template[position + 1 : end]
         if not digits:
             raise invalid("format: a precision is missing")
+        # By their number first: Python reads no more than 4,300 digits.
         precision = min(int(digits), WIDEST + 1) if len(digits) < WIDEST else WIDEST + 1
         position = end
     verb = template[position : position + 1]

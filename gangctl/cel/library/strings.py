@@ -45,6 +45,7 @@ def compiled(pattern: str | bytes) -> Any:
     if len(pattern.encode() if isinstance(pattern, str) else pattern) > LONGEST_PATTERN:
         raise EvalError(EvalKind.BUDGET_EXCEEDED, f"a pattern has more than {LONGEST_PATTERN} bytes")
     options = re2.Options()
+    # re2 would write each invalid pattern, which an object may have, to standard error.
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
@@ -95,6 +96,7 @@ REGEX_OVERLOADS: Final[tuple[Implementation, ...]] = (
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """Unicode's White_Space, which has neither U+001C nor U+200B."""
+# Not str.lower(), which changes other letters than those of ASCII, too.
 _LOWER: Final = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _UPPER: Final = {ord(c): c.upper() for c in "abcdefghijklmnopqrstuvwxyz"}
 _ESCAPES: Final = {ord(c): escaped for c, escaped in ESCAPES.items()}

@@ -60,6 +60,7 @@ def parse_request(text: str) -> Url:
 
 def parse(text: str) -> Url:
     """The value of CEL's ``url(text)``; ValueError when there is none."""
+    # Both, as stringToUrl of the API server: the first is stricter, and takes a fragment for a part of the path.
     parse_request(text)
     head, _, fragment = text.partition("#")
     return _parse(head, request=False, fragment=fragment)
@@ -208,6 +209,7 @@ def _get_query(url: Url) -> dict[str, list[str]]:
         return values
     for parameter in url.query.split("&"):
         name, _, value = parameter.partition("=")
+        # As Go's parseQuery, for which a semicolon is an error of its parameter.
         if not parameter or ";" in parameter:
             continue
         try:

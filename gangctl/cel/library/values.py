@@ -177,6 +177,7 @@ def find(mapping: Mapping[Any, Any], key: Any) -> Any:
     """The value under a key or :data:`MISSING`."""
     if type(mapping) is KeyedMap:
         return mapping.find(key)
+    # Any other map is JSON's, whose keys are strings; values of other types may not even be hashable.
     return mapping.get(key, MISSING) if type(key) is str else MISSING
 
 
