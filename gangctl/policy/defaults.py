@@ -146,6 +146,7 @@ class _DefaultsDraft:
         labels = {
             key: value
             for key in (QUEUE_NAME, QUEUE_PRIORITY)
+            # An empty label is a value of the user's, too.
             if key not in own and (value := self._settled(f"metadata.labels[{key}]", proposals[key]))
         }
         annotations: dict[str, str] = {}
@@ -159,6 +160,7 @@ class _DefaultsDraft:
             path = f"metadata.annotations[{EVICT_STRANDED_AFTER}]"
             if after := self._settled(path, self._proposals("evict_stranded_after")):
                 annotations[EVICT_STRANDED_AFTER] = after
+        # Only after all fields, so that one answer names every conflict.
         if self.conflicts:
             return Applied(conflicts=tuple(self.conflicts))
         changed = _with_replicated_job_mode(self.raw, each_mode)
@@ -204,6 +206,7 @@ class _DefaultsDraft:
         wanted = accelerator.node_labels.items()
         requesting = None
         if resource := accelerator.resource:
+            # Once for each resource, because many entries of a queue map ask for the same.
             if resource not in self._requested:
                 self._requested[resource] = frozenset(
                     index for index, pod in enumerate(self._pods()) if pod_requests(pod.value)[0].get(resource, 0) > 0
@@ -265,6 +268,7 @@ class _DefaultsDraft:
             return ""
         proposals: dict[str, list[_Proposal]] = {}
         for name, defaults in self.policies:
+            # Without the defaults of GangOptions, which the author of the policy has not chosen.
             options = {} if defaults.options is None else defaults.options.model_dump(by_alias=True, exclude_unset=True)
             for key, value in options.items():
                 if key not in own and value is not None:

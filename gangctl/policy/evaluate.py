@@ -27,6 +27,7 @@ NO_PARAMS: Final = "NoParams"
 
 PARAMS: Final = "spec.paramRef"
 MATCH_CONDITIONS: Final = "spec.matchConditions"
+# maxAuditAnnotationValueLength of the API server, which cuts each value before it joins them.
 ANNOTATION_BYTES: Final = 10 * 1024
 
 _NAMESPACE_METADATA: Final = frozenset(
@@ -91,6 +92,7 @@ class Evaluation:
             message = f"failed to configure binding: {missing}"
             finding = Finding(policy.name, PARAMS, Result.ERROR, message, error=NO_PARAMS, always=True)
             return _erroneous(policy, finding, exceptions, review)
+        # One for all parameter objects: the budget of a policy does not grow with what a selector finds.
         own = meter.policy()
         runs = [_PolicyRun(self, policy, one, own) for one in params]
         for run in runs:
@@ -308,6 +310,7 @@ class _PolicyRun:
             return
         text = value.strip() if isinstance(value, str) else ""
         if text:
+            # The limit may be within a character, which is left out then.
             cut = text.encode(errors="replace")[:ANNOTATION_BYTES].decode(errors="ignore")
             self.annotations.append((key, cut))
 

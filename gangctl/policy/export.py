@@ -79,6 +79,7 @@ def export(
     objects = _objects(policy, sorted(excluded_namespaces))
     if not reasons:
         try:
+            # For its errors: a cluster before 1.37 refuses what gangctl has loaded, such as fields in backticks.
             load_native(objects, minor)
         except PolicyError as error:
             reasons += [f"Kubernetes {minor} would refuse it: {problem}" for problem in error.problems]
@@ -113,6 +114,7 @@ def difference(
     """
     for obstacle in _obstacles(policy, exceptions):
         return obstacle
+    # As models: the API server has added its defaults to the stored objects. The namespaces are compared below.
     wanted, actual = read_pair(Pair(*_objects(policy, []))), read_pair(native)
     if wanted is None or actual is None:
         return "one of the two objects is missing, or is not understood"

@@ -165,6 +165,7 @@ class _Compiler:
 
     def programs(self, spec: GangPolicySpec) -> Programs:
         """Everything that can be compiled."""
+        # First, without any variable: those of the API server cannot read variables either.
         conditions = [
             self._compile(condition.expression, f"spec.matchConditions[{index}].expression", BOOL)
             for index, condition in enumerate(spec.match_conditions)

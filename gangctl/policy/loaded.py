@@ -340,4 +340,5 @@ def _text(document: Object) -> bytes:
     kept = {key: value for key, value in document.items() if key not in {"metadata", "status"}}
     if isinstance(metadata, dict):
         kept["metadata"] = {key: metadata.get(key) for key in ("name", "generation")}
+    # Documents of YAML files have times, and keys that are no strings, neither of which JSON has.
     return orjson.dumps(kept, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)

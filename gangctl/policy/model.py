@@ -23,6 +23,7 @@ API_VERSION: Final = "gangctl.dev/v1alpha1"
 POLICY_KIND: Final = "GangPolicy"
 EXCEPTION_KIND: Final = "GangPolicyException"
 
+# A DNS subdomain, a slash and a name.
 LABEL_KEY_CHARACTERS: Final = 253 + 1 + 63
 LABEL_VALUE_CHARACTERS: Final = 63
 NAME_CHARACTERS: Final = 253
@@ -35,6 +36,7 @@ MESSAGE_BYTES: Final = 5 * 1024
 EXPRESSION_CHARACTERS: Final = 4 * 1024
 POLICY_CHARACTERS: Final = 64 * 1024
 """Limit of all expressions of a policy together."""
+# These two are limits of the API server, for native policies as well.
 MATCH_CONDITIONS: Final = 64
 AUDIT_ANNOTATIONS: Final = 20
 RULES: Final = 64
@@ -177,6 +179,7 @@ class Validation(Part):
 
     name: Annotated[str, StringConstraints(pattern=RULE_NAME, max_length=63)] = Field(
         default="",
+        # The empty default does not match the pattern.
         validate_default=False,
         description="Name of the rule in results, reports and exceptions; its index if it has no name.",
     )
@@ -311,6 +314,7 @@ class GangPolicySpec(Part):
         "only if Fail is written here.",
     )
     defaults: Defaults | None = Field(default=None, description="Values for JobSets that do not set them.")
+    # Strict, because pydantic takes "yes" and 1 for true, which an API server refuses.
     background: StrictBool = Field(default=True, description="Whether JobSets that exist already are evaluated too.")
 
     @property

@@ -215,6 +215,7 @@ def load_pair(pair: Pair, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
     problems: list[PolicyProblem] = []
     policy = _read(pair.policy, NativePolicy, problems)
     binding = None if pair.binding is None else _read(pair.binding, NativeBinding, problems, _name(pair.binding))
+    # Both are read first, so that one error has the problems of both.
     if policy is None or (binding is None and pair.binding is not None):
         raise refusal(pair.name, source_of(pair), GangPolicySpec(), problems, fails_closed=fails_closed(pair.policy))
     spec = _joined(policy.spec, None if binding is None else binding.spec)

@@ -40,12 +40,14 @@ from gangctl.policy.review import JOBSETS
 from gangctl.policy.verdict import is_rule
 
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+# celReserved of the API server's validation: names of variables that it refuses.
 _RESERVED: Final = frozenset(
     {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
     | {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
 )
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _SHOWN: Final = 80
+# IsValidPathSegmentName of apimachinery refuses these, and names with a slash or a percent sign.
 _PATH_SEGMENTS: Final = frozenset({".", ".."})
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -140,6 +140,7 @@ def _uncovered(rule: ResourceRule, review: Review) -> str:
         and any(_names(pattern, review) for pattern in rule.resources)
     ):
         return "resource"
+    # A request for a Namespace has its name as namespace, and is about a cluster-scoped object.
     is_namespaced = bool(request.get("namespace")) and not _is_of_namespaces(review)
     if rule.scope != "*" and (rule.scope == "Namespaced") is not is_namespaced:
         return "scope"
@@ -180,6 +181,7 @@ def selects_namespace(selector: LabelSelector, review: Review) -> bool:
     if selector.selects_everything:
         return True
     if _is_of_namespaces(review):
+        # As GetNamespaceLabels of the API server: a change of the Namespace itself is matched by its new labels.
         changed = review.operation in {"CREATE", "UPDATE"} and not review.request.get("subResource")
         return selector.matches(labels_of(review.object if changed else review.namespace or review.old_object))
     name = review.request.get("namespace")

@@ -164,6 +164,7 @@ def params_of(policy: LoadedPolicy, review: Review, catalogue: ParamCatalogue) -
     # Lists leave the type out of their items.
     typed = {"apiVersion": kind.api_version, "kind": kind.kind}
     params = [obj if obj.keys() >= typed.keys() else {**obj, **typed} for obj in objects]
+    # The order of a cache changes, and that of the findings follows from this one.
     return tuple(sorted(params, key=name_of))
 
 
@@ -179,6 +180,7 @@ def with_params(review: Review, policies: Iterable[LoadedPolicy], catalogue: Par
     params: dict[str, tuple[Object, ...]] = dict(review.params)
     errors: dict[str, str] = dict(review.param_errors)
     for policy in policies:
+        # A policy that does not apply must not fail for parameters that are missing.
         if not takes_params(policy.spec) or matches(policy, review):
             continue
         try:

@@ -119,6 +119,7 @@ def _titled(policy: str) -> str:
 
 def merge(outcomes: Iterable[Outcome]) -> Verdict:
     """One verdict from the outcomes of every policy."""
+    # By name: the first denial decides the HTTP status, and outcomes of broken policies come last.
     ordered = sorted(outcomes, key=lambda outcome: outcome.policy)
     denials: list[Finding] = []
     warnings: list[str] = []
