@@ -284,6 +284,7 @@ def names() -> Mapping[str, MachineType]:
     rows |= {first.label: first for first in firsts}
     rows |= dict(zip(FAMILIES, firsts, strict=True))
     for other in ACCELERATORS:
+        # The first counts: machine types of a generation have one key, and tpu7x is the name of a family as well.
         rows.setdefault(other.key, other)
     return rows
 

@@ -230,6 +230,7 @@ def check_pod_size(found: Findings) -> None:
     job, pod = found.job, (found.job.template or {}).get("spec", {})
     resources = pod.get("resources", {})
     added = (resource_manager_resources(job), proxy_resources(job))
+    # By Always they are sidecars, whose requests are added to those of the containers.
     sidecars = [{"restartPolicy": "Always", "resources": plain(container)} for container in added]
     init = [*pod.get("initContainers", ()), *sidecars]
     needed = as_integers(pod_requests({"containers": pod.get("containers", []), "initContainers": init})[0])
@@ -281,6 +282,7 @@ def _check_ports(found: Findings, containers: Sequence[Container]) -> None:
     whose = "head and workers" if colocated else "the head"
     open_ports: dict[tuple[str, int], str] = {}
     for container in containers:
+        # Other init containers have ended, and left their ports, when the next container starts.
         stays = not container.init or container.value.get("restartPolicy") == "Always"
         for index, port in enumerate(container.value.get("ports", ())):
             place = f"{container.path}.ports[{index}].containerPort"

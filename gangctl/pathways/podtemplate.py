@@ -134,6 +134,7 @@ Shape = Mapping[str, Any]
 """How each field of an object is read: by a function, as an object of a shape, or (in a tuple) as a list of these."""
 
 _TEXT: Final = Reader.optional_string
+# Seconds of a pod are an int64 in the API, ports an int32.
 _LONG: Final = partial(signed, bits=64)
 _ANY: Final[Shape] = {}
 _NAMED: Final[Shape] = {"name": _TEXT}

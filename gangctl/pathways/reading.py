@@ -88,6 +88,7 @@ def _mode(
 def read_pathways_options(text: str, problems: list[Problem]) -> PathwaysOptions:
     """The JSON of annotation ``gangctl.dev/pathways-options``; no options if it is invalid."""
     try:
+        # The model takes the names of Python, too, which flags give: an annotation has one spelling only.
         return PathwaysOptions.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as wrong:
         names = [to_camel(name) for name in PathwaysOptions.model_fields]
@@ -116,6 +117,7 @@ ANY_SLICE: Final = slice_of(by_machine_type("ct5p-hightpu-4t"), "2x2x1", strict=
 def read_workers(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> tuple[PathwaysJob, bool]:
     """The job with its workers, and whether its slice is known; if not, it has a placeholder."""
     groups = spec.children("workers", podtemplate.MOST_ENTRIES)
+    # Until it is known: the wrong number of slices must not be reported as too many elastic ones.
     job = replace(job, slices=max(1, job.elastic_slices + 1))
     if len(groups) != 1:
         detail = f"must be exactly one group of workers, got {len(groups)}"

@@ -232,7 +232,9 @@ def read_jobset_facts(raw: Object) -> JobSetFacts:
 
 def _replicas(job: Object, status: Object) -> Replicas:
     wanted = job.get("replicas")
+    # No Job is counted twice: JobSet adds both, too, where other Jobs depend on these.
     up = _number(status.get("ready")) + _number(status.get("succeeded"))
+    # JobSet's default of replicas is 1.
     return Replicas(1 if wanted is None else _number(wanted), up)
 
 
@@ -305,6 +307,7 @@ def next_status(before: PathwaysFacts, found: JobSetFacts | Obstacle, now: str) 
     conditions = [_condition(stored, kind, verdict, generation, now) for kind in PathwaysPhase]
     if (degraded := _degraded(stored, verdict, found, generation, now)) is not None:
         conditions.append(degraded)
+    # Those of other controllers have to be repeated: a merge patch replaces the whole list.
     others = {condition.type: condition for condition in stored.conditions if condition.type not in _OURS}
     return PathwaysJobStatus(
         conditions=(*conditions, *others.values()),
@@ -350,6 +353,7 @@ def _verdict(found: JobSetFacts | Obstacle) -> _Verdict:
         return _Verdict(PathwaysPhase.PENDING, RESTARTING, one_line(f"{progress(found)}: {restarting.message}"))
     if found.head.missing:
         return _Verdict(PathwaysPhase.PENDING, WAITING_FOR_HEAD, "the head is not ready")
+    # JobSet sets it for InOrder only; for other orders the slices that are up decide.
     startup = found.condition("StartupPolicyCompleted")
     if (startup is not None and startup.holds) or found.workers.missing <= found.elastic:
         return _Verdict(PathwaysPhase.RUNNING, ALL_UP, "the head is ready, and the workers have started")

@@ -101,6 +101,7 @@ class FlagTexts:
         A later line wins over an earlier one, as it does for XPK.
         """
         variables: dict[str, str] = {}
+        # Not splitlines(), for which a value with a form feed, say, would be two lines.
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
             name, sign, value = line.partition("=")
             name = name.strip()

@@ -55,6 +55,7 @@ def floating(job: PathwaysJob, setting: RenderingInputs) -> tuple[Notice, ...]:
     names = []
     for container, image in images(job, setting).items():
         name, _, digest = image.value.partition("@")
+        # A colon before the last slash is that of a port.
         _, _, tag = name.rpartition("/")[2].partition(":")
         if not digest and tag in {"", _FLOATING}:
             names.append(container)
@@ -287,6 +288,7 @@ def _proxy_flags(job: PathwaysJob, setting: RenderingInputs) -> tuple[From, ...]
 
 
 def _is_elastic(flag: str) -> bool:
+    # Flags of Abseil begin with one dash or with two.
     return flag.lstrip("-").startswith(f"{_ELASTIC_FLAG}=")
 
 

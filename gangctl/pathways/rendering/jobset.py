@@ -204,6 +204,7 @@ def jobset(job: PathwaysJob, setting: RenderingInputs, choice: Choice) -> Tree:
                 "maxRestarts": From(job.max_restarts, job.origin("spec.maxRestarts")),
                 "restartStrategy": rule("Recreate", "a restart begins with the Jobs that are gone"),
             },
+            # In this order: InOrder starts the first one first, and Kueue takes the first priority class that it finds.
             "replicatedJobs": [head(job, setting), workers(job, setting, choice, order)],
         },
     }

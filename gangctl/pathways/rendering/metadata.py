@@ -191,6 +191,7 @@ def jobset_metadata(job: PathwaysJob, setting: RenderingInputs, choice: Choice) 
         **_own_labels(job),
         **_xpk_labels(job, setting),
     }
+    # Requests for a topology are those of the workers' pods: with them Kueue would find no node for the head.
     kept_back = (GANG_MODE, GANG_REF, TOPOLOGY_REQUESTS, *(() if choice.gangs.any else (GANGS,)))
     annotations = _travelling(job, "annotations", job.annotations, kept_back=kept_back)
     annotations |= _present({GANG_MODE: choice.jobset, GANG_OPTIONS: choice.options})

@@ -170,6 +170,7 @@ def _tolerates_tpu(toleration: Mapping[str, Any]) -> bool:
 
 
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+# The maximum of the API.
 _HEAVIEST: Final = 100
 
 
@@ -295,6 +296,7 @@ def _others(job: PathwaysJob) -> tuple[Tree, Tree]:
 
 def _strangers(*expressions: Tree, **more: Any) -> Tree:
     """A term about pods of all namespaces, of the priority of the pod that has it."""
+    # The empty selector is that of all namespaces: without one a term is about the namespace of its pod.
     return _pods(*expressions, matchLabelKeys=[meta.JOBSET_PRIORITY], **more, namespaceSelector={})
 
 
