@@ -53,6 +53,7 @@ class Stage:
         finished = [
             jobset["metadata"]["name"] for jobset in jobsets.items if (jobset.get("status") or {}).get("terminalState")
         ]
+        # Those that finish() has deleted are in no list any more.
         return see(
             pods, [*finished, *self._ended], self.places, [f"{name}: {reason}: {note}" for name, reason, note in said]
         )
@@ -87,6 +88,7 @@ class Stage:
         """JobSet, reason and note of gangctl's events, oldest first."""
         events = (await self.client.list(EVENTS, self.namespace, selection=Selection())).items
         own = [event for event in events if event.get("reportingController") == CONTROLLER]
+        # API servers list by name, not by time.
         own.sort(key=lambda event: str(event.get("eventTime") or ""))
         return [
             (str((event.get("regarding") or {}).get("name", "")), str(event["reason"]), str(event.get("note", "")))

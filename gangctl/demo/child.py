@@ -40,6 +40,7 @@ async def controller(kubeconfig: str | None, context: str | None, log: Path) -> 
             *("--webhook-url", f"https://127.0.0.1:{webhook}"),
             *("--metrics-bind-address", f"127.0.0.1:{metrics}"),
             "--leader-elect=false",
+            # Webhooks that point to a port of this machine must not outlive the demo.
             "--unregister-on-exit",
             *("--log-format", "text"),
         ]
@@ -56,6 +57,7 @@ async def controller(kubeconfig: str | None, context: str | None, log: Path) -> 
 
 async def _wait_ready(process: asyncio.subprocess.Process, url: str, log: Path) -> None:
     deadline = asyncio.get_running_loop().time() + _READY_SECONDS
+    # A proxy of the environment would be asked for 127.0.0.1.
     async with aiohttp.ClientSession(trust_env=False) as session:
         while not await _answers(session, url):
             if process.returncode is not None:

@@ -37,6 +37,7 @@ from gangctl.webhooks.configurations import NAME as WEBHOOKS
 
 _NODES: Final = 2
 _LEASES: Final = "kube-node-lease"
+# As a kubelet: a quarter of the 40 seconds that a Lease lasts.
 _BEAT_SECONDS: Final = 10.0
 
 
@@ -58,6 +59,7 @@ async def added_nodes(client: Client, namespace: str) -> AsyncIterator[dict[str,
             yield places
         finally:
             beat.cancel()
+            # Not awaited itself, which would raise its CancelledError here.
             await asyncio.wait({beat})
     finally:
         for name in places:

@@ -54,6 +54,7 @@ def jobset(name: str, placement: PodNeeds, *, gangs: bool) -> dict[str, Any]:
 def _job(name: str, pods: int, placement: PodNeeds) -> dict[str, Any]:
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
+        # API servers delete such pods at once: nodes that are only objects have no kubelet to confirm it.
         "terminationGracePeriodSeconds": 0,
         "containers": [{"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": placement.cpu}}}],
         **({"nodeSelector": placement.node_selector} if placement.node_selector else {}),
