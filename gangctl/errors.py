@@ -40,6 +40,7 @@ def escaped(text: str) -> str:
 
 def one_line(text: str, limit: int = LINE_CHARACTERS) -> str:
     """At most ``limit`` characters on one line, :func:`escaped`; text that is cut ends in three dots."""
+    # Cut first: escaping a text of megabytes would take long. One character more marks it as too long.
     line = escaped(text[: limit + 1])
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
 

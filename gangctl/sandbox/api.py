@@ -55,6 +55,7 @@ class Api:
         store = ObjectStore()
         self.backend = Backend(store, registry, admission or WebhookAdmission(store))
         kind = self.kind("namespaces")
+        # Without the verbs, which are awaited: a constructor cannot do that. What they fill in is written out.
         for name in FIRST_NAMESPACES:
             metadata: Object = {"name": name, "uid": uid(), "creationTimestamp": now()}
             metadata["labels"] = {"kubernetes.io/metadata.name": name}
@@ -135,6 +136,7 @@ class Api:
     ) -> Object:
         """Patch an object, or its ``subresource``; an apply creates a missing one."""
         write = Write(self.backend, kind, namespace, caller, options, _list(warnings), name, subresource)
+        # In an object, which copy() takes: a JSON patch is a list.
         stored, _ = await self.patch_stored(write, copy({"patch": patch})["patch"], patch_type)
         return copy(stored.obj)
 
@@ -143,6 +145,7 @@ class Api:
         kind = write.kind
         if patch_type == "apply":
             return await self._apply(write, patch)
+        # The keys of its lists come from Go types, which custom resources do not have.
         if patch_type == "strategic" and kind.custom:
             raise errors.unsupported_media_type(_CUSTOM_PATCHES)
 
@@ -182,6 +185,7 @@ class Api:
     def _check_applied(self, write: Write, patch: Object) -> None:
         kind = write.kind
         given = str(patch.get("apiVersion") or ""), str(patch.get("kind") or "")
+        # Before settle_type, which fills in what is missing: an apply has to name its type.
         if given != (kind.api_version, kind.kind):
             raise errors.bad_request(f"invalid object type: {_spelled(*given)}")
         if (patch.get("metadata") or {}).get("managedFields") is not None:

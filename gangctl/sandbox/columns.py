@@ -100,6 +100,7 @@ def moment_of(time: str | None) -> datetime | None:
 def duration(seconds: float) -> str:
     """A duration as people read it: ``HumanDuration`` of ``k8s.io/apimachinery/pkg/util/duration``."""
     whole = int(seconds)
+    # As there, clocks of two machines may differ by less than two seconds.
     if whole < -1:
         return "<invalid>"
     whole = max(whole, 0)

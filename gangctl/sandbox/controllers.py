@@ -67,6 +67,7 @@ class SandboxController(ABC, Generic[K]):
                     _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
             except Exception as error:  # noqa: BLE001 -- one object must not end the cluster
                 self.queue.add_failed(key)
+                # Once for each key, which fails at each retry, and without the error's text, which may hold objects.
                 if key not in self._failing:
                     self._failing.add(key)
                     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -115,6 +116,7 @@ class StoreController(SandboxController[K]):
         for metadata in (stored.obj["metadata"] for stored in objects):
             if "deletionTimestamp" in metadata:
                 continue
+            # As the namespace controller does: the default of a Job would give it the orphan finalizer.
             options = DeleteOptions(propagation="Background")
             try:
                 await self.api.delete(kind, metadata.get("namespace", ""), metadata["name"], self.caller, options)
@@ -156,10 +158,12 @@ class GarbageCollector(StoreController[GraphNode]):
         self._there[uid] = node
         for owner in _owners(obj):
             self._dependents.setdefault(owner["uid"], {})[node] = None
+        # Also a new object: its owner may be gone already, or may never have existed.
         if FOREGROUND in _finalizers(obj) or ORPHAN in _finalizers(obj) or _owners(obj):
             self.queue.add(node)
         if "deletionTimestamp" in obj["metadata"]:
             self._wake([*self._dependents.get(uid, {}), *self._owners_of(obj)])
+        # An owner in foreground deletion waits no longer for an object that has dropped its reference.
         elif change.old is not None and _owners(change.old.obj) != _owners(obj):
             self._wake(self._owners_of(change.old.obj))
 
@@ -179,6 +183,7 @@ class GarbageCollector(StoreController[GraphNode]):
             await self._evaluate(kind, obj)
 
     async def _evaluate(self, kind: ResourceKind, obj: Object) -> None:
+        # attemptToDeleteItem of kube-controller-manager.
         solid: list[Object] = []
         waiting: list[Object] = []
         for owner in _owners(obj):
@@ -188,6 +193,7 @@ class GarbageCollector(StoreController[GraphNode]):
             ending = "deletionTimestamp" in parent["metadata"] and FOREGROUND in _finalizers(parent)
             (waiting if ending else solid).append(owner)
         if solid:
+            # References to owners in foreground deletion are removed, too: such an owner would wait for this object.
             if len(solid) < len(_owners(obj)):
                 await self._own(kind, obj, solid)
             return
@@ -201,6 +207,7 @@ class GarbageCollector(StoreController[GraphNode]):
 
     async def _finish(self, kind: ResourceKind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
+        # processDeletingDependentsItem of kube-controller-manager.
         blocking = [
             node
             for node in self._dependents.get(uid, {})
@@ -277,8 +284,10 @@ class NamespaceController(StoreController[str]):
         stored = self.store.get(NAMESPACES, ("", key))
         if stored is None or "deletionTimestamp" not in stored.obj["metadata"]:
             return
+        # By storage: several versions, and both groups of Events, are the same objects.
         kinds = {kind.storage: kind for kind in self.api.registry if kind.namespaced}.values()
         # Immediate deletions are seen by `changed`, which queues the namespace again.
+        # A list: any() takes no asynchronous generator, and would stop at the first kind that has objects.
         if not any([await self.delete_all(kind, key) for kind in kinds]):
             final = copy(stored.obj)
             final["spec"] = {}
@@ -335,6 +344,7 @@ class QuotaController(StoreController[Key]):
     async def reconcile(self, key: Key) -> None:
         """Count what the quota limits."""
         stored = self.store.get(QUOTAS, key)
+        # An equal status ends it: the write of the status is a change in the namespace, too.
         if stored is None or stored.obj["status"] == (status := status_of(stored.obj, self.store)):
             return
         await self.api.update(

@@ -38,6 +38,7 @@ def default(definition: Object) -> None:
 
 def prepare_create(definition: Object) -> None:
     """A new definition is not established."""
+    # Go writes these three although they are empty: they have no omitempty.
     status: Object = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     definition["status"] = status
     stored = _storage_version(definition)
@@ -141,6 +142,7 @@ class DefinitionController(StoreController[str]):
         if stored is None:
             for kind in self._served.pop(key, ()):
                 self.api.registry.remove(kind)
+                # As on a real server: otherwise a client with an open watch would not learn that nothing is served.
                 self.store.end_subscriptions(kind.storage)
         elif "deletionTimestamp" in stored.obj["metadata"]:
             await self._end(stored.obj)
@@ -151,8 +153,10 @@ class DefinitionController(StoreController[str]):
         before, name = copy(definition), definition["metadata"]["name"]
         definition["status"]["acceptedNames"] = definition["spec"]["names"]
         _set(definition, "NamesAccepted", ("True", "NoConflicts", "no conflicts found"))
+        # Before the condition: clients that wait for Established create objects at once.
         self._serve(definition)
         _set(definition, "Established", ("True", "InitialNamesAccepted", "the initial names have been accepted"))
+        # A real server adds it when the definition is deleted; here all kinds are deleted alike.
         finalizers = definition["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
@@ -210,6 +214,7 @@ def _kinds(definition: Object) -> list[tuple[ResourceKind, Object]]:
             subresources=subresources,
             verbs=ALL_VERBS,
             generation=True,
+            # AllowUnconditionalUpdate of customResourceStrategy.
             unconditional_update=False,
             custom=True,
         )

@@ -21,15 +21,20 @@ from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
+# They have a Delete of their own in the API server, which sets the deletionTimestamp alone.
 _WITHOUT_GRACE: Final = frozenset({"namespaces", "customresourcedefinitions"})
+# DefaultTerminationGracePeriodSeconds of k8s.io/api/core/v1.
 _POD_GRACE: Final = 30
+# addConditionAndDeletePod of pkg/registry/core/pod/storage/eviction.go.
 _EVICTED: Final = {
     "type": "DisruptionTarget",
     "status": "True",
     "reason": "EvictionByEvictionAPI",
     "message": "Eviction API: evicting",
 }
+# Their storage has ReturnDeletedObject.
 _RETURNED: Final = frozenset({"pods", "services", "serviceaccounts"})
+# immortalNamespaces of the NamespaceLifecycle plugin.
 FIRST_NAMESPACES: Final = ("default", "kube-public", "kube-system")
 """The namespaces that every cluster has and keeps."""
 
@@ -70,6 +75,7 @@ async def delete(deletion: Deletion) -> Deleted:
         old = from_storage(kind, stored.obj)
         _check_preconditions(deletion, old)
         attributes = _attributes(deletion, old)
+        # Mutating webhooks are called for deletions, too; what they return is not used, as there is no new object.
         await deletion.backend.admission.mutate(attributes, old)
         await deletion.backend.admission.validate(attributes, None)
         # Webhooks were called meanwhile: if it has changed, preconditions and webhooks are for the new state.
@@ -94,6 +100,7 @@ async def evict(deletion: Deletion) -> Deleted:
     others = [condition for condition in conditions if condition["type"] != _EVICTED["type"]]
     evicted = {**_EVICTED, "lastProbeTime": None, "lastTransitionTime": now()}
     new["status"] = {**new.get("status", {}), "conditions": [*others, evicted]}
+    # Before the deletion: a podFailurePolicy that ignores disruptions reads the condition of the terminating pod.
     stored = store.put(kind.storage, deletion.key, new)
     if options.resource_version is not None:
         # What was asked for is the pod before the condition.
@@ -130,6 +137,7 @@ def _carry_out(deletion: Deletion, stored: Stored, old: Object) -> Deleted:
     new = _marked(kind, old, finalizers, grace)
     if deletion.options.dry_run:
         return Deleted(Stored(new, stored.revision), gone=False)
+    # A second delete is no change: a write would send it to all watches.
     if new == old:
         return Deleted(in_version(kind, stored), gone=False)
     return Deleted(in_version(kind, store.put(kind.storage, deletion.key, to_storage(kind, new))), gone=False)
@@ -145,6 +153,7 @@ def _marked(kind: ResourceKind, old: Object, finalizers: list[str], grace: int) 
         metadata["deletionTimestamp"] = _in_seconds(grace)
         if kind.plural not in _WITHOUT_GRACE:
             metadata["deletionGracePeriodSeconds"] = grace
+            # As in rest.BeforeDelete: controllers treat the object differently from here on.
             if metadata.get("generation", 0) > 0:
                 metadata["generation"] += 1
     elif grace < metadata.get("deletionGracePeriodSeconds", 0):
@@ -182,6 +191,7 @@ def _grace(kind: ResourceKind, old: Object, asked: int | None) -> int:
     # No kubelet has containers to stop, so no kubelet would end the wait.
     if not _spec(old).get("nodeName") or is_finished(old):
         grace = 0
+    # CheckGracefulDelete of pods takes a negative period as one second.
     grace = max(grace, 1) if grace < 0 else grace
     pending = old["metadata"].get("deletionGracePeriodSeconds")
     if "deletionTimestamp" in old["metadata"] and pending is not None:

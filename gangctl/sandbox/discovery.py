@@ -136,6 +136,7 @@ def index(registry: Registry, schema_of: SchemaOf) -> Object:
     for path in sorted({_path(kind) for kind in registry}):
         group, version = path.removeprefix("api/").removeprefix("apis/").rpartition("/")[::2]
         text = orjson.dumps(document(registry, group, version, schema_of))
+        # Clients keep a document by its hash, and ask again only when that changes.
         digest = hashlib.sha512(text).hexdigest().upper()
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
     return {"paths": paths}
@@ -215,6 +216,7 @@ class _Components:
 
     def _inline(self, schema: Mapping[str, Any] | None) -> Object:
         """A definition's schema, which refers to nothing but what every object has."""
+        # A copy: the schema is part of a stored definition.
         definition = dict(schema if schema is not None else _SCALARS["any"])
         metadata = {"allOf": [{"$ref": _REFERENCE + self._add(_METADATA)}]}
         own = {"apiVersion": _SCALARS["string"], "kind": _SCALARS["string"], "metadata": metadata}

@@ -91,6 +91,7 @@ class Exchange:
         """The body, as an object of this kind."""
         minor = self.backend.registry.minor
         body = payloads.decode(self.body, payloads.media_type(self.request), kind, minor)
+        # Kinds that are stored are decoded by their rules when they are written; these never are.
         if (definition := _UNSTORED.get(kind)) is not None:
             try:
                 Decoder(fields_of(minor), kind.kind, kind.version, definition).decode(body)
@@ -206,6 +207,7 @@ def _delete_options(exchange: Exchange) -> DeleteOptions:
     return payloads.delete_options(exchange.query, body)
 
 
+# defaultBookmarkFrequency of the API server's watch cache.
 BOOKMARK_SECONDS: Final = 60.0
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _GONE: Final = 410
@@ -251,6 +253,7 @@ class Front:
         caller = self._find_user(token.strip()) if scheme.lower() == "bearer" else None
         if caller is None:
             return None
+        # Its first part is the field manager of writes that name none.
         return replace(caller, user_agent=request.headers.get("User-Agent", ""))
 
     async def exchange(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
@@ -260,6 +263,7 @@ class Front:
         exchange = Exchange(request, self._api.backend, target, caller, await request.read())
         try:
             return (await self._verbs.perform(exchange)).response()
+        # Here and not in handle(): the API server sends warnings with a refusal, too.
         except StatusError as error:
             return payloads.of_error(error, warnings=exchange.warnings).response()
 
@@ -299,6 +303,7 @@ class Front:
                 return payloads.of_json(discovery.groups(registry))
             case ["apis", group]:
                 known = discovery.group(registry, group)
+                # The text of NotFound in Go's net/http.
                 return payloads.of_text("404 page not found\n", 404) if known is None else payloads.of_json(known)
             case ["api", version]:
                 return self._resources("", version)

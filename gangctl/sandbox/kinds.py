@@ -41,6 +41,7 @@ class ResourceKind:
     storage: str = ""
     generation: bool = False
     unconditional_update: bool = True
+    # AllowCreateOnUpdate of the kind's strategy: a PUT creates what does not exist.
     create_on_update: bool = False
     custom: bool = False
     field_labels: tuple[str, ...] = ()

@@ -49,6 +49,7 @@ def _list(path: tuple[str, ...]) -> FieldType | None:
     """The type of a list; None where no type of this kind, in the newest version that has the field, is a list."""
     kind, *names = path
     roots = _roots(kind)
+    # Kinds of definitions are in no table of types, but their metadata has the fields of every object.
     if not roots and names[:1] == ["metadata"]:
         roots, names = ((fields_of(NEWEST), "meta.v1.ObjectMeta"),), names[1:]
     for types, root in roots:
@@ -85,6 +86,7 @@ Tree = dict[str, Any]
 
 SELF: Final = "."
 _UNTRACKED: Final = frozenset({"apiVersion", "kind"})
+# What stripMetaManager of the API server removes, and what a deletion sets.
 _UNTRACKED_METADATA: Final = frozenset(
     {
         "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp",
@@ -115,6 +117,7 @@ def manager_of(caller: Caller, options: WriteOptions) -> str:
     """The manager of a write: the one it names, or the name of the client's program."""
     if options.field_manager:
         return options.field_manager
+    # As prefixFromUserAgent of the API server.
     return caller.user_agent.partition("/")[0] or caller.name
 
 
@@ -307,6 +310,7 @@ def track(kind: ResourceKind, old: Object | None, new: Object, manager: str, sub
             if entry is not mine or not present:
                 discard(entry["fieldsV1"], path)
     set_now = [path for path, present in changed if present]
+    # Without a changed field the time stays: the update would otherwise be a change, and be written.
     if set_now:
         if mine is None:
             mine = new_entry(manager, "Update", kind.api_version, subresource, {})

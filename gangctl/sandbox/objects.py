@@ -16,6 +16,7 @@ Object = dict[str, Any]
 # Without vowels and look-alikes, as generated names are on a real server.
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
+# maxNameLength of k8s.io/apiserver/pkg/storage/names.
 _GENERATED_NAME_LENGTH = 63
 
 

@@ -37,12 +37,14 @@ def apply(
     mine = managed.entry_of(entries, manager, "Apply", kind.api_version, subresource)
     claimed: Object = {}
     for path in managed.fields(_claimable(kind, wanted, subresource), (kind.kind,)):
+        # The path of an object without fields is empty.
         if path:
             managed.insert(claimed, path)
     merged: Object = merge_applied(live, wanted, (kind.kind,))
     dropped = [path for path in managed.paths(mine["fieldsV1"]) if not managed.contains(claimed, path)] if mine else []
     others = [entry for entry in entries if entry is not mine]
     _settle_conflicts(kind, live, merged, claimed, others, force=force)
+    # The deepest first: a map goes only when nothing is left in it.
     for path in sorted(dropped, key=len, reverse=True):
         if not any(managed.contains(entry["fieldsV1"], path) for entry in others):
             _remove_field(merged, path)
@@ -268,6 +270,7 @@ def strategic(obj: Object, patch: Any, kind: str) -> Object:
 
 def _strategic(value: dict[str, Any], patch: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     directive = patch.pop(_DIRECTIVE, None)
+    # handleDirectiveInMergeMap of strategicpatch: the map is emptied, its key stays.
     if directive == "delete":
         return {}
     if directive == "replace":
@@ -306,6 +309,7 @@ def _strategic_list(value: list[Any], patch: list[Any], path: tuple[str, ...]) -
     merged = list(value)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
+            # The API server makes no Status of this error, so that it has no reason.
             raise StatusError(500, "", f"map: {item} does not contain declared merge key: {key}")
         places = [at for at, other in enumerate(merged) if isinstance(other, dict) and other.get(key) == item[key]]
         if item.get(_DIRECTIVE) == "delete":

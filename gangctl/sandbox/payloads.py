@@ -28,6 +28,7 @@ _SUBRESOURCE: Final[Mapping[str, Mapping[str, str]]] = {
     "finalize": {"PUT": "update"},
     "eviction": {"POST": "create"},
 }
+# namespaceSubresources of RequestInfoFactory: after a namespace's name these are no resources in it.
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 
 
@@ -131,6 +132,7 @@ def watch_query(query: Query) -> WatchQuery:
     )
 
 
+# FieldManagerMaxLength of apimachinery's validation.
 _MANAGER_BYTES: Final = 128
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
@@ -184,6 +186,7 @@ def delete_options(query: Query, body: Object | None) -> DeleteOptions:
     _check_dry_run(body.get("dryRun") or [], causes)
     if causes:
         raise errors.invalid(options_kind("DeleteOptions"), "", causes)
+    # The field of releases before propagationPolicy, which the API server still reads.
     if orphan is not None:
         propagation = "Orphan" if orphan else "Background"
     preconditions = body.get("preconditions") or {}

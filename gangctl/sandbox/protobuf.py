@@ -27,6 +27,7 @@ _MAGIC: Final = b"k8s\x00"
 _DELETE_OPTIONS: Final = "DeleteOptions"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
+# 64 bits, seven in each byte.
 _LONGEST_VARINT: Final = 10
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WIRE_TYPES: Final = {"int32": _VARINT, "int64": _VARINT, "bool": _VARINT, "number": _FIXED64}
@@ -47,6 +48,7 @@ def decode(body: bytes, minor: str, default: tuple[str, str]) -> Object:
     api_version, kind = (_text(named.get(number, b"")) for number in (1, 2))
     api_version, kind = api_version or default[0], kind or default[1]
     fields = fields_of(minor)
+    # DeleteOptions are registered in every group version, so that the envelope may name any.
     root = "meta.v1.DeleteOptions" if kind == _DELETE_OPTIONS else fields.root(api_version, kind)
     if root is None or root not in _messages():
         raise ValueError(f"{api_version}, Kind={kind} has no message")
@@ -73,12 +75,14 @@ class _Decoder:
         content: Object = {}
         for number, value in _fields(data):
             entry = numbers.get(number, "")
+            # ``<`` is in front of an embedded type, whose message stands in the place of a field.
             if entry.startswith("<"):
                 content |= self.message(_bytes(value), entry[1:], definition)
                 continue
             name = entry.removeprefix("*")
             shape = shapes.get(name)
             if shape is not None:
+                # ``*`` is in front of a pointer, which Go writes although its value is empty.
                 self._put(content, name, shape, value, keeps_empty=entry.startswith("*"))
         return content
 
@@ -88,6 +92,7 @@ class _Decoder:
         elif shape.form == "map" and shape.item is not None:
             pair = dict(_fields(_bytes(value)))
             number = shape.item.form == "scalar" and _WIRE_TYPES.get(shape.item.name) == _VARINT
+            # An entry of a map leaves out a key or a value that is the default of its type.
             item = pair.get(2, 0 if number else b"")
             found.setdefault(name, {})[_text(pair.get(1, b""))] = self._value(shape.item, item)
         else:
@@ -149,6 +154,7 @@ def _bytes(value: Value) -> bytes:
 def _number(value: Value) -> int:
     if not isinstance(value, int):
         raise ValueError("proto: wrong wireType = 2")  # noqa: TRY004 -- as above
+    # A negative number is a varint in two's complement of 64 bits.
     return value - 2**64 if value >= 2**63 else value
 
 

@@ -160,6 +160,7 @@ def parse_revision(text: str) -> int:
     """A resourceVersion; "" is 0. ValueError, with the server's words, when it is none."""
     if not text:
         return 0
+    # isdigit() alone is true of digits of other scripts.
     if not text.isascii() or not text.isdigit():
         raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
     return int(text)

@@ -177,6 +177,7 @@ class Registry:
     def rules(self, kind: ResourceKind) -> KindRules:
         """The rules of ``kind``."""
         rules = self._rules.get(kind)
+        # A kind may be removed while a request for it waits for webhooks.
         return rules if rules is not None else KindRules()
 
 

@@ -98,6 +98,7 @@ def admission_request(attributes: Attributes, obj: Object | None) -> Object:
         "dryRun": attributes.dry_run,
         "options": attributes.options,
     }
+    # Go leaves out empty ones: an object with generateName has no name yet.
     names = {"name": attributes.name, "namespace": attributes.namespace}
     return {**request, **{key: value for key, value in names.items() if value}}
 

@@ -94,6 +94,7 @@ class Sandbox:
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
         await runner.setup()
         tls = ServerTls(_credentials()[1]).context if self.options.tls else None
+        # It may open again on a port whose connections are still in TIME_WAIT.
         site = web.TCPSite(runner, _HOST, self._port, ssl_context=tls, reuse_address=True)
         try:
             await site.start()
@@ -109,6 +110,7 @@ class Sandbox:
         upkeep, self._upkeep = self._upkeep, None
         if upkeep is not None:
             upkeep.cancel()
+            # Not awaited itself: that would raise its cancellation here.
             await asyncio.wait({upkeep})
             if not upkeep.cancelled():
                 # An error of a controller is raised here: no caller awaits the task.
@@ -118,6 +120,7 @@ class Sandbox:
             # Before the clean-up, which waits for open requests.
             self._front.end_watches()
             await runner.cleanup()
+        # Last: open requests and controllers call webhooks until they end.
         await self.api.backend.admission.close()
 
     async def _run_controllers(self) -> None:

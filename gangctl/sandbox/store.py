@@ -112,6 +112,7 @@ class Bucket:
     def __init__(self, floor: int, remembered: int) -> None:
         """Make an empty one without changes up to ``floor``, which keeps ``remembered`` changes."""
         self.objects: dict[Key, Stored] = {}
+        # No set, which is ordered by addresses: a simulation with the same seed must deliver in the same order.
         self.subscriptions: dict[Subscription, None] = {}
         self._history: deque[StoredChange] = deque()
         self._floor = floor
@@ -139,6 +140,7 @@ class Bucket:
         """The changes after ``revision``; 410 if it has expired."""
         if revision < self._floor:
             raise errors.expired(f"too old resource version: {revision} ({self._floor})")
+        # Most watches begin at the present, and need no pass through thousands of changes.
         if not self._history or self._history[-1].revision <= revision:
             return []
         return [change for change in self._history if change.revision > revision]
@@ -160,6 +162,7 @@ class ObjectStore:
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         """Make an empty store that keeps ``remembered`` changes of each resource."""
+        # As in etcd, where the first write is 2: in lists and watches 0 means any revision.
         self.revision = 1
         self._buckets: dict[str, Bucket] = {}
         self._remembered = remembered

@@ -35,6 +35,7 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import EVENTS, ObjectStore, Stored, to_storage
 
 
+# What kube-apiserver prints: printPod, printJob and the others of pkg/printers/internalversion.
 def _pod(obj: Object) -> list[Any]:
     fields, state = spec(obj), status(obj)
     sidecars = {
@@ -291,6 +292,7 @@ def _quota(obj: Object) -> list[Any]:
     shown: tuple[list[str], list[str]] = [], []
     used = status(obj).get("used") or {}
     for name, hard in sorted((status(obj).get("hard") or {}).items()):
+        # printResourceQuota puts all that is no limit into the column of requests.
         shown[name.startswith("limits.")].append(f"{name}: {used.get(name, 0)}/{hard}")
     return [*map(", ".join, shown), age(obj)]
 
@@ -412,6 +414,7 @@ class Tables:
 
 def tables_for(store: ObjectStore, minor: str, kind: ResourceKind, request: web.BaseRequest) -> Tables | None:
     """What makes the tables of ``request``; None where its client prefers objects."""
+    # kubectl lists what it takes by preference: a Table of v1, one of v1beta1, objects.
     for clause in request.headers.get("Accept", "").split(","):
         media_type, *rest = (part.strip() for part in clause.split(";"))
         given = dict(part.partition("=")[::2] for part in rest)

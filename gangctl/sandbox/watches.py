@@ -98,6 +98,7 @@ class Watch:
 
     def _left(self, old: Stored, revision: int) -> Stored:
         """The last selected state of an object that left the selection, at the revision of the change."""
+        # As in convertToWatchEvent of the watch cache: a client resumes after the revision of its last event.
         obj = in_version(self.kind, old).obj
         return Stored({**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}, revision)
 
@@ -109,9 +110,11 @@ def _watch_revision(text: str) -> int:
         raise StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {error}') from error
 
 
+# --min-request-timeout of kube-apiserver.
 MINIMUM_SECONDS: Final = 1800.0
 """Minimum lifetime of a watch without a timeout; the maximum is twice as long."""
 
+# nextBookmarkTime of the API server's watch cache.
 LAST_BOOKMARK_SECONDS: Final = 2.0
 
 
@@ -129,6 +132,7 @@ class StreamOptions:
 
 def line(event: EventType, json: bytes) -> bytes:
     """One event as it is sent."""
+    # Joined from bytes: an object is encoded once for all its watches.
     return b'{"type":"' + event.encode() + b'","object":' + json + b"}\n"
 
 
@@ -208,6 +212,7 @@ class WatchStream:
     async def send(self, response: web.StreamResponse, events: list[tuple[EventType, Stored]]) -> bool:
         """Send events at once; returns whether the watch continues."""
         if events:
+            # In one write: a system call for each event would be slow in a burst.
             await response.write(b"".join(self._line(event, stored) for event, stored in events))
         return True
 

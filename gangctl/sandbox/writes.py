@@ -99,6 +99,7 @@ async def create(write: Write, body: Object) -> Stored:
     if write.operation == "Update":
         # Fields that admission adds afterwards have no manager.
         managed.track(kind, None, body, managed.manager_of(write.caller, write.options))
+    # Before webhooks, as the NamespaceLifecycle plugin is ordered.
     _check_namespace(write)
     body = await _mutate(write, "CREATE", body, None)
     return await _finish_create(write, body)
@@ -193,6 +194,7 @@ async def change(write: Write, make: Callable[[Object], Object], *, required: bo
         new = make(old)
         given = _check_preconditions(write, new, old, required=required)
         new = await _prepared_update(write, new, old)
+        # Compared by identity: what is stored is frozen, so that each write makes another object.
         if store.get(kind.storage, write.key) is stored:
             return _put(write, new, old, stored)
         if given:
@@ -225,6 +227,7 @@ def _other_uid(write: Write, given: str, current: str) -> StatusError:
 async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
     _drop_and_default(write, new)
     new = _separate(write, new, old)
+    # The API server's own change of a pod by a binding has no manager.
     if write.operation == "Update" and write.subresource != "binding":
         managed.track(write.kind, old, new, managed.manager_of(write.caller, write.options), write.subresource)
     new = await _mutate(write, "UPDATE", new, old)
@@ -264,6 +267,7 @@ def _ends(new: Object, old: Object) -> bool:
         return False
     if (new.get("spec") or {}).get("finalizers") and new["kind"] == "Namespace":
         return False
+    # A pod with a grace period waits for its kubelet, which deletes it with a period of 0.
     return not metadata.get("deletionGracePeriodSeconds")
 
 
@@ -314,6 +318,7 @@ def _count_generation(write: Write, new: Object, old: Object) -> None:
     kind = write.kind
     if not kind.generation or write.subresource == "binding":
         return
+    # Without the subresource the status is a field like any other (customResourceStrategy).
     uncounted = _NOT_COUNTED if kind.has_status or not kind.custom else _NOT_COUNTED - {"status"}
     if any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - uncounted):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

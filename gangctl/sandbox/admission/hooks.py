@@ -25,6 +25,7 @@ _NO_SIDE_EFFECTS: Final = frozenset({"None", "NoneOnDryRun"})
 
 POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
 BINDINGS: Final = "mutatingadmissionpolicybindings.admissionregistration.k8s.io"
+# A webhook that refused these could not be removed any more.
 NEVER_SENT: Final = frozenset({MUTATING, VALIDATING, POLICIES, BINDINGS})
 """What no webhook and no policy gets."""
 

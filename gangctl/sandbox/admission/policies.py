@@ -69,6 +69,7 @@ class Policies:
 
     def mutate(self, attributes: Attributes, obj: Object, invocations: hooks.Invocations) -> Object:
         """``obj`` after the policies for this request; StatusError 403 for an error that is not to be ignored."""
+        # A deletion has no object to change: the API refuses rules that name this operation.
         if attributes.operation == "DELETE":
             return obj
         failures: list[str] = []
@@ -227,6 +228,7 @@ def _with_maps(text: str) -> str:
             at = end
         elif inside == "literal" and word.kind in {"name", "escaped"}:
             brackets[-1] = "value"
+            # In dyn(): the values of a map literal have one type in CEL, fields have several.
             written.append(f"'{word.text.strip('`')}': dyn(")
             # The colon.
             at += 1
@@ -296,6 +298,7 @@ def _mutated(attributes: Attributes, obj: Object, mutation: _Mutation, roots: Ob
     if mutation.patches:
         try:
             return jsonpatch.apply(obj, value)
+        # The server does not apply a patch whose test fails, and admits the object.
         except jsonpatch.FailedTestError:
             return obj
         except jsonpatch.PatchError as error:

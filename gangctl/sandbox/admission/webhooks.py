@@ -89,6 +89,7 @@ class Calls:
                 raise CallError("failed to call webhook: unable to load root certificates") from error
             session = self._sessions[authorities] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=context),
+                # Each call has the timeout of its registration.
                 timeout=aiohttp.ClientTimeout(total=None),
                 headers={"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*"},
                 # The environment's proxy is not meant for loopback.
@@ -242,6 +243,7 @@ def _denied(name: str, status: Object) -> StatusError:
     denied = f'admission webhook "{name}" denied the request'
     message = status.get("message") or status.get("reason")
     code = status.get("code") or 0
+    # ToStatusErr of the API server: no denial has a code below 400.
     return StatusError(
         code if code >= HTTPStatus.BAD_REQUEST else int(HTTPStatus.BAD_REQUEST),
         str(status.get("reason") or ""),

@@ -18,6 +18,7 @@ from gangctl.apiserver.pods import default_conditions
 from gangctl.sandbox.admission.policies import problems
 from gangctl.sandbox.objects import Object
 
+# ReportingInstanceLengthLimit, those of action and reason, and NoteLengthLimit of pkg/apis/core/validation.
 _MAX_NAME: Final = 128
 _MAX_NOTE: Final = 1024
 _TYPES: Final = ("Normal", "Warning")
@@ -61,6 +62,7 @@ def validate_event(new: Object, old: Object | None) -> Causes:
     namespace = about.get("namespace", "")
     if namespace != new["metadata"]["namespace"] and not (not namespace and new["metadata"]["namespace"] == "default"):
         causes.invalid("involvedObject.namespace", namespace, "does not match event.namespace")
+    # ValidateEventCreate checks v1 by older and weaker rules, for compatibility.
     if new["apiVersion"] == "v1":
         return causes
     _new_event(new, causes)
@@ -72,6 +74,7 @@ def validate_event(new: Object, old: Object | None) -> Causes:
 
 
 def _new_event(event: Object, causes: Causes) -> None:
+    # Without the time it is an event of the older form, of which none of the following is checked.
     if not event.get("eventTime"):
         causes.required("eventTime")
         if event.get("type") not in _TYPES:
@@ -108,6 +111,7 @@ def default_namespace(namespace: Object) -> None:
 
 def prepare_namespace(namespace: Object) -> None:
     """A new namespace is active, and its end waits until it is empty."""
+    # Again: a name that is made from generateName comes after the defaults.
     default_namespace(namespace)
     namespace["status"] = {"phase": "Active"}
     finalizers = namespace["spec"].get("finalizers", [])
@@ -178,6 +182,7 @@ def validate_lease(new: Object, old: Object | None) -> Causes:
 
 _MUTATING: Final = "MutatingWebhookConfiguration"
 _MAX_SECONDS: Final = 30
+# Not DELETE, which has no object to change.
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
 _PATCHES: Final = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 
@@ -262,6 +267,7 @@ def validate_policy(new: Object, old: Object | None) -> Causes:
     _mutations(spec.get("mutations", ()), causes)
     if "reinvocationPolicy" not in spec:
         causes.required("spec.reinvocationPolicy")
+    # Only then: what compiles the expressions reads the required fields.
     if not causes:
         for path, expression, problem in problems(spec):
             causes.invalid(f"spec.{path}", expression, problem)

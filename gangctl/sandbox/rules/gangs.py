@@ -17,8 +17,10 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules.pods import resolve
 from gangctl.sandbox.store import ObjectStore
 
+# WorkloadMaxPodGroups, later WorkloadMaxPodGroupTemplates, of k8s.io/api/scheduling.
 MAX_TEMPLATES: Final = 8
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
+# HighestUserDefinablePriority.
 _MAX_PRIORITY: Final = 1_000_000_000
 _POLICIES: Final = ("basic", "gang")
 _LISTS: Final[Mapping[str, str]] = {"1.35": "podGroups", "1.36": "podGroupTemplates", "1.37": "podGroupTemplates"}
@@ -177,6 +179,7 @@ def _policy(policy: Object, path: str, causes: Causes) -> None:
     _union(policy, _POLICIES, path, causes)
     if "gang" in policy:
         count = policy["gang"].get("minCount", 0)
+        # In Go the field is no pointer: 0 is the same as no value.
         if not count:
             causes.required(f"{path}.gang.minCount")
         elif count < 1:

@@ -28,6 +28,7 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
     def admit(new: Object, old: Object | None, subresource: str, store: ObjectStore) -> None:
         """The mutating webhook, which is called for new JobSets only."""
         del store
+        # After gangctl's webhook: API servers call webhooks in the order of the names of their configurations.
         if old is None and not subresource:
             default(new)
 

@@ -74,6 +74,7 @@ def _resource(name: str) -> str:
 
 def _used(name: str, namespace: str, store: ObjectStore) -> int:
     objects = [stored.obj for stored in store.items(_resource(name), namespace)]
+    # Only ``count/pods`` counts pods that have finished.
     if name == "pods":
         return sum(not is_finished(pod) for pod in objects)
     return len(objects)

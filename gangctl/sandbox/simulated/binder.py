@@ -126,7 +126,9 @@ class FreeCapacity:
     def _free_share(self, node: str) -> float:
         """The mean share of CPU and memory that is free."""
         left, total = self._left[node], self._total[node]
+        # The resources that LeastAllocated of NodeResourcesFit scores by default.
         names = [name for name in ("cpu", "memory") if total.get(name)]
+        # As floats: arithmetic on fractions took up to a fifth of the CPU of a simulated JobSet.
         return sum(float(left[name]) / float(total[name]) for name in names) / max(1, len(names))
 
 
@@ -137,6 +139,7 @@ def _allocatable(node: Object) -> Resources:
 
 
 def _refusals(node: Object, pod: Object) -> list[str]:
+    # One reason for each node: kube-scheduler's filters end with the first that refuses it.
     if (node.get("spec") or {}).get("unschedulable"):
         return ["node(s) were unschedulable"]
     labels = node["metadata"].get("labels") or {}

@@ -53,6 +53,7 @@ def put(status: Object, new: Object) -> bool:
 # The API server refuses an event with a longer note.
 _NOTE_LENGTH: Final = 1024
 _REMEMBERED: Final = 4096
+# The namespace is being deleted, or gone.
 _LOST: Final = frozenset({403, 404})
 
 
@@ -145,6 +146,7 @@ class Mirror:
 
     def indexed(self, value: str) -> list[Object]:
         """The objects whose index is ``value``."""
+        # A copy: callers use it across writes, which change the index.
         return list(self._indexed.get(value, {}).values())
 
     def _changed(self, storage: str, change: StoredChange) -> None:
@@ -167,6 +169,7 @@ class Mirror:
                     del self._indexed[before]
             if after is not None:
                 self._indexed.setdefault(after, {})[key] = new
+        # Last: what is notified reads the mirror.
         self._notice(new)
 
 
@@ -293,6 +296,7 @@ def is_tracked(pod: Object) -> bool:
 
 def surplus(job: Object, active: Iterable[Object], wanted: int) -> list[Object]:
     """Active pods to delete: those without a valid unique index, then those with the least progress."""
+    # activePodsForRemoval of the Job controller.
     going: list[Object] = []
     staying: list[Object] = []
     taken: set[int] = set()

@@ -114,6 +114,7 @@ def next_failure_counts(job: Object, replaced: Object | None) -> dict[str, str]:
     """The annotations of a pod that replaces a failed one, or none."""
     if replaced is None:
         return {_FAILURES: "0"}
+    # getNewIndexFailureCounts of the Job controller.
     counted = is_counted(job, replaced)
     ignored = _failures(replaced, _IGNORED) + (not counted)
     counts = {_FAILURES: str(_failures(replaced, _FAILURES) + counted)}
@@ -177,6 +178,7 @@ class JobController(controller.SimulatedController[JobKey]):
     """Creates, counts and deletes the pods of Jobs."""
 
     name: ClassVar[str] = "job"
+    # --concurrent-job-syncs of kube-controller-manager.
     workers: ClassVar[int] = 5
 
     def __init__(self, api: Api, *, pause_seconds: float = 0.0) -> None:

@@ -140,11 +140,13 @@ class JobSetController(SimulatedController[Key]):
         restarted = await self._advance(jobset, jobs)
         if jobset["status"] != stored.get("status"):
             written = await self.update(self._jobsets, jobset, "status")
+            # After the write, as JobSet does it: one that fails is tried again, and would be reported twice.
             for condition in progress.announced(stored, written):
                 warning = condition["type"] == "Failed" or (
                     condition["type"] == "RestartingJobSet" and condition["status"] == "True"
                 )
                 await self._record(written, condition["reason"], condition["message"], warning=warning, again=True)
+            # Again: a second restart because of the same Job has the same words.
             if restarted is not None:
                 await self._record(written, *restarted, warning=True, again=True)
 
@@ -164,6 +166,7 @@ class JobSetController(SimulatedController[Key]):
             return apply_failure_policy(jobset, jobs)
         if jobs.succeeded and progress.apply_success_policy(jobset, jobs):
             return None
+        # Before the Jobs: the names of their pods resolve only with it.
         await self._create_service(jobset)
         await self._resize(jobset, jobs.active)
         await self._create_jobs(jobset, jobs, sequence)

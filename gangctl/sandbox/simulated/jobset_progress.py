@@ -39,6 +39,7 @@ class OwnedJobs:
         for job in jobs:
             labels = job["metadata"]["labels"]
             alone = restarts_alone(jobset, replicated_job_of(job))[int(labels[meta.JOB_INDEX])]
+            # Without the feature gate RestartJob Jobs have no such label.
             if int(labels[meta.RESTART_ATTEMPT]) < restarts or int(labels.get(meta.JOB_RESTART_ATTEMPT, alone)) < alone:
                 owned.previous.append(job)
             elif controller.is_true(job, "Complete"):
@@ -71,6 +72,7 @@ def replicated_jobs_status(jobset: Object, jobs: OwnedJobs) -> list[dict[str, An
         entries[replicated_job_of(job)]["succeeded"] += 1
     for job in jobs.failed:
         entries[replicated_job_of(job)]["failed"] += 1
+    # These are in the status alone: the Jobs of earlier attempts are deleted.
     for old in jobset["status"].get("replicatedJobsStatus") or []:
         entries[old["name"]] |= {counter: old[counter] for counter in (ALONE, ALONE_COUNTED) if counter in old}
     return [entries[name] for name in sorted(entries, reverse=True)]
