@@ -24,6 +24,7 @@ GPU: Final = "nvidia.com/gpu"
 POOL: Final = "gangctl.dev/day"
 QUEUE: Final = "cluster"
 _TOPOLOGY: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+# Jobs have a backoffLimit of 0: each lost node is a restart, and none may end a JobSet.
 _MAX_RESTARTS: Final = 1000
 _READY_TIMEOUT_SECONDS: Final = 1800.0
 _LEAST_READY_TIMEOUT_SECONDS: Final = 10.0
@@ -113,6 +114,7 @@ class Ground:
 @asynccontextmanager
 async def ground(arm: Arm, replay: Replay, checkout: Path | None = None) -> AsyncIterator[Ground]:
     """Start everything, without nodes; ``checkout`` is that of Volcano."""
+    # A queue of a trace is any text, the name of a LocalQueue is not.
     names = {queue: f"queue-{number}" for number, queue in enumerate(sorted({d.queue for d in replay.demands}))}
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(ControlPlane.start(NEWEST, **arm.options(replay.speed)))
@@ -135,6 +137,7 @@ async def ground(arm: Arm, replay: Replay, checkout: Path | None = None) -> Asyn
 
 async def _make_queues(plane: ControlPlane, gpus: int, queues: list[str], *, topology: bool) -> None:
     """One ClusterQueue with all GPUs of the cluster, and a LocalQueue for each queue of the trace."""
+    # A ResourceFlavor with a topologyName needs at least one label.
     flavor: Object = {"nodeLabels": {POOL: "yes"}}
     if topology:
         levels = [{"nodeLabel": "kubernetes.io/hostname"}]
@@ -142,6 +145,7 @@ async def _make_queues(plane: ControlPlane, gpus: int, queues: list[str], *, top
         await plane.api.create(path_of(kueue.API_VERSION, "topologies"), {**body, "spec": {"levels": levels}})
         flavor["topologyName"] = "nodes"
     await kueue.create(plane.api, "resourceflavors", QUEUE, spec=flavor)
+    # All GPUs, those that others hold included: no quota knows of their pods.
     quota = {"name": GPU, "nominalQuota": str(gpus)}
     groups = [{"coveredResources": [GPU], "flavors": [{"name": QUEUE, "resources": [quota]}]}]
     spec = {"namespaceSelector": {}, "resourceGroups": groups}

@@ -64,6 +64,7 @@ def run(asked: argparse.Namespace) -> int:
                 return _error(str(error))
     if not wanted:
         return _error("nothing is left to measure")
+    # A quick run need not wait: its results go elsewhere, and those of a busy machine are marked.
     if not asked.quick and not asked.anyway and (reasons := refuse(look_around, PATIENCE_SECONDS)):
         return _error(f"this machine is not quiet: {'; '.join(reasons)}\nend what else runs, or say --anyway")
     directory = (asked.directory or (ELSEWHERE if asked.quick or asked.trace else page.RESULTS)).resolve()

@@ -160,6 +160,7 @@ def figures_of(replay: Replay, events: Sequence[Event], end: float) -> RunFigure
         *((each.submitted, each) for each in replay.demands),
         *((each.at, each) for each in events),
     ]
+    # A stable sort: a JobSet is submitted before all that happens to it in the same second.
     steps.sort(key=lambda step: step[0])
     for number, (at, step) in enumerate(steps):
         if at > end:
@@ -209,6 +210,7 @@ class _Area:
             bucket = min(BUCKETS - 1, int(begin / width))
             until = end if bucket == BUCKETS - 1 else min(end, (bucket + 1) * width)
             self._buckets[bucket] += (until - begin) * height
+            # Where rounding makes a bound equal to the begin, the loop would not end.
             if until <= begin:
                 break
             begin = until

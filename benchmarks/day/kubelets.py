@@ -103,8 +103,10 @@ class Kubelets:
         else:
             state = Kind.RUNNING if phase == "Running" else Kind.BOUND
         uid = metadata["uid"]
+        # A pod that ran between two lists is seen first in a later state: figures count its GPUs from its binding.
         if uid not in self._states:
             self._record(Kind.BOUND, work, pod)
+        # A pod ends once: its deletion comes after its end.
         if self._states[uid] not in {state, Kind.ENDED}:
             self._record(state, work, pod)
         self._work(work, pod, running=state is Kind.RUNNING)
@@ -120,6 +122,7 @@ class Kubelets:
             work.running[uid] = pod
         else:
             work.running.pop(uid, None)
+        # A Job that failed just before is made anew, and its pods have no work left.
         if work.done:
             if running:
                 self._finish(pod)

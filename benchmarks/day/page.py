@@ -116,6 +116,7 @@ def _waits(waits: Iterable[Wait], least: int, most: int) -> str:
     if not some:
         return "none"
     seconds = [each.seconds for each in some]
+    # Above the shortest wait that had not ended, ranks are not known.
     open_at = min((each.seconds for each in some if not each.begun), default=float("inf"))
     values = (statistics.median(seconds), percentile(seconds, 0.95))
     return " / ".join(f"{'≥ ' if value >= open_at else ''}{value / 60:,.0f}" for value in values) + " min"

@@ -36,9 +36,11 @@ async def play(arm: Arm, replay: Replay, checkout: Path | None = None) -> Played
         api = place.plane.api
         for node in replay.nodes:
             await _add_node(api, node)
+        # Before the clock begins: they hold their GPUs for the whole run.
         if replay.held:
             for node in replay.nodes:
                 await api.create(_PODS, _holder(node, replay.held))
+        # From here on: what the start of the control plane takes is no part of a run.
         before = _cpu(place)
         kubelets.begin()
         script = _Script(api, replay, kubelets)
@@ -47,6 +49,7 @@ async def play(arm: Arm, replay: Replay, checkout: Path | None = None) -> Played
             tasks = [group.create_task(script.submit(raw, each.submitted)) for each, raw in jobsets.items()]
             tasks += [group.create_task(script.lose(each)) for each in replay.outages]
             await script.over()
+            # An outage may last longer than the run.
             for task in tasks:
                 task.cancel()
         end = kubelets.now
@@ -71,6 +74,7 @@ class _Script:
     async def lose(self, outage: Outage) -> None:
         """The node is deleted and its pods fail, as with a machine that is gone; then it registers again."""
         await self._until(outage.begin)
+        # First the node: the scheduler would place the next pods on it.
         await self.api.delete(f"{_NODES}/{outage.node}")
         self.kubelets.lose(outage.node)
         await self._until(outage.end)
@@ -108,6 +112,7 @@ def _holder(node: str, gpus: int) -> Object:
     """A pod of which no quota knows."""
     resources = {GPU: str(gpus)}
     container = {"name": "main", "image": "none", "resources": {"requests": resources, "limits": resources}}
+    # Bound when it is created: the scheduler would choose the nodes, and each has to have one.
     spec = {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"holder-{node}"}, "spec": spec}
 

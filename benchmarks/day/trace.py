@@ -49,6 +49,7 @@ def read_trace(path: Path) -> list[Job]:
     bad line.
     """
     try:
+        # The csv module reads line ends itself: those in quotes are part of a cell.
         with path.open(newline="", encoding="utf-8") as file:
             jobs = list(_jobs(path, csv.reader(file)))
     except (OSError, UnicodeDecodeError) as error:
@@ -96,6 +97,7 @@ def _seconds(text: str) -> float:
 
 
 def _gpus(text: str) -> int:
+    # isdigit() alone is true of "²", which int() refuses.
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError(f"gpus: {text!r} is no whole number of 1 or more")
     return int(text)

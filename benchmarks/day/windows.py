@@ -18,12 +18,14 @@ from typing import Final
 from benchmarks.day.trace import Job
 
 HOURS: Final = 48
+# Three runs take less than 15 minutes then.
 LAST_HOURS: Final = 55
 """When a run is ended, done or not."""
 LEAST_GPUS: Final = 2
 LONGEST_SECONDS: Final = 4 * 3600.0
 NODE_GPUS: Final = 8
 LOAD: Final = 0.7
+# The 48 hours take four minutes.
 SPEED: Final = 720.0
 """Seconds of the trace in one second of a run."""
 SEED: Final = 2017
