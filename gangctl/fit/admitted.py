@@ -16,6 +16,7 @@ from gangctl.gang.desired import listed
 
 _PLACEMENT: Final = (
     *("affinity", "nodeSelector", "overhead", "resourceClaims", "resources", "tolerations"),
+    # With hostNetwork the ports of containers are ports of the node, which the filter NodePorts reads.
     *("topologySpreadConstraints", "hostNetwork"),
 )
 """Fields of a pod's spec that decide which nodes it may run on, besides its containers."""
@@ -58,6 +59,7 @@ _CONTAINERS: Final = ("initContainers", "containers")
 def _needs(spec: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Resources and ports of each container, by its name."""
     return {
+        # By name, because webhooks insert containers at any position of the list.
         str(container.get("name")): (object_at(container, "resources"), container.get("ports"))
         for container in objects_at(spec, kind)
     }

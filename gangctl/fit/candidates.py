@@ -103,6 +103,7 @@ class Waiting:
         self.dropped = False
         """Whether its other candidates are ignored."""
         self._shares = shares
+        # getAlmostLCAs of Kueue: what is compared are the two nodes below the lowest cohort in common.
         common = next((ancestor for ancestor in node.above()[1:] if ancestor in preemptor.above()), None)
         self._sides = _below(preemptor, common), _below(node, common)
 
@@ -129,6 +130,7 @@ class Shares:
         """``preemptor`` must not be below a cycle."""
         self._preemptor = preemptor
         self._path = preemptor.above()
+        # It depends on quotas alone, so that it stays true while a simulation changes the usage.
         self._lendable: dict[TreeNode, dict[str, int]] = {}
         self.measured = 0
         """How often a share was computed."""
@@ -148,10 +150,12 @@ class Shares:
         if node.parent is None:
             return False, (False, 0.0)
         borrowed: dict[str, int] = {}
+        # As SubtreeQuota of Kueue: a cohort also has the pairs of its children, without a quota of its own.
         for pair in node.quotas if node.is_queue else {*node.quotas, *node.lent, *node.drawn}:
             amount = node.usage(pair) - node.subtree(pair)
             if amount > 0:
                 borrowed[pair[1]] = plus(borrowed.get(pair[1], 0), amount)
+        # A sum over the whole tree, which a node that borrows nothing does not need.
         lendable = self._lendable_of(node.parent) if borrowed else {}
         ratio = max(
             (amount * 1000.0 / lendable[name] for name, amount in borrowed.items() if lendable.get(name)), default=0
@@ -180,12 +184,14 @@ class Shares:
                 queues[candidate.node] = Waiting(candidate.node, self._preemptor, self)
             queues[candidate.node].waiting.append((rank, candidate))
         root, over = self._path[-1], set[TreeNode]()
+        # Without a cohort there are no shares to compare: only its own workloads are candidates.
         if root is self._preemptor:
             own = queues.get(root)
             while own is not None and own.waiting and not own.dropped:
                 yield own
             return
         while root not in over:
+            # None rules out one cohort only: others may have candidates left.
             queue = self._highest(root, queues, over)
             if queue is not None:
                 yield queue
@@ -203,6 +209,7 @@ class Shares:
             borrows, share = self._measure(child)
             if child.is_queue:
                 queue = queues.get(child)
+                # What does not borrow has nothing to give back, except to its own queue.
                 if queue is None or not queue.waiting or queue.dropped or not (borrows or child is self._preemptor):
                     over.add(child)
                 # Of equal shares, the queue whose next workload is preempted first.

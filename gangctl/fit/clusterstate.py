@@ -63,6 +63,7 @@ class Outlook:
         if evicted is not None or holder.deleting or not holder.active:
             return 0.0, inf if evicted is None else _in_future(grace - evicted)
         age = self.since(holder, "Admitted")
+        # It has quota, and its checks are not done: it may lose it at once, and hold it for any time.
         if age is None:
             return 0.0, inf
         # The time is by the clock of Kueue, which may be ahead of this one.
@@ -242,6 +243,7 @@ class ClusterSnapshot:
 
     def take_resource_quota(self, raw: Object) -> None:
         """Add a ResourceQuota."""
+        # Only added: the controller does not follow them, and a listing or a file has each of them once.
         self._resource_quotas[raw["metadata"].get("namespace") or ""].append(raw)
 
     def take_configuration(self, text: str | None) -> None:

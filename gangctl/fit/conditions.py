@@ -134,10 +134,12 @@ class Conditions:
         """The class that its priority comes from."""
         if name := self._jobset.priority_class:
             return PriorityClass, name, self._cluster.priority(name)
+        # The first that names a class decides for all podsets (ExtractPriority).
         name = next((rj.priority_class for rj in self._jobset.replicated_jobs if rj.priority_class), "")
         value = self._cluster.pod_priority(name)
         default = self._cluster.priority(DEFAULT_CLASS) if self._request.new else None
         defaulting = self._configuration.gates.get("WorkloadPriorityClassDefaulting")
+        # With equal values it does not matter whether Kueue sets its default class.
         if default is None or default == value or defaulting is False:
             return PodPriorityClass, name, value
         # Kueue has had the gate since 0.18, and it is on by default since 0.20.

@@ -69,12 +69,14 @@ class _PodsToCreate:
     def of_one(self, counted: str) -> int | None:
         """What a quota counts of one pod under a name; None if it counts nothing of pods, or that is not known."""
         base = _base(counted)
+        # Before `certain`: how many pods and claims there are does not depend on requests.
         if counted in {PODS, _COUNTED_PODS}:
             return 1
         if is_of_claims(counted):
             return self.claims.get(counted, 0)
         if not self.certain:
             return None
+        # Quotas count limits of these resources alone, and extended resources only with the prefix `requests.`.
         if counted.startswith(_LIMITS):
             return self.limits.get(base, 0) if base in _LIMITED else None
         if base in _LIMITED or base.startswith("hugepages-") or (base != counted and is_extended(base)):
@@ -96,6 +98,7 @@ class _PodsToCreate:
 
     def is_in(self, scope: Object) -> bool:
         """Whether a quota with this scope counts them; not, where that is not known."""
+        # That of the pod: the deadline of its Job is no field of the pod.
         terminating = self.spec.get("activeDeadlineSeconds") is not None
         best_effort = not any(amounts.get(name) for amounts in (self.requests, self.limits) for name in _COMPULSORY)
         match scope.get("scopeName"):
@@ -157,6 +160,7 @@ def refusal(
     refusals = [
         one for quota in cluster.resource_quotas(namespace) for one in _beyond(quota, pods, stages, running=running)
     ]
+    # What does not pass comes first: waiting does not help against it.
     return min(refusals, key=lambda one: one.passes, default=None)
 
 
@@ -190,6 +194,7 @@ def _beyond(
     name, spec = one_line(text_at(object_at(quota, "metadata"), "name"), _SHOWN), object_at(quota, "spec")
     title = f'ResourceQuota "{name}" of its namespace'
     named = spec.get("scopes")
+    # Two notations of the same, and all of both have to match (getScopeSelectorsFromQuota).
     scopes = [{"scopeName": scope, "operator": "Exists"} for scope in (named if isinstance(named, list) else ())]
     scopes += objects_at(object_at(spec, "scopeSelector"), "matchExpressions")
     counted = [one for one in pods if all(one.is_in(scope) for scope in scopes)]
@@ -225,6 +230,7 @@ def _beyond(
 def _needed(resource: str, counted: Sequence[_PodsToCreate], stages: Sequence[Mapping[int, int]]) -> int:
     """What the JobSet needs of a resource of a quota at once."""
     if resource == _JOBS:
+        # JobSet keeps Jobs that have ended: those of all stages count together.
         return sum(one.podset.jobs for one in counted)
     of_one = {one.podset.index: amounts for one in counted if (amounts := one.of_one(resource))}
     if resource == _COUNTED_PODS:

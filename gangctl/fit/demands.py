@@ -96,6 +96,7 @@ def refusal(
         placement = _placement_refusal(podset, flavor, counted, group, tas_only=tas_only, levels=levels)
         if placement:
             return placement
+    # As checkFlavorForPodSets: Kueue gives the flavor's tolerations to the pods that it starts there.
     taint = untolerated(flavor.taints, [*objects_at(podset.pod_spec, "tolerations"), *flavor.tolerations])
     if taint is not None:
         return f"its taint {_shown_taint(taint)} is not tolerated"
@@ -231,6 +232,7 @@ def contradictions(
     for index, member in enumerate(members):
         written: dict[str, tuple[str, str]] = {}
         for owners, demand, name in zip(needs.owners, needs.demands, flavors, strict=True):
+            # Of the flavors of its group a podset gets those of the resources that it requests itself.
             if index not in owners or member.requests.keys().isdisjoint(demand.amounts):
                 continue
             flavor = known(name)

@@ -85,6 +85,7 @@ def counted_by_quotas(pod_spec: Mapping[str, Any], templates: Mapping[str, Objec
                 count = _MOST_OF_A_CLAIM if every else option.get("count") or 1
                 resource = f"{text_at(option, 'deviceClassName')}{PER_CLASS}"
                 worst[resource] = max(worst.get(resource, 0), count if isinstance(count, int) else 0)
+            # Counter.update adds, in contrast to that of a dict.
             counts.update(worst)
     return counts
 
@@ -169,6 +170,7 @@ def _asks(claim: Object, devices: Devices) -> Iterator[_Ask]:
     if written.get("constraints"):
         raise _NotKnownError("devices.constraints: which devices of a node fulfil them together")
     asks = [_ask(raw, devices) for raw in objects_at(written, "requests")]
+    # A request for all devices takes one at least.
     if sum(ask.count or 1 for ask in asks) > _MOST_OF_A_CLAIM:
         raise _NotKnownError(f"devices.requests: more than {_MOST_OF_A_CLAIM} devices in one claim")
     yield from asks
@@ -177,6 +179,7 @@ def _asks(claim: Object, devices: Devices) -> Iterator[_Ask]:
 def _ask(raw: Object, devices: Devices) -> _Ask:
     place = f"devices.requests[{one_line(text_at(raw, 'name'), 80)}]"
     exactly = object_at(raw, "exactly")
+    # Newer versions of the API add fields, and any of them may decide which devices are taken.
     others = sorted({key for key, value in {**raw, **exactly}.items() if value and key not in _READ})
     if not exactly or others:
         raise _NotKnownError(f"{place}.{one_line(others[0] if others else 'exactly', 80)}")
@@ -265,6 +268,7 @@ def _pools(slices: Sequence[Object]) -> list[list[Object]]:
         # A driver replaces the slices of a pool one by one, so that two generations may exist at once.
         newest = max(_number(spec, "generation") for spec in specs)
         kept = [spec for spec in specs if _number(spec, "generation") == newest]
+        # The driver may be about to publish the others.
         if len(kept) != _number(kept[0], "resourceSliceCount"):
             raise _NotKnownError(f"all ResourceSlices of pool {one_line(name, 80)}, of which some are missing")
         generations.append(kept)
@@ -316,6 +320,7 @@ def _selects(ask: _Ask, driver: str, device: Object) -> bool:
     return True
 
 
+# A few selectors are evaluated for each device of the cluster.
 @lru_cache(maxsize=256)
 def _compiled(expression: str) -> Callable[[Mapping[str, Any]], Any]:
     # It takes half a second to load, and only claims need it.
@@ -326,6 +331,7 @@ def _compiled(expression: str) -> Callable[[Mapping[str, Any]], Any]:
     from gangctl.cel.types import BOOL, DYN  # noqa: PLC0415
 
     program = compile_expression(check(expression, Environment({"device": DYN}), returns=(BOOL,)))
+    # The clock never advances: steps alone are the limit, so that the answer does not depend on the machine.
     return lambda names: program.evaluate(names, {}, StepMeter(_STEPS, 1.0, lambda: 0.0))
 
 
@@ -336,6 +342,7 @@ def _view(driver: str, device: Object) -> dict[str, Any]:
     for name, written in object_at(device, "attributes").items():
         for value in _attribute(written):
             domain, _, own = name.rpartition("/")
+            # A name without a domain is one of the driver's (parseQualifiedName).
             attributes.setdefault(domain or driver, {})[own] = value
     for name, written in object_at(device, "capacity").items():
         domain, _, own = name.rpartition("/")

@@ -62,6 +62,7 @@ class FlavorDomains:
         wanted, named = flavor.node_labels.items(), set(levels)
         for node in nodes:
             labels = node.labels
+            # Kueue counts no capacity of nodes that are cordoned or not ready.
             if (node.closed and not ever) or not (wanted <= labels.items() and named <= labels.keys()):
                 continue
             values = tuple(labels[level] for level in levels)
@@ -78,6 +79,7 @@ class FlavorDomains:
                 domains[key] = values, first, _sum(before, amounts)
             else:
                 domains[key] = values, node, amounts
+        # Tree.of takes neighbours for children of one domain.
         leaves = sorted((values, key) for key, (values, _, _) in domains.items())
         self.tree = Tree.of(levels, [values for values, _ in leaves])
         self.keys = [key for _, key in leaves]
@@ -88,6 +90,7 @@ class FlavorDomains:
     def occupy(self, placement: Placement) -> None:
         """Add the usage of pods that Kueue placed; before any count."""
         for key, pods in placement.domains.items():
+            # Of a node that is gone or not ready Kueue ignores the usage, too (addTASUsage).
             index = self._index.get(key)
             free = self._free[index] if index is not None else None
             if free is not None:
@@ -160,6 +163,7 @@ def _counts(free: Mapping[str, int] | None, workers: Member, leader: Member | No
 def _count(free: Mapping[str, int] | None, requests: Amounts) -> int:
     if free is None:
         return MOST
+    # As findTopologyAssignment, which adds one of `pods` to the requests.
     count = min(free.get(PODS, 0), MOST)
     for resource, amount in requests.items():
         if amount > 0:
@@ -201,6 +205,7 @@ class DomainView:
     @property
     def _rooms(self) -> Sequence[Room]:
         """Room in the domains of all levels."""
+        # Not shared with `find`, which changes its sums while it assigns the pods.
         self._summed = self._summed or room_of(self.domains.tree, self.leaves, self.ask)
         return self._summed
 
@@ -320,5 +325,6 @@ class DomainView:
         room = self._rooms[0]
         if not self.ask.leader:
             return sum(room.slices)
+        # The leader takes the place that costs the workers the least.
         lost = [room.slices[domain] - room.slices_beside[domain] for domain, leads in enumerate(room.leaders) if leads]
         return sum(room.slices) - min(lost) if lost else 0

@@ -99,6 +99,7 @@ class _Trial:
         def enough(more: int) -> bool:
             return self._fits({**available, pair: there + more})
 
+        # The lower bound may be enough already, which saves the other searches.
         if len(candidates) == 1 or enough(candidates[0]):
             return candidates[0]
         # Unlike Kueue's walk, the search tries all choices, so more quota never makes it fail.
@@ -114,6 +115,7 @@ class _Trial:
 
 def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
     """Candidates for the least increase, in order; the last is enough for all."""
+    # With the least increase some demands fill the flavor to the last unit: it is their sum, less what is there.
     sums = {0}
     for size in sizes:
         sums |= {total + size for total in sums}
@@ -272,6 +274,7 @@ def _advice(gang: GangDemands, asked: Sequence[_Asked]) -> str:
     """Changes that would help."""
     increase = relief([demand for demand, _ in asked], gang.capacity.ceiling)
     more = f'{show_all(increase.more)} more in flavor "{increase.flavor}" would do' if increase else ""
+    # Where several podsets share the quota, fewer pods of any of them could help.
     fewer = _fewer(gang, *asked[0]) if len(asked) == 1 and len(asked[0][1]) == 1 else ""
     return ", and so would ".join(part for part in (more, fewer) if part) or "ask for less, or split the JobSet"
 
@@ -341,6 +344,7 @@ def _better(gang: GangDemands, *, movable: bool) -> str:
 
     ranked = sorted(by_group, key=weight, reverse=True)
     walk = [demand for group in ranked for demand in by_group[group]]
+    # The largest first is a guess: it is recommended only where Kueue's own walk succeeds with it.
     if not movable or greedy(walk, when_empty(gang.queue, gang.node, gang.capacity)) is None:
         return "pin them by a nodeSelector with the flavors' labels"
     order = ", ".join(gang.members[index].podset.name for group in ranked for index in group)

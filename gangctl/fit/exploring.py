@@ -98,6 +98,7 @@ def explore(packing: Packing, rules: Rules) -> Exploration:
 
 def _merged(packing: Packing, rules: Rules) -> Packing:
     """For pods of one size that may be on the same nodes: nodes of one domain by every rule become one node."""
+    # With pods of several sizes the room of a node depends on which of them are there already.
     if len(set(packing.sizes)) > 1 or len({frozenset(allowed) for allowed in packing.allowed}) > 1:
         return packing
     rooms: dict[object, tuple[int, int]] = {}
@@ -133,6 +134,7 @@ class _Exploration:
 
     def _canonical(self, state: list[Fill]) -> State:
         for group in self.groups:
+            # Nodes of a group can change places: states that differ by that alone become one.
             for place, fill in zip(group, sorted(state[place] for place in group), strict=True):
                 state[place] = fill
         return tuple(state)
@@ -144,6 +146,7 @@ class _Exploration:
         seen, waiting, done, stuck = {first}, [first], False, False
         # With one way that places all pods and one that does not, both questions are answered.
         while waiting and not (done and stuck):
+            # The newest first: a way that places all pods is found after as many states as there are pods.
             state = waiting.pop()
             placed = [sum(fill[kind] for fill in state) for kind in self.kinds]
             left = [kind for kind in self.kinds if placed[kind] < self.packing.counts[kind]]

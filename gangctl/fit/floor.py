@@ -88,6 +88,7 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
     # Failed devices are missing in allocatable until they are repaired. Of CPU and memory the kubelet reserves a part,
     # so that their capacity is more than pods can ever have.
     devices = {name: max(amount, allocatable.get(name, 0)) for name, amount in capacity.items() if "/" in name}
+    # Nodes of files may have no conditions: these count as ready.
     ready = condition_of(raw, "Ready").get("status", "True") == "True"
     name, features = metadata.get("name"), status.get("declaredFeatures")
     return NodeShape(
@@ -103,6 +104,7 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
     )
 
 
+# PreferNoSchedule keeps no pod from a node.
 _REPELLING: Final = ("NoSchedule", "NoExecute")
 # Kubernetes parses 64 bits, and a longer text is no number there.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
@@ -121,6 +123,7 @@ def untolerated(
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     """Whether a toleration matches a taint, with any effect."""
     effect, key = toleration.get("effect"), toleration.get("key")
+    # An empty effect or key matches any: `operator: Exists` alone tolerates every taint.
     if (effect and effect != taint.get("effect")) or (key and key != taint.get("key")):
         return False
     wanted, value = toleration.get("value") or "", taint.get("value") or ""
@@ -152,6 +155,7 @@ def affinity_of(
     requirements matches everything. ``matchFields`` are ignored, and a requirement that the API server would reject
     matches everything, so that nothing is rejected by mistake.
     """
+    # Read once for all nodes: a cluster has thousands of them, and a pod spec one affinity.
     selector = [
         (key, value)
         for key, value in object_at(pod_spec, "nodeSelector").items()
@@ -205,6 +209,7 @@ def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         case "In":
             return not wanted or label in wanted
         case "NotIn":
+            # A node without the label matches, too.
             return label not in wanted
         case "Exists":
             return label is not None

@@ -57,6 +57,7 @@ def keeping(
     Without a ``rank`` those that may be before it.
     """
     before = [one for one in _reservations(quotas, queue.name, pairs, head_of) if rank is None or one.rank < rank]
+    # All at once: several heads may keep together what each of them leaves.
     for one in before:
         quotas.use(one.head.queue.name, one.amounts, 1)
     node = quotas.node(queue.name)
@@ -81,6 +82,7 @@ def _reservations(
         if head is None or head.effect(None, joined=True) is None:
             continue
         pairs = only_choice(demands_of(head.workload, queue) or ())
+        # A head that has room is admitted next: what it takes is usage then, and no reservation.
         if not pairs or all(amount <= node.available(pair) for pair, amount in pairs.items()):
             continue
         amounts = reserved_for(node, queue, pairs)

@@ -84,18 +84,22 @@ def alone(raw: Object, index: int, topology: str, pods: int) -> dict[str, Any]:
     entry = objects_at(spec, "replicatedJobs")[index]
     template = object_at(entry, "template")
     job = object_at(template, "spec")
+    # These are about other replicated jobs, too, which are not in it.
     annotations = _without(object_at(metadata, "annotations"), GANGS, GANG_OPTIONS)
     if topology:
         annotations |= {GANG_MODE: "Gang", GANG_OPTIONS: json.dumps({"topologyKey": topology})}
+    # A stamp of the JobSet that exists would outrank the mode that is set above.
     own = _without(object_at(object_at(template, "metadata"), "annotations"), GANG_REF, GANG_MODE)
     pod = object_at(job, "template")
     of_pod = object_at(pod, "metadata")
     job = {
         **job,
+        # Both, because a Job runs no more pods than it has completions.
         "parallelism": pods,
         "completions": pods,
         "template": {
             **pod,
+            # Kueue rejects a group of one podset.
             "metadata": {**of_pod, "annotations": _without(object_at(of_pod, "annotations"), PODSET_GROUP)},
         },
     }
@@ -174,6 +178,7 @@ Side = tuple[Floor, Mapping[int, Vector]]
 
 
 def _bound(sides: Sequence[Side], numbers: Iterable[int]) -> int:
+    # By the floor that assumes what admits more pods: no other has more room.
     return min(MOST, sum(sides[0][0].room_on(number, 0) for number in numbers))
 
 
@@ -183,10 +188,12 @@ def _span(sides: Sequence[Side], numbers: Collection[int]) -> CountRange:
     spans = [
         _span_of(floor, {number: free[number] for number in numbers if number in free}, bound) for floor, free in sides
     ]
+    # Certain is what both floors hold, possible what one of them holds.
     return CountRange(min(span.pods for span in spans), max(span.possible for span in spans))
 
 
 def _span_of(floor: Floor, free: Mapping[int, Vector], bound: int) -> CountRange:
+    # Both searches below ask about some of the same numbers.
     @cache
     def answer(pods: int) -> Exploration:
         return floor.room_of({0: pods}, free)

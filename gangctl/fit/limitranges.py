@@ -100,6 +100,7 @@ def refused_by_api_server(spec: Mapping[str, Any], limit_ranges: Iterable[Mappin
     containers = {kind: spec.get(kind) for kind in _CONTAINERS}
     for what, requests, limit in _parts(spec):
         yield from _exceeds(requests, limit, f"{what} requests more than its limit")
+        # KEP-2837: a pod requests no less than its containers do together, and no container has a higher limit.
         if what == _THE_POD:
             together = pod_requests(containers)[0]
             yield from _exceeds(together, requests, "its containers together request more than the pod")
@@ -122,15 +123,18 @@ def _outside(what: str, requests: Requests, limits: Requests, entry: Mapping[str
     for name, least in _amounts(entry, "min").items():
         if name not in requests:
             yield f"{what} has no request, which the min of a LimitRange needs, of {one_line(name, 80)}"
+        # minConstraint compares the limit as well, if there is one.
         elif min(requests[name], limits.get(name, requests[name])) < least:
             yield f"{what} {_BELOW} of {one_line(name, 80)}"
     for name, most in _amounts(entry, "max").items():
+        # maxConstraint needs a limit: without one a container may use more than the max.
         if name not in limits:
             yield f"{what} has no limit, which the max of a LimitRange needs, of {one_line(name, 80)}"
         elif max(limits[name], requests.get(name, most)) > most:
             yield f"{what} {_ABOVE} of {one_line(name, 80)}"
     for name, ratio in _amounts(entry, "maxLimitRequestRatio").items():
         request, limit = requests.get(name), limits.get(name)
+        # limitRequestRatioConstraint: 0 has no ratio.
         if not request or not limit:
             needs = "has no request or no limit, and maxLimitRequestRatio of a LimitRange needs both,"
             yield f"{what} {needs} of {one_line(name, 80)}"

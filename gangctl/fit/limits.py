@@ -24,7 +24,9 @@ from gangctl.fit.requests import PodSet
 
 ADMISSION: Final = "what admission plugins and webhooks change in its pods (kubectl get pod -o yaml shows it)"
 ATTACHED: Final = "how many volumes the nodes can attach (kubectl get csinodes)"
+# Those that the filter VolumeRestrictions compares with the volumes of other pods on a node.
 _EXCLUSIVE_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
+# The last two are older names of labels of the Job controller.
 _OF_CONTROLLERS: Final = ("batch.kubernetes.io/", "jobset.sigs.k8s.io/", "controller-uid", "job-name")
 _KNOWN: Final = OF_JOBS | {JOBSET_NAME, REPLICATED_JOB_NAME, JOBSET_PRIORITY, RESTART_ATTEMPT}
 
@@ -100,6 +102,8 @@ def of_labels(podset: PodSet) -> Iterator[str]:
         written = {*object_at(selector, "matchLabels"), *(str(expression.get("key")) for expression in expressions)}
         listed = {*texts(raw.get("matchLabelKeys")), *texts(raw.get("mismatchLabelKeys"))}
         keys = {key for key in written | listed if key.startswith(_OF_CONTROLLERS)}
+        # matchLabelKeys need no value of OF_JOBS: it only has to differ between Jobs. A selector that is written has
+        # the hash of a job-key, which is not computed here.
         unknown = sorted((keys - _KNOWN) | (written & OF_JOBS))
         if unknown:
             yield f"{path}.{place}: pods with the label {unknown[0]}"

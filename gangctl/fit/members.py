@@ -89,6 +89,7 @@ class Members:
         labels = {key: text for key, text in written.items() if isinstance(text, str)}
         labels |= {JOBSET_NAME: self._jobset, REPLICATED_JOB_NAME: podset.name, JOB_INDEX: str(job)}
         spec, namespace = podset.pod_spec, self._neighbours.namespace
+        # Pods that exist have the label; those of a template are of the first attempt.
         labels |= {RESTART_ATTEMPT: labels.get(RESTART_ATTEMPT, "0")}
         if not spec.get("priorityClassName"):
             labels.setdefault(JOBSET_PRIORITY, "0")
@@ -147,7 +148,9 @@ class Members:
         """Kinds of pods: with the number of each, and the index of the podset."""
         for index, count in sorted(pods.items()):
             podset, jobs = self._podsets[index], 1
+            # Only where their Jobs matter: each kind multiplies the states that are explored.
             if self.differ and podset.jobs > 1:
+                # As many Jobs as have so many pods: a gang may be one of them, or all.
                 jobs = max(1, -(-count * podset.jobs // max(1, podset.pods)))
             for number in range(jobs if count else 0):
                 share = count // jobs + (number < count % jobs)
@@ -198,6 +201,7 @@ class Members:
             and (not spread.by_affinity or affinity_allows(spec, node.labels))
             and not (spread.by_taints and untolerated((*node.taints, *node.passing), tolerations))
         }
+        # PodTopologySpread counts pods of the pod's own namespace alone.
         term = PodTerm(spread.key, spread.selector, frozenset({namespace}))
         there = dict.fromkeys(domains.values(), 0)
         for pod in self._neighbours.pods or ():
@@ -209,6 +213,7 @@ class Members:
 
     def helped(self, gang: Collection[int], copies: int) -> bool:
         """Whether other pods of the JobSet may make a place for a gang: they draw its pods, or even them out."""
+        # Another copy of the gang consists of the same podsets.
         others = [member for index, member in enumerate(self._members) if copies > 1 or index not in gang]
         for member in (self._members[index] for index in gang):
             terms = [

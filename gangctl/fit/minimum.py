@@ -15,6 +15,7 @@ from gangctl.fit.scheduling import Floor, Together
 def decided(case: NodesCase) -> tuple[NodesCase, NodesAnswer]:
     """The verdict, and the case that it is about: gangs may start with fewer than all of their pods (minCount)."""
     fewer = [gang for gang in case.gangs if gang.minimum]
+    # evaluate appends what it does not know of all pods, and the minimum is asked without that.
     before = list(case.unknown)
     answer = case.evaluate()
     if not fewer or answer[0] == "fits" or case.refused:
@@ -27,6 +28,7 @@ def decided(case: NodesCase) -> tuple[NodesCase, NodesAnswer]:
     ):
         return case, answer
     case.unknown = before
+    # NeedsNodes is the same finding for nodes that are not fixed.
     never = answer[0] == "never" or answer[1] == "NeedsNodes"
     if mixed := next((gang for gang in fewer if len(gang.pods) > 1 or floor.members.differ), None):
         return case, _mixed(case, mixed)
@@ -41,6 +43,7 @@ def decided(case: NodesCase) -> tuple[NodesCase, NodesAnswer]:
         return least, ("unknown", "Unknown", f"{NOTHING_SHOWS}not known: {why}; {words}")
     if len(fewer) > 1 or floor.podsets[index].pods != pods:
         return least, (verdict, reason, f"the nodes have room now for the pods with which it starts; {words}")
+    # The ends are known: the minimum has room, and all of them have not.
     room = highest(lambda count: count <= fewer[0].minimum or _fits(_least(case, {index: count})), pods - 1)
     later = f"can never hold all {pods} at once" if never else f"have no room for all {pods} now"
     message = f'the nodes have room for {room} of its {pods} pods of "{floor.podsets[index].name}" now, and {later}'

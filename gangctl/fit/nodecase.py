@@ -77,6 +77,7 @@ class NodesCase:
             return "fits", "Fits", f"the nodes have room for all of its pods now{stages}{place}"
         if now.answer.possible is False and wary.answer.possible is False and not self.unknown:
             without_topology = [replace(gang, topology="") for gang in self.gangs]
+            # Only for the message: free nodes elsewhere do not help a gang that needs one domain.
             anywhere = room_of_stages(self.floor, without_topology, self.stages).answer.possible
             if anywhere and any(gang.topology for gang in self.gangs):
                 keys = report.quoted(gang.topology for gang in self.gangs if gang.topology)

@@ -39,6 +39,7 @@ def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
     """The gangs of a JobSet, from its stamps or else its configuration; of equal ones only the first."""
     stamps, _ = stored_stamps(jobset)
     resolution = resolve(jobset, ClusterRules())
+    # Stamps are what was decided at CREATE; the configuration may have been edited since.
     stamps = stamps if any(stamps) else resolution.stamps
     config = resolution.config
     gangs: dict[str, dict[int, int]] = {}
@@ -95,6 +96,7 @@ def node_fit(
     unknown += of_labels
     unknown += as_extended(requests, neighbours.devices)
     floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)
+    # read_jobset leaves out a list that is too long, and podsets_of does not.
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
     deciding = [
         *devices.unknown,
@@ -106,6 +108,7 @@ def node_fit(
     refused = [
         f'"{podset.name}": {problem}'
         for podset, count in zip(podsets, counted, strict=True)
+        # Pods that exist were not refused.
         if podset.pods and podset.name not in neighbours.admitted
         for problem in count.problems
     ]
@@ -182,6 +185,7 @@ def _as_made(podset: PodSet, surroundings: Surroundings) -> PodSet:
         {}
         if not scheduling
         else {
+            # They do not contradict each other: the admission plugin RuntimeClass refuses such a pod.
             "nodeSelector": {**object_at(scheduling, "nodeSelector"), **object_at(spec, "nodeSelector")},
             "tolerations": [*objects_at(spec, "tolerations"), *objects_at(scheduling, "tolerations")],
         }

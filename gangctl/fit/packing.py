@@ -75,6 +75,7 @@ def _subsets(kinds: Sequence[PodKind]) -> list[tuple[int, ...]]:
         tuple(other for other, rival in enumerate(kinds) if rival.classes <= kind.classes) for kind in kinds
     )
     subsets[tuple(range(len(kinds)))] = None
+    # _alone has those of one kind.
     return [subset for subset in subsets if len(subset) > 1]
 
 
@@ -106,7 +107,9 @@ def place(
     """
     left = dict(free)
     totals = [sum(column) or 1 for column in zip(*free.values(), strict=True)]
+    # Not strict: without nodes there are no totals.
     weights = [max((a / t for a, t in zip(size, totals, strict=False)), default=0.0) for size in sizes]
+    # Of equal sizes those with fewer nodes come first: others can go elsewhere.
     order = sorted(range(len(sizes)), key=lambda index: (-weights[index], len(allowed[index])))
     for index in order:
         waiting = counts[index]
@@ -242,6 +245,7 @@ class Packing:
 def _extremes(vectors: set[Vector], *, most_of: bool) -> set[Vector]:
     """The vectors that no other one exceeds in every element, or is below in every element."""
     kept: list[Vector] = []
+    # By their sums: a vector can only be surpassed by one that was kept before it.
     for vector in sorted(vectors, key=sum, reverse=most_of):
         if not any(all(map(le, *((vector, other) if most_of else (other, vector)))) for other in kept):
             kept.append(vector)

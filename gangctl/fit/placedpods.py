@@ -82,6 +82,7 @@ def pod_terms(spec: Mapping[str, Any], part: str, namespace: str, own: Labels) -
     terms = []
     for raw in objects_at(object_at(object_at(spec, "affinity"), part), REQUIRED):
         selected = read_selector(raw.get("namespaceSelector"))
+        # Without both fields a term is about the pod's own namespace; an empty namespaceSelector selects all.
         named = texts(raw.get("namespaces")) or ([namespace] if raw.get("namespaceSelector") is None else ())
         terms.append(PodTerm(text_at(raw, "topologyKey"), _selector(raw, own), frozenset(named), selected))
     return tuple(terms)
@@ -96,6 +97,7 @@ def spreads(spec: Mapping[str, Any], own: Labels) -> tuple[Spread, ...]:
             # An empty selector counts no pod here, unlike one of affinity (countPodsMatchSelector).
             _selector(raw, own) or None,
             int(raw.get("minDomains") or 1),
+            # The defaults of the two policies differ: Honor for affinity, Ignore for taints.
             raw.get("nodeAffinityPolicy") != "Ignore",
             raw.get("nodeTaintsPolicy") == "Honor",
         )
@@ -106,6 +108,7 @@ def spreads(spec: Mapping[str, Any], own: Labels) -> tuple[Spread, ...]:
 
 def host_ports(spec: Mapping[str, Any]) -> Iterator[Port]:
     """Ports of the node that a pod has for itself; with hostNetwork those of its containers."""
+    # NodePorts ignores the ports of other init containers: they end before the containers start.
     sidecars = (
         init_container
         for init_container in objects_at(spec, "initContainers")
@@ -173,6 +176,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
             not REQUESTS.isdisjoint(object_at(metadata, "annotations")),
             labels,
             tuple(host_ports(spec)),
+            # A cluster has very many pods, and few of them have an affinity.
             pod_terms(spec, "podAntiAffinity", namespace, labels) if spec.get("affinity") else (),
             bool(metadata.get("deletionTimestamp")),
             text_at(metadata, "name"),

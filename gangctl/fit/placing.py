@@ -60,6 +60,7 @@ class Placing:
         self._provisioned = _provisioned(queue, cluster)
         implied = all_with_topology(queue, cluster.flavor)
         units = list(_units(members, implied=implied)) if cluster.topology_aware(queue) else []
+        # Behind a last podset without a flavor, Kueue admits without a search for domains (assignFlavors).
         self.units = units if needs.last is None else []
         last = [member.podset.name for member in members if member.podset.index == needs.last]
         self._unplaced = last if units else []
@@ -158,8 +159,10 @@ class Placing:
         """Each unit in Kueue's order, with the domains that are left for it and those that it gets of them."""
         by_flavor: dict[str, list[Unit]] = {}
         for unit in self.units:
+            # There is one: callers ask `_ambiguous` first.
             by_flavor.setdefault(self._flavors_of(unit, steps)[0], []).append(unit)
         shared: Usage | None = None
+        # FindTopologyAssignmentsForWorkload goes by the names of the flavors, too.
         for flavor, units in sorted(by_flavor.items()):
             domains = None if self._provisioned(flavor) else self._domains(flavor, ever=ever)
             if domains is None:
@@ -256,11 +259,13 @@ class Placing:
         request, lowest = unit.workers.podset.topology, len(levels) - 1
         layers = request.layers if request is not None else ()
         narrow = request is not None and bool(request.level)
+        # levelKey of Kueue: slices alone start at the highest level, pods without a level at the lowest.
         level = levels.index(request.level) if request is not None and narrow else 0 if layers else lowest
         above = slice_level = levels.index(layers[0].level) if layers else lowest
         inner: dict[int, int] = {}
         for layer in layers[1:]:
             below = levels.index(layer.level)
+            # Levels between two layers have the size of the inner one (buildSliceSizeAtLevel).
             inner |= dict.fromkeys(range(above + 1, below + 1), layer.size)
             above = below
         return Ask(
@@ -272,6 +277,7 @@ class Placing:
             size=layers[0].size if layers else 1,
             inner=inner,
             leader=unit.leader is not None,
+            # useLeastFreeCapacityAlgorithm, by the matrix of KEP-2724.
             least=not narrow and self._gate("TASProfileMixed", default=True),
         )
 
@@ -308,6 +314,7 @@ def _units(members: Sequence[Member], *, implied: bool) -> Iterator[Unit]:
     placed = (member for member in members if member.podset.pods and (member.podset.topology is not None or implied))
     for workers, *others in groups(placed):
         leader = others[0] if others else None
+        # findLeaderAndWorkers: the second podset is the leader, unless it has more pods.
         if leader is not None and leader.podset.pods > workers.podset.pods:
             yield Unit(leader, workers)
         else:

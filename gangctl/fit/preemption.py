@@ -75,6 +75,7 @@ class Preemption:
         level = borrowed_at(self.node, pair, amount)[0]
         for one in preempted:
             self._put(one)
+        # One of the own queue makes it Preempt, which ranks below Reclaim (SimulatePreemption).
         own = any(one.workload.cluster_queue == queue.name for one in preempted)
         return Mode.PREEMPT if own else Mode.RECLAIM, level
 
@@ -124,6 +125,7 @@ class Preemption:
         reclaim = self.preemptor.queue.reclaim
         if reclaim != "Never":
             for node in self.node.above()[-1].below():
+                # Queues within their quota have nothing to give back.
                 if node.is_queue and node is not self.node and not node.within_quota(short):
                     candidates += self._candidates(node, reclaim, short)
         candidates.sort(key=self.preemptor.order)
@@ -184,6 +186,7 @@ class Preemption:
         """Take out one workload more, and whether the gang has room then."""
         self._take(each)
         taken.append(each)
+        # As workloadFitsForFairSharing: the gang is in the usage for the shares, and must not take its own room.
         self._add(requests, -1)
         fits = self._fits(requests, borrowing=True)
         self._add(requests, 1)
@@ -233,6 +236,7 @@ class Preemption:
 
     def _borrowing_below(self, cohort: TreeNode, seen: TreeNode | None, short: set[Pair]) -> Iterator[TreeNode]:
         for child in cohort.children:
+            # What is below `seen` was found for the cohort before, which is nearer.
             if child is seen or child is self.node or child.within_quota(short):
                 continue
             if child.is_queue:
@@ -245,6 +249,7 @@ class Preemption:
         limit = queue.while_borrowing_up_to
         each.why = Why.RECLAIM
         each.borrowing = nearer
+        # borrowWithinCohort is for lower priorities only, whatever reclaimWithinCohort allows.
         if nearer or not queue.while_borrowing or each.workload.priority >= self.preemptor.priority:
             return
         if limit is None or each.workload.priority <= limit:
@@ -273,6 +278,7 @@ class Preemption:
 
     def _minimal(self, taken: list[Candidate], requests: Mapping[Pair, int], *, borrowing: bool) -> list[Candidate]:
         """Those without which there is no room, the last always among them; all are put back."""
+        # fillBackWorkloads: without the last one there was no room.
         kept = [taken[-1]]
         for victim in reversed(taken[:-1]):
             self._put(victim)
@@ -306,6 +312,7 @@ def borrowed_at(node: TreeNode, pair: Pair, amount: int, *, empty: bool = False)
     """
     left = amount
     path = node.above()
+    # As FindHeightOfLowestSubtreeThatFits.
     for level, ancestor in enumerate(path[:-1]):
         if not (left > ancestor.subtree(pair) if empty else ancestor.borrows(pair, left)):
             return level, True
@@ -370,6 +377,7 @@ def as_it_is(preemption: Preemption, capacity: Capacity) -> Terms:
 
     def assess(pair: Pair, amount: int) -> tuple[Mode, int]:
         most = capacity.ceilings[pair].amount
+        # Above maxCapacity Kueue simulates nothing, either (fitsResourceQuota).
         return preemption.assess(pair, amount) if most is None or amount <= most else (Mode.NO_FIT, 0)
 
     return _terms(preemption.preemptor.queue, assess)

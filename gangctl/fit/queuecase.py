@@ -53,6 +53,7 @@ class QueueCase:
         self, verdict: report.Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
     ) -> report.FitReport:
         """The report; it does not say ``fits`` where something that decides is not known."""
+        # These leave `fits` as it is: it holds by Kueue's defaults, and with MultiKueue for the queue's own quota.
         assumed = {self.cluster.configuration.unreadable, *self.elsewhere}
         if verdict == "fits" and not assumed.issuperset(self.not_known):
             verdict, reason = "unknown", "MayFit"
@@ -100,6 +101,7 @@ class QueueCase:
         if self.unknown:
             words = f"as far as is known it can never be admitted: {message}; but not known: {'; '.join(self.unknown)}"
             return self.answer("unknown", "Unknown", words)
+        # Quotas that something computes change at any time: exceeding them proves nothing.
         if reason in _BY_QUOTAS and (orchestrator := self.cluster.quotas.orchestrator(self.cluster_queue)):
             words = f"by the quotas that {orchestrator} gives now it is not admitted: {message}; they may change"
             return self.answer("not-now", "WaitsForQuota", words, blocking=blocking and self.strict)

@@ -81,6 +81,7 @@ class Quotas:
         self._queues[queue.name] = queue
         node = self._queue_nodes.get(queue.name)
         if node is not None:
+            # Before the comparison: no sum depends on it, so that it has no part in that.
             node.weight = queue.weight
         # The status of a ClusterQueue changes with every admission, and no sum depends on it.
         if before is not None and before.groups == queue.groups and before.cohort == queue.cohort:
@@ -156,6 +157,7 @@ class Quotas:
                 self._workloads[workload.uid] = workload
                 return
             self.remove_usage(workload.uid)
+        # One without quota is not kept: it uses nothing, and is not preempted.
         if not held:
             return
         self._workloads[workload.uid] = workload
@@ -201,6 +203,7 @@ class Quotas:
         path = node.above()
         if path[-1].parent is not None:
             return Ceiling(None, f"the cohorts of {node} are a cycle")
+        # A flavor that only its cohort has is of no use to a queue.
         if not self.covers(queue, flavor, resource):
             return Ceiling(0, f'{node} does not have "{resource}" in flavor "{flavor}"')
         amount, limited = node.potential((flavor, resource))
@@ -259,6 +262,7 @@ class Quotas:
             if left:
                 node.used[pair] = left
             else:
+                # An entry of 0 would keep a flavor in `pairs` that nothing uses any more.
                 node.used.pop(pair, None)
         self._lift(node, held)
 
@@ -316,6 +320,7 @@ class Quotas:
         if node.in_cycle():
             before = node.above()[-1].below()
         for quota in before:
+            # `lift` would not end in a cycle, so that the nodes of one have no sums.
             quota.forget()
         for ancestor in before or [node]:
             self._lift(ancestor, ancestor.pairs())

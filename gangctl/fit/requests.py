@@ -61,6 +61,7 @@ class PodSet:
 
 def _count(raw: Mapping[str, Any], key: str) -> int | None:
     value = raw.get(key)
+    # In Python a bool is an int.
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -108,11 +109,13 @@ def stages_of(jobset: Mapping[str, Any], podsets: Sequence[PodSet]) -> list[dict
     entries = objects_at(object_at(jobset, "spec"), "replicatedJobs")
     gone: dict[str, set[str]] = {}
     stages: set[frozenset[int]] = {frozenset()}
+    # Not strict: `entries` has no invalid ones, which is noticed below.
     for podset, entry in zip(podsets, entries, strict=False):
         before = gone.setdefault(podset.name, set())
         # JobSet rejects a dependency on one that follows.
         for dependency in objects_at(entry, "dependsOn"):
             name = str(dependency.get("name")).lower()
+            # With status Ready the pods of the other one are still there.
             before |= gone.get(name, set()) | ({name} if dependency.get("status") == "Complete" else set())
         earlier = {other.index for other in podsets[: podset.index] if other.name in before}
         stages = {stage - earlier | {podset.index} for stage in stages} | {stage for stage in stages if stage & earlier}
@@ -188,9 +191,11 @@ def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
     counting.check(spec, requests)
     counting.look_for_devices(requests)
     configuration = surroundings.configuration
+    # Kueue excludes first: what is excluded is no input of a transformation.
     kept = {name: value for name, value in requests.items() if not name.startswith(configuration.exclude_prefixes)}
     transformed = _transformed(kept, configuration.transformations)
     return Counted(
+        # Rounded up for one pod, as Kueue does before it multiplies.
         {name: max(0, amount(name, value)) for name, value in transformed.items()},
         tuple(counting.problems),
         tuple(dict.fromkeys(counting.unknown)),
@@ -257,6 +262,7 @@ class _Counting:
 
     def _fill_in_overhead(self, spec: dict[str, Any]) -> None:
         name, classes = spec.get("runtimeClassName"), self.surroundings.runtime_classes
+        # As Kueue: an overhead that is written counts as it is.
         if not isinstance(name, str) or not name or spec.get("overhead"):
             return
         if classes is None:
@@ -279,9 +285,12 @@ class _Counting:
         if not isinstance(limits, dict | None) or not isinstance(requests, dict | None):
             return dict(resources)
         defaults = self.limits.get(kind, RangeLimits())
+        # Where limit and request are written, no default applies, whichever it is.
         for name in sorted(defaults.contested - ((limits or {}).keys() & (requests or {}).keys())):
             self.unknown.append(f"LimitRanges of the namespace have different defaults of {one_line(name, 80)}")
         limits = written(defaults.default) | (limits or {})
+        # A defaultRequest comes before the limit, as in Kueue. Of pods the limits are requests already
+        # (SetDefaults_Pod), so that no default is left for these.
         requests = limits | written(defaults.default_request) | (requests or {})
         return {**resources, "limits": limits, "requests": requests}
 

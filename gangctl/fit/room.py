@@ -28,6 +28,7 @@ def room_now(floor: Floor, gangs: Sequence[Together], pods: Mapping[int, int] | 
         pods = {index: podset.pods for index, podset in enumerate(floor.podsets)}
     answer = floor.room_of(pods, free)
     placed_in = [gang for gang in gangs if gang.topology]
+    # A topology only takes nodes away.
     if not placed_in or answer.possible is False:
         return RoomOutcome(answer)
     return _InDomains(floor, placed_in, free, answer, pods).outcome()
@@ -40,6 +41,7 @@ def room_of_stages(floor: Floor, gangs: Sequence[Together], stages: Sequence[Map
     for stage in stages:
         whole = [gang for gang in gangs if gang.pods.keys() <= stage.keys()]
         parts = [
+            # Those of its podsets that run in this stage are still in one domain.
             replace(gang, pods={index: pods for index, pods in gang.pods.items() if index in stage})
             for gang in gangs
             if gang not in whole and not gang.pods.keys().isdisjoint(stage)

@@ -57,6 +57,7 @@ class Floor:
         self.podsets = podsets
         self.nodes = nodes
         self.neighbours = neighbours
+        # `pods` first: `_vector` has another default for the first one.
         self.resources = (
             PODS,
             *sorted({name for request in requests for name, amount in request.items() if amount > 0}),
@@ -71,6 +72,7 @@ class Floor:
         self.members = Members(podsets, nodes, neighbours, self._tolerated, jobset=jobset, hopeful=hopeful)
         ports = [tuple(host_ports(podset.pod_spec)) for podset in podsets]
         others = neighbours.pods or ()
+        # Ports of other pods matter only to pods that have ports.
         known = {port for own in (*ports, *(pod.ports for pod in others)) for port in own} if any(ports) else set()
         asked = [{**own, **ports_as_amounts(used, known)} for own, used in zip(requests, ports, strict=True)]
         self._ports = tuple(sorted({name for own in asked for name in own} - {*self.resources}))
@@ -86,6 +88,7 @@ class Floor:
         ]
         self._capacities = [self._capacity(number) for number in range(len(nodes))]
         self.takers = self._all_takers()
+        # Computed when it is asked for: it goes over all pods on the nodes, and `ever` needs none of them.
         self._now: list[frozenset[int]] | None = None
 
     def _vector(self, amounts: Amounts, pods: int, ports: int) -> Vector:
@@ -108,6 +111,7 @@ class Floor:
         taken = self.used.get(node.name, {})
         there = self._vector(node.present, UNLIMITED, 1)
         if taken:
+            # Pods may use more than is allocatable now, and a negative number would count as unlimited (`most`).
             there = tuple(max(0, left) for left in map(sub, there, self._vector(taken, 0, 0)))
         return (*there, *self._single(number)) if self.members.alone else there
 
@@ -120,6 +124,7 @@ class Floor:
         known: dict[tuple[object, ...], frozenset[int]] = {}
         takers = []
         for node in self.nodes:
+            # As text, because the mappings of taints are not hashable.
             taints = repr(node.taints) if node.taints else ""
             kind = (taints, node.features, *(node.labels.get(key) for key in keys))
             if kind not in known:
@@ -204,6 +209,7 @@ class Floor:
         Nodes count that take the pod.
         """
         takers = [number for number, takers in enumerate(self.takers) if index in takers]
+        # Not strict: behind the resources are ports and anti-affinity, of which no amount is asked for.
         for resource, (name, asked) in enumerate(zip(self.resources, self._sizes[index], strict=False)):
             largest = max((self._capacities[number][resource] for number in takers), default=0)
             if asked > largest:
@@ -255,6 +261,7 @@ class Floor:
 
     def _proof(self, gang: Together, domain: Sequence[int]) -> Excess | None:
         members = sorted(gang.pods)
+        # A cluster has few kinds of nodes, and each of them is compared once.
         shapes = Counter((self._capacities[number], self.takers[number]) for number in domain)
         kinds = [
             PodKind(

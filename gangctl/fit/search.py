@@ -157,6 +157,7 @@ class _Packing:
         item = min(waiting, key=lambda i: (len(options[i]), [-amount for amount in self._sizes[i]]))
         others = [i for i in waiting if i != item]
         tried = set()
+        # The fullest first: large gaps are left for large demands.
         for flavor in sorted(options[item], key=lambda f: self._free[f]):
             before = self._free[flavor]
             # A flavor that the same demands may use, with the same amounts left, leads to an equal search.
@@ -249,6 +250,7 @@ class Terms:
 
     def stops(self, mode: Mode, borrowed: int) -> bool:
         """Whether Kueue takes such a flavor without a look at those after it."""
+        # The opposite of shouldTryNextFlavor.
         if mode < Mode.PREEMPT or (mode is not Mode.FIT and not self.stop_at_preemption):
             return False
         return not borrowed or self.stop_at_borrowing
@@ -287,7 +289,9 @@ def _walk(
     following = [0] * len(demands)
     for index, (demand, start) in enumerate(zip(demands, starts, strict=True)):
         step, following[index] = _try(demand, terms, taken, start)
+        # assignFlavors returns here, so that those behind it start at their first flavor, too.
         if step.mode is Mode.NO_FIT:
+            # A podset that fails has no flavors in the assignment: its next try starts at the first of each group.
             if demand.sharing >= 0:
                 following = [
                     0 if other.sharing == demand.sharing else at for other, at in zip(demands, following, strict=True)

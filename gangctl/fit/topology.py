@@ -133,6 +133,7 @@ def room_of(tree: Tree, leaves: Leaves, ask: Ask) -> list[Room]:
     """Room in all domains, by level."""
     lowest = tree.lowest
     whole = [pod // ask.size for pod in leaves.pods] if ask.slice_level == lowest else [0] * len(leaves.pods)
+    # A copy: the search changes each list by itself.
     beside = [pods // ask.size for pods in leaves.beside] if ask.slice_level == lowest else list(whole)
     rooms = [Room(list(leaves.pods), whole, list(leaves.beside), beside, list(leaves.leaders))]
     for level in range(lowest - 1, -1, -1):
@@ -171,6 +172,7 @@ def find(tree: Tree, leaves: Leaves, ask: Ask) -> DomainAssignment | None:
     if not rooms or not rooms[0].pods:
         return None
     level = ask.level
+    # findLevelWithFitDomains: one level up at a time, unless the request forbids it.
     while (chosen := _at(rooms[level], ask, top=level == 0)) is None:
         if ask.required or ask.anywhere or level == 0:
             return None
@@ -274,6 +276,7 @@ def _into_children(tree: Tree, rooms: Sequence[Room], ask: Ask, level: int, pare
 
 def _take(room: Room, order: list[int], count: int, leader: int, size: int, *, least: bool, whole: bool) -> list[int]:
     """Domains for so many pods, with what each has of them; ``whole`` distributes slices of ``size``."""
+    # As updateCountsToMinimumGeneric, with its exception for the last domain: the tightest that is enough.
     counts, beside = (room.slices, room.slices_beside) if whole else (room.pods, room.beside)
     size = size if whole else 1
     left = count // size

@@ -63,6 +63,7 @@ def quotas_of(groups: Iterable[ResourceGroup]) -> dict[Pair, Quota]:
     }
 
 
+# By identity: nodes are members of sets, and their fields change.
 @dataclass(slots=True, eq=False)
 class TreeNode:
     """A ClusterQueue or a Cohort, explicit or only named by others.
@@ -188,6 +189,7 @@ class TreeNode:
         """Update the sums of the ancestors of this node. Not for a node in a cycle."""
         for pair in pairs:
             node = self
+            # Where nothing changes for a parent, nothing changes above it.
             while node.parent is not None and node._give(pair):
                 node = node.parent
 

@@ -167,6 +167,7 @@ def _by_quota(case: QueueCase, gang: explain.GangDemands, placing: Placing, budg
             if answer.choice is None and not answer.exhausted:
                 failing.append(part)
         if failing:
+            # Only here, for the message: it walks the whole tree for each pair.
             case.capacity = with_lending_limits(gang.capacity, gang.node)
             gang = replace(gang, capacity=case.capacity)
             return case.never("NeverExceedsQuota", explain.exceeds(gang, failing))
@@ -211,6 +212,7 @@ def _when(
         return case.answer("not-now", "QueueBlocked", case.missing)
     late, first = empty[0] is None, next((steps for steps in empty if steps is not None), None)
     demands, queue = gang.needs.demands, gang.queue
+    # JobSet rejects a dependency on a replicated job that follows.
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
     simulation = Preemption(case.cluster.quotas, _preemptor(case, queue), gang.node, case.preemptions)
     now = decide(demands, as_it_is(simulation, gang.capacity), simulation, placing)
@@ -260,6 +262,7 @@ def _behind(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor, *,
         return case.answer("not-now", str(reason), f"{without}, but {why}{case.unsure}")
     first = case.request.head(preemptor.queue)
     # Kueue creates the Workload of a new JobSet after all that are there.
+    # "~" is behind every UID.
     own = case.request.workload or QueuedWorkload("", "", "~", priority=preemptor.priority)
     head = None
     if first is not None and first.precedes(own):
@@ -307,6 +310,7 @@ def _kept(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor) -> r
     if pairs is None or case.conditions.priority() is None:
         return None
     fair = preemptor.strategies is not None
+    # A new one is behind all of its priority.
     since = preemptor.since or datetime.max.replace(tzinfo=UTC)
     rank = None if fair else rank_of(gang.node, pairs, preemptor.priority, since)
     before = keeping(case.cluster.quotas, gang.queue, pairs, rank, case.request.head)

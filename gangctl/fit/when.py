@@ -115,6 +115,7 @@ class Replay:
 
     def _use(self, queue: str, held: Mapping[Pair, int], sign: Literal[1, -1]) -> None:
         self.quotas.use(queue, held, sign)
+        # Before the budget can raise, so that it is put back in any case.
         self._changes.append((queue, held, sign))
         self.spend()
 
@@ -141,6 +142,7 @@ class Replay:
                 pairs = waiter.pairs
                 if pairs is not None and waiter is not gang:
                     self._use(waiter.queue.name, pairs, 1)
+                    # The number is in no other entry: a heap compares what follows it only after equal ones.
                     heapq.heappush(ends, (now + length, len(self._changes) + len(holders), waiter.queue.name, pairs))
         return now
 
@@ -369,6 +371,7 @@ class Estimate:
         if self.own.queue.strategy == "StrictFIFO":
             return True
         own, other = totals(self.own.demands), totals(waiter.demands)
+        # BestEffortFIFO passes over what does not fit: only one that is smaller and waits for quota alone goes first.
         smaller = all(amount <= own[resource] for resource, amount in other.items())
         return self.own.pairs is not None and smaller and _NO_ROOM in workload.condition("QuotaReserved").message
 
@@ -383,6 +386,7 @@ class Estimate:
         for those in self.others.values():
             ranges |= {workload.uid: self.outlook.length_of_next(workload) for workload, _ in those}
         last = self._replayed(replay, ranges, 0)
+        # A start that is infinite already cannot be later.
         mixes = range(1, _MIXES if last < inf else 1)
         return max([last, *(self._replayed(replay, ranges, mix) for mix in mixes)])
 
