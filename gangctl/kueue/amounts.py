@@ -16,6 +16,7 @@ from gangctl.api.quantity import MAX, milli, parse_quantity, whole
 UNLIMITED: Final = MAX
 """The amount of an unlimited quota."""
 
+# Beyond it an amount in milli-CPU is more than int64.
 _MOST_CPU: Final = Fraction(MAX // 1000)
 
 

@@ -58,6 +58,7 @@ def selected(
     """The same of a namespace by its name; None if labels decide that are not known."""
     if labels is not None or not selector:
         return selects(selector, labels or {})
+    # Of a namespace that cannot be read this label alone is known: the API server sets it to the name.
     by_name = tuple(term for term in selector if namespace and term.key == NAMESPACE_NAME)
     if not selects(by_name, {NAMESPACE_NAME: namespace}):
         return False
@@ -231,6 +232,7 @@ def stuck_at(workload: objects.QueuedWorkload, owner: JobFacts, timeouts: ReadyT
             return _after(since, TIMEOUT) if since is not None and owner.pods == 0 else None
         case QueuePhase.ADMITTED:
             limit = _unready(workload, timeouts)
+            # At half of the timeout: then there is time left to find out why, before Kueue evicts it.
             return _after(limit[0], limit[1] / 2) if limit is not None else None
     return None
 
@@ -249,6 +251,7 @@ def _unready(workload: objects.QueuedWorkload, timeouts: ReadyTimeouts | None) -
     if ready is None or ready.status or timeouts is None:
         return None
     recovers = ready.reason == "WaitForRecovery"
+    # Kueue counts a recovery from this condition, and the start from the admission.
     since = moment(ready.since if recovers else workload.conditions["Admitted"].since)
     timeout = timeouts.recovery if recovers else timeouts.start
     return (since, timeout) if since is not None and timeout else None
@@ -308,6 +311,7 @@ def _waiting(
     eviction = eviction_of(workload)
     if blocked is not None:
         return Stuck(Reason.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
+    # Kueue resets checks at an eviction alone: one that a controller changes after that stays so (kueue issue 3543).
     failed = [check for check in workload.checks if check.state in {"Retry", "Rejected"}]
     if failed and phase is QueuePhase.PENDING:
         names = ", ".join(f"{check.name} ({check.state})" for check in failed)

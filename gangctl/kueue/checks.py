@@ -153,6 +153,7 @@ def of_jobset(workload: QueuedWorkload) -> bool:
 
 def reserved(workload: QueuedWorkload) -> bool:
     """Whether it has reserved quota and is not being evicted: only then may the entry change."""
+    # DeactivationTarget comes first: spec.active false and the eviction follow it.
     ended = any(workload.holds(condition) for condition in ("Finished", "Evicted", "DeactivationTarget"))
     holds = workload.holds("QuotaReserved") and bool(workload.cluster_queue)
     return holds and workload.active and not workload.deleting and not ended
@@ -198,6 +199,8 @@ def decide(
         return NOTHING
     admitted = workload.holds("Admitted")
     if entry.state == State.READY:
+        # Where quota is lost without an eviction, Kueue keeps Ready, and the next reservation may have other flavors.
+        # An admitted Workload is left alone: another state than Ready could evict what runs.
         if admitted or message_digest(entry.message) == digest_of(workload):
             return NOTHING
         return _decision(State.PENDING, "The admission is not the one that was approved: looked at again.", workload)
@@ -247,4 +250,5 @@ def retry_delay(retries: int, parameters: GangAdmissionParametersSpec, jitter: f
     # More doublings exceed every bound, and the number may have any size.
     delay = parameters.retry_base_seconds * 2 ** min(max(retries, 0), 32)
     spread = JITTER * min(max(jitter, 0.0), 1.0)
+    # At the bound the jitter is subtracted, so that retries are spread there, too.
     return max(1, math.ceil(delay * (1 + spread)) if delay * (1 + spread) <= longest else int(longest * (1 - spread)))

@@ -26,6 +26,7 @@ FILE: Final = "controller_manager_config.yaml"
 """Key of the ConfigMap, and the file name in messages."""
 
 _GROUP: Final = "config.kueue.x-k8s.io"
+# DefaultWaitForPodsReadyTimeout of v1beta2 in Kueue 0.19.
 _READY_TIMEOUT: Final = 1800
 
 
@@ -139,9 +140,11 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
     if selector is None and raw.get("managedJobsNamespaceSelector") is not None:
         raise InputError(f"{FILE}: managedJobsNamespaceSelector is no selector of labels")
     if selector is None:
+        # As SetDefaults_Configuration.
         own = raw.get("namespace")
         selector = _all_but("kube-system", own if isinstance(own, str) and own else KUEUE_NAMESPACE)
     strategy = resources.get("quotaCheckStrategy")
+    # An unknown one may admit what is `never` by the known ones.
     if strategy not in (None, "BlockUndeclared", "IgnoreUndeclared"):
         raise InputError(f"{FILE}: resources.quotaCheckStrategy is {shown(strategy)}, which gangctl does not know")
     return KueueConfiguration(

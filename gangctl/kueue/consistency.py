@@ -156,6 +156,7 @@ def _check_topology(jobset: JobSet, resolution: Resolution, parts: Sequence[_Par
     # A group over several podsets is in one domain only if Kueue takes one domain for all of them.
     shared: dict[str, list[str]] = {}
     for rj, stamp, notes, _ in gangs:
+        # A replicated job without pods needs no domain.
         if replicated_job_pods(rj) > 0:
             shared.setdefault(stamp.template, []).append(notes.get(PODSET_GROUP, ""))
     for rj, stamp, notes, path in gangs:
@@ -189,6 +190,7 @@ def _same_level(key: str, rj: ReplicatedJob, stamp: Stamp, notes: dict[str, str]
         return False
     # A slice has to consist of whole Jobs.
     pods, size = job_pods(rj), notes.get(SLICE_SIZE, "")
+    # The length first: int() raises ValueError for thousands of digits.
     return pods > 0 and size.isdecimal() and len(size) < _SHOWN and int(size) > 0 and int(size) % pods == 0
 
 

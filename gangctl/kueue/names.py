@@ -61,6 +61,7 @@ def unread_queues(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"metadata.{field}[{key}]", f"label {QUEUE_NAME}"
 
 
+# The time of difflib grows with the square of the length, and a key may have any.
 _MOST_COMPARED: Final = 64
 
 KUEUE_NAMESPACE: Final = "kueue-system"

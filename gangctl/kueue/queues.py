@@ -25,6 +25,7 @@ from gangctl.kueue.states import ADMISSION_CHECK, PODS_READY_TIMEOUT, QueuePhase
 MOST_PODSETS: Final = 18
 """Podsets of a Workload since Kueue 0.19."""
 
+# Behind all others: what has no time is not stored yet.
 _UNDATED: Final = datetime.max.replace(tzinfo=UTC)
 _QUEUED: Final = frozenset(
     {QueuePhase.PENDING, QueuePhase.BACKOFF, QueuePhase.WAITING_FOR_PODS_READY, QueuePhase.BLOCKED}
@@ -100,6 +101,7 @@ def queued_at(workload: QueuedWorkload, *, by_creation: bool = False) -> datetim
 
 def is_queued(workload: QueuedWorkload) -> bool:
     """Whether it is in the queue: without gates, not suspended by its owner, not deactivated, without quota."""
+    # The order is that of an open queue, whatever Kueue wrote while it was closed.
     return phase_of(workload, queue_open=True) in _QUEUED and not (
         workload.deleting or workload.holds("WaitingForReplacementPods")
     )

@@ -279,6 +279,7 @@ def _checks(status: Mapping[str, Any]) -> tuple[objects.CheckState, ...]:
 
 
 def _counts(entries: Iterable[Mapping[str, Any]], default: int) -> dict[str, int]:
+    # DefaultPodSetName of Kueue.
     return {sys.intern(_text(entry, "name", "main")): max(0, _integer(entry, "count", default)) for entry in entries}
 
 
@@ -292,6 +293,7 @@ def _assignment(
     left = max(0, requested - reclaimable.get(name, 0))
     # Quota of reclaimable pods is free already (KEP-78), and resourceUsage has all pods.
     if left < count:
+        # Exact: Kueue writes the request of one pod times count.
         usage = {resource: total // count * left for resource, total in usage.items()}
     return objects.PodSetAssignment(
         name,
@@ -372,6 +374,7 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
         created=_text(metadata, "creationTimestamp"),
         deleting=bool(metadata.get("deletionTimestamp")),
         pods=pods,
+        # With quota its amounts are in `assignments`: to sum up its pod templates is not needed.
         requests=_requests(spec, status, {} if admission else pods),
         cluster_queue=_name(admission, "clusterQueue"),
         assignments=tuple(

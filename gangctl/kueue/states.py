@@ -85,6 +85,7 @@ def eviction_of(workload: QueuedWorkload) -> Eviction | None:
     if not evicted.status:
         return None
     reason, _, cause = evicted.reason.partition(_DUE_TO)
+    # Kueue writes how it was preempted into a condition of its own, and not behind DueTo.
     if reason == "Preempted" and preempted.status:
         cause = preempted.reason
     return Eviction(reason, cause, evicted.message, evicted.since)
@@ -212,6 +213,7 @@ def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Que
 
 def _unreserved(workload: QueuedWorkload, queue_open: bool | None) -> QueuePhase:
     quota = workload.condition("QuotaReserved")
+    # Before the queue: its owner keeps it out, whatever the queue admits.
     if quota.reason == "OnHold":
         return QueuePhase.ON_HOLD
     # Kueue alternates between "gated" and "queue stopped": the constant fact decides.

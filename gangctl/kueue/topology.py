@@ -142,6 +142,7 @@ def _written_layers(text: str, problems: list[str]) -> Iterator[Layer]:
             return
         if level in seen:
             problems.append(f"{SLICE_CONSTRAINTS}[{number}] names {_short(level)} a second time")
+        # The first layer has none above it, and any size divides 0.
         if above % size:
             problems.append(f"{SLICE_CONSTRAINTS}[{number}] has size {size}, which does not divide {above} above it")
         seen.add(level)
@@ -155,6 +156,7 @@ def _size(value: object) -> int | None:
 
 
 def _integer(text: str) -> int | None:
+    # strconv.ParseInt accepts a sign.
     digits = text.removeprefix("+")
     # int() raises ValueError for thousands of digits, which fit into an annotation.
     if not digits.isascii() or not digits.isdecimal() or len(digits) > _SHOWN:
@@ -204,6 +206,7 @@ def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
                 frozenset(flavor for flavor in object_at(assignment, "flavors").values() if isinstance(flavor, str)),
                 tuple(sys.intern(str(level)) for level in levels),
                 _domains(written),
+                # NewRequestsFromPodSpec: Kueue excludes and transforms nothing of what it places.
                 as_integers(pod_requests(object_at(template, "spec"))[0]),
             )
         )
