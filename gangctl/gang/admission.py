@@ -28,6 +28,7 @@ SETTLED: Final = "gang configuration is settled when the JobSet is created: dele
 
 Patch = list[dict[str, Any]]
 
+# An int32 has ten digits at most.
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _STAMP: Final = pointer(("metadata", "annotations", meta.GANG_REF))
 _ON_JOBSETS: Final = meta.keys_at(meta.Place.JOBSET, meta.KeyRole.CONFIGURATION)
@@ -68,6 +69,7 @@ def stamp_patch(raw: Mapping[str, Any], stamps: tuple[Stamp | None, ...]) -> Pat
 
 def unstamped(raw: Mapping[str, Any], jobset: JobSet) -> Patch:
     """JSON patch that removes all stamps from a raw JobSet."""
+    # A list that was refused may be in `raw` nevertheless, and has no projection to go through it with.
     return stamp_patch(raw, (None,) * len(jobset.replicated_jobs)) if jobset.replicated_jobs else []
 
 
@@ -79,6 +81,7 @@ def check_stamped(jobset: JobSet, resolution: Resolution) -> tuple[FieldError, .
     stamps, malformed = stored_stamps(jobset)
     errors = list(malformed)
     for rj, have, want in zip(jobset.replicated_jobs, stamps, resolution.stamps, strict=True):
+        # One error is enough: all stamps have the same cause and the same remedy.
         if have != want and not errors:
             detail = (
                 "does not match the gang configuration: another admission webhook changed the JobSet after gangctl's "
@@ -117,6 +120,7 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
     config, _ = read_config(old)
     resizable = generation is not None and generation.capabilities.min_count_mutable
     for before, after, stamp in zip(old.replicated_jobs, new.replicated_jobs, stamps, strict=False):
+        # JobSet's own webhook refuses another name.
         if replicated_job_pods(before) == replicated_job_pods(after) or before.name != after.name:
             continue
         asked = config.mode_of(before) is not GangMode.OFF
@@ -159,6 +163,7 @@ def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch
 
 def check_update(old: JobSet, new: JobSet, generation: Generation | None) -> tuple[FieldError, ...]:
     """Errors of a JobSet UPDATE that its gang does not support; none while the object is being deleted."""
+    # Finalizers are removed by updates: a refusal would keep the object.
     if new.deleting or new.managed_elsewhere:
         return ()
     errors = [*_changed_configuration(old, new), *_resized(old, new, generation)]

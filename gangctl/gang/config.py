@@ -52,6 +52,7 @@ def _with_a_short_prefix(key: str) -> str:
 LabelKey = Annotated[
     str,
     StringConstraints(pattern=LABEL_KEY, max_length=_LABEL_KEY_LENGTH),
+    # A pattern of JSON Schema has no bound for one part of a text.
     AfterValidator(_with_a_short_prefix),
 ]
 
@@ -89,6 +90,7 @@ class Gang(BaseModel):
     model_config = _STRICT
 
     name: _Name = Field(description="Name of the gang: of its template in the Workload, and part of its groups' names.")
+    # Not strict: pydantic's strict mode takes no list, as JSON and YAML have it, for a tuple.
     replicated_jobs: tuple[str, ...] = Field(
         min_length=1, strict=False, description="The ReplicatedJobs whose pods are the gang; each is in one gang only."
     )
@@ -123,6 +125,7 @@ class Gang(BaseModel):
 _ADAPTER: Final = TypeAdapter(tuple[Gang, ...])
 
 
+# The same text is read at each webhook call and each reconcile of its JobSet.
 @lru_cache(maxsize=1024)
 def parse_gangs(text: str) -> tuple[tuple[Gang, ...], tuple[FieldError, ...]]:
     """The entries of the annotation's value, or errors with their places in it."""
@@ -335,6 +338,7 @@ def read_options(text: str, path: str, errors: list[FieldError]) -> GangOptions:
         allowed = ", ".join(to_camel(name) for name in GangOptions.model_fields)
         for error in problem.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]:
             name = str(error["loc"][0]) if error["loc"] else ""
+            # A key of JSON may be any text: one that is no name is quoted, and left out of the path.
             plain = _OPTION_NAME.fullmatch(name) is not None
             if error["type"] == "extra_forbidden":
                 detail = f"unknown option{'' if plain else f' {name!r:.64}'}, allowed: {allowed}"
@@ -368,6 +372,7 @@ def read_config(jobset: JobSet) -> tuple[GangConfig, tuple[FieldError, ...]]:
     if (text := jobset.annotations.get(GANG_OPTIONS)) is not None:
         options = read_options(text, f"metadata.annotations[{GANG_OPTIONS}]", errors)
     config = GangConfig(mode, modes, options)
+    # The list is compared with the modes, which with errors are not what was meant.
     if errors or (text := jobset.annotations.get(GANGS)) is None:
         return config, tuple(errors)
     gangs, wrong = parse_gangs(text)

@@ -49,6 +49,7 @@ def with_key(values: Mapping[str, Any], key: str, value: object, *, after: str |
         return {**values, key: value}
     if after not in values:
         return {key: value, **values}
+    # The order of the keys is that of the file which is written.
     copy: Object = {}
     for name, item in values.items():
         copy[name] = item
@@ -218,6 +219,7 @@ def replace_exclusive_topology(raw: Object, generation: Generation | None = None
     placed = ((rj.index, exclusive_topology(jobset, rj)) for rj in jobset.replicated_jobs)
     keys = {index: topology[0] for index, topology in placed if topology is not None and topology[0]}
     ganged = [rj for rj in jobset.replicated_jobs if rj.index in keys and config.mode_of(rj) is not GangMode.OFF]
+    # A Job of one pod has no followers that wait for its leader.
     if not any(job_pods(rj) > 1 for rj in ganged):
         return Conversion(raw)
     errors = [
@@ -279,6 +281,7 @@ def _placed(entry: Object, key: str) -> Object:
         "labelSelector": _OF_JOBSETS,
         "matchLabelKeys": [JOBSET_PRIORITY],
         "mismatchLabelKeys": [JOB_KEY],
+        # JobSet excludes the Jobs of all namespaces as well (setExclusiveAffinities).
         "namespaceSelector": {},
         "topologyKey": key,
     }

@@ -82,6 +82,7 @@ def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False)
 def _lifecycle(jobset: JobSet, suspended: Lifecycle) -> Lifecycle:
     if jobset.managed_elsewhere:
         return Lifecycle.UNTOUCHED
+    # Before `finished`: of a JobSet that is being deleted, the garbage collector deletes the rest.
     if jobset.deleting:
         return Lifecycle.ENDING
     if jobset.finished:
@@ -98,6 +99,7 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
     if lifecycle is Lifecycle.UNTOUCHED:
         return Assessment(lifecycle, None)
     stamps, malformed = stored_stamps(jobset)
+    # One with stamps was accepted: an elastic resize may have made it smaller than its minCount since.
     resolution = resolve(jobset, rules, resizable=any(stamps))
     notices = list(resolution.notices)
     if malformed:
@@ -219,6 +221,7 @@ def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Gener
     seen = {job.key: job for job in jobs if job.jobset_uid == plan.uid and not job.deleting}
     by_name = {rj.name: rj for rj in plan.jobset.replicated_jobs}
     unlinked = []
+    # A new JobSet has no Jobs yet, and its plan may have 50,000.
     for planned in plan.jobs() if seen else ():
         job = seen.get((planned.replicated_job, planned.index))
         if job is None or planned.reference is None:
@@ -236,6 +239,7 @@ def counted(plan: GangPlan, jobs: Iterable[JobProgress], unlinked: Sequence[JobP
     No group counts pods of unlinked Jobs, and one without other pods is removed.
     """
     if unlinked:
+        # First of all: `jobs` leaves out the references of these.
         plan = replace(plan, unlinked=frozenset(job.key for job in unlinked))
         linked = {job.reference.group for job in plan.jobs() if job.reference is not None and job.pods}
         plan = replace(plan, groups=tuple(group for group in plan.groups if group.name in linked))
@@ -372,6 +376,7 @@ def desire(assessment: Assessment, jobs: Sequence[JobProgress], generation: Gene
     own = [job for job in jobs if job.jobset_uid == plan.uid]
     unlinked = find_unlinked(plan, own, generation)
     notices = () if jobset.finished else unlinked_notices(unlinked, generation)
+    # Pods that have finished need no group, although they still name one.
     named = frozenset(job.group for job in own if job.active and job.group)
     now = counted(plan, own, unlinked)
     if not generation.capabilities.pod_groups:

@@ -168,6 +168,7 @@ def _of_workload(workload: Workload, observed: Observed) -> Delete | SetMinCount
     if set(dict(observed.min_counts)) != set(wanted) or observed.composite is not bool(workload.composite):
         return Delete("Workload", observed)
     counts = tuple(
+        # With the index, by which alone a JSON patch names an entry of a list.
         (index, name, count, wanted[name])
         for index, (name, count) in enumerate(observed.min_counts)
         if count != wanted[name]
@@ -205,6 +206,7 @@ def _replaced(
             needed = change.name in desired.named
         else:
             # With PodGroups the scheduler does not read Workloads.
+            # On Kubernetes 1.35 pods name the Workload itself, in front of a slash (named_group).
             needed = not capabilities.pod_groups and any(name.startswith(f"{change.name}/") for name in desired.named)
         if not needed:
             changes += [] if change.observed.deleting else [Delete(change.kind, change.observed)]

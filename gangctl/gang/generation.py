@@ -115,6 +115,7 @@ class _Schemas:
     def _compare_fields(self, path: str, schema: Mapping[str, Any], value: Mapping[str, object]) -> Iterator[str]:
         properties, required = schema.get("properties"), schema.get("required")
         if not isinstance(properties, dict):
+            # A map, such as labels, has one schema for all of its values.
             properties = dict.fromkeys(value, schema.get("additionalProperties"))
         for name, part in value.items():
             yield from self.compare(f"{path}.{name}", properties.get(name), part)
@@ -129,6 +130,7 @@ class _Schemas:
             if not isinstance(schema, dict):
                 break
             parts = schema.get("allOf")
+            # kube-openapi writes a reference that has a default or a description as allOf with one part.
             only = parts[0] if isinstance(parts, list) and len(parts) == 1 else schema
             reference = only.get("$ref") if isinstance(only, dict) else None
             if not isinstance(reference, str):

@@ -69,6 +69,7 @@ def base_name(jobset: str, replicated_job: str | None = None) -> str:
     if len(whole) <= BASE_LENGTH and is_dns_label(whole):
         return whole
     scope = "" if replicated_job is None else f"/{replicated_job}"
+    # A DNS label neither begins nor ends with a dash.
     readable = _readable(whole).lstrip("-")[: BASE_LENGTH - _HASH - 1].rstrip("-") or "gang"
     # With a slash, which no name has: "a-b" with "c" and "a" with "b-c" need different hashes.
     return f"{readable}-{_hash(f'{jobset}{scope}')}"
@@ -89,6 +90,7 @@ def group_name(base: str, uid: str, attempt: int, index: int | None = None, job_
 
 def replica_names(base: str, uid: str, attempt: int, job_attempts: Iterable[int], first: int = 0) -> tuple[str, ...]:
     """Names of the groups of consecutive Jobs, from the number of restarts of each one alone."""
+    # Once for all of them: a JobSet may have 50,000 Jobs.
     name = _with_uid(base, uid)
     return tuple(
         f"{name}-{index}-{attempt}.{own}" if own else f"{name}-{index}-{attempt}"
@@ -160,6 +162,7 @@ def decode_stamp(text: object) -> Stamp | None:
     if len(words) != _WORDS:
         return None
     scope, template, base = words
+    # A list, because Python 3.11 raises TypeError for a text in the enumeration itself.
     if scope not in list(Scope) or not is_dns_label(template) or not is_dns_label(base) or len(base) > BASE_LENGTH:
         return None
     return Stamp(Scope(scope), template, base)

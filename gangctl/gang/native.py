@@ -152,6 +152,7 @@ def write_scheduling(jobset: JobSet, config: GangConfig) -> tuple[dict[str, Any]
         where = f"{path}.composite" if GANG_OPTIONS in jobset.annotations else f"{ROOT}.schedulingPolicy"
         detail = f"gangs that start together have no equivalent: JobSet takes no policy beside {ROOT}.replicatedJobs"
         errors.append(FieldError(where, ErrorKind.FORBIDDEN, detail))
+        # Beside the error: convert compares what two notations would write, and without it they would be equal.
         scheduling = {"schedulingPolicy": {"gang": {}}, **scheduling}
     if (groups := _groups(jobset, scheduling)) > MAX_TEMPLATES:
         detail = (
@@ -331,6 +332,7 @@ def _read_entries(parse: _Parse, value: object) -> list[_Gang]:
     taken: dict[str, str] = {}
     gangs = [_read_entry(parse, entry, f"{path}[{index}]", taken) for index, entry in enumerate(value)]
     missing = [f'"{rj.name}"' for rj in parse.jobset.replicated_jobs if rj.name not in taken]
+    # A target that was refused would be missing as well.
     if missing and not parse.errors:
         detail = f"every replicated job must be a target of one entry, missing: {', '.join(missing)}"
         parse.refuse(path, detail, ErrorKind.REQUIRED)

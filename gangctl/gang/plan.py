@@ -107,6 +107,7 @@ def composite_template(templates: Sequence[Template], groups: int) -> CompositeT
     if groups < _SEVERAL:
         return None
     taken = {template.name for template in templates}
+    # A replicated job may have the name, too.
     name = next(candidate for candidate in naming.numbered("all") if candidate not in taken)
     # All have the same class: `check_composite` refuses others.
     return CompositeTemplate(name, groups, templates[0].priority_class)
@@ -228,6 +229,7 @@ def _templates(jobset: JobSet, stamps: Sequence[Stamp | None], config: GangConfi
     for name, first in firsts.items():
         gang, key, pods = config.gang(name), config.topology_key(name), sizes[name]
         disruption = (config.options if gang is None else gang).disruption or ""
+        # After an elastic resize the gang may have fewer pods than its minCount.
         count = pods if gang is None else min(gang.min_count or pods, pods)
         if pods > 0:
             claims = gang.claims() if gang is not None else ()

@@ -19,6 +19,7 @@ class Reason(StrEnum):
 
     def __new__(cls, value: str, is_warning: bool = True) -> Self:
         reason = str.__new__(cls, value)
+        # Otherwise Enum makes the value of both arguments, and str() takes no bool as an encoding.
         reason._value_ = value
         reason.is_warning = is_warning
         return reason

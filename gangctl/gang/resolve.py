@@ -123,6 +123,7 @@ def _leave_user_managed(draft: _Draft) -> None:
             )
             draft.errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
         return
+    # Without some of its pods, a gang of the whole JobSet would not be what was asked for.
     if draft.config.jobset is GangMode.GANG and not draft.config.gangs:
         for rj in managed:
             path = validate.pod_field(rj, rj.scheduling_reference)
@@ -182,6 +183,7 @@ def _split_sequenced(draft: _Draft) -> None:
 
 
 def _leave_empty(draft: _Draft) -> None:
+    # Most JobSets have pods everywhere, and need no groups here.
     if all(map(replicated_job_pods, draft.members())):
         return
     empty = [rj for group in draft.groups() if not any(map(replicated_job_pods, group)) for rj in group]
@@ -282,6 +284,7 @@ def resolve(jobset: JobSet, rules: ClusterRules, *, resizable: bool = False) -> 
     config, errors = read_config(jobset)
     nothing: tuple[None, ...] = (None,) * len(jobset.replicated_jobs)
     notices = validate.check_keys(jobset)
+    # Before the errors: the controller that runs it decides what is valid.
     if jobset.managed_elsewhere:
         if config.asks_for_gangs:
             message = (

@@ -38,6 +38,7 @@ def unheard(container: Mapping[str, Any]) -> str:
     if not texts or texts[0].rpartition("/")[2] not in _SHELLS or not options or options[0] + 1 >= len(texts):
         return ""
     pipeline, commands = _commands(texts[options[0] + 1])
+    # bash replaces itself by a single command; dash starts a child for it, and waits.
     alone = len(commands) == 1 and texts[0].endswith("bash")
     if "trap" in (command[0] for command in commands) or (not pipeline and (alone or not commands)):
         return ""
@@ -56,6 +57,7 @@ def _texts(container: Mapping[str, Any], key: str) -> list[str]:
 def _commands(script: str) -> tuple[bool, list[list[str]]]:
     """Whether a script has a pipeline, and its commands in their words; nothing for one that cannot be read."""
     lexer = shlex.shlex(_SUBSTITUTION.sub(" x ", script).strip(), posix=True, punctuation_chars=_PUNCTUATION)
+    # Without the line feed, which ends a command: it is among the punctuation.
     lexer.whitespace, lexer.whitespace_split = " \t\r", True
     pipeline, commands = False, [list[str]()]
     try:
@@ -66,6 +68,7 @@ def _commands(script: str) -> tuple[bool, list[list[str]]]:
                 pipeline = True
             elif set(token) & set(";&|\n") and not set(token) & set("<>"):
                 commands.append([])
+    # shlex raises it for a quote that is not closed.
     except ValueError:
         return False, []
     return pipeline, [command for command in commands if command]

@@ -184,6 +184,7 @@ def check_support(
         if not capable:
             detail = f"needs Kubernetes {'1.37' if composite else '1.36'} or later; {this}"
             errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
+        # Without these two it would be another gang than was asked for; without other options it starts all the same.
         elif feature in lacks and feature in {Feature.CLAIMS, Feature.COMPOSITE}:
             api = "scheduling.k8s.io/v1alpha3 and " if composite else ""
             detail = (
@@ -214,6 +215,7 @@ def check_gangs(jobset: JobSet, gangs: Iterable[Gang], *, resizable: bool = Fals
     for index, gang in enumerate(gangs):
         path, members = f"{PATH}[{index}]", [by_name[name] for name in gang.replicated_jobs]
         pods = sum(map(job_pods if gang.per_replica else replicated_job_pods, members))
+        # One without pods is no gang, of which there is a notice (GangEmpty).
         if gang.min_count is not None and gang.min_count > pods > 0 and not resizable:
             detail = f"is {gang.min_count}, and the gang has {plural(pods, 'pod')}: it could never start"
             errors.append(FieldError(f"{path}.minCount", ErrorKind.INVALID, detail))
