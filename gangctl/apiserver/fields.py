@@ -268,7 +268,7 @@ class Decoder:
             case "string" | "bytes" | "time" | "microTime":
                 fits = isinstance(value, str)
             case "int32" | "int64":
-                if isinstance(value, float) and value.is_integer():
+                if isinstance(value, float) and value.denominator == 1:
                     value = int(value)
                 limit = _INT_LIMITS[shape.name]
                 fits = isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
@@ -328,15 +328,15 @@ def canonical(text: str) -> str:
     value = parse_quantity(text)
     if value == 0:
         return "0"
-    # Below 1024 ``Quantity.CanonicalizeBytes`` takes the decimal suffixes.
-    if text.endswith("i") and abs(value) >= _BINARY:
-        return _scaled(-(-value // 1), _BINARY, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+    # Below 1024, and of a fraction, ``Quantity.CanonicalizeBytes`` takes the decimal suffixes.
+    if text.endswith("i") and abs(value) >= _BINARY and value.denominator == 1:
+        return _scaled(value, _BINARY, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
     if "e" in text or ("E" in text and not text.endswith("E")):
         return _scaled(value * _NANO, _KILO, ("e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12", "e15", "e18"))
     return _scaled(value * _NANO, _KILO, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E"))
 
 
-def _scaled(value: Fraction | int, base: int, suffixes: tuple[str, ...]) -> str:
+def _scaled(value: Fraction, base: int, suffixes: tuple[str, ...]) -> str:
     number, step = int(value), 0
     while number % base == 0 and step < len(suffixes) - 1:
         number, step = number // base, step + 1
