@@ -144,6 +144,8 @@ def resized_requests(pod: Object) -> Requests | None:
         own = given(level, status, known=bool(status.get("resources"))) if level else None
         return pod_requests({**spec, **kinds, "resources": own})[0]
 
+    # The most of the sums, as from 1.37 on: a pod is resized in one step. 1.36 sums the most of each container, and
+    # counts too much where one grows as another shrinks (kubernetes/kubernetes#140046).
     most = _most(reached(running=False), reached(running=True))
     return most if refused else _most(most, pod_requests(spec)[0])
 

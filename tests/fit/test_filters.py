@@ -234,6 +234,14 @@ def test_a_pod_that_is_resized_has_what_it_may_have(
     assert asked(3, {}, [node("a"), pod], cpu="1")["verdict"] == verdict
 
 
+@each(("verdict", "count"), [("fits", 1), ("not-now", 2)])
+def test_a_container_grows_by_what_another_gives_up(verdict: str, count: int) -> None:
+    pod = other("a", containers=[{"name": n, "resources": {"requests": {"cpu": n}}} for n in "12"])
+    reported = [{"name": n, "allocatedResources": {"cpu": m}} for n, m in ("12", "21")]
+    pod["status"] = {"conditions": [{"status": "True", "type": "PodResizeInProgress"}], "containerStatuses": reported}
+    assert asked(count, {}, [node("a"), pod], cpu="1")["verdict"] == verdict
+
+
 def test_pods_beyond_a_limit_range_are_never_created() -> None:
     limits = [{"type": "Container", "max": {"cpu": "2"}}, {"type": "Pod", "min": {"cpu": "1"}}]
     raw = {"kind": "LimitRange", "apiVersion": "v1", "metadata": {"name": "l", "namespace": NAMESPACE}}
