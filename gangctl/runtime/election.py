@@ -187,13 +187,13 @@ class LeaseElection:
             asyncio.create_task(self._renew(), name="lease-renewals"),
             asyncio.create_task(self._wait_for_deadline(), name="lease-deadline"),
         )
-        lost = False
+        loss = ""
         try:
             await asyncio.wait((work, *guards), return_when=asyncio.FIRST_COMPLETED)
             # Where both have ended, the result or error of the work counts.
-            lost = not work.done()
+            loss = "" if work.done() else self._loss()
         finally:
-            if lost:
+            if loss:
                 self._change(leading=False)  # at once: the work may take a moment to stop
             # Work that was cancelled still leads until it has stopped, so the renewals end last.
             try:
@@ -205,9 +205,9 @@ class LeaseElection:
             if not guard.cancelled():
                 # An unexpected error of a guard is raised, and not reported as a lost lease.
                 guard.result()
-        if lost:
+        if loss:
             cause = None if work.cancelled() else work.exception()
-            raise LeadershipLostError(self._loss()) from cause
+            raise LeadershipLostError(loss) from cause
         work.result()
 
     def _loss(self) -> str:
@@ -241,13 +241,16 @@ class LeaseElection:
                     return False
             # Taken before the request: for the others the lease begins when the server has stored it, which is later.
             sent = self._clock.now()
-            await self._write(self.identity, self._options.lease_seconds)
+            try:
+                await self._write(self.identity, self._options.lease_seconds)
+            except asyncio.CancelledError:
+                # No one else would: a candidate that ends here does not come to :meth:`hold`.
+                if not self._leading:
+                    await self._release()
+                raise
         except (ConflictError, AlreadyExistsError):
-            self._stale = True  # another candidate was faster, or our last write did arrive
-            return False
+            return False  # another candidate was faster, or our last write did arrive
         except ApiError as error:
-            # The write may have arrived although its answer did not.
-            self._stale = True
             self._note_trouble(error)
             return False
         self._deadline = sent + self._options.renew_deadline_seconds
@@ -281,6 +284,8 @@ class LeaseElection:
         metadata = {**(before or {}), "name": self._name, "namespace": self._namespace}
         body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
         write = self._client.update if self._seen else self._client.create
+        # Until it is answered: a write that fails or is cancelled may have arrived.
+        self._stale = True
         self._note(await write(LEASES, body, timeout_seconds=self._options.call_timeout_seconds))
         self._stale = False
 

@@ -39,6 +39,7 @@ class LeaseServer(Transport):
         self.requests: list[tuple[str, str]] = []
         self.hanging = False
         self.loses_answers = 0
+        self.silent_writes = 0
         self.failure: Exception | None = None
 
     async def send(self, request: Request, *, throttled: bool = True, guard: object = None) -> Response:
@@ -51,6 +52,9 @@ class LeaseServer(Transport):
         if self.failure is not None:
             raise self.failure
         answer = self._serve(request)
+        if self.silent_writes and request.method != "GET":
+            self.silent_writes -= 1
+            await asyncio.Event().wait()
         if self.loses_answers and request.method != "GET":
             self.loses_answers -= 1
             raise UnavailableError(0, "ConnectionLost", "the answer was lost")
@@ -347,6 +351,21 @@ async def test_cancelling_stops_the_work_and_then_releases_the_lease(context: Co
         await a.task
     assert context.server.holder == ""
     assert not a.leads()
+
+
+@each("answered", [0, 1])
+async def test_a_stop_in_a_write_that_arrives_releases_the_lease(
+    context: Context, clock: VirtualClock, answered: int
+) -> None:
+    context.server.silent_writes = 1 - answered
+    a = context.enter("a")
+    await clock.advance(1)
+    context.server.silent_writes = answered
+    await clock.advance(1)
+    a.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await a.task
+    assert context.server.holder == ""
 
 
 async def test_work_that_is_slow_to_stop_after_a_loss_does_not_lead(context: Context, clock: VirtualClock) -> None:
