@@ -134,9 +134,10 @@ class Due(StrEnum):
 def due(bundle: CertificateBundle, now: datetime, rotation: Rotation, hosts: Collection[str]) -> Due:
     """The step that is due at ``now``, for a certificate that must cover ``hosts`` (DNS names and addresses)."""
     authority, leaf = load(bundle.authority.certificate), load(bundle.pair.chain)
-    if bundle.following is not None:
+    following = None if bundle.following is None else load(bundle.following.certificate)
+    if following is not None and now < following.not_valid_after_utc:
         # The Secret holds no times of steps: that of this one is in the certificate itself.
-        introduced = begun(load(bundle.following.certificate))
+        introduced = begun(following)
         # Clients reject everything by an expired authority, so there is no reason to wait.
         if now >= min(introduced + rotation.overlap, authority.not_valid_after_utc):
             return Due.SWITCH

@@ -228,6 +228,7 @@ def test_an_expired_authority_is_replaced_in_one_step() -> None:
     assert after(365 * DAY, anew) is Due.NOTHING
     introduced = advance(bundle, Due.INTRODUCE, NOW + 365 * DAY - timedelta(seconds=1), ROTATION, HOSTS)
     assert after(365 * DAY, introduced) is Due.SWITCH
+    assert after(365 * 2 * DAY, introduced) is Due.EVERYTHING, "gangctl was off: the new authority has expired, too"
 
 
 def test_an_expired_previous_authority_is_dropped_even_if_a_certificate_is_just_renewed() -> None:
