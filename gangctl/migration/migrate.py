@@ -145,7 +145,8 @@ def _read(draft: ConversionDraft, objects: Sequence[Object], pod_groups: Sequenc
         case System.COSCHEDULING:
             read_coscheduling(draft, objects, pod_groups)
     for pod_group in pod_groups:
-        if draft.jobset.name in pod_group.owners and pod_group.position not in draft.dropped:
+        owned = pod_group.namespace == draft.jobset.namespace and draft.jobset.name in pod_group.owners
+        if owned and pod_group.position not in draft.dropped:
             drop(draft, pod_group)
 
 

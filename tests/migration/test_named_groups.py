@@ -136,8 +136,10 @@ class TestNotes:
     def test_pod_groups_created_by_a_controller_are_removed(self, system: System) -> None:
         dumped = pod_group(system, "pg-js", 5)
         dumped["metadata"]["ownerReferences"] = [{"kind": "JobSet", "name": "js"}]
+        elsewhere = {**dumped, "metadata": {**dumped["metadata"], "namespace": "of-another-js"}}
         objects = [two(system), pod_group(system, "g", 5), dumped]
         assert len(converted(system, *objects)) == 1
+        assert converted(system, *objects, elsewhere)[1:] == [elsewhere]
         assert [at for at, _, _ in notes(system, *objects)] == [1, 2]
 
     def test_a_sequenced_startup_is_split_with_a_note(self, system: System) -> None:
