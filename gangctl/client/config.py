@@ -11,7 +11,7 @@ import base64
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -249,17 +249,11 @@ class KubeconfigSource:
         if not isinstance(unverified, bool):
             # The text "false" would count as true.
             raise selected.fail("cluster.insecure-skip-tls-verify", "expected true or false")
-        certificate, key = found.certificate, found.key
-        if certificate is None:
-            certificate = selected.material(selected.user, "client-certificate")
-            key = selected.material(selected.user, "client-key")
-        if (certificate is None) != (key is None):
-            raise selected.fail("user", "client-certificate and client-key go together, one is missing")
         try:
             return self._tls.context(
                 authority=selected.material(selected.cluster, "certificate-authority"),
-                certificate=certificate,
-                key=key,
+                certificate=found.certificate,
+                key=found.key,
                 verify=not unverified,
             )
         except ConfigError as error:
@@ -274,26 +268,35 @@ class KubeconfigSource:
 
 
 async def _authenticate(selected: SelectedContext) -> Credential:
-    """Find the token: auth provider, exec plugin, token file, token; :func:`_authorization` knows passwords."""
-    user = selected.user
+    """Find the credentials: those of the user, else what its auth provider or exec plugin returns."""
+    user, credential = selected.user, _written(selected)
+    # As in client-go, which runs no plugin for a user that has other credentials (``UpdateTransportConfig``).
+    if credential.token or credential.basic:
+        return credential
     if user.get("auth-provider"):
-        return await _ask_provider(selected)
-    if (section := user.get("exec")) is not None:
-        try:
-            return await Plugin.read(section).run(_cluster_info(selected), _EXEC_TIMEOUT_SECONDS)
-        except ConfigError as error:
-            raise selected.fail("user", error.message, hint=error.hint) from error
-    # Before the token: in client-go, too, the file has precedence.
+        return replace(credential, token=await _ask_provider(selected))
+    if (section := user.get("exec")) is None or credential.certificate is not None:
+        return credential
+    try:
+        return await Plugin.read(section).run(_cluster_info(selected), _EXEC_TIMEOUT_SECONDS)
+    except ConfigError as error:
+        raise selected.fail("user", error.message, hint=error.hint) from error
+
+
+def _written(selected: SelectedContext) -> Credential:
+    """The credentials that the kubeconfig holds or has the files of: certificate, token file, token or password."""
+    user = selected.user
+    certificate, key = (selected.material(user, f"client-{part}") for part in ("certificate", "key"))
+    if (certificate is None) != (key is None):
+        raise selected.fail("user", "client-certificate and client-key go together, one is missing")
     content = selected.file_content(user, "tokenFile")
-    if content is not None:
-        # Files end in a newline, headers must not hold one.
-        return Credential(content.decode("utf-8", "replace").strip())
-    if token := _text(selected, user, "token"):
-        return Credential(token.strip())
+    # The file first: in client-go, too, it has precedence. Files end in a newline, headers must not hold one.
+    token = (_text(selected, user, "token") if content is None else content.decode("utf-8", "replace")).strip()
     name, password = (_text(selected, user, key) for key in ("username", "password"))
-    if name and password:
-        return Credential(basic=base64.b64encode(f"{name}:{password}".encode("utf-8", "replace")).decode())
-    return Credential()
+    basic = ""
+    if name and password and not token:
+        basic = base64.b64encode(f"{name}:{password}".encode("utf-8", "replace")).decode()
+    return Credential(token, certificate, key, basic=basic)
 
 
 def _cluster_info(selected: SelectedContext) -> dict[str, Any]:
@@ -309,8 +312,8 @@ def _cluster_info(selected: SelectedContext) -> dict[str, Any]:
     return {"server": selected.server, **{key: value for key, value in info.items() if value}}
 
 
-async def _ask_provider(selected: SelectedContext) -> Credential:
-    """Let kubernetes-asyncio ask an auth provider (OIDC, GCP)."""
+async def _ask_provider(selected: SelectedContext) -> str:
+    """The token of an auth provider (OIDC, GCP), which kubernetes-asyncio asks."""
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 -- 0.4 s
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader  # noqa: PLC0415
 
@@ -332,7 +335,7 @@ async def _ask_provider(selected: SelectedContext) -> Credential:
         text = _without(f"{type(error).__name__}: {error}", secrets)
         # Without its cause, whose text may hold the provider's secrets.
         raise selected.fail("user", f"no credentials: {one_line(text, 300)}") from None
-    return Credential(_bearer(configuration).removeprefix("Bearer "))
+    return _bearer(configuration).removeprefix("Bearer ")
 
 
 def _without(text: str, secrets: object) -> str:

@@ -14,6 +14,7 @@ import pytest
 from gangctl.errors import ConfigError
 from tests.client.clock import VirtualClock
 from tests.client.kubeconfigs import headers_of, load, plugin, write
+from tests.rows import each
 
 
 class TestExecPlugin:
@@ -93,6 +94,23 @@ class TestExecPlugin:
         monkeypatch.setattr("gangctl.client.credentials._is_terminal", lambda _: False)
         with pytest.raises(ConfigError, match=r"interactiveMode Always: standard input is not a terminal$"):
             await load(write(tmp_path / "config", user=user))
+
+    @each(
+        ("beside", "header"),
+        [
+            ({"token": "t"}, [("Authorization", "Bearer t")]),
+            ({"tokenFile": "token"}, [("Authorization", "Bearer of-file")]),
+            ({"username": "me", "password": "pw"}, [("Authorization", "Basic bWU6cHc=")]),
+            ({"client-certificate-data": "QQ==", "client-key-data": "QQ=="}, []),
+        ],
+    )
+    async def test_a_user_with_other_credentials_needs_no_plugin(
+        self, tmp_path: Path, beside: dict[str, str], header: list[tuple[str, str]]
+    ) -> None:
+        (tmp_path / "token").write_text("of-file\n")
+        user = plugin(tmp_path, '{"token":"tok@N@"}')
+        assert await headers_of(await load(write(tmp_path / "config", user=user | beside))) == header
+        assert not (tmp_path / "runs").exists()
 
     async def test_a_null_section_is_no_plugin(self, tmp_path: Path) -> None:
         config = await load(write(tmp_path / "config", user={"exec": None, "token": "t"}))
