@@ -122,7 +122,7 @@ class Client:
 
     Where a method takes ``namespace``, a namespaced resource needs it for single
     objects; collections without it span all namespaces. ``timeout_seconds`` bounds
-    a call, retries included.
+    a call from its turn at the rate limit on, retries included.
     """
 
     def __init__(self, transport: Transport, settings: Settings | None = None) -> None:

@@ -6,6 +6,7 @@ Everything that waits takes a :class:`Clock`, so tests run hours in no time.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -95,17 +96,22 @@ class TokenBucket:
         self._tokens = float(burst)
         self._updated: float | None = None
 
-    async def acquire(self) -> None:
-        """Wait for a token."""
+    async def acquire(self, within: float = math.inf) -> bool:
+        """Wait for a token; False at once, without one, where that takes longer than ``within`` seconds."""
         now = self._clock.now()
         elapsed = 0.0 if self._updated is None else now - self._updated
         self._updated = now
         # The balance may fall below zero: each waiter owes one token more than the one before it.
         self._tokens = min(float(self._burst), self._tokens + elapsed * self._qps) - 1
         if self._tokens >= 0:
-            return
+            return True
+        wait = -self._tokens / self._qps
+        if wait > within:
+            self._tokens += 1
+            return False
         try:
-            await self._clock.sleep(-self._tokens / self._qps)
+            await self._clock.sleep(wait)
         except asyncio.CancelledError:
             self._tokens += 1
             raise
+        return True

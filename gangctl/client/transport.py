@@ -52,7 +52,7 @@ class Request:
 
     ``verb`` and ``resource`` are the labels of metrics (``list``, ``jobs.batch``). ``body`` is any JSON value. An
     ``idempotent`` request may be sent again when it is unknown whether the server acted on it. ``timeout_seconds``
-    bounds the whole call, retries included; None is the transport's default.
+    bounds the call, as in :class:`TransportOptions`; None is the transport's default.
     """
 
     method: str
@@ -84,9 +84,9 @@ class Request:
 class TransportOptions:
     """Limits of a transport.
 
-    ``timeout_seconds`` bounds a call, ``connect_timeout_seconds`` its connection;
-    ``qps`` and ``burst`` bound the rate of calls, ``attempts`` how often one is
-    sent, ``max_response_bytes`` what is read of one answer.
+    ``timeout_seconds`` bounds a call from its turn at the rate limit on, retries included,
+    ``connect_timeout_seconds`` its connection; ``qps`` and ``burst`` bound the rate of calls,
+    ``attempts`` how often one is sent, ``max_response_bytes`` what is read of one answer.
     """
 
     timeout_seconds: float = 30.0
@@ -178,9 +178,6 @@ class Transport:
         deadline = self._clock.now() + (request.timeout_seconds or self._options.timeout_seconds)
         backoff = Backoff(0.1, 5.0)
         for attempt in range(1, self._options.attempts + 1):
-            # Each attempt is a request to the API server: retries must not exceed the rate.
-            if throttled and attempt > 1:
-                await self._bucket.acquire()
             if guard is not None:
                 guard()
             try:
@@ -190,7 +187,10 @@ class Transport:
                 last = attempt == self._options.attempts
                 if delay is None or last or self._clock.now() + delay >= deadline:
                     raise
-            await self._clock.sleep(delay)
+                await self._clock.sleep(delay)
+                # Each attempt is a request to the API server: retries must not exceed the rate.
+                if throttled and not await self._bucket.acquire(deadline - self._clock.now()):
+                    raise
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     @asynccontextmanager

@@ -100,6 +100,20 @@ async def test_429_with_retry_after_beyond_the_timeout_is_raised(
     assert clock.slept == []
 
 
+async def test_429_is_raised_where_the_rate_limit_allows_no_retry_within_the_timeout(
+    server: ScriptedServer, clock: HurriedClock
+) -> None:
+    server.on("GET", "/x", status(429, "TooManyRequests", headers={"Retry-After": "1"}))
+    options = TransportOptions(timeout_seconds=3, qps=0.1, burst=1)
+    async with Transport(StaticCredentials(server.url), options, clock=clock) as transport:
+        with pytest.raises(TooManyRequestsError):
+            await transport.send(GET)
+        server.on("GET", "/x", obj({}))
+        clock.tick(9)
+        await transport.send(GET)
+    assert [seconds < 2 for seconds in clock.slept] == [True], "only as long as the server asked"
+
+
 async def test_5xx_is_retried_for_reads_and_not_for_writes(
     server: ScriptedServer, hurried: Transport, clock: HurriedClock
 ) -> None:
