@@ -391,6 +391,12 @@ class Controller(Generic[K]):
         try:
             async with deadline:
                 return await self._reconcile(key)
+        except asyncio.CancelledError as error:
+            # Something that the reconcile awaits is cancelled, unless the worker is. A CancelledError would end the
+            # worker, and a TaskGroup takes such an end for intended.
+            if (worker := asyncio.current_task()) is None or worker.cancelling():
+                raise
+            raise RuntimeError("the reconcile awaited a task that was cancelled") from error
         except TimeoutError as error:
             # A TimeoutError of the reconcile's own is an error like any other.
             if not deadline.expired():

@@ -75,14 +75,14 @@ async def rig(clock: VirtualClock) -> AsyncIterator[Rig]:
     await asyncio.gather(*rig.tasks, return_exceptions=True)
 
 
-def scripted(*outcomes: Action | Exception) -> tuple[Reconcile, list[str]]:
+def scripted(*outcomes: Action | BaseException) -> tuple[Reconcile, list[str]]:
     """A reconcile with these outcomes in order, the last one repeated; and the keys it was called with."""
     left, calls = list(outcomes), list[str]()
 
     async def reconcile(key: str) -> Action:
         calls.append(key)
         outcome = left.pop(0) if len(left) > 1 else left[0]
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
@@ -263,6 +263,14 @@ async def test_a_key_whose_reconcile_was_cancelled_stays_queued(rig: Rig) -> Non
     rig.tasks.append(asyncio.create_task(controller.run()))
     await settle()
     assert calls == ["a", "a"]
+
+
+async def test_a_reconcile_that_awaits_what_is_cancelled_is_retried(rig: Rig, clock: VirtualClock) -> None:
+    reconcile, calls = scripted(asyncio.CancelledError(), await_change())
+    rig.start(reconcile, ControllerOptions(workers=1)).enqueue("a")
+    await clock.advance(1)
+    assert calls == ["a", "a"]
+    assert rig.totals.results == {"retried": 1, "done": 1}
 
 
 async def test_lost_leadership_ends_all_work(rig: Rig) -> None:
