@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
 
+from gangctl.client.kubeconfig import MATERIAL_BYTES, read_file
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import SECRETS, Resource
 from gangctl.errors import AlreadyExistsError, ApiError, ConfigError, ConflictError, NotFoundError, UnavailableError
@@ -36,7 +37,6 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 POLL_SECONDS: Final = 10.0
-FILE_BYTES: Final = 2**20
 # Conflicts with other replicas, and steps of a rotation, in one poll; more would be a loop with another writer.
 _ATTEMPTS: Final = 20
 
@@ -261,8 +261,7 @@ class ClientAuthorities(_Polled[bytes]):
 
     def _read(self) -> bytes:
         try:
-            with self._path.open("rb") as file:
-                authorities = file.read(FILE_BYTES)
+            authorities = read_file(self._path, MATERIAL_BYTES)
         except OSError as error:
             raise ConfigError(f"{self._path}: {error.strerror}") from error
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from gangctl.client.kubeconfig import MATERIAL_BYTES
 from gangctl.errors import ConfigError
 from gangctl.runtime.certsource import ClientAuthorities, Serving
 from gangctl.runtime.probes import self_check
@@ -111,6 +112,12 @@ async def test_a_file_without_certificates_is_refused_by_name(content: bytes, tm
 async def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="absent: No such file"):
         await ClientAuthorities(tmp_path / "absent").load()
+
+
+async def test_a_file_above_the_limit_is_refused_and_not_cut(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(bundle("one") + b"#" * MATERIAL_BYTES + bundle("two"))
+    with pytest.raises(ConfigError, match=r"ca\.crt: larger than 1048576 bytes"):
+        await ClientAuthorities(tmp_path / "ca.crt").load()
 
 
 async def test_a_changed_file_is_delivered_and_an_unreadable_one_is_not(tmp_path: Path) -> None:
