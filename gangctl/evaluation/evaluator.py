@@ -27,7 +27,7 @@ from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import KeyedPolicy, LoadedException, LoadedPolicy, PolicySet, snapshot_of
 from gangctl.policy.review import Review, matches
 from gangctl.policy.verdict import Outcome
-from gangctl.runtime.workers import WorkersBrokenError
+from gangctl.runtime.workers import WorkersBrokenError, WorkersClosedError
 
 STEPS_PER_CLOCK_CHECK: Final = 128
 """A tenth of a millisecond between two clock checks."""
@@ -161,7 +161,7 @@ class PolicyEvaluator:
                 await self.pool.workers.until_prepared(self._options.workers)
         except TimeoutError:
             _log.warning("workers go on loading policies that are in force", policies=len(policies.policies))
-        except WorkersBrokenError:
+        except (WorkersBrokenError, WorkersClosedError):
             return  # the log, readiness and the policies' status have the reason
 
     async def install(self, policies: PolicySet) -> None:

@@ -147,9 +147,10 @@ class Workers:
     async def until_prepared(self, count: int) -> None:
         """Wait until so many, lent or not, are prepared since the last :meth:`refresh`.
 
-        :class:`WorkersBrokenError` when that will not be soon.
+        :class:`WorkersBrokenError` when that will not be soon, :class:`WorkersClosedError` when it never will.
         """
         while self.idle + sum(version == self._version for version in self._lent.values()) < min(count, self._size):
+            self._refuse_if_closed()
             self._refuse_if_broken()
             self._offered.clear()
             await self._offered.wait()
@@ -160,8 +161,7 @@ class Workers:
         It waits until there are ``leave`` others, lent or not: a caller whose work often ends its worker leaves some to
         the others. :class:`WorkersBrokenError` while none can be had.
         """
-        if self._keeper is None or self._keeper.done():
-            raise WorkersClosedError(f"worker {self._spec.name}: closed")
+        self._refuse_if_closed()
         self._in_use = True
         # An outdated one goes out as version -1, so that it is prepared again on its return.
         for idle, version in ((self._ready, self._version), (self._stale, -1)):
@@ -282,6 +282,10 @@ class Workers:
         if self.problem and not self._enough(0):
             raise WorkersBrokenError(self.problem)
 
+    def _refuse_if_closed(self) -> None:
+        if self._keeper is None or self._keeper.done():
+            raise WorkersClosedError(f"worker {self._spec.name}: closed")
+
     def _fail_waiting(self, error: GangctlError) -> None:
         for waiter, _ in self._waiters:
             if not waiter.done():
@@ -289,6 +293,7 @@ class Workers:
 
     def _kept(self, keeper: asyncio.Task[None]) -> None:
         """Fail waiting callers when no workers will come: closed, or a preparation failed unexpectedly."""
+        self._offered.set()
         self._fail_waiting(WorkersClosedError(f"worker {self._spec.name}: closed"))
         if not keeper.cancelled() and (error := keeper.exception()) is not None:
             _log.error("no more workers are started", worker=self._spec.name, exc_info=error)

@@ -250,13 +250,13 @@ async def test_workers_that_answered_nonsense_are_used_again_after_a_while() -> 
     assert seen.problems[1:] == [""]
 
 
-async def test_a_waiting_take_fails_when_the_pool_closes() -> None:
+async def test_waiting_callers_get_an_error_when_the_pool_closes() -> None:
     spec = replace(SPEC, service="tests.runtime.workerservices:never_starts")
     async with Workers(spec) as workers:
-        waiting = asyncio.create_task(workers.take())
+        waiting = [asyncio.create_task(workers.take()), asyncio.create_task(workers.until_prepared(1))]
         await asyncio.sleep(0)
-    with pytest.raises(WorkersClosedError):
-        await waiting
+    await asyncio.sleep(0)
+    assert [type(task.exception()) for task in waiting if task.done()] == [WorkersClosedError] * 2
     with pytest.raises(WorkersClosedError):
         await workers.take()
     assert not children()
