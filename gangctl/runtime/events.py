@@ -174,9 +174,10 @@ class EventRecorder:
                 if result:
                     self._recorded(result)
                     return
+                delay = (error.retry_after or 0.0) + backoff.next()
             else:
                 return
-            await self._clock.sleep(backoff.next())
+            await self._clock.sleep(delay)
 
     async def _write_once(self, event: Event) -> str:
         try:

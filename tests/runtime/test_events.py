@@ -185,6 +185,19 @@ async def test_an_event_is_retried_in_a_short_outage_and_dropped_in_a_long_one(
     assert len(logs) == 1
 
 
+async def test_an_event_is_not_retried_before_the_server_allows_it(
+    rig: Rig, server: ScriptedServer, clock: VirtualClock
+) -> None:
+    server.on("POST", PATH, status(429, "TooManyRequests", headers={"Retry-After": "60"}), obj({}, code=201))
+    recorder = rig.recorder()
+    recorder.record(EVENT)
+    await until(lambda: clock.pending)
+    assert 60 < clock.pending[0] < 61
+    await clock.advance(61)
+    await recorder.drain()
+    assert rig.results == {"created": 1}
+
+
 async def test_an_invalid_event_does_not_block_the_others(rig: Rig, server: ScriptedServer) -> None:
     server.on("POST", PATH, obj({}, code=201))
     recorder = rig.recorder()
