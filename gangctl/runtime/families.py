@@ -33,7 +33,7 @@ class Family:
 
     @property
     def unit(self) -> str:
-        """Its base unit, derived from the name; empty for plain numbers and for timestamps."""
+        """Its base unit, derived from the name; empty for plain numbers."""
         return next((unit for unit in _UNITS if self.stem.endswith(f"_{unit}")), "")
 
     @property
