@@ -69,11 +69,11 @@ def default_conditions(obj: Object, *times: str) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Always for ``latest``, which is also what an image without tag and digest is."""
-    if "@" in image:
-        return "IfNotPresent"
-    tag = re.search(r":([\w.-]+)$", image)
-    return "Always" if tag is None or tag[1] == "latest" else "IfNotPresent"
+    """Always for ``latest``, which is also what an image without tag and digest is (``ParseImageName``)."""
+    name, _, digest = image.partition("@")
+    match = re.search(r":([\w.-]+)$", name)
+    tag = match[1] if match else "" if digest else "latest"
+    return "Always" if tag == "latest" else "IfNotPresent"
 
 
 def drop_reference(spec: Object, minor: str, gates: Mapping[str, bool]) -> None:

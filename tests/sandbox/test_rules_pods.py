@@ -29,7 +29,9 @@ def pod(**spec: object) -> Object:
         ("i:v1", "IfNotPresent"),
         ("host:5000/i", "Always"),
         ("host:5000/i:v1", "IfNotPresent"),
-        ("i@sha256:abc", "IfNotPresent"),
+        (f"i@sha256:{'a' * 64}", "IfNotPresent"),
+        (f"i:v1@sha256:{'a' * 64}", "IfNotPresent"),
+        (f"i:latest@sha256:{'a' * 64}", "Always"),
     ],
 )
 async def test_images_without_a_tag_are_pulled_always(image: str, policy: str) -> None:
