@@ -17,7 +17,7 @@ from gangctl.gang.validate import expected_seconds
 from gangctl.readiness.autoscaling import NODE_SECONDS, ScaleUp
 from gangctl.readiness.causes.context import gated
 from gangctl.readiness.facts import PodFacts, Snapshot
-from gangctl.readiness.membership import Group, members, totals
+from gangctl.readiness.membership import Group, members
 
 _REFUSED: Final = "Unschedulable"
 
@@ -64,10 +64,10 @@ def stranded(
         return ()
     gangs = []
     for group in members(snapshot):
-        # Without a scope its pods do not wait for each other: those that run do their work.
-        if group.scope is None or not totals(group, runs=True).counts.stranded:
-            continue
         placed = [pod for pod in group.bound if pod.node]
+        # Without a scope its pods do not wait for each other: those that run do their work.
+        if group.scope is None or not 0 < len(placed) < group.needed:
+            continue
         unplaced = [pod for pod in group.bound if not pod.node]
         missing = group.needed - len(placed)
         if hope := _hope(snapshot, group, placed, unplaced):

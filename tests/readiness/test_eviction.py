@@ -136,12 +136,21 @@ def test_pods_that_are_not_made_are_waited_for_unless_they_cannot_be() -> None:
     assert ask(snapshot(three, refused=[denied]), seen=seen).evict
 
 
+def unlinked() -> Snapshot:
+    """A Job without its group runs, and the scheduler refuses the rest of the gang."""
+    context = Context(jobset("js", rj("a", 1, 2, 2), rj("b", 1, 2, 2), mode="Gang"))
+    found = [*context.pods(REFUSED, only="a"), *context.pods(READY, only="b", group="")]
+    jobs = [*context.jobs(only="a"), *context.jobs(only="b", group="")]
+    return context.snapshot(found, jobs=jobs, nodes=UP)
+
+
 @each(
     "found",
     [
         snapshot(pods()),
         snapshot(CONTEXT.pods(REFUSED)),
         snapshot(pods(REFUSED)[:3][:0]),
+        unlinked(),
     ],
 )
 def test_a_gang_that_is_whole_or_holds_nothing_is_not_stranded(found: Snapshot) -> None:
