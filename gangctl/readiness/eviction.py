@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import EVICT_STRANDED_AFTER
 from gangctl.gang.validate import expected_seconds
 from gangctl.readiness.autoscaling import NODE_SECONDS, ScaleUp
-from gangctl.readiness.causes.context import gated
+from gangctl.readiness.causes.context import gated, unschedulable
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.membership import Group, members
-
-_REFUSED: Final = "Unschedulable"
 
 
 def delay_of(jobset: JobSet, default: float | None) -> float | None:
@@ -105,8 +102,7 @@ def _hope(snapshot: Snapshot, group: Group, placed: Sequence[PodFacts], unplaced
         return "the JobSet restarts"
     lost = {name for name, node in nodes.items() if not node.ready}
     waiting = next(filter(None, map(_pending, unplaced)), "")
-    # Of a gang that finds no room, the scheduler says Unschedulable of one pod, and of others SchedulerError.
-    if not waiting and unplaced and not any(pod.refused == _REFUSED for pod in unplaced):
+    if not waiting and unplaced and not unschedulable(unplaced):
         waiting = f"the scheduler fails on {unplaced[0].name}"
     returning = next((pod for pod in placed if pod.node in lost or pod.node not in nodes), None)
     if waiting:

@@ -278,3 +278,11 @@ def counted(group: Group) -> int:
 def gated(pod: PodFacts) -> bool:
     """Whether the scheduler ignores a pod because of its scheduling gates."""
     return not pod.node and (bool(pod.gates) or pod.refused == "SchedulingGated")
+
+
+def unschedulable(pods: Iterable[PodFacts]) -> bool:
+    """Whether the scheduler has decided that it finds no nodes for pods of a group.
+
+    Of such a group it says Unschedulable of one pod, and may say SchedulerError of others (seen on Kubernetes 1.37).
+    """
+    return any(pod.refused == "Unschedulable" for pod in pods)

@@ -12,7 +12,7 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.autoscaling import NODE_SECONDS, sayings
-from gangctl.readiness.causes.context import Command, Context, Suggestion, gated, oldest
+from gangctl.readiness.causes.context import Command, Context, Suggestion, gated, oldest, unschedulable
 from gangctl.readiness.causes.messages import (
     CLAIMS,
     FILTERS,
@@ -35,7 +35,6 @@ _INVALID: Final = frozenset({"PodGroupError", "CompositePodGroupError", "Invalid
 """Reasons for a group that the scheduler finds invalid: since 1.38, and ``Invalid`` of composite groups in 1.37."""
 _PASSING: Final = frozenset({Reason.SCHEDULER_BACKOFF, Reason.SCALE_UP_RUNNING})
 """Causes that end by themselves."""
-_ERRORS: Final = _INVALID | {"SchedulerError"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ def _reason(context: Context, held: _Refused) -> Reason:
     # Before all that is about nodes: none helps while a claim is not bound.
     if not held.refusal.filters.isdisjoint(CLAIMS) or (held.refusal.hidden and _claims(context, held)):
         return Reason.VOLUME_NOT_BOUND
-    if held.reasons & _ERRORS:
+    if held.reasons & _INVALID or ("SchedulerError" in held.reasons and not unschedulable(held.pods)):
         return Reason.SCHEDULER_ERROR
     # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
     if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):

@@ -163,6 +163,13 @@ def test_an_error_of_the_scheduler_is_reported_unchanged() -> None:
     assert Reason.UNSCHEDULABLE not in reasons(context.snapshot(pods))
 
 
+def test_a_group_without_room_is_no_error_of_the_scheduler() -> None:
+    """1.37 may say Unschedulable of one of its pods, and SchedulerError of the others."""
+    snapshot = replayed("1.37", "unschedulable-together")
+    pods = changed(snapshot.pods, slice(1, None), refused="SchedulerError")
+    assert reasons(replace(snapshot, pods=pods)) == [Reason.UNSCHEDULABLE]
+
+
 @pytest.mark.parametrize("reason", ["PodGroupError", "CompositePodGroupError", "Invalid"])
 def test_a_group_that_the_scheduler_finds_invalid_is_reported(reason: str) -> None:
     """The reasons of Kubernetes 1.38, and that of composite groups in 1.37."""
