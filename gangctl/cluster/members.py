@@ -75,6 +75,7 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),
         decided="SuccessCriteriaMet" in true,
         suspended=spec.get("suspend") is True,
+        uid=str(meta.get("uid", "")),
     )
 
 

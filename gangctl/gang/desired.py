@@ -154,6 +154,8 @@ class JobProgress:
     """Its success policy was met (condition SuccessCriteriaMet): its other pods end, and it gets no more pods."""
     suspended: bool = False
     """Its own ``spec.suspend``: JobSet resumes the Jobs of a startup stage once the stage may begin."""
+    uid: str = ""
+    """A Job of another attempt has its name, and events about that one are kept for an hour."""
 
     @property
     def key(self) -> tuple[str, int]:

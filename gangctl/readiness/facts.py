@@ -233,8 +233,8 @@ def assemble(
     jobs = [job for job in collections.jobs(jobset.key) if job.jobset_uid == jobset.uid]
     # Jobs whose pods may be denied now, without those of earlier attempts.
     expected = [job for job in jobs if not job.complete and not job.deleting and job.attempt >= jobset.restarts]
-    about = [("JobSet", jobset.name), *(("Job", job.name) for job in expected)]
-    refusals = [collections.refused(namespace, kind, name) for kind, name in about]
+    about = [("JobSet", jobset.name, jobset.uid), *(("Job", job.name, job.uid) for job in expected)]
+    refusals = [(collections.refused(namespace, kind, name), uid) for kind, name, uid in about]
     return Snapshot(
         jobset=jobset,
         assessment=assessment,
@@ -245,12 +245,12 @@ def assemble(
         api=api,
         queue=queue,
         nodes=collections.nodes(),
-        # Without denials of an earlier JobSet of this name.
+        # Without denials of an earlier JobSet of this name, and of an earlier attempt's Jobs.
         refused=[
             refused
-            for refused in refusals
-            # An event need not have the UID of its object. Those of Jobs are not compared: a JobProgress has none.
-            if refused is not None and (refused.kind != "JobSet" or refused.uid in {"", jobset.uid})
+            for refused, uid in refusals
+            # An event need not have the UID of its object, nor an object in a file one.
+            if refused is not None and (not uid or refused.uid in {"", uid})
         ],
         foreign_workload=collections.claimed(namespace, jobset.name) or "",
         groups_known=collections.groups_known,

@@ -20,6 +20,12 @@ def test_the_replacement_of_a_failed_pod_is_a_change() -> None:
     assert project_job(job(active=1, failed=1, succeeded=1)) != project_job(job(active=2, failed=1, succeeded=1))
 
 
+def test_a_job_made_anew_under_its_name_is_a_change() -> None:
+    raw = job(active=1)
+    raw["metadata"]["uid"] = "another"
+    assert project_job(raw) != project_job(job(active=1))
+
+
 def test_the_resumption_of_a_job_is_a_change() -> None:
     held = project_job({**job(), "spec": {"suspend": True}})
     assert held is not None

@@ -52,8 +52,11 @@ def test_refusals_are_kept_for_active_jobs_only(change: dict[str, Any], count: i
 
 
 @each(("uid", "count"), [(FIXTURE_UID, 1), ("", 1), ("another", 0)])
-def test_refusals_of_a_jobset_are_matched_by_uid(uid: str, count: int) -> None:
+def test_refusals_of_a_jobset_and_of_its_jobs_are_matched_by_uid(uid: str, count: int) -> None:
+    """A restart makes Jobs of the same names."""
     assert len(assembled(reported=[refused("JobSet", "js", uid)]).refused) == count
+    assert len(assembled(job(0, uid=FIXTURE_UID), reported=[refused("Job", "js-w-0", uid)]).refused) == count
+    assert len(assembled(job(0), reported=[refused("Job", "js-w-0", uid)]).refused) == 1
 
 
 def test_groups_are_read_by_the_names_of_the_plan() -> None:
