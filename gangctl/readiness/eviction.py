@@ -16,7 +16,7 @@ from gangctl.gang.validate import expected_seconds
 from gangctl.readiness.autoscaling import NODE_SECONDS, ScaleUp
 from gangctl.readiness.causes.context import gated, unschedulable
 from gangctl.readiness.facts import PodFacts, Snapshot
-from gangctl.readiness.membership import Group, members
+from gangctl.readiness.membership import Group, members, pod_denials
 
 
 def delay_of(jobset: JobSet, default: float | None) -> float | None:
@@ -113,8 +113,8 @@ def _hope(snapshot: Snapshot, group: Group, placed: Sequence[PodFacts], unplaced
         return ""
     # Its Job makes another pod once the first has ended, which on a lost node it does not, and once it may.
     held = any(pod.node in lost for pod in group.leaving)
-    refused = {refused.name for refused in snapshot.refused if refused.kind == "Job"}
-    return "" if held or any(job.name in refused for job in group.planned) else "pods are not made yet"
+    denied = pod_denials(snapshot, [group])
+    return "" if held or any(job.name in denied for job in group.planned) else "pods are not made yet"
 
 
 def _pending(pod: PodFacts) -> str:

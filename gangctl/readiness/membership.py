@@ -20,7 +20,7 @@ from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
 from gangctl.gang.naming import Scope, family
 from gangctl.gang.plan import GangPlan, PlannedJob, ungrouped_jobs
 from gangctl.gang.validate import MAX_JOBS
-from gangctl.readiness.facts import PodFacts, Snapshot, unix
+from gangctl.readiness.facts import PodFacts, Refused, Snapshot, unix
 from gangctl.readiness.result import PODS, Counts, Usage
 
 
@@ -325,6 +325,21 @@ def _minimum(
         return dict(workload.min_counts).get(draft.template, draft.min_count)
     # The group that gangctl is about to make counts no pods that do not name it.
     return draft.min_count - sum(job.pods for job in draft.planned if (job.replicated_job, job.index) in unlinked)
+
+
+def pod_denials(snapshot: Snapshot, groups: Iterable[Group]) -> Mapping[str, Refused]:
+    """The last denial of a pod, by Job; those of these groups without the ones that are over."""
+    denied = {refused.name: refused for refused in snapshot.refused if refused.kind == "Job"}
+    for group in groups if denied else ():
+        newest: dict[JobKey, int] = {}
+        for pod in (*group.pods, *group.leaving):
+            key = (pod.replicated_job, pod.job_index)
+            newest[key] = max(pod.created, newest.get(key, 0))
+        for job in group.planned:
+            # A pod that was made since shows that it is over.
+            if job.name in denied and newest.get((job.replicated_job, job.index), 0) > denied[job.name].at:
+                del denied[job.name]
+    return denied
 
 
 @dataclass(frozen=True, slots=True)

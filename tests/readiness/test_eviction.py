@@ -134,6 +134,8 @@ def test_pods_that_are_not_made_are_waited_for_unless_they_cannot_be() -> None:
     assert ask(snapshot([*three, gone], nodes=lost)).look_again == NOW + DELAY
     denied = Refused("t", "Job", CONTEXT.planned()[0].name, "", "exceeded quota", NOW)
     assert ask(snapshot(three, refused=[denied]), seen=seen).evict
+    over = replace(denied, at=three[0].created - 1)
+    assert ask(snapshot(three, refused=[over]), seen=seen).why == "pods are not made yet"
 
 
 def unlinked() -> Snapshot:

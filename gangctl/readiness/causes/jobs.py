@@ -16,7 +16,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion, oldest
 from gangctl.readiness.causes.messages import Denial, read_denial
 from gangctl.readiness.facts import Refused, unix
-from gangctl.readiness.membership import Group, JobKey, stages_to_come
+from gangctl.readiness.membership import Group, JobKey, pod_denials, stages_to_come
 from gangctl.readiness.result import Cause
 
 _REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
@@ -113,10 +113,8 @@ def pod_creation_refused(context: Context) -> Iterator[Cause]:
     by_denial: dict[Denial, list[tuple[Group, PlannedJob, int, Refused]]] = {}
     for group, planned, short, refused in _short_jobs(context):
         denial = read_denial(refused.message, pods=True)
-        own = (planned.replicated_job, planned.index)
-        newest = max((pod.created for pod in group.pods if (pod.replicated_job, pod.job_index) == own), default=0)
-        # A pod that was made since shows that it is over. A denial of followers is a proof of `exclusive_deadlock`.
-        if not denial.follower and newest <= refused.at:
+        # A denial of followers is a proof of `exclusive_deadlock`.
+        if not denial.follower:
             by_denial.setdefault(denial, []).append((group, planned, short, refused))
     for denial, jobs in by_denial.items():
         names = [planned.name for _, planned, _, _ in jobs]
@@ -135,7 +133,7 @@ def pod_creation_refused(context: Context) -> Iterator[Cause]:
 
 def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refused]]:
     """Jobs that have fewer pods than they should, and a denial."""
-    refused = {denied.name: denied for denied in context.snapshot.refused if denied.kind == "Job"}
+    refused = pod_denials(context.snapshot, context.groups)
     if not refused:
         return
     for group in context.groups:
@@ -152,10 +150,11 @@ def exclusive_deadlock(context: Context) -> Iterator[Cause]:
     keys = _exclusive(context)
     if not keys:
         return
+    # Also one from before the leader was made anew: it proves how the Job is placed.
     proofs = {
-        planned.name: refused
-        for _, planned, _, refused in _short_jobs(context)
-        if read_denial(refused.message, pods=True).follower
+        refused.name: refused
+        for refused in context.snapshot.refused
+        if refused.kind == "Job" and read_denial(refused.message, pods=True).follower
     }
     held: list[tuple[Group, int]] = []
     since = 0
@@ -170,7 +169,7 @@ def exclusive_deadlock(context: Context) -> Iterator[Cause]:
         born = oldest(pod.created for pod in group.pods if not pod.node)
         if group.scope is None or not missing or not born or len(group.bound) >= group.minimum:
             continue
-        if not any(name in proofs for name, _ in short) and not context.late(born, SOON):
+        if not any(count > 0 and name in proofs for name, count in short) and not context.late(born, SOON):
             continue
         held.append((group, missing))
         since = oldest((since, born))

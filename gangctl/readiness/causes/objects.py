@@ -19,7 +19,7 @@ from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import QUICK, Command, Context, Suggestion, counted, oldest, unplaced
 from gangctl.readiness.facts import unix
-from gangctl.readiness.membership import Group
+from gangctl.readiness.membership import Group, pod_denials
 from gangctl.readiness.result import Cause
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
@@ -99,7 +99,7 @@ def pod_group_missing(context: Context) -> Iterator[Cause]:
     if capabilities is None or not present:
         return
     plan = snapshot.assessment.plan
-    denied = {refused.name for refused in snapshot.refused if refused.kind == "Job"}
+    denied = pod_denials(snapshot, context.groups)
     groups = [g for g in gangs(context) if g.pods or not any(job.name in denied for job in g.jobs)]
     kind, missing = "PodGroup", [g for g in groups if g.name not in snapshot.groups]
     if not capabilities.pod_groups:

@@ -118,7 +118,9 @@ def test_a_refusal_of_pods_that_exist_by_now_is_not_reported() -> None:
     context = Context(JS)
     refused = [refused_job("js-w-0", recorded("1.37", "job/quota"), at=BORN - 1)]
     assert Reason.POD_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING), refused=refused))
-    assert Reason.POD_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING, count=3), refused=refused))
+    some = context.snapshot(context.pods(PENDING, count=3), refused=refused)
+    assert reasons(some) == [Reason.PODS_MISSING]
+    assert the(Reason.PODS_MISSING, some).evidence == ("js-w-0: 3 of 4 pods", "js-w-1: 3 of 4 pods")
 
 
 def test_a_newer_pod_of_another_replicated_job_hides_no_refusal() -> None:
