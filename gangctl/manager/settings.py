@@ -17,6 +17,7 @@ from pydantic import ValidationError as PydanticError
 from gangctl.api.documents import DEFAULT_LIMITS, parse_documents
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.modelerrors import message_of
+from gangctl.client.kubeconfig import is_server_url
 from gangctl.errors import ConfigError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.pathways.options import PathwaysOptions
@@ -205,7 +206,7 @@ class ControllerSettings(BaseModel):
     @field_validator("webhook_url")
     @classmethod
     def _https(cls, url: str | None) -> str | None:
-        if url is not None and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
+        if url is not None and not (is_server_url(url) and urlsplit(url).scheme == "https"):
             raise ValueError("must look like https://HOST:PORT, the API server calls nothing else")
         return url
 

@@ -30,6 +30,9 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path)
     [
         ({"webhook_url": "http://127.0.0.1:9443"}, ["webhook-url", "https://HOST:PORT"]),
         ({"metrics_bind_address": "8080"}, ["metrics-bind-address", "HOST:PORT"]),
+        ({"webhook_url": "https://host:99999"}, ["webhook-url", "https://HOST:PORT"]),
+        ({"webhook_url": "https://host:abc"}, ["webhook-url", "https://HOST:PORT"]),
+        ({"webhook_url": "https://host:0"}, ["webhook-url", "https://HOST:PORT"]),
         ({"namespace_selector": "a ~ b"}, ["namespace-selector", "label requirement"]),
         ({"workers": 0}, ["workers", "greater than or equal to 1"]),
         ({"kueue": "off", "kueue_check": True}, ["kueue-check", "kueue off"]),
