@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from ipaddress import ip_address
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic import ValidationError as PydanticError
 
 from gangctl.api.documents import DEFAULT_LIMITS, parse_documents
+from gangctl.api.labelselector import parse_labels
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.modelerrors import message_of
 from gangctl.client.kubeconfig import is_server_url
@@ -26,9 +26,6 @@ from gangctl.runtime.shards import MOST_SHARDS
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 
 _DAY: Final = 86_400
-_SELECTOR_TERM: Final = re.compile(
-    r"\s*(?P<key>!?\s*[\w./-]+)\s*(?:(?P<operator>==|=|!=| in | notin )\s*(?P<values>\([^)]*\)|[\w.-]*))?\s*"
-)
 
 
 def _kebab(name: str) -> str:
@@ -335,20 +332,13 @@ def split_address(address: str) -> tuple[str, int]:
 
 def parse_selector(text: str) -> list[dict[str, Any]]:
     """``matchExpressions`` of a label selector such as ``team=ml,tier in (gold, silver),!legacy``."""
-    expressions: list[dict[str, Any]] = []
-    # A comma before a closing parenthesis separates values, not terms.
-    for term in re.split(r",(?![^(]*\))", text):
-        match = _SELECTOR_TERM.fullmatch(term)
-        if match is None:
-            raise ValueError(f'"{term}" is not a label requirement: key, !key, key=value, key in (a, b)')
-        key, operator = match["key"], (match["operator"] or "").strip()
-        if not operator:
-            name = key.lstrip("! ")
-            expressions.append({"key": name, "operator": "DoesNotExist" if key.startswith("!") else "Exists"})
-            continue
-        values = [value.strip() for value in match["values"].strip("()").split(",")]
-        expressions.append({"key": key, "operator": "NotIn" if operator in {"!=", "notin"} else "In", "values": values})
-    return expressions
+    terms = parse_labels(text)
+    if any(term.operator in {"Gt", "Lt"} for term in terms):
+        raise ValueError("> and < are not for namespaces: the selectors of webhooks have no such operator")
+    return [
+        {"key": term.key, "operator": term.operator, **({"values": list(term.values)} if term.values else {})}
+        for term in terms
+    ]
 
 
 def load_settings(flags: Mapping[str, Any], config: str | None) -> ControllerSettings:
