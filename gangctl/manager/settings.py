@@ -349,7 +349,8 @@ def load_settings(flags: Mapping[str, Any], config: str | None) -> ControllerSet
     # A flag that may be repeated is an empty tuple where it is not given.
     values |= {_kebab(name): value for name, value in flags.items() if value is not None and value != ()}
     try:
-        return ControllerSettings.model_validate(values)
+        # Not by the names of fields: two names of one setting have no order.
+        return ControllerSettings.model_validate(values, by_name=False)
     except PydanticError as problem:
         lines = [
             f"{'.'.join(map(str, e['loc'])) or 'settings'}: "

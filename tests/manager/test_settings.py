@@ -72,11 +72,15 @@ def test_options_of_pathways_are_text_in_a_flag_and_a_mapping_in_a_file(tmp_path
     assert flagged.type.name == "text"
 
 
-def test_an_unknown_key_in_the_file_is_refused_with_its_name(tmp_path: Path) -> None:
+@each(
+    ("name", "flags"),
+    [("leader-elected", {}), ("leader_elect", {}), ("leader_elect", {"leader_elect": True})],
+)
+def test_an_unknown_key_in_the_file_is_refused_with_its_name(name: str, flags: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "gangctl.yaml"
-    file.write_text("leader-elected: true\n")
-    with pytest.raises(ConfigError, match="leader-elected"):
-        load_settings({}, str(file))
+    file.write_text(f"{name}: true\n")
+    with pytest.raises(ConfigError, match=f"{name}: there is no such setting; did you mean leader-elect"):
+        load_settings(flags, str(file))
 
 
 def test_one_of_several_replicas_must_not_unregister_the_webhooks() -> None:
