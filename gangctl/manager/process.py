@@ -27,7 +27,14 @@ from gangctl.client.client import Client, Settings
 from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport, TransportOptions
-from gangctl.errors import ApiError, ConfigError, LeadershipLostError, NotFoundError
+from gangctl.errors import (
+    ApiError,
+    ConfigError,
+    ForbiddenError,
+    LeadershipLostError,
+    NotFoundError,
+    UnauthorizedError,
+)
 from gangctl.manager import logs
 from gangctl.manager.metrics import measure_lag, register_process_metrics, serving_metrics
 from gangctl.manager.settings import ControllerSettings, split_address
@@ -262,11 +269,15 @@ class Process:
                 await self._client.get(NAMESPACES, SYSTEM_NAMESPACE)
             except NotFoundError:
                 return "default"
+            except (ForbiddenError, UnauthorizedError) as refused:
+                # It goes on: rights may be given while it starts.
+                text = f"may not read Namespace {SYSTEM_NAMESPACE}: give --own-namespace, or the right to get it"
+                log.warning(text, error=str(refused), status=refused.status)
             except ApiError as error:
                 log.warning("the API server does not answer", error=str(error), status=error.status)
-                await asyncio.sleep(2)
             else:
                 return SYSTEM_NAMESPACE
+            await asyncio.sleep(2)
 
 
 def election_options(seconds: float) -> ElectionOptions:

@@ -10,10 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gangctl.errors import ConfigError
 from gangctl.manager.process import SWITCH_SECONDS, prepared, run
 from gangctl.manager.settings import load_settings
+from tests.client.server import ScriptedServer, status
+from tests.faults import virtual_time
 from tests.rows import each
 
 
@@ -22,8 +25,8 @@ def controller(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def kubeconfig(directory: Path) -> Path:
-    """A cluster whose address refuses connections."""
+def kubeconfig(directory: Path, server: str = "http://127.0.0.1:1") -> Path:
+    """A cluster; by default its address refuses connections."""
     path = directory / "kubeconfig"
     path.write_text(
         json.dumps(
@@ -32,7 +35,7 @@ def kubeconfig(directory: Path) -> Path:
                 "kind": "Config",
                 "current-context": "none",
                 "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
-                "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "clusters": [{"name": "none", "cluster": {"server": server}}],
                 "users": [{"name": "none", "user": {}}],
             }
         )
@@ -77,6 +80,23 @@ def test_outside_of_a_cluster_a_missing_webhook_url_is_one_error(tmp_path: Path)
 async def test_outside_of_a_cluster_a_webhook_address_can_be_chosen(flags: dict[str, str], tmp_path: Path) -> None:
     async with prepared(load_settings({"kubeconfig": str(kubeconfig(tmp_path)), **flags}, None)):
         pass
+
+
+def test_a_namespace_that_may_not_be_read_is_named_with_what_to_do(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ScriptedServer() as server:
+            refusals = status(403, "Forbidden", "no"), status(401, "Unauthorized", "who"), status(404, "NotFound")
+            server.on("GET", "/api/v1/namespaces/gangctl-system", *refusals)
+            flags = {"kubeconfig": str(kubeconfig(tmp_path, server.url)), "webhook_registration": "none"}
+            async with prepared(load_settings(flags, None)) as process:
+                with capture_logs() as logs:
+                    assert await process._own_namespace() == "default"
+        assert [(entry["error"], "--own-namespace" in entry["event"]) for entry in logs] == [
+            ("no", True),
+            ("who", True),
+        ]
+
+    virtual_time.run(main())
 
 
 def test_an_invalid_value_of_a_flag_is_one_error() -> None:
