@@ -35,11 +35,15 @@ class RestartLog:
             if (stated := now or before) is not None:
                 self._times.pop(stated.key, None)
             return False
-        restarted = list(_restarted(before, now)) if before is not None and before.uid == now.uid else []
-        if restarted:
-            _, times = self._times.get(now.key) or (None, {})
-            for what in restarted:
-                times.setdefault(what, deque(maxlen=MANY)).append(at)
+        _, times = self._times.pop(now.key, None) or (None, {})
+        # Another UID is another JobSet of the name.
+        if before is None or before.uid != now.uid:
+            return False
+        restarted = list(_restarted(before, now))
+        for what in restarted:
+            times.setdefault(what, deque(maxlen=MANY)).append(at)
+        if times:
+            # In its queue of now: it may have been moved.
             self._times[now.key] = queue_of(now), times
         return bool(restarted)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gangctl.readiness.metrics import queue_of
 from gangctl.readiness.restarts import WITHIN, RestartLog
 from gangctl.readiness.result import GangPhase
@@ -41,3 +43,16 @@ def test_a_finished_jobset_is_in_no_loop() -> None:
         last = now
     restarts.stands(last, standing("js", attempt=3, phase=GangPhase.SUCCEEDED), 1.0)
     assert restarts.loops(1.0) == {}
+
+
+def test_a_loop_counts_in_the_queue_of_now_and_ends_with_the_jobset() -> None:
+    restarts, last = RestartLog(), standing("js")
+    for attempt in (1, 2, 3):
+        now = standing("js", attempt=attempt)
+        restarts.stands(last, now, 0.0)
+        last = now
+    moved = replace(last, cluster_queue="another")
+    assert not restarts.stands(last, moved, 1.0)
+    assert restarts.loops(1.0) == {queue_of(moved): 1}
+    restarts.stands(moved, replace(moved, uid="another"), 2.0)
+    assert restarts.loops(2.0) == {}
