@@ -238,6 +238,9 @@ class InvalidError(ApiError):
 class GoneError(ApiError):
     """410: the resourceVersion is too old, list again."""
 
+    following: str = ""
+    """The continue token for the rest of a list as it is now, where the server gives one."""
+
 
 class TooManyRequestsError(ApiError):
     """429: priority and fairness sent us away; ``retry_after`` says for how long."""

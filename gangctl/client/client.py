@@ -18,7 +18,7 @@ from gangctl.client.resources import PODS, Resource
 from gangctl.client.responses import Response
 from gangctl.client.transport import Request, Transport
 from gangctl.client.watch import WatchEvent, WatchOptions, watch
-from gangctl.errors import NotFoundError, ServerError
+from gangctl.errors import GoneError, NotFoundError, ServerError
 
 Send = Callable[[Request], Awaitable[Response]]
 
@@ -159,12 +159,14 @@ class Client:
         selection: Selection = EVERYTHING,
         limit: int = PAGE_SIZE,
         ahead: bool = False,
+        consistent: bool = True,
     ) -> AsyncGenerator[Page, None]:
         """Yield a collection, ``limit`` objects at a time, all as of one resourceVersion.
 
         A collection that takes longer to read than the server keeps history (five minutes) ends with
-        :class:`~gangctl.errors.GoneError`: begin again. With ``ahead`` the next page is requested while the caller
-        processes this one, so that neither waits for the other.
+        :class:`~gangctl.errors.GoneError`: begin again. If it need not be ``consistent``, the rest is read as it is
+        then. With ``ahead`` the next page is requested while the caller processes this one, so that neither waits for
+        the other.
         """
         # No resourceVersion: the newest state. With 0, API servers may give an older one, and ignore the limit.
         query = {**selection.query(), "limit": str(limit)}
@@ -176,7 +178,13 @@ class Client:
         coming: asyncio.Task[Response] | None = None
         try:
             while True:
-                body = (await (coming or self.send(asked()))).json()
+                try:
+                    body = (await (coming or self.send(asked()))).json()
+                except GoneError as gone:
+                    if consistent or gone.following in {"", query.get("continue")}:
+                        raise
+                    query["continue"], coming = gone.following, None
+                    continue
                 metadata = body.get("metadata") or {}
                 following = metadata.get("continue") or ""
                 # A server that repeats a continue token would be read without end.

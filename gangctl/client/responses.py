@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from gangctl.api.objects import misshapen
+from gangctl.api.objects import misshapen, object_at, text_at
 from gangctl.errors import (
     AlreadyExistsError,
     ApiError,
@@ -90,7 +90,10 @@ def error_from_status(value: Mapping[str, Any], *, status: int = 0, retry_after:
     if retry_after is None:
         retry_after = retry_after_seconds(details.get("retryAfterSeconds") or None)
     number = status or (code if isinstance(code, int) else 500)
-    return _make(number, str(value.get("reason") or ""), str(value.get("message") or ""), details, retry_after)
+    error = _make(number, str(value.get("reason") or ""), str(value.get("message") or ""), details, retry_after)
+    if isinstance(error, GoneError):
+        error.following = text_at(object_at(value, "metadata"), "continue")
+    return error
 
 
 def _make(status: int, reason: str, message: str, details: dict[str, Any], retry_after: float | None) -> ApiError:

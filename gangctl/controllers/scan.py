@@ -326,7 +326,7 @@ class PolicyScan:
 
     async def _jobsets(self) -> AsyncGenerator[Object, None]:
         try:
-            async with aclosing(self._reader.pages(JOBSETS, limit=self._options.page)) as pages:
+            async with aclosing(self._reader.pages(JOBSETS, limit=self._options.page, consistent=False)) as pages:
                 async for page in pages:
                     for item in page.items:
                         # What violates a rule and is being deleted needs no repair.

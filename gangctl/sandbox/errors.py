@@ -15,7 +15,9 @@ EXPIRED_MESSAGE: Final = "The resourceVersion for the provided watch is too old.
 UID_FIELD: Final = "metadata.uid"
 CONTINUE_EXPIRED_MESSAGE: Final = (
     "The provided continue parameter is too old to display a consistent list result. "
-    "You can start a new list without the continue parameter."
+    "You can start a new list without the continue parameter, or use the continue token in this response to retrieve "
+    "the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that "
+    "were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
 
 
@@ -29,6 +31,8 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = None if details is None else dict(details)
+        self.following = ""
+        """The continue token for the rest of a list as it is now."""
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
@@ -45,7 +49,7 @@ class StatusError(Exception):
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": {"continue": self.following} if self.following else {},
             "status": "Failure",
             "message": self.message,
         }

@@ -114,6 +114,8 @@ def selection(kind: ResourceKind, labels: str = "", fields: str = "") -> Narrowi
 
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - a format's name
+_NOW: Final = -1
+"""In a continue token: the present revision, for the rest of a list whose own has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +184,13 @@ def page(store: ObjectStore, kind: ResourceKind, namespace: str | None, query: L
     chosen = selection(kind, query.labels, query.fields)
     if query.token:
         revision, start = _read_token(query.token)
+        revision = store.revision if revision == _NOW else revision
         try:
             items = store.items(kind.storage, namespace, revision)
         except StatusError as error:
-            raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE) from error
+            expired = errors.expired(errors.CONTINUE_EXPIRED_MESSAGE)
+            expired.following = _token(_NOW, "/".join(filter(None, start)))
+            raise expired from error
         rest = [stored for stored in items if _key(stored) >= start]
         return _cut(rest, revision, kind, query.limit, chosen)
     # "Whatever you have" comes from a cache that does not cut.
@@ -201,8 +206,7 @@ def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, cho
         return ListResult(items, revision)
     last = _key(items[limit - 1])
     # Nothing sorts between a name and the same name with a zero byte.
-    value = {"v": _TOKEN_VERSION, "rv": revision, "start": "/".join(filter(None, last)) + "\x00"}
-    token = base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
+    token = _token(revision, "/".join(filter(None, last)) + "\x00")
     # The number of remaining items is known only if the store need not read them.
     remaining = len(items) - limit if chosen.everything else None
     return ListResult(items[:limit], revision, token, remaining)
@@ -211,6 +215,11 @@ def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, cho
 def _key(stored: Stored) -> Key:
     metadata = stored.obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+def _token(revision: int, start: str) -> str:
+    value = {"v": _TOKEN_VERSION, "rv": revision, "start": start}
+    return base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
 
 
 def _read_token(token: str) -> tuple[int, Key]:

@@ -104,8 +104,10 @@ def status(
     *,
     details: dict[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
+    token: str = "",
 ) -> Answer:
-    return obj(status_object(code, reason, message, details=details), code=code, headers=headers)
+    made = {**status_object(code, reason, message, details=details), "metadata": {"continue": token} if token else {}}
+    return obj(made, code=code, headers=headers)
 
 
 def status_object(

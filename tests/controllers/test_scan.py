@@ -238,6 +238,23 @@ async def test_a_refused_status_write_does_not_stop_the_others(ground: Ground) -
     assert "results" not in (await ground.client.get(GANG_POLICIES, "other"))["status"]
 
 
+async def test_a_scan_that_takes_longer_than_the_server_keeps_history_is_complete(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ground.add("a", "a", "bad-b", "c", "d", "e")
+    evaluate = ground.view.evaluate
+
+    async def slow(jobset: Mapping[str, Any]) -> tuple[Outcome, ...] | None:
+        await ground.client.create(NAMESPACES, {"metadata": {"generateName": "n-"}})
+        ground.sandbox.api.store.compact()
+        return await evaluate(jobset)
+
+    monkeypatch.setattr(ground.view, "evaluate", slow)
+    await ground.scan.scan()
+    assert ground.view.seen == ["a", "bad-b", "c", "d", "e"]
+    assert [jobsets for jobsets, _ in ground.observed] == [5]
+
+
 async def test_other_tasks_run_between_two_jobsets(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     await ground.add("a", "a", "b", "c", "d")
     turns, seen = 0, []

@@ -19,7 +19,7 @@ async def _fill(api: Api, *names: str) -> None:
         await api.create(api.kind("configmaps"), "default", body, ME)
 
 
-async def test_an_expired_continue_token_is_refused(api: Api) -> None:
+async def test_an_expired_continue_token_is_refused_with_one_for_the_rest(api: Api) -> None:
     await _fill(api, "a", "b", "c")
     first = listed(api, 1)
     await _fill(api, "d")
@@ -28,3 +28,6 @@ async def test_an_expired_continue_token_is_refused(api: Api) -> None:
         listed(api, 1, first.token)
     assert (caught.value.code, caught.value.reason) == (410, "Expired")
     assert "The provided continue parameter is too old" in caught.value.message
+    rest = listed(api, 2, caught.value.body()["metadata"]["continue"])
+    assert [stored.obj["metadata"]["name"] for stored in rest.items] == ["b", "c"]
+    assert [stored.obj["metadata"]["name"] for stored in listed(api, 2, rest.token).items] == ["d"]

@@ -184,7 +184,8 @@ async def _load(client: Client, files: Bundle | None, minor: str) -> LoadedPolic
 
 async def _jobsets(client: Client, namespace: str | None, selector: str | None) -> AsyncGenerator[Object, None]:
     try:
-        async with aclosing(client.pages(JOBSETS, namespace, selection=Selection(selector), limit=PAGE)) as pages:
+        pages = client.pages(JOBSETS, namespace, selection=Selection(selector), limit=PAGE, consistent=False)
+        async with aclosing(pages):
             async for page in pages:
                 for item in page.items:
                     if not item["metadata"].get("deletionTimestamp"):
