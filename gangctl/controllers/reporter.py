@@ -15,7 +15,7 @@ from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, OwnershipConflictError, plural
 from gangctl.gang.desired import Assessment, Desired
-from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts, is_routine
+from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts, exceptional
 from gangctl.gang.plan import GangPlan, level_of
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.events import Event, EventType, ObjectReference
@@ -78,9 +78,7 @@ def events_of(plan: GangPlan, changes: Sequence[Change], generation: Generation)
     deleted: dict[Kind, list[str]] = {}
     recreated: dict[Kind, list[str]] = {}
     new = any(isinstance(change, Create) and change.kind == "Workload" for change in changes)
-    for change in changes:
-        if is_routine(plan, change):
-            continue
+    for change in exceptional(plan, changes):
         match change:
             case Create(kind="Workload"):
                 notices.append(created(plan, generation.capabilities))
@@ -283,12 +281,11 @@ class GangReporter:
         self, jobset: JobSet, plan: GangPlan, difference: Difference, generation: Generation, *, interrupted: bool
     ) -> None:
         """The objects exist, except for what conflicts; repairs are counted."""
-        routine = [change for change in difference.changes if is_routine(plan, change)]
-        exceptional = [change for change in difference.changes if change not in routine]
-        for kind, field_class in repairs(exceptional, before=self._is_complete(jobset)):
+        changes = exceptional(plan, difference.changes)
+        for kind, field_class in repairs(changes, before=self._is_complete(jobset)):
             self._metrics.repairs.labels(kind, field_class).inc()
         # What was deleted for its templates or its minCount is created again, which is the same repair.
-        if difference.conflicts or any(isinstance(change, Delete) for change in exceptional):
+        if difference.conflicts or any(isinstance(change, Delete) for change in changes):
             self._complete.pop(jobset.key, None)
         else:
             self._complete[jobset.key] = (jobset.uid, jobset.restarts)

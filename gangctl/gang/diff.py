@@ -8,7 +8,7 @@ attempt come last: a JobSet can do without them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -75,20 +75,27 @@ class Delete:
 Change = Create | SetMinCounts | Delete
 
 
-def is_routine(plan: GangPlan, change: Change) -> bool:
-    """Whether a change only follows pods that finished, or is of another attempt: no event is recorded."""
-    if change.kind == "Workload":
-        return False
+def exceptional(plan: GangPlan, changes: Sequence[Change]) -> list[Change]:
+    """The changes that record an event: the others only follow pods that finished, or are of another attempt."""
+    if not changes:
+        return []
     planned = {group.name: group for group in plan.groups}
-    if (group := planned.get(change.name)) is not None:
-        return group.min_count < group.template.min_count or group.name in plan.finished
+    families = {family(name) for name in planned}
     composite = plan.composite
-    if composite is not None and composite.name == change.name:
-        # It is deleted only for its minGroupCount, which follows the groups that have finished.
-        return isinstance(change, Delete) or composite.min_group_count < composite.template.min_group_count
-    if change.kind == "CompositePodGroup" or not isinstance(change, Delete):
-        return True
-    return family(change.name) in {family(name) for name in planned}
+
+    def is_routine(change: Change) -> bool:
+        if change.kind == "Workload":
+            return False
+        if (group := planned.get(change.name)) is not None:
+            return group.min_count < group.template.min_count or group.name in plan.finished
+        if composite is not None and composite.name == change.name:
+            # It is deleted only for its minGroupCount, which follows the groups that have finished.
+            return isinstance(change, Delete) or composite.min_group_count < composite.template.min_group_count
+        if change.kind == "CompositePodGroup" or not isinstance(change, Delete):
+            return True
+        return family(change.name) in families
+
+    return [change for change in changes if not is_routine(change)]
 
 
 @dataclass(frozen=True, slots=True)

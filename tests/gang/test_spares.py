@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.desired import assess, desire, spare_groups
-from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff, is_routine
+from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff, exceptional
 from gangctl.gang.plan import GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules
 from tests.gang.pipeline import planned, read, resolved, some_plan, stored, wanted
@@ -118,10 +118,8 @@ def test_spares_follow_a_resize_without_an_event() -> None:
     plan = some_plan(wider)
     a, b = (group.name for group in spare_groups(plan))
     changes = {change.name: change for change in difference(plan, found).changes if isinstance(change, SetMinCounts)}
-    assert [(changes[name].counts[0][2:], is_routine(plan, changes[name])) for name in (a, b)] == [
-        ((4, 6), True),
-        ((2, 1), True),
-    ]
+    assert [changes[name].counts[0][2:] for name in (a, b)] == [(4, 6), (2, 1)]
+    assert not exceptional(plan, [changes[name] for name in (a, b)])
     order = [change.name for change in difference(plan, found).changes]
     assert order.index(b) < order.index(plan.workload.name) < order.index(a)
 
@@ -132,7 +130,7 @@ def test_after_the_restart_they_are_the_gang_and_those_before_them_go() -> None:
     restarted = some_plan({**RAW, "status": {"restarts": 1, "restartsCountTowardsMax": 1}})
     changes = difference(restarted, found).changes
     assert changes == tuple(Delete("PodGroup", found.groups[g.name]) for g in plan.groups)
-    assert all(is_routine(restarted, change) for change in changes)
+    assert not exceptional(restarted, changes)
 
 
 def test_one_of_another_owner_is_not_changed() -> None:
