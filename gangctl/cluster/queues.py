@@ -153,7 +153,7 @@ class Queues:
                 self._unused.drop(old)
         before, after = _order(old), _order(new)
         for cluster_queue, _ in {*before.items()} ^ {*after.items()}:
-            self.heads.forget(cluster_queue)
+            self.heads.refresh(cluster_queue)
 
     @property
     def configuration(self) -> KueueConfiguration:
@@ -328,11 +328,11 @@ class Queues:
         )
 
 
-def _order(held: object) -> Mapping[str, str]:
+def _order(held: object) -> Mapping[str, object]:
     """What of a queue decides which Workload is its head, by ClusterQueue: not how many wait, which often changes."""
     match held:
         case ClusterQueue():
-            return {held.name: held.strategy}
+            return {held.name: (held.strategy, held.by_usage)}
         case LocalQueue():
             return {held.cluster_queue: held.stop_policy}
     return {}
@@ -360,20 +360,26 @@ class Heads:
             return known
         return self._find(queue, now)
 
-    def forget(self, queue: str) -> None:
-        """Find the head of a queue again when it is asked for: the queue, or one that leads to it, has changed."""
-        self._cached.pop(queue, None)
+    def forget(self) -> None:
+        """Find each head again when it is asked for, and call no listener: all JobSets are evaluated again anyway."""
+        self._cached.clear()
+
+    def refresh(self, name: str) -> None:
+        """Find a known head again: its queue, or one that leads to it, has changed."""
+        if name in self._cached:
+            queue = self._queues.cluster_queue(name)
+            if queue is None:
+                del self._cached[name]
+            else:
+                self._find(queue, self._now())
 
     def changed(self, workload: QueuedWorkload) -> None:
         """Find the head of its queue again if it was it, or may be now: those behind have no change of their own."""
         name = workload.cluster_queue or self._queues.cluster_queue_of((workload.namespace, workload.queue))
-        queue = self._queues.cluster_queue(name)
-        if name not in self._cached or queue is None:
-            return
-        _, head = self._cached[name]
+        _, head = self._cached.get(name, (None, None))
         was = head is not None and head.workload.uid == workload.uid
         if was or (is_queued(workload) and (head is None or not head.precedes(workload))):
-            self._find(queue, self._now())
+            self.refresh(name)
 
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
         configuration = self._queues.configuration

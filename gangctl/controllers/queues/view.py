@@ -239,6 +239,7 @@ class QueueView(Queues):
 
     def _on_configuration(self, _old: str | None, new: str | None) -> None:
         self.snapshot.take_configuration(new)
+        self.heads.forget()
         self._notify(ALL)
 
 

@@ -174,7 +174,32 @@ def test_the_head_is_found_again_when_queues_change(context: Context) -> None:
     second = context.waiting("second", "2026-01-01T00:10:00Z")
     assert getattr(context.standings.of(second, 0, NOW), "stuck", None) is not None
     context.ground.queue_key("other", "cq", stopPolicy="Hold")
+    assert context.heads == ["cq"], "that LocalQueue is not the one in which the other waits"
     assert getattr(context.standings.of(second, 0, NOW), "stuck", "") is None
+    context.ground.queue_key("other", "cq")
+    context.ground.drop(context.ground.sources.local_queues, "other", "t")
+    assert context.heads == ["cq", "cq", "cq"]
+
+
+def test_the_head_is_found_again_when_another_order_applies(context: Context) -> None:
+    by_usage = f"{CONFIGURATION}admissionFairSharing: {{usageHalfLifeTime: 1h, usageSamplingInterval: 1m}}\n"
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    context.waiting("first", EARLIER)
+    second = context.waiting("second", "2026-01-01T00:10:00Z")
+
+    def waits() -> bool:
+        return getattr(context.standings.of(second, 0, NOW), "stuck", None) is not None
+
+    assert waits()
+    context.ground.queue(
+        "cq", 4, queueingStrategy="StrictFIFO", admissionScope={"admissionMode": "UsageBasedAdmissionFairSharing"}
+    )
+    assert waits()
+    configuration = context.ground.sources.configuration
+    context.ground.put(configuration, CONFIG_NAME, "kueue-system", data={CONFIG_KEY: by_usage})
+    assert not waits()
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    assert waits()
 
 
 def test_heads_of_other_queues_do_not_block(context: Context) -> None:
