@@ -144,7 +144,7 @@ class Queues:
             self.snapshot.drop(old)
         match changed:
             case QueuedWorkload():
-                self.heads.changed(changed)
+                self.heads.changed(old, new)
                 return
             case ClusterQueue() | Cohort() if new is not None:
                 # Their quotas alone: what never fits must not depend on Workloads.
@@ -373,13 +373,18 @@ class Heads:
             else:
                 self._find(queue, self._now())
 
-    def changed(self, workload: QueuedWorkload) -> None:
+    def changed(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         """Find the head of its queue again if it was it, or may be now: those behind have no change of their own."""
-        name = workload.cluster_queue or self._queues.cluster_queue_of((workload.namespace, workload.queue))
-        _, head = self._cached.get(name, (None, None))
-        was = head is not None and head.workload.uid == workload.uid
-        if was or (is_queued(workload) and (head is None or not head.precedes(workload))):
-            self.refresh(name)
+        # Two queues if it was moved: it may have been the head of the one that it has left.
+        for name, workload in {self._place(held): held for held in (old, new) if held is not None}.items():
+            _, head = self._cached.get(name, (None, None))
+            was = head is not None and head.workload.uid == workload.uid
+            if was or (workload is new and is_queued(workload) and (head is None or not head.precedes(workload))):
+                self.refresh(name)
+
+    def _place(self, workload: QueuedWorkload) -> str:
+        """The ClusterQueue of a Workload."""
+        return workload.cluster_queue or self._queues.cluster_queue_of((workload.namespace, workload.queue))
 
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
         configuration = self._queues.configuration

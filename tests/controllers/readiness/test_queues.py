@@ -39,7 +39,6 @@ class Context:
     def waiting(self, name: str, since: str, reason: str = "Pending", namespace: str = "t", queue: str = "q") -> JobSet:
         """A JobSet whose Workload Kueue has tried."""
         found = replace(self.jobset(name), namespace=namespace)
-        self.ground.workload(name, reserved=False)
         informer = self.ground.sources.workloads.informer
         condition = {"type": "QuotaReserved", "status": "False", "reason": reason, "message": "does not fit"}
         owner = {"controller": True, "kind": "JobSet", "name": name, "uid": f"uid-{name}"}
@@ -179,6 +178,18 @@ def test_the_head_is_found_again_when_queues_change(context: Context) -> None:
     context.ground.queue_key("other", "cq")
     context.ground.drop(context.ground.sources.local_queues, "other", "t")
     assert context.heads == ["cq", "cq", "cq"]
+
+
+def test_those_behind_a_head_are_evaluated_again_when_it_moves_to_another_queue(context: Context) -> None:
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    context.ground.queue("aside", 4, queueingStrategy="StrictFIFO")
+    context.ground.queue_key("other", "aside")
+    context.waiting("first", EARLIER)
+    second = context.waiting("second", "2026-01-01T00:10:00Z")
+    assert getattr(context.standings.of(second, 0, NOW), "stuck", None) is not None
+    context.waiting("first", EARLIER, queue="other")
+    assert context.heads == ["cq"]
+    assert getattr(context.standings.of(second, 0, NOW), "stuck", "") is None
 
 
 def test_the_head_is_found_again_when_another_order_applies(context: Context) -> None:
