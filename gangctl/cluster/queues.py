@@ -6,7 +6,7 @@ the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -389,7 +389,7 @@ class Heads:
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
         configuration = self._queues.configuration
         by_creation = configuration.wait_for_pods_ready.by_creation
-        tried = [] if configuration.orders_by_usage(queue) else self._tried(queue)
+        tried: Iterable[QueuedWorkload] = () if configuration.orders_by_usage(queue) else self._tried(queue)
         head = find_head(queue, tried, now, by_creation=by_creation)
         # Without an earlier head there is no change of it, and no listener is called.
         _, known = self._cached.get(queue.name, (None, head))
@@ -399,14 +399,13 @@ class Heads:
                 listener(queue.name)
         return head
 
-    def _tried(self, queue: ClusterQueue) -> list[QueuedWorkload]:
+    def _tried(self, queue: ClusterQueue) -> Iterator[QueuedWorkload]:
         """Workloads in a ClusterQueue, without those of stopped LocalQueues, which Kueue does not try."""
-
-        def is_open(workload: QueuedWorkload) -> bool:
+        # A generator: of a queue with another strategy, which has no head, nothing is listed.
+        for workload in self._queues.inside(queue.name):
             local_queue = self._queues.local_queue(workload.namespace, workload.queue)
-            return local_queue is not None and local_queue.stop_policy == "None"
-
-        return [workload for workload in self._queues.inside(queue.name) if is_open(workload)]
+            if local_queue is not None and local_queue.stop_policy == "None":
+                yield workload
 
 
 def _reason(head: Head | None) -> tuple[str, bool] | None:

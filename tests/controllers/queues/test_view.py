@@ -10,6 +10,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.controllers.queues.view import Affected
 from gangctl.kueue.objects import ELSEWHERE
 from tests.controllers.queues.ground import Ground
+from tests.steps import steps
 
 
 @pytest.fixture
@@ -198,3 +199,21 @@ def test_the_cost_of_admission_does_not_grow_with_the_workloads(ground: Ground) 
     report = ground.view.ever(raw, "t")
     assert (report["verdict"], report["holders"]) == ("fits", [])
     assert ground.view.ever(ground.jobset("js", 5), "t")["verdict"] == "never"
+
+
+def test_the_cost_of_a_change_does_not_grow_with_the_workloads_of_a_queue_without_a_head() -> None:
+    def work(workloads: int) -> int:
+        ground = Ground()
+
+        def wait(number: int) -> None:
+            metadata = {"name": f"w{number}", "namespace": "t", "uid": f"w{number}"}
+            ground.sources.workloads.informer._upsert({"metadata": metadata, "spec": {"queueName": "q"}, "status": {}})
+
+        for number in range(workloads):
+            wait(number)
+        queue = ground.view.cluster_queue("cq")
+        assert queue is not None
+        assert ground.view.heads.of(queue) is None
+        return steps(lambda: wait(workloads))
+
+    assert work(200) < 1.1 * work(100)
