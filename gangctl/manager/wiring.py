@@ -72,7 +72,7 @@ class ReplicaQueues:
         """Decide from now on which objects a suspended JobSet keeps."""
         self._gangs = gangs
         self.on_presence: list[Callable[[], None]] = []
-        """Called when Kueue comes or goes."""
+        """Called when Kueue comes, changes or goes."""
         self.early: Callable[[JobSet], bool] = lambda _: False
         """Whose groups are made before the first start: those that an enabled mode holds back."""
         self.sources = QueueSources(

@@ -72,7 +72,7 @@ log = structlog.get_logger(__name__)
 
 
 class Presence(Polling):
-    """Keeps :attr:`present` current; ``on_change`` is called when it, or the set of served kinds, changes."""
+    """Keeps :attr:`present` current; ``on_change`` is called when it, the served kinds, or the podset limit change."""
 
     def __init__(
         self, client: Client, on_change: Callable[[], None], *, period_seconds: float = PERIOD_SECONDS
@@ -126,9 +126,12 @@ class Presence(Polling):
         entry = index.get(_DOCUMENT) if isinstance(index, dict) else None
         address = str(entry.get("serverRelativeURL", "")) if isinstance(entry, dict) else ""
         if address and address != self._limit_read:
-            self.podset_limit = podset_limit(await self._client.discovery.openapi_v3(_DOCUMENT))
-            # Noted last, so that a failed read is repeated.
+            limit = podset_limit(await self._client.discovery.openapi_v3(_DOCUMENT))
+            # Noted after the read, so that a failed one is repeated.
             self._limit_read = address
+            if limit != self.podset_limit:
+                self.podset_limit = limit
+                self._on_change()
 
 
 def podset_limit(document: Mapping[str, Any]) -> int | None:
@@ -161,7 +164,7 @@ def _configuration(raw: dict[str, Any]) -> str:
 
 
 class QueueSources:
-    """All informers; ``on_presence`` is called when Kueue is found, or found to be absent."""
+    """All informers; ``on_presence`` is called when Kueue is found, changes, or is found to be absent."""
 
     def __init__(
         self,

@@ -185,12 +185,22 @@ async def test_only_kueues_own_configuration_is_read(context: Context) -> None:
         assert list(context.sources.configuration.store.values()) == ["resources: {}"]
 
 
+def limited(podsets: int | None) -> dict[str, Any]:
+    """The OpenAPI document of Kueue's version with this limit."""
+    spec = {"properties": {"podSets": {"type": "array", "maxItems": podsets}}}
+    kind = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}
+    schema = {"x-kubernetes-group-version-kind": [kind], "properties": {"spec": spec}}
+    other = {"x-kubernetes-group-version-kind": [{**kind, "kind": "Cohort"}]}
+    return {"components": {"schemas": {"a": other, "b": schema}}}
+
+
 class Discovery:
     """Returns what a test sets, and counts its calls."""
 
     def __init__(self) -> None:
         self.served: list[str] = []
         self.failing = False
+        self.limit: int | None = None
         self.asked = 0
 
     async def resources(self, group: str, version: str) -> list[dict[str, Any]]:
@@ -201,7 +211,10 @@ class Discovery:
         return [{"name": name} for each in self.served for name in (each, f"{each}/status")]
 
     async def openapi_v3(self, path: str = "") -> dict[str, Any]:
-        return {"paths": {}} if not path else {}
+        if path:
+            return limited(self.limit)
+        # The URL of a document changes with it.
+        return {"paths": {"apis/kueue.x-k8s.io/v1beta2": {"serverRelativeURL": f"/{self.limit}"}}}
 
 
 @asynccontextmanager
@@ -257,15 +270,21 @@ async def test_a_momentary_absence_of_kueue_is_ignored() -> None:
         assert (presence.present, received) == (False, [True, False])
 
 
+async def test_a_new_podset_limit_is_a_change() -> None:
+    """An upgrade of Kueue changes no kind: JobSets with more podsets than before wait for nothing else."""
+    discovery = Discovery()
+    discovery.served = sorted(kinds.ESSENTIAL)
+    async with looking(discovery) as (presence, received):
+        for limit in (8, 18):
+            discovery.limit = limit
+            await asked(discovery, 2)
+            assert presence.podset_limit == limit
+    assert received == [True, True, True], "when Kueue was found, and with each limit"
+
+
 @pytest.mark.parametrize("limit", [8, 10, 18])
 def test_the_podset_limit_is_read_from_the_definition(limit: int) -> None:
-    pod_sets = {"type": "array", "maxItems": limit}
-    spec = {"properties": {"podSets": pod_sets}}
-    kind = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}
-    schema = {"x-kubernetes-group-version-kind": [kind], "properties": {"spec": spec}}
-    other = {"x-kubernetes-group-version-kind": [{**kind, "kind": "Cohort"}]}
-    document = {"components": {"schemas": {"a": other, "b": schema}}}
-    assert podset_limit(document) == limit
+    assert podset_limit(limited(limit)) == limit
 
 
 @pytest.mark.parametrize("document", [{}, {"components": {"schemas": None}}, {"components": {"schemas": {"a": 1}}}])
