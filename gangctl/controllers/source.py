@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final, Generic, TypeVar
 
 from gangctl.api.store import Store
@@ -16,7 +17,7 @@ T = TypeVar("T")
 RETRY_SECONDS: Final = 10.0
 """How often a missing or forbidden kind is tried again."""
 CONFIRM_SECONDS: Final = 15.0
-"""An API server that starts may deny for a moment what it serves: a kind is gone after two denials."""
+"""An API server that starts may deny for a moment what it serves: a kind is gone after two denials, so far apart."""
 
 _NOT_READ: Final = "not read yet"
 
@@ -33,7 +34,7 @@ class InformerSource(InformerObserver, Generic[T]):
         observer: InformerObserver,
         on_change: Callable[[], None] = lambda: None,
         on_absent: Callable[[], None] = lambda: None,
-        confirm_seconds: float | None = None,
+        confirm_seconds: float = inf,
         confirm_empty: bool = True,
         informer: Callable[..., Informer[T]] = Informer,
         **settings: Any,
@@ -41,15 +42,16 @@ class InformerSource(InformerObserver, Generic[T]):
         """``observer`` is notified of what the informer meets; ``settings`` are those of an :class:`Informer`.
 
         ``on_change`` is also called when everything becomes known, ``on_absent`` when the server begins to deny the
-        kind. With ``confirm_seconds`` it counts as :attr:`missing` after that delay, which is a change, too; without
-        ``confirm_empty`` at once where nothing of the kind is known.
+        kind. With ``confirm_seconds`` it counts as :attr:`missing` when the server denies it again after that time,
+        which is a change, too; without ``confirm_empty`` at once where nothing of the kind is known.
         """
         self._observer = observer
         self._on_change = on_change
         self._on_absent = on_absent
         self._confirm_seconds = confirm_seconds
         self._confirm_empty = confirm_empty
-        self._absent = False
+        self._gone_at: float | None = None
+        """When a denial confirms the first one."""
         self._reason = _NOT_READ
         self.missing = False
         """Whether the kind counts as not served."""
@@ -81,15 +83,8 @@ class InformerSource(InformerObserver, Generic[T]):
             "are not served" if reason == "absent" else f"cannot be read ({reason.removesuffix('Error').lower()})"
         )
         self.settled.set()
-        if reason == "absent" and not self._absent:
-            self._absent = True
-            self._on_absent()
-            if self._confirm_seconds is None:
-                return
-            if self._confirm_empty or len(self.store):
-                asyncio.get_running_loop().call_later(self._confirm_seconds, self._believe)
-            else:
-                self._believe()
+        if reason == "absent":
+            self._denied()
 
     def broken(self, what: str) -> None:
         """Record an object that the informer does not understand."""
@@ -101,14 +96,21 @@ class InformerSource(InformerObserver, Generic[T]):
         self.settled.clear()
         self._reason = _NOT_READ
 
-    def _believe(self) -> None:
-        # The timer is not cancelled when the kind comes back.
-        if not self.known and not self.missing:
+    def _denied(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._gone_at is None:
+            self._gone_at = now + self._confirm_seconds
+            gone = not (self._confirm_empty or len(self.store))
+            self._on_absent()
+        else:
+            # Only a denial confirms one: in between the server may have failed, or may be sending a list.
+            gone = now >= self._gone_at
+        if gone and not self.missing:
             self.missing = True
             self._on_change()
 
     def _synced(self) -> None:
-        self.missing = self._absent = False
+        self.missing, self._gone_at = False, None
         self.settled.set()
         # Notify here, because an empty or unchanged list changes no object.
         self._on_change()
