@@ -19,6 +19,8 @@ from gangctl.runtime.manager import Manager
 ACTIVITY: Final = "admission-checks"
 WORKLOADS: Final = "queued-workloads"
 WORKERS: Final = 8
+SECONDS_PER_JOB: Final = 1e-4
+"""Delay of a check after a change of a gang: each of its groups is one, and a check takes 1/20 of this for each Job."""
 
 
 class CheckController:
@@ -91,8 +93,10 @@ class CheckController:
                 self._gangs.controller.enqueue((workload.namespace, workload.owner_name))
 
     def _jobset_changed(self, key: Key) -> None:
-        for workload in self._loop.keys_of(key):
-            self._workloads.enqueue(workload)
+        jobset = self._gangs.caches.jobset(key)
+        if jobset is not None:
+            for workload in self._loop.keys_of(jobset):
+                self._workloads.enqueue(workload, jobset.jobs * SECONDS_PER_JOB)
 
     def _workload_changed(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         changed = new or old

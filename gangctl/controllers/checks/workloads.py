@@ -45,7 +45,7 @@ from gangctl.kueue.checks import (
 )
 from gangctl.kueue.objects import CheckState, QueuedWorkload
 from gangctl.policy.verdict import merge, show
-from gangctl.runtime.controller import Action, await_change, requeue
+from gangctl.runtime.controller import Action, await_change, computed, requeue
 
 _LISTED: Final = 4
 
@@ -76,8 +76,8 @@ class Statuses:
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
         # As if it ran: it is suspended until the check is Ready, and its objects have to exist before that.
-        assessment = assess(jobset, rules, Lifecycle.PRESENT)
-        desired = desire(assessment, self._caches.jobs(jobset.key), rules.generation)
+        assessment = await computed(jobset.jobs, assess, jobset, rules, Lifecycle.PRESENT)
+        desired = await computed(jobset.jobs, desire, assessment, self._caches.jobs(jobset.key), rules.generation)
         if desired.plan is None:
             return CheckProgress(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
         if state.generation is None:
@@ -95,7 +95,7 @@ class Statuses:
 
     async def _of_plan(self, desired: Desired, plan: GangPlan, capabilities: Capabilities) -> CheckProgress:
         existing = await self._caches.existing(plan)
-        difference = diff(desired, existing, capabilities)
+        difference = await computed(plan.jobset.jobs, diff, desired, existing, capabilities)
         if difference.conflicts:
             kind, name = difference.conflicts[0]
             return CheckProgress(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")
@@ -188,10 +188,9 @@ class WorkloadChecks:
         """Workloads whose checks may need an update now."""
         return [workload for workload in self._workloads.values() if reserved(workload)]
 
-    def keys_of(self, key: Key) -> list[Key]:
-        """Workloads of the JobSet of this namespace and name."""
-        jobset = self._jobsets.jobset(key)
-        return [] if jobset is None else self._workloads.keys_by_index("owner", jobset.uid)
+    def keys_of(self, jobset: JobSet) -> list[Key]:
+        """Workloads of a JobSet."""
+        return self._workloads.keys_by_index("owner", jobset.uid)
 
     async def reconcile(self, key: Key) -> Action:
         """Update gangctl's entries of one Workload."""

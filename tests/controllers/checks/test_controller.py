@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.manager import Manager
+from tests.client.clock import VirtualClock
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 
@@ -102,3 +104,15 @@ async def test_an_unrelated_change_of_a_workload_requests_nothing() -> None:
     before = len(context.asked)
     context.see("workload")
     assert len(context.asked) == before
+
+
+async def test_while_a_large_gang_is_made_its_workload_is_checked_now_and_then() -> None:
+    """Each of its groups is a change: evaluated at once, they would be most of what the process does."""
+    context, clock = Context(), VirtualClock()
+    context.controller._workloads.queue._clock = clock
+    context.see("workload")
+    context.jobsets[KEY] = replace(JOBSET, replicated_jobs=(replace(JOBSET.replicated_jobs[0], replicas=50_000),))
+    for _ in range(2):
+        context.followers[0](KEY)
+        clock.tick(1)
+    assert clock.pending == [3]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
 from gangctl.api.scheduling import ApiState, Generation, Observed
+from gangctl.controllers.checks import workloads
 from gangctl.controllers.checks.workloads import Statuses
 from gangctl.gang.diff import Existing, Kind
 from gangctl.gang.plan import GangPlan, make_plan, stored_stamps
@@ -18,6 +20,7 @@ from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.checks import Progress
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
+from gangctl.runtime import controller
 from tests.jobsets import FIXTURE_UID, REF, jobset, rj
 
 
@@ -121,6 +124,24 @@ async def test_a_gang_is_done_when_all_its_objects_exist(*, suspend: bool) -> No
     found = await statuses(caches).of_objects(stamped(suspend=suspend))
     assert found.progress is Progress.DONE
     assert "with 2 groups" in found.message
+
+
+async def test_a_large_gang_is_computed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, computed = threading.get_ident(), list[str]()
+
+    def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            assert threading.get_ident() != here, f"{name} holds the event loop"
+            computed.append(name)
+            return function(*args)
+
+        return call
+
+    for name in ("assess", "desire", "diff"):
+        monkeypatch.setattr(workloads, name, noting(name, getattr(workloads, name)))
+    monkeypatch.setattr(controller, "AT_ONCE", 0)
+    await statuses(Caches()).of_objects(stamped())
+    assert computed == ["assess", "desire", "diff"]
 
 
 async def test_gangs_that_start_together_are_done_with_their_parent() -> None:
