@@ -278,11 +278,11 @@ class ApiState:
 
     generation: Generation | None
     reason: str = ""
-    """With a generation: why a newer one that is served is not used."""
+    """With a generation: why a newer one, or another kind, that is served is not used."""
     policies: bool = False
     """MutatingAdmissionPolicies are served, as v1."""
     lacks: frozenset[Feature] = frozenset()
-    """What the generation can express and this cluster does not, because of feature gates."""
+    """What the generation can express and gangctl cannot use in this cluster, mostly because of feature gates."""
 
     parents: str = FIRST_OF_COMPOSITES
     """The version that has CompositePodGroups, where they are served."""

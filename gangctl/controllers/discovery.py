@@ -16,7 +16,7 @@ import structlog
 
 from gangctl.api.scheduling import GROUP, TESTED, ApiState, Feature, Generation
 from gangctl.client.client import Client
-from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
+from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES, Resource
 from gangctl.controllers.polling import PERIOD_SECONDS, Polling
 from gangctl.controllers.writer import scheduling_resource, scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
@@ -105,20 +105,41 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
     # Without PodGroups it is Kubernetes 1.35, where this API is off by default: there the webhook names the groups.
     policies = proved.generation.capabilities.pod_groups and await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
     lacks = picked.lacks | await find_dropped(client, proved.generation, own_namespace)
-    return replace(proved, reason=picked.reason, policies=policies, lacks=lacks, parents=picked.parents)
+    state = replace(proved, reason=picked.reason, policies=policies, lacks=lacks, parents=picked.parents)
+    trouble = await _unlisted(client, proved.generation, state.composite) if state.composite else ""
+    if trouble:
+        # The rest is usable, and a cache of these would never be synced.
+        reason = "; ".join(filter(None, (picked.reason, trouble)))
+        return replace(state, reason=reason, lacks=lacks | {Feature.COMPOSITE})
+    return state
 
 
 async def _unreadable(client: Client, generation: Generation) -> ApiState | None:
     """Read one object of each kind: after an upgrade, this API server may be unable to decode some."""
     for resource in scheduling_resources(generation).values():
         try:
-            async with aclosing(client.pages(resource, limit=1)) as pages:
-                await anext(pages)
+            await _read_one(client, resource)
         except ApiError as error:
             if (verdict := evaluate_unreadable(error.message)) is not None:
                 return verdict
             raise
     return None
+
+
+async def _unlisted(client: Client, generation: Generation, version: str) -> str:
+    """Why CompositePodGroups cannot be listed: undecodable ones, or a ClusterRole that is older than gangctl."""
+    try:
+        await _read_one(client, scheduling_resources(generation, composite=version)["CompositePodGroup"])
+    except ApiError as error:
+        if isinstance(error, ForbiddenError | NotFoundError) or evaluate_unreadable(error.message) is not None:
+            return f"CompositePodGroups in {version} cannot be listed: {error.message}"
+        raise
+    return ""
+
+
+async def _read_one(client: Client, resource: Resource) -> None:
+    async with aclosing(client.pages(resource, limit=1)) as pages:
+        await anext(pages)
 
 
 class DiscoveryLoop(Polling):
@@ -166,7 +187,7 @@ class DiscoveryLoop(Polling):
             log.warning("no gang scheduling API", reason=found.reason)
         else:
             if found.reason:
-                log.warning("a newer gang scheduling API is not used", reason=found.reason)
+                log.warning("a part of the gang scheduling API is not used", reason=found.reason)
             log.info("gang scheduling API found", generation=found.generation.api_version)
         # Before the call, which enqueues all JobSets: they are reconciled with this state.
         self.state = found

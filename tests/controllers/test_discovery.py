@@ -120,9 +120,23 @@ async def test_composites_need_their_fields_in_v1(known: bool, server: ScriptedS
     serve(server, obj({"kind": "APIGroup", "versions": [{"version": "v1"}, {"version": "v1alpha3"}]}))
     serve_version(server, "v1")
     server.on("GET", f"{ROOT}/v1alpha3", obj({"resources": [{"name": "compositepodgroups"}]}))
+    server.on("GET", f"{ROOT}/v1alpha3/compositepodgroups", page())
     server.on("GET", "/openapi/v3/apis/scheduling.k8s.io/v1", obj(schema))
     state = await discover(client, "home")
     assert (state.generation, state.composite) == (Generation.V1, "v1alpha3" if known else "")
+
+
+@pytest.mark.parametrize("refusal", [(403, "Forbidden", "a ClusterRole of before"), (400, "BadRequest", LEFTOVER)])
+async def test_composites_that_cannot_be_listed_are_not_used(
+    refusal: tuple[int, str, str], server: ScriptedServer, client: Client
+) -> None:
+    """Their cache would never be synced, and nothing be known of all other gangs."""
+    serve(server, obj({"kind": "APIGroup", "versions": [{"version": "v1beta1"}, {"version": "v1alpha3"}]}))
+    server.on("GET", f"{ROOT}/v1alpha3", obj({"resources": [{"name": "compositepodgroups"}]}))
+    server.on("GET", f"{ROOT}/v1alpha3/compositepodgroups", status(*refusal))
+    state = await discover(client, "home")
+    assert (state.generation, state.composite) == (Generation.V1BETA1, "")
+    assert state.reason == f"CompositePodGroups in v1alpha3 cannot be listed: {refusal[2]}"
 
 
 async def test_v1_is_not_used_without_its_schema(server: ScriptedServer, client: Client) -> None:
