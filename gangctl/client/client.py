@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from gangctl.api.objects import objects
 from gangctl.client.resources import PODS, Resource
-from gangctl.client.responses import Response
+from gangctl.client.responses import Response, error_from_status
 from gangctl.client.transport import Request, Transport
 from gangctl.client.watch import WatchEvent, WatchOptions, watch
 from gangctl.errors import GoneError, NotFoundError, ServerError
@@ -356,7 +356,11 @@ class Client:
             "metadata": {"name": pod, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        await self.send(Request("POST", PODS.path(namespace, pod, "eviction"), "create", "pods/eviction", body=body))
+        request = Request("POST", PODS.path(namespace, pod, "eviction"), "create", "pods/eviction", body=body)
+        answer = (await self.send(request)).json()
+        # With the HTTP status 201 where several PodDisruptionBudgets select the pod.
+        if answer.get("status") == "Failure":
+            raise error_from_status(answer)
 
     async def _patch(self, resource: Resource, path: str, body: Any, content_type: str) -> Object:
         name = resource.qualified_name

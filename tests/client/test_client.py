@@ -10,7 +10,7 @@ from gangctl.client.client import Client, Selection, Settings
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, PODS
 from gangctl.client.transport import Transport
 from gangctl.errors import ConflictError, GoneError, LeadershipLostError, NotFoundError, ServerError
-from tests.client.server import ScriptedServer, Stream, obj, page, status, text, thing
+from tests.client.server import ScriptedServer, Stream, obj, page, status, status_object, text, thing
 
 PODS_PATH = "/api/v1/namespaces/ns/pods"
 
@@ -144,6 +144,14 @@ async def test_a_delete_sends_its_preconditions(server: ScriptedServer, client: 
     }
     with pytest.raises(ConflictError):
         await client.delete(PODS, "p", "ns", uid="u")
+
+
+async def test_an_eviction_may_fail_with_the_status_of_a_success(server: ScriptedServer, client: Client) -> None:
+    """The API server answers so where two PodDisruptionBudgets select the pod."""
+    failure = status_object(500, "", "This pod has more than one PodDisruptionBudget")
+    server.on("POST", "/api/v1/namespaces/t/pods/p/eviction", obj(failure, code=201))
+    with pytest.raises(ServerError, match="more than one"):
+        await client.evict("t", "p", uid="u")
 
 
 async def test_a_guard_stops_writes_but_not_reads_and_dry_runs(server: ScriptedServer, transport: Transport) -> None:

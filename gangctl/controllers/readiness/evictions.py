@@ -24,7 +24,15 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import EVENTS, PODS
 from gangctl.controllers.readiness.controller import ReadinessObserver
-from gangctl.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, TooManyRequestsError, plural
+from gangctl.errors import (
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnavailableError,
+    plural,
+)
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.amounts import span
 from gangctl.readiness.autoscaling import STARTED, ScaleUp, latest
@@ -226,9 +234,14 @@ class Evictions(ReadinessObserver):
                 self._metrics.pods.labels("blocked").inc()
                 _log.info("a stranded pod is not evicted yet", namespace=namespace, name=pod.name, error=str(blocked))
                 continue
-            except ApiError:
+            except ApiError as failure:
                 self._metrics.pods.labels("failed").inc()
-                raise
+                # Without an answer the other pods would wait as long.
+                if isinstance(failure, UnavailableError):
+                    raise
+                # About this pod alone, as where two PodDisruptionBudgets select it: tried again at the next check.
+                _log.warning("a stranded pod is not evicted", namespace=namespace, name=pod.name, error=str(failure))
+                continue
             evicted += 1
             self._metrics.pods.labels("evicted").inc()
         return evicted

@@ -27,7 +27,7 @@ from tests.faults import virtual_time
 from tests.jobsets import jobset, rj
 from tests.readiness import snapshots
 from tests.readiness.snapshots import NOW, READY, REFUSED, nodes
-from tests.sandbox.faults import FaultySandbox, Match, Refuse
+from tests.sandbox.faults import FaultySandbox, Match, Refuse, error
 
 AFTER = "gangctl.dev/evict-stranded-after"
 DELAY = 60.0
@@ -186,6 +186,19 @@ def test_a_budget_holds_and_the_rest_is_evicted_later() -> None:
         await asyncio.sleep(2 * CHECK_SECONDS)
         assert context.evicted()[-1] == blocked
         assert len(context.events) == 1, "it is one cure"
+
+    play(act)
+
+
+def test_a_refused_eviction_does_not_keep_the_others() -> None:
+    async def act(context: Context) -> None:
+        context.sandbox.faults.add(
+            Match(USER, frozenset({"create"}), "pods", "eviction", name=context.pods[0].name), error(), times=1000
+        )
+        context.stranded()
+        await asyncio.sleep(DELAY + 5)
+        assert context.evicted() == [pod.name for pod in context.pods[1:3]]
+        assert context.counted("gangctl_stranded_pod_evictions_total", result="failed") == 1
 
     play(act)
 
