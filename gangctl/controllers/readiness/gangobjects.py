@@ -202,7 +202,8 @@ class GangObjects(ReadinessObserver):
         )
 
     def _check_all(self) -> None:
-        for key in self._wanted:
+        # Also those that are not wanted: what was seen on an earlier page of the list was not handled yet.
+        for key in (*self._wanted, *self.informer.store.keys()):
             self._controller.enqueue(key)
 
     def _seen(self, old: tuple[Key, GangCopy] | None, new: tuple[Key, GangCopy] | None) -> None:

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from gangctl.errors import LeadershipLostError
 from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import GangPhase
+from gangctl.runtime.informer import InformerOptions
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.store import StoredChange
@@ -26,7 +27,7 @@ from tests.controllers.readiness.gangcontext import (
 )
 from tests.controllers.stage import NAMESPACE, USER
 from tests.rows import each
-from tests.sandbox.faults import ExpireWatch, Match, Refuse, Silence, conflict
+from tests.sandbox.faults import Delay, ExpireWatch, Match, Refuse, Silence, conflict
 
 
 def test_a_gang_object_is_created_and_deleted_with_its_jobset() -> None:
@@ -316,6 +317,25 @@ def test_the_object_of_a_jobset_without_a_gang_is_deleted(restarted: str) -> Non
         assert await context.gang() is None
         assert await context.gang("stays") is not None
         assert context.writes().count("delete") == 1
+
+    play(acts)
+
+
+def test_the_object_of_a_jobset_without_a_gang_is_deleted_after_a_list_of_several_pages() -> None:
+    """It is seen before the list is complete, and nothing is written until then."""
+
+    async def acts(context: Context) -> None:
+        async with context.running() as objects:
+            for name in ("js", "stays"):
+                objects.on_status_change(None, await context.jobset(name))
+            await asyncio.sleep(5)
+        context.unfollowed.add("js")
+        context.sandbox.faults.add(Match(USER, frozenset({"list"}), GANGS), Delay(1.0), times=2)
+        async with context.running() as objects:
+            objects.informer._options = InformerOptions(page_size=1)
+            await asyncio.sleep(5)
+        assert await context.gang() is None
+        assert await context.gang("stays") is not None
 
     play(acts)
 
