@@ -390,17 +390,24 @@ class _Source(InformerObserver):
 
     async def _run(self) -> None:
         while True:
-            resource = await self._discovered()
-            # Nothing of an earlier one is read any more: its objects have another scope, or another name.
-            self._trouble = "not looked for yet"
-            self._informer = informer = self._follow(resource)
-            self.resource = resource
-            running = asyncio.create_task(informer.run(), name=f"params-{resource.plural}")
             try:
-                await self._replaced(informer)
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+                await self._read(await self._discovered())
+            except Exception:  # noqa: BLE001 -- nothing awaits this task: what was true once would stay in force
+                _log.exception("parameters are read again", of=str(self._wanted))
+                self._informer = None
+                self._set_trouble(f"{self._wanted} cannot be read: unexpected error")
+                await asyncio.sleep(self._retry_seconds)
+
+    async def _read(self, resource: Resource) -> None:
+        """Follow a resource until another one replaces it."""
+        # Nothing of an earlier one is read any more: its objects have another scope, or another name.
+        self._trouble = "not looked for yet"
+        self._informer = informer = self._follow(resource)
+        self.resource = resource
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(informer.run(), name=f"params-{resource.plural}")
+            await self._replaced(informer)
+            running.cancel()
 
     async def _replaced(self, informer: Informer[dict[str, Any]]) -> None:
         """Wait until the kind is not served, or as another resource: its definition was deleted, and created again."""

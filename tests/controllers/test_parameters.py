@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from gangctl.controllers.policy_sources import (
@@ -50,6 +51,33 @@ async def test_only_named_parameters_are_watched(context: Context) -> None:
         await context.in_force(lambda current: not current.policies)
         with pytest.raises(ParamsError, match="not looked for"):
             context.parameters.find("v1", "ConfigMap", "default", name="limits")
+
+
+async def test_parameters_are_read_again_after_an_unexpected_error(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They must not stay as they were, with nothing in the log."""
+    await context.define()
+    await config_map(context, "limits", "3")
+    await context.policy("p", **with_params())
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
+        (source,) = context.parameters._sources.values()
+        failing = source._informer
+        monkeypatch.setattr(failing, "_notify", fail)
+
+        async def again() -> bool:
+            (one,) = context.parameters.find("v1", "ConfigMap", "default", name="limits")
+            return source._informer is not failing and bool(one["data"]["max"] == "4")
+
+        with capture_logs() as logs:
+            await context.client.merge_patch(CONFIG_MAPS, "limits", {"data": {"max": "4"}}, "default")
+            await wait_for(again, what="the parameters to be read again", tolerate=(ParamsError,), interval=0.01)
+    assert "parameters are read again" in [entry["event"] for entry in logs]
 
 
 async def test_parameters_are_read_until_no_policy_in_force_takes_them(
