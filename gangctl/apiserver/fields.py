@@ -268,7 +268,7 @@ class Decoder:
             case "string" | "bytes" | "time" | "microTime":
                 fits = isinstance(value, str)
             case "int32" | "int64":
-                if isinstance(value, float) and value.denominator == 1:
+                if isinstance(value, float) and value.is_integer():
                     value = int(value)
                 limit = _INT_LIMITS[shape.name]
                 fits = isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit

@@ -101,7 +101,7 @@ def test_work_grows_linearly_with_the_number_of_changed_groups() -> None:
         raw = jobset("js", rj("a", groups, mode="ReplicatedGang"), uid="u")
         running, plan = read_jobset(raw)[0], some_plan(raw)
         reporter = GangReporter(lambda _, __: None, GangMetrics(CollectorRegistry()))
-        changes = (
+        changes: tuple[Change, ...] = (
             *(Create("PodGroup", group) for group in plan.groups),
             *(Delete("PodGroup", found(f"{group.name}0")) for group in plan.groups),
         )
