@@ -251,7 +251,7 @@ class _DefaultsDraft:
         proposals = self._proposals("gang_mode")
         each_proposals = self._proposals("replicated_job_gang_mode")
         mode, each_mode = self._settled(path, proposals), self._settled(each_path, each_proposals)
-        if mode == GangMode.GANG and each_mode in {GangMode.GANG, GangMode.REPLICATED_GANG}:
+        if mode == GangMode.GANG and each_mode is not None:
             wanted = f"{each_proposals[0].author} sets {each_mode} on each replicated job"
             own = f"{proposals[0].author} sets Gang on the JobSet"
             self._disagree(path, f"{own}, {wanted}; write a mode of your own")

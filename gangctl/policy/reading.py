@@ -271,8 +271,8 @@ def check_param_ref(reference: ParamRef, path: str) -> Iterator[FieldError]:
 def _check_defaults(defaults: Defaults) -> Iterator[FieldError]:
     if not defaults.model_fields_set:
         yield FieldError("spec.defaults", ErrorKind.REQUIRED, "needs at least one default")
-    if defaults.gang_mode == "Gang" and defaults.replicated_job_gang_mode in {"Gang", "ReplicatedGang"}:
-        detail = "cannot stand beside gangMode Gang: a replicated job is in one gang only"
+    if defaults.gang_mode == "Gang" and defaults.replicated_job_gang_mode is not None:
+        detail = "cannot stand beside gangMode Gang, which is about all replicated jobs"
         yield FieldError("spec.defaults.replicatedJobGangMode", ErrorKind.FORBIDDEN, detail)
     if defaults.queue is not None:
         yield from _check_queue(defaults.queue, "spec.defaults.queue")

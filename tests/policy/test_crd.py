@@ -143,6 +143,7 @@ REFUSED = {
     "a message of two lines": changed(validations=[{"expression": "true", "message": "a\nb"}]),
     "a digit for a name": changed(validations=[{"name": "0", "expression": "true"}]),
     "one gang in two": changed(defaults={"gangMode": "Gang", "replicatedJobGangMode": "Gang"}),
+    "a gang of no replicated job": changed(defaults={"gangMode": "Gang", "replicatedJobGangMode": "Off"}),
     "too long a queue": changed(defaults={"queue": "q" * 64}),
     "too long a queue in the map": changed(
         defaults={"queues": [{"match": {"priorityClasses": ["a"]}, "queue": "q" * 64}]}

@@ -170,10 +170,11 @@ def test_the_mode_of_each_replicated_job_has_a_default() -> None:
 
 
 def test_default_modes_of_two_levels_conflict() -> None:
-    found = applied(plain(), giving("a", gangMode="Gang"), giving("b", replicatedJobGangMode="Gang"))
-    (conflict,) = found.conflicts
-    assert "'a'" in conflict.detail
-    assert "'b'" in conflict.detail
+    for mode in ("Gang", "Off"):
+        found = applied(plain(), giving("a", gangMode="Gang"), giving("b", replicatedJobGangMode=mode))
+        (conflict,) = found.conflicts
+        assert "'a'" in conflict.detail
+        assert f"'b' sets {mode} on each replicated job" in conflict.detail
     assert applied(plain(), giving("a", gangMode="Off"), giving("b", replicatedJobGangMode="Gang")).conflicts == ()
 
 

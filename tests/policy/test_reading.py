@@ -192,6 +192,11 @@ WRONG: dict[str, tuple[Object, str, ErrorKind]] = {
         "spec.defaults.replicatedJobGangMode",
         K.FORBIDDEN,
     ),
+    "a default gang of no replicated job": (
+        policy(defaults={"gangMode": "Gang", "replicatedJobGangMode": "Off"}),
+        "spec.defaults.replicatedJobGangMode",
+        K.FORBIDDEN,
+    ),
     "default queue": (policy(defaults={"queue": "a b"}), "spec.defaults.queue", K.INVALID),
     "default option": (policy(defaults={"options": {"x": 1}}), "spec.defaults.options.x", K.FORBIDDEN),
     "name of the policy": (policy("true", name="No Name"), "metadata.name", K.INVALID),

@@ -110,9 +110,8 @@ _RULES: Final[Mapping[type[BaseModel], list[dict[str, str]]]] = {
     ],
     Defaults: [
         _rule(
-            "!(has(self.gangMode) && self.gangMode == 'Gang' && has(self.replicatedJobGangMode) "
-            "&& self.replicatedJobGangMode != 'Off')",
-            "replicatedJobGangMode cannot stand beside gangMode Gang: a replicated job is in one gang only",
+            "!(has(self.gangMode) && self.gangMode == 'Gang' && has(self.replicatedJobGangMode))",
+            "replicatedJobGangMode cannot stand beside gangMode Gang, which is about all replicated jobs",
         ),
         _SHORT_QUEUE,
     ],
