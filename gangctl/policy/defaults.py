@@ -20,7 +20,7 @@ from gangctl.api.meta import EVICT_STRANDED_AFTER, GANG_MODE, GANG_OPTIONS, GANG
 from gangctl.api.objects import Object, Reader
 from gangctl.api.requests import pod_requests
 from gangctl.errors import ErrorKind, FieldError
-from gangctl.gang.config import GangMode
+from gangctl.gang.config import Gang, GangMode, read_config
 from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import Accelerator, Defaults, QueueMatch
@@ -153,7 +153,8 @@ class _DefaultsDraft:
         mode, each_mode = self._modes()
         if mode is not None:
             annotations[GANG_MODE] = mode
-        gangs = _asks_for_gangs(self.jobset, mode, each_mode)
+        # A JobSet that gets a mode here has none, and asks for no gang by itself.
+        gangs = read_config(self.jobset)[0].asks_for_gangs or not {mode, each_mode} <= {None, GangMode.OFF}
         if options := self._options(gangs=gangs):
             annotations[GANG_OPTIONS] = options
         if gangs and EVICT_STRANDED_AFTER not in self.jobset.annotations:
@@ -266,10 +267,14 @@ class _DefaultsDraft:
         own = _own_options(self.raw)
         if not gangs or own is None:
             return ""
+        # An option that entries of the list have must agree with each of them: a default would refuse the JobSet.
+        listed = set(Gang.model_fields) if GANGS in self.jobset.annotations else set[str]()
         proposals: dict[str, list[_Proposal]] = {}
         for name, defaults in self.policies:
+            if defaults.options is None:
+                continue
             # Without the defaults of GangOptions, which the author of the policy has not chosen.
-            options = {} if defaults.options is None else defaults.options.model_dump(by_alias=True, exclude_unset=True)
+            options = defaults.options.model_dump(by_alias=True, exclude_unset=True, exclude=listed)
             for key, value in options.items():
                 if key not in own and value is not None:
                     proposals.setdefault(key, []).append(_Proposal(name, value))
@@ -295,13 +300,6 @@ def _may_get_mode(jobset: JobSet) -> bool:
             for rj in jobset.replicated_jobs
         )
     )
-
-
-def _asks_for_gangs(jobset: JobSet, mode: str | None, each_mode: str | None) -> bool:
-    own = [jobset.annotations.get(GANG_MODE), jobset.gang_config]
-    for rj in jobset.replicated_jobs:
-        own += [rj.annotations.get(GANG_MODE), rj.gang_config]
-    return any(chosen not in {None, GangMode.OFF} for chosen in (*own, mode, each_mode))
 
 
 def _own_options(raw: Object) -> dict[str, Any] | None:

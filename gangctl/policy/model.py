@@ -269,7 +269,9 @@ class Defaults(Part):
         default=None, description="Annotation gangctl.dev/gang-mode of each replicated job; not beside gangMode Gang."
     )
     options: GangOptions | None = Field(
-        default=None, description="Entries of annotation gangctl.dev/gang-options, for JobSets that become gangs."
+        default=None,
+        description="Entries of annotation gangctl.dev/gang-options, for JobSets that become gangs; topologyKey and "
+        "disruption not for those with annotation gangctl.dev/gangs, whose entries have them.",
     )
     evict_stranded_after: Delay | None = Field(
         default=None,

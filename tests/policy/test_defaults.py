@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.meta import EVICT_STRANDED_AFTER as AFTER
+from gangctl.api.meta import GANGS
 from gangctl.policy.defaults import Applied, DefaultSource, applying, defaults_of
 from gangctl.policy.loaded import LoadedPolicy, PolicyError
 from gangctl.policy.verdict import Outcome
@@ -65,9 +67,6 @@ def test_existing_fields_are_kept() -> None:
     assert applied(own, giving(gangMode="Gang", queue="q", priorityClass="high")) == Applied()
 
 
-AFTER = "gangctl.dev/evict-stranded-after"
-
-
 def test_only_gangs_without_a_delay_of_their_own_get_one() -> None:
     giver = giving(evictStrandedAfter="10m")
     assert notes(result(jobset("js", rj("a"), mode="Gang"), giver))[AFTER] == "10m"
@@ -77,6 +76,14 @@ def test_only_gangs_without_a_delay_of_their_own_get_one() -> None:
     assert applied(own, giver) == Applied()
     (conflict,) = applied(jobset("js", rj("a"), mode="Gang"), giver, giving("q", evictStrandedAfter="never")).conflicts
     assert conflict.path == f"metadata.annotations[{AFTER}]"
+
+
+def test_listed_gangs_get_the_defaults_that_their_entries_cannot_have() -> None:
+    raw = jobset("js", rj("a"), rj("b"), annotations={GANGS: '[{"name":"g","replicatedJobs":["a"]}]'})
+    options = {"topologyKey": "rack", "disruption": "all", "composite": True}
+    changed = result(raw, giving(evictStrandedAfter="10m", options=options))
+    assert notes(changed)[AFTER] == "10m"
+    assert json.loads(notes(changed)[OPTIONS]) == {"composite": True}
 
 
 @each("delay", ["soon", "-5m", "0s", "600"])
