@@ -182,8 +182,12 @@ def _check_uniform(found: podchecks.Findings) -> None:
         return
     pod = job.template.get("spec", {})
     priority = pod.get("priorityClassName", "")
-    if priority and priority != job.worker_priority_class:
-        detail = f"head and workers are one gang and need one priority class: set {found.place(_PRIORITY)} to the same"
+    # The class of one of them is rendered into both.
+    if priority and job.worker_priority_class not in {"", priority}:
+        detail = (
+            f"head and workers are one gang and need one priority class: set {found.place(_PRIORITY)} to the same, or "
+            "leave one of them out"
+        )
         found.refuse(InvalidReason.INVALID_GANG_MODE, f"{words.POD}.priorityClassName", detail)
     if pod.get("schedulerName", DEFAULT_SCHEDULER) not in {"", DEFAULT_SCHEDULER}:
         detail = f"head and workers are one gang and need one scheduler, {DEFAULT_SCHEDULER}: leave it out"

@@ -51,6 +51,7 @@ def read(value: Object) -> PathwaysJob:
         user(resources={"limits": {"memory": "132G"}, "requests": {"cpu": "24"}}),
         user(schedulingGroup={"podGroupName": "mine"}),
         user(priorityClassName="high"),
+        user(mode=COLOCATED, priorityClassName="high"),
         user(schedulerName="mine"),
         pathways_job(
             controller={"deploymentMode": COLOCATED, "template": template(priorityClassName="high")},

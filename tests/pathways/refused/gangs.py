@@ -16,7 +16,7 @@ from tests.pathways.refused.case import (
     options,
     user,
 )
-from tests.pathways.samples import annotated, pathways_job
+from tests.pathways.samples import annotated, pathways_job, template
 
 _ELASTIC: Final = {"elasticSlices": 1}
 
@@ -120,7 +120,10 @@ GANGS: Final = (
     ),
     Refused(
         "two priorities in a gang",
-        user(mode=COLOCATED, priorityClassName="high"),
+        pathways_job(
+            controller={"deploymentMode": COLOCATED, "template": template(priorityClassName="high")},
+            workers={"priorityClassName": "low"},
+        ),
         Why.INVALID_GANG_MODE,
         f"{POD}.priorityClassName",
         "spec.workers[0].priorityClassName",
