@@ -20,7 +20,7 @@ from gangctl.api.modelerrors import message_of
 from gangctl.client.kubeconfig import is_server_url
 from gangctl.errors import ConfigError
 from gangctl.kueue.names import KUEUE_NAMESPACE
-from gangctl.pathways.options import PathwaysOptions
+from gangctl.pathways.options import AUTO, PathwaysOptions
 from gangctl.readiness.metrics import DEFAULT_JOBSETS
 from gangctl.runtime.shards import MOST_SHARDS
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
@@ -223,6 +223,17 @@ class ControllerSettings(BaseModel):
             return json.loads(value)
         except (ValueError, RecursionError) as error:
             raise ValueError(f'must be a JSON object such as {{"startup": "DependsOn"}}: {error}') from None
+
+    @field_validator("pathways_options")
+    @classmethod
+    def _subdomains(cls, options: PathwaysOptions | None) -> PathwaysOptions | None:
+        """JobSet makes the Service of a subdomain once, for the pods of the JobSet that is the first to have it."""
+        if options is not None and options.subdomain not in {None, AUTO}:
+            raise ValueError(
+                f'subdomain can be only "{AUTO}" as a default: with a name all JobSets of a namespace would have one '
+                "Service, which finds the head of the first of them only"
+            )
+        return options
 
     @field_validator("metrics_bind_address", "metrics_secure_bind_address", "webhook_bind_address")
     @classmethod

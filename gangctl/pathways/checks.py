@@ -18,7 +18,6 @@ from gangctl.gang.validate import MAX_JOBS
 from gangctl.pathways import podchecks, words
 from gangctl.pathways.job import (
     ADDRESS_CHARACTERS,
-    AUTO,
     DEFAULT_MAIN_CONTAINER,
     DEFAULT_SLICE_RESTARTS,
     LABEL_CHARACTERS,
@@ -29,7 +28,7 @@ from gangctl.pathways.job import (
     subdomain,
     together,
 )
-from gangctl.pathways.options import Slicing, Startup
+from gangctl.pathways.options import AUTO, Slicing, Startup
 from gangctl.pathways.problems import InvalidReason, Problem
 from gangctl.pathways.result import OriginKind
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 from gangctl.api.meta import GANG_OPTIONS, QUEUE_NAME
 from gangctl.gang.config import GangMode, read_options
 from gangctl.pathways.accelerators import Slice
-from gangctl.pathways.options import PathwaysOptions, Slicing, Startup
+from gangctl.pathways.options import AUTO, PathwaysOptions, Slicing, Startup
 from gangctl.pathways.result import Origin, OriginKind
 from gangctl.pathways.words import HEAD, NAME_CHARACTERS, WORKER
 
@@ -185,8 +185,6 @@ def startup(job: PathwaysJob) -> Startup:
     return job.options.startup or (Startup.ANY_ORDER if together(job) else Startup.IN_ORDER)
 
 
-AUTO: Final = "auto"
-"""Option ``subdomain``: a short one if the name needs it."""
 LABEL_CHARACTERS: Final = 63
 ADDRESS_CHARACTERS: Final = LABEL_CHARACTERS - len(f"-{HEAD}-0-0.")
 """Maximum length of name and subdomain together."""

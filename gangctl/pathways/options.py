@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -24,6 +24,8 @@ def _within_64_bits(quantity: str | int) -> str | int:
     return quantity
 
 
+AUTO: Final = "auto"
+"""Option ``subdomain``: a short one if the name needs it."""
 Quantities = Mapping[str, Annotated[str | int, AfterValidator(_within_64_bits)]]
 """A ResourceList: quantities by name of the resource."""
 
@@ -83,7 +85,6 @@ class PathwaysOptions(BaseModel):
     startup: Startup | None = None
     slicing: Slicing | None = None
     subdomain: str | None = None
-    """``auto`` makes a short one where the name needs it."""
     head_node_selector: Mapping[str, str] | None = None
     head_resources: HeadResources | None = None
     unreachable_timeout_seconds: Annotated[int, Field(ge=1)] | None = None

@@ -44,6 +44,7 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path)
         ({"pathways": True, "pathways_options": "[" * 99999}, ["pathways-options", "must be a JSON object such as"]),
         ({"pathways": True, "pathways_options": "[]"}, ["pathways-options", "dictionary"]),
         ({"pathways": True, "pathways_options": '{"startUp": 1}'}, ["pathways-options.startUp", "no such setting"]),
+        ({"pathways": True, "pathways_options": '{"subdomain": "p"}'}, ['only "auto"', "one Service"]),
         ({"pathways": True, "pathways_options": '{"startup": "Now"}'}, ["pathways-options.startup", "'DependsOn'"]),
     ],
 )
