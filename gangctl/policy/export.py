@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.labelselector import NAMESPACE_NAME, Requirement
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, object_at
 from gangctl.cel.ast import Name, Select, walk
 from gangctl.policy.load import DEFAULT_MINOR
 from gangctl.policy.loaded import LoadedException, LoadedPolicy, PolicyError
-from gangctl.policy.model import GangPolicySpec, LabelSelectorRequirement, MatchResources
+from gangctl.policy.model import GangPolicySpec, MatchResources
 from gangctl.policy.native import (
     BINDING_KIND,
     GROUP,
@@ -121,26 +121,23 @@ def difference(
     for name, field_info in GangPolicySpec.model_fields.items():
         if getattr(wanted[0], name) != getattr(actual[0], name):
             return f"{field_info.alias} is not the same in both"
-    terms = [LabelSelectorRequirement.model_validate(term) for term in namespaces]
+    terms = [Requirement(term["key"], term["operator"], tuple(term.get("values") or ())) for term in namespaces]
     return "" if _covers(actual[1], terms) else "matchResources of the binding leaves out more than gangctl does"
 
 
-def _covers(narrowing: MatchResources, terms: Iterable[LabelSelectorRequirement]) -> bool:
+def _covers(narrowing: MatchResources, terms: Iterable[Requirement]) -> bool:
     """Whether a binding is about every namespace that has these terms, and everything in it."""
     selector = narrowing.namespace_selector
     if narrowing.model_copy(update={"namespace_selector": NativeSelector()}) != NativeMatch():
         return False
     own = [
-        *selector.match_expressions,
-        *(
-            LabelSelectorRequirement(key=key, operator="In", values=(value,))
-            for key, value in selector.match_labels.items()
-        ),
+        *(Requirement(term.key, term.operator, term.values) for term in selector.match_expressions),
+        *(Requirement(key, "In", (value,)) for key, value in selector.match_labels.items()),
     ]
     return all(any(_follows(term, known) for known in terms) for term in own)
 
 
-def _follows(term: LabelSelectorRequirement, known: LabelSelectorRequirement) -> bool:
+def _follows(term: Requirement, known: Requirement) -> bool:
     """Whether every namespace with the one term has the other as well."""
     if (term.key, term.operator) != (known.key, known.operator):
         return False

@@ -31,6 +31,7 @@ EVALUATED: Final = (
     {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]},
     {"key": NAMESPACE_NAME, "operator": "NotIn", "values": ["gangctl-system", "kube-system"]},
     {"key": "team", "operator": "In", "values": ["a", "b"]},
+    {"key": "tier", "operator": "NotIn", "values": [f"t{index}" for index in range(100)]},
 )
 """The namespaces that gangctl evaluates."""
 
@@ -101,6 +102,7 @@ def test_the_namespaces_that_gangctl_leaves_out_are_left_out() -> None:
         (lambda native: leave_out(native, {"key": "team", "operator": "In", "values": ["a", "b", "c"]}), ""),
         (lambda native: leave_out(native, {"key": "team", "operator": "In", "values": ["a"]}), NARROW),
         (lambda native: leave_out(native, {"key": "team", "operator": "Exists"}), NARROW),
+        (lambda native: leave_out(native, EVALUATED[-1]), ""),
         (lambda native: leave_out(native, {"key": NAMESPACE_NAME, "operator": "NotIn", "values": ["a"]}), NARROW),
         (lambda native: set_in(native[1], "spec.matchResources.namespaceSelector.matchLabels", {"a": "b"}), NARROW),
         (lambda native: set_in(native[1], "spec.matchResources.objectSelector.matchLabels", {"a": "b"}), NARROW),
