@@ -46,7 +46,7 @@ _BINARY_DIGITS: Final = 15
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity(Extension):
-    """``unscaled * 10 ** exponent``; equal and ordered by value."""
+    """``unscaled * 10 ** exponent``, of which nothing is finer than a billionth; equal and ordered by value."""
 
     KIND: ClassVar[str] = "kubernetes.Quantity"
     unscaled: int
@@ -54,23 +54,14 @@ class Quantity(Extension):
     exact: bool = True
     """Whether the API server keeps it as an int64 and a power of ten."""
 
-    def canonical(self) -> tuple[int, int]:
-        """The same value always in the same form: no zeros at the end of the number."""
-        if not self.unscaled:
-            return 0, 0
-        digits = str(self.unscaled)
-        kept = digits.rstrip("0")
-        return int(kept), self.exponent + len(digits) - len(kept)
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.canonical() == other.canonical()
+        return isinstance(other, Quantity) and not _compare(self, other)
 
     def __lt__(self, other: Quantity) -> bool:
-        left, right, _ = _aligned(self, other)
-        return left < right
+        return _compare(self, other) < 0
 
     def __hash__(self) -> int:
-        return hash(self.canonical())
+        return hash(self.unscaled * 10 ** (self.exponent - _NANO))
 
 
 def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
@@ -131,8 +122,6 @@ def _parse_binary(sign: int, whole: str, fraction: str, power: int, *, has_digit
 
 def _decimal(sign: int, number: int, exponent: int) -> Quantity:
     """Nothing finer than a billionth: rounded up, so that a positive amount stays positive."""
-    if not number:
-        return Quantity(0, exponent, exact=False)
     shift = exponent - _NANO
     rounded = number * 10**shift if shift >= 0 else -(-number // 10**-shift)
     return Quantity(sign * rounded, _NANO, exact=False)
