@@ -46,6 +46,8 @@ _NAMESPACE_METADATA: Final = frozenset(
     }
 )
 """The visible fields of ``namespaceObject.metadata``."""
+_NESTED: Final = 8
+"""How deeply variables are computed within each other: Python has no stack for the calls of a chain of 64."""
 _NOT_IN_REQUEST: Final = frozenset({"uid", "object", "oldObject"})
 
 
@@ -192,18 +194,35 @@ class _PolicyVariables(Mapping[str, Any]):
     def __init__(self, run: _PolicyRun) -> None:
         self._run = run
         self._known: dict[str, Any] = {}
+        self._nested = 0
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._known:
-            try:
-                self._known[name] = self._run.value(self._run.policy.programs.variables[name])
-            except EvalError as error:
-                message = f'composited variable "{name}" fails to evaluate: {error.message}'
-                self._known[name] = EvalError(error.kind, message)
+            for needed in (name,) if self._nested < _NESTED else self._needed(name):
+                self._compute(needed)
         known = self._known[name]
         if isinstance(known, EvalError):
             raise known
         return known
+
+    def _needed(self, name: str) -> list[str]:
+        """A variable and all that it may read, each behind those that it may read itself."""
+        variables = self._run.policy.programs.variables
+        needed = {name}
+        for earlier in reversed([*variables]):
+            if earlier in needed:
+                needed |= variables[earlier].checked.variables
+        return [earlier for earlier in variables if earlier in needed and earlier not in self._known]
+
+    def _compute(self, name: str) -> None:
+        self._nested += 1
+        try:
+            self._known[name] = self._run.value(self._run.policy.programs.variables[name])
+        except EvalError as error:
+            message = f'composited variable "{name}" fails to evaluate: {error.message}'
+            self._known[name] = EvalError(error.kind, message)
+        finally:
+            self._nested -= 1
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._run.policy.programs.variables)

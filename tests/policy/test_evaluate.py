@@ -17,6 +17,10 @@ from tests.policy.documents import Object, exception, review_of
 from tests.policy.reviews import created, evaluated, loaded, rules
 from tests.rows import each
 
+CHAIN = [
+    {"name": f"v{index}", "expression": f"variables.v{index - 1}.map(x, x + 1)" if index else "[1]"}
+    for index in range(64)
+]
 FALSE = "object.metadata.name == 'nobody'"
 ERROR = "object.nothing == 1"
 DEEP = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, a + b + size(object.metadata.name) > 0))"
@@ -35,6 +39,14 @@ def test_every_rule_has_a_finding_by_name_or_index() -> None:
     assert outcome.violations == outcome.findings[1:]
     assert outcome.actions == {ValidationAction.DENY}
     assert outcome.steps > 0
+
+
+def test_each_variable_may_read_the_one_before() -> None:
+    outcome = evaluated(rules("variables.v63 == [64]", variables=CHAIN))
+    assert not outcome.violations
+    failing = [{"name": "v0", "expression": "[object.no]"}, *CHAIN[1:]]
+    (finding,) = evaluated(rules("variables.v63 == [64]", variables=failing)).findings
+    assert finding.error == "NoSuchKey"
 
 
 def test_ignored_errors_are_found_without_consequences() -> None:
