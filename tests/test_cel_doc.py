@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.cel import limits, meter
+from gangctl.cel import limits, meter, times
 from gangctl.cel.check import check
 from gangctl.cel.declarations import FUNCTIONS
 from gangctl.cel.environments import admission
 from gangctl.cel.faults import CompileError
-from gangctl.cel.library import lists, values
+from gangctl.cel.library import lists, quantity, semver, url, values
 from tests.cel.test_compile_answers import NARROWER
 from tests.parity.corpus import cases
 from tests.parity.public import public
@@ -52,6 +52,10 @@ def test_its_numbers_are_those_of_the_code() -> None:
         lists.LONGEST_RANGE,
         meter.EXPRESSION_STEPS,
         meter.POLICY_STEPS,
+        times.LONGEST_TEXT,
+        quantity.LONGEST,
+        semver.LONGEST,
+        url.LONGEST,
     ):
         assert re.search(rf"(?<![\d,]){number:,}(?!\d|,\d)", bounds), number
 

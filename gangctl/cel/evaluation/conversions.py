@@ -16,11 +16,13 @@ from gangctl.cel.library.string_format import double_text
 from gangctl.cel.library.values import Optional, TypeValue, Uint, invalid, kind, no_such_overload
 from gangctl.cel.times import Duration, Timestamp
 
-# At most 40 digits, far more than 64 bits have: Python's time to read them grows with their square.
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
-_UNSIGNED: Final = re.compile(r"[0-9]{1,40}", re.ASCII)
-_DIGITS: Final = r"[0-9](?:_?[0-9])*"
-_HEX: Final = r"[0-9a-f](?:_?[0-9a-f])*"
+# Behind its zeros at most 40 digits, far more than 64 bits have: Python's time to read them grows with their square.
+_MAGNITUDE: Final = r"(?=[0-9])0*+([0-9]{0,40})"
+_INTEGER: Final = re.compile(rf"([+-]?){_MAGNITUDE}", re.ASCII)
+_UNSIGNED: Final = re.compile(rf"(){_MAGNITUDE}", re.ASCII)
+# Possessive: where digits may follow digits, going back takes time that grows with their square.
+_DIGITS: Final = r"[0-9](?:_?[0-9])*+"
+_HEX: Final = r"[0-9a-f](?:_?[0-9a-f])*+"
 # As special() of Go, which takes no sign before nan.
 _SPECIAL: Final = re.compile(r"(?i:nan|[+-]?inf(?:inity)?)", re.ASCII)
 _DECIMAL: Final = re.compile(rf"(?i:[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?)", re.ASCII)
@@ -29,7 +31,6 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-_LONGEST_NUMBER: Final = 128
 DOUBLE_OVER_INT: Final = 2.0**63
 DOUBLE_OVER_UINT: Final = 2.0**64
 # Excluded as a bound: the nearest double below zero, so that -0.0 is a uint.
@@ -47,9 +48,7 @@ def to_int(value: Any) -> int:
         # As doubleToInt64Checked of cel-go, which refuses the smallest int as well.
         return _truncated(value, -DOUBLE_OVER_INT, DOUBLE_OVER_INT)
     if cls is str:
-        if not _INTEGER.fullmatch(value):
-            raise invalid("int: the string is no whole number")
-        return _within(int(value), integer, "int: the number has more than 64 bits")
+        return _parsed(value, _INTEGER, integer, "int")
     if cls is Timestamp:
         # Rounded down before 1970, too, as Unix() of Go.
         return int(value.nanoseconds // times.SECOND)
@@ -68,9 +67,7 @@ def to_uint(value: Any) -> Uint:
     if cls is float:
         return Uint(_truncated(value, _BELOW_ZERO, DOUBLE_OVER_UINT))
     if cls is str:
-        if not _UNSIGNED.fullmatch(value):
-            raise invalid("uint: the string is no whole number")
-        return Uint(_within(int(value), unsigned, "uint: the number has more than 64 bits"))
+        return Uint(_parsed(value, _UNSIGNED, unsigned, "uint"))
     raise no_such_overload("uint")
 
 
@@ -81,12 +78,15 @@ def _truncated(value: float, least: float, most: float) -> int:
     return int(value)
 
 
-def _within(value: int, check: Callable[[int], int], message: str) -> int:
+def _parsed(text: str, form: re.Pattern[str], check: Callable[[int], int], name: str) -> int:
     """The number in a string: out of range it is an invalid argument, where a number would be an overflow."""
+    number = form.fullmatch(text)
+    if number is None:
+        raise invalid(f"{name}: the string is no whole number")
     try:
-        return check(value)
+        return check(int(f"{number[1]}0{number[2]}"))
     except EvalError as error:
-        raise invalid(message) from error
+        raise invalid(f"{name}: the number has more than 64 bits") from error
 
 
 def to_double(value: Any) -> float:
@@ -96,8 +96,6 @@ def to_double(value: Any) -> float:
         return float(value)
     if cls is not str:
         raise no_such_overload("double")
-    if len(value) > _LONGEST_NUMBER:
-        raise invalid("double: the string is too long")
     if _SPECIAL.fullmatch(value):
         return float(value)
     for form, read in ((_DECIMAL, float), (_HEXADECIMAL, float.fromhex)):

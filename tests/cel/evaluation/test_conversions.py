@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gangctl.cel.faults import EvalKind
 from gangctl.cel.library.string_format import double_text
+from gangctl.cel.library.values import Uint
 from tests.cel.evaluation.evaluating import check
 from tests.rows import each
 
@@ -19,6 +20,9 @@ MISFIT = EvalKind.NO_SUCH_OVERLOAD
     ("text", "expected"),
     [
         ("int('9223372036854775808')", WRONG),
+        (f"int('-{'0' * 5000}7')", -7),
+        ("int('-0') + int('+0')", 0),
+        ("int('+')", WRONG),
         ("int(-9223372036854775808.0)", OVERFLOW),
         ("int(18446744073709551615u)", OVERFLOW),
         ("int(object.t)", MISFIT),
@@ -27,10 +31,12 @@ MISFIT = EvalKind.NO_SUCH_OVERLOAD
         ("uint(-0.5)", OVERFLOW),
         ("uint(18446744073709551615.0)", OVERFLOW),
         ("uint('18446744073709551616')", WRONG),
+        (f"uint('{'0' * 5000}7')", Uint(7)),
         ("uint('-1')", WRONG),
         ("uint('+1')", WRONG),
         ("double(' 1')", WRONG),
         ("double('1e400')", WRONG),
+        (f"double('0.{'0' * 200}1e201')", 1.0),
         ("double(object.t)", MISFIT),
         ("bool('tRUE')", WRONG),
         ("bool(object.i)", MISFIT),
