@@ -48,7 +48,8 @@ _NAMESPACE_METADATA: Final = frozenset(
 """The visible fields of ``namespaceObject.metadata``."""
 _NESTED: Final = 8
 """How deeply variables are computed within each other: Python has no stack for the calls of a chain of 64."""
-_NOT_IN_REQUEST: Final = frozenset({"uid", "object", "oldObject"})
+_UNSET: Final = {"uid": "", "object": None, "oldObject": None}
+"""Fields of ``request`` that CreateAdmissionRequest of the API server leaves empty; none of them is omitted."""
 
 
 class Evaluation:
@@ -68,7 +69,7 @@ class Evaluation:
             self._bound = {
                 "object": review.object,
                 "oldObject": review.old_object,
-                "request": {key: value for key, value in review.request.items() if key not in _NOT_IN_REQUEST},
+                "request": {**review.request, **_UNSET},
                 "namespaceObject": namespace_object(review),
                 "gang": unplanned or review.gang,
                 "fit": unplanned or review.fit,

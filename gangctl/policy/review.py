@@ -62,7 +62,6 @@ def review_of_existing(
     """
     metadata = jobset.get("metadata") or {}
     request: dict[str, Any] = {
-        "uid": str(metadata.get("uid", "")),
         "kind": _KIND,
         "resource": _RESOURCE,
         "requestKind": _KIND,

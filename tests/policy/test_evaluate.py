@@ -312,6 +312,13 @@ def test_the_deadline_uses_the_given_clock() -> None:
     assert [each.error for each in outcome.findings] == ["DeadlineExceeded"]
 
 
+def test_the_request_has_neither_its_uid_nor_the_objects() -> None:
+    outcome = evaluated(
+        rules("dyn(request).uid == ''", *(f"dyn(request).{key} == null" for key in ("object", "oldObject")))
+    )
+    assert not outcome.violations
+
+
 def test_a_request_is_read_once_for_all_policies() -> None:
     evaluation = Evaluation(created())
     assert evaluation.bindings is evaluation.bindings

@@ -123,7 +123,6 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
 
 USER: Final = "kubernetes-admin"
 GROUPS: Final = ("system:authenticated",)
-_NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 _CLUSTER_SCOPED: Final = {("", "Namespace"), ("", "Node"), ("", "PersistentVolume")}
 _PLURALS: Final = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
 
@@ -248,7 +247,6 @@ def _request(subject: Object, operation: Operation, namespace: str, setting: Req
     group_version_kind = {"group": group, "version": version, "kind": kind}
     resource = {"group": group, "version": version, "resource": resource_of(kind)}
     return {
-        "uid": _NOBODY,
         "kind": group_version_kind,
         "resource": resource,
         "requestKind": group_version_kind,
