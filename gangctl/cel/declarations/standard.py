@@ -157,18 +157,25 @@ FUNCTIONS: Final[tuple[Overload, ...]] = (
     *overloads(f"Duration::{part}() -> int" for part in ("getHours", "getMilliseconds", "getMinutes", "getSeconds")),
 )
 
-OPTIONALS: Final[tuple[Overload, ...]] = overloads(
-    """
-    optional.none() -> optional(V)
-    optional.of(V) -> optional(V)
-    optional.ofNonZeroValue(V) -> optional(V)
-    optional.unwrap(list(optional(V))) -> list(V)
-    list(optional(V))::unwrapOpt() -> list(V)
-    optional(V)::hasValue() -> bool
-    optional(V)::or(optional(V)) -> optional(V)
-    optional(V)::orValue(V) -> V
-    optional(V)::value() -> V
-    list(V)::first() -> optional(V)
-    list(V)::last() -> optional(V)
-    """
+OPTIONALS: Final[tuple[Overload, ...]] = (
+    *overloads(
+        """
+        optional.none() -> optional(V)
+        optional.of(V) -> optional(V)
+        optional.ofNonZeroValue(V) -> optional(V)
+        optional(V)::hasValue() -> bool
+        optional(V)::or(optional(V)) -> optional(V)
+        optional(V)::orValue(V) -> V
+        optional(V)::value() -> V
+        list(V)::first() -> optional(V)
+        list(V)::last() -> optional(V)
+        """
+    ),
+    *overloads(
+        """
+        optional.unwrap(list(optional(V))) -> list(V)
+        list(optional(V))::unwrapOpt() -> list(V)
+        """,
+        scans=True,
+    ),
 )

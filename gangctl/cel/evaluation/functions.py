@@ -213,7 +213,7 @@ def resolve(name: str, *, member: bool) -> ResolvedFunction | None:
     if standard is None:
         return None if library is None else ResolvedFunction(name, library.call, _cost(name), metered=True)
     if library is None:
-        return ResolvedFunction(name, standard, _reading)
+        return ResolvedFunction(name, standard, _each if standard is unwrap else _reading)
     return ResolvedFunction(name, _either(standard, library), _reading)
 
 

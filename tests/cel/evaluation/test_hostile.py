@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
-from gangctl.cel.library.values import LARGEST
+from gangctl.cel.library.values import LARGEST, Optional
 from gangctl.cel.meter import EXPRESSION_STEPS, STEPS_PER_CLOCK_CHECK, STEPS_PER_PAYMENT, StepMeter
 from tests.cel.evaluation.evaluating import error, evaluate, program
 from tests.rows import each
@@ -86,6 +86,18 @@ def test_functions_return_no_value_above_the_limit(text: str) -> None:
 def test_copies_cost_steps() -> None:
     text = "lists.range(1000).map(x, object + string(x)).size() == 1000"
     assert error(text, object="a" * (LARGEST // 2), meter=limited()).kind is TOO_MUCH
+
+
+@each(
+    "text",
+    [
+        "lists.range(1000).all(i, object.unwrapOpt().size() > 0)",
+        "lists.range(1000).all(i, optional.unwrap(object).size() > 0)",
+    ],
+)
+def test_unwrapping_costs_steps(text: str) -> None:
+    optionals = [Optional(present=True, value=number) for number in range(1000)]
+    assert error(text, object=optionals, meter=limited()).kind is TOO_MUCH
 
 
 def test_comparing_and_searching_cost_steps() -> None:
