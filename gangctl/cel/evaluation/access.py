@@ -33,9 +33,9 @@ def select(operand: Code, fields: Sequence[tuple[str, int]], *, followed: bool) 
                 # First the most frequent type: an object of JSON.
                 if type(value) is dict:
                     entry = value.get(field, MISSING)
-                    value = entry if type(entry) in _AS_THEY_ARE else _there(decoded(entry), field)
+                    value = entry if type(entry) in _AS_THEY_ARE else _there(decoded(entry, frame), field)
                 elif chained:
-                    value = _chained(value, field)
+                    value = _chained(frame, value, field)
                 else:
                     value = _selected(frame, value, field)
         except EvalError as error:
@@ -56,7 +56,7 @@ def _selected(frame: Frame, value: Any, field: str) -> Any:
     """A field of what is not an object of JSON."""
     if value is frame.variables:
         return _variable(frame, field)
-    return _there(MISSING if isinstance(value, (list, tuple)) else _entry(value, field), field)
+    return _there(MISSING if isinstance(value, (list, tuple)) else _entry(frame, value, field), field)
 
 
 def _there(found: Any, field: str) -> Any:
@@ -90,15 +90,15 @@ def has(operand: Code, field: str) -> Code:
         if value is frame.variables:
             return field in frame.variables
         if type(value) is Optional:
-            return _chained(value, field).present
-        return _entry(value, field) is not MISSING
+            return _chained(frame, value, field).present
+        return _entry(frame, value, field) is not MISSING
 
     return run
 
 
 def select_optional(operand: Code, field: str) -> Code:
     """``operand.?field``."""
-    return lambda frame: _chained(_optional(operand(frame)), field)
+    return lambda frame: _chained(frame, _optional(operand(frame)), field)
 
 
 def index(operand: Code, key: Code, offset: int, *, followed: bool) -> Code:
@@ -107,8 +107,8 @@ def index(operand: Code, key: Code, offset: int, *, followed: bool) -> Code:
     def run(frame: Frame) -> Any:
         value = operand(frame)
         if type(value) is Optional:
-            return _chained(value, _key(key(frame), offset)) if value.present else NONE
-        entry = _entry(value, _key(key(frame), offset))
+            return _chained(frame, value, _key(key(frame), offset)) if value.present else NONE
+        entry = _entry(frame, value, _key(key(frame), offset))
         if entry is MISSING and isinstance(value, (list, tuple)):
             raise EvalError(EvalKind.INDEX_OUT_OF_BOUNDS, "index out of bounds")
         if entry is MISSING:
@@ -123,7 +123,7 @@ def index_optional(operand: Code, key: Code, offset: int) -> Code:
 
     def run(frame: Frame) -> Optional:
         value = _optional(operand(frame))
-        return _chained(value, _key(key(frame), offset)) if value.present else NONE
+        return _chained(frame, value, _key(key(frame), offset)) if value.present else NONE
 
     return run
 
@@ -132,9 +132,9 @@ def _optional(value: Any) -> Optional:
     return value if type(value) is Optional else Optional(present=True, value=value)
 
 
-def _chained(operand: Optional, key: Any) -> Optional:
+def _chained(frame: Frame, operand: Optional, key: Any) -> Optional:
     """The operand of a chain after ``.?``: its value, or none."""
-    value = _entry(operand.value, key) if operand.present else MISSING
+    value = _entry(frame, operand.value, key) if operand.present else MISSING
     return NONE if value is MISSING else Optional(present=True, value=value)
 
 
@@ -145,7 +145,7 @@ def _key(key: Any, offset: int) -> Any:
     return key
 
 
-def _entry(operand: Any, key: Any) -> Any:
+def _entry(frame: Frame, operand: Any, key: Any) -> Any:
     """An entry of a map or element of a list, or MISSING: also for values without entries, as natively."""
     if type(operand) is dict or isinstance(operand, Mapping):
         value = find(operand, key)
@@ -154,7 +154,7 @@ def _entry(operand: Any, key: Any) -> Any:
         value = operand[position] if 0 <= position < len(operand) else MISSING
     else:
         return MISSING
-    return decoded(value)
+    return decoded(value, frame)
 
 
 def _position(key: Any) -> int:

@@ -19,18 +19,24 @@ from gangctl.cel.library.values import (
     find,
     no_such_overload,
 )
+from gangctl.cel.meter import Frame
 from gangctl.cel.times import Duration, Timestamp, duration_of, timestamp_of
 
+_NUMBERS_SHIFT: Final = 3
+"""Searching eight numbers is a step."""
 
-def decoded(value: Any) -> Any:
+
+def decoded(value: Any, frame: Frame) -> Any:
     """A value from an object or list; a list with all its numbers decoded."""
     cls = type(value)
     if cls is int:
         # The API server decodes a number of JSON beyond 64 bits as a double.
         return value if INT_MIN <= value <= INT_MAX else float(value)
     # By its first element: most lists of a JobSet hold objects or texts, and are not searched.
-    if cls is list and value and type(value[0]) in {int, float} and not all(map(_held, value)):
-        return [decoded(item) for item in value]
+    if cls is list and value and type(value[0]) in {int, float}:
+        frame.charge(len(value) >> _NUMBERS_SHIFT)
+        if not all(map(_held, value)):
+            return [decoded(item, frame) for item in value]
     return value
 
 

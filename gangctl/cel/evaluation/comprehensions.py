@@ -68,12 +68,12 @@ def _elements(frame: Frame, loop: Loop, target: Any) -> Iterator[Any]:
     if len(loop.names) == 1:
         (name,) = loop.names
         for element in entries:
-            names[name] = made = decoded(element)
+            names[name] = made = decoded(element, frame)
             yield made
         return
     first, second = loop.names
     for key, value in entries:
-        names[first], names[second] = key, decoded(value)
+        names[first], names[second] = key, decoded(value, frame)
         yield key
 
 

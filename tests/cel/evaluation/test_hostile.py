@@ -93,11 +93,16 @@ def test_copies_cost_steps() -> None:
     [
         "lists.range(1000).all(i, object.unwrapOpt().size() > 0)",
         "lists.range(1000).all(i, optional.unwrap(object).size() > 0)",
+        "lists.range(1000).all(i, other.ids.size() > 0)",
+        "lists.range(1000).all(i, other['ids'].size() > 0)",
+        "lists.range(1000).all(i, other.?ids.hasValue())",
+        "lists.range(1000).all(i, other.all(key, ids, ids.size() > 0))",
     ],
 )
-def test_unwrapping_costs_steps(text: str) -> None:
+def test_reading_a_long_list_again_and_again_costs_steps(text: str) -> None:
     optionals = [Optional(present=True, value=number) for number in range(1000)]
-    assert error(text, object=optionals, meter=limited()).kind is TOO_MUCH
+    numbers = {"ids": list(range(10_000))}
+    assert error(text, object=optionals, other=numbers, meter=limited()).kind is TOO_MUCH
 
 
 def test_comparing_and_searching_cost_steps() -> None:
