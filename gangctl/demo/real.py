@@ -51,8 +51,10 @@ def placement(namespace: str) -> scenario.PodNeeds:
 async def added_nodes(client: Client, namespace: str) -> AsyncIterator[dict[str, int]]:
     """Add nodes while the context lasts: the capacity for pods of each. Their Leases are renewed, as by a kubelet."""
     places = {f"{namespace}-{i}": scenario.CPUS // _NODES for i in range(_NODES)}
-    try:
+    async with AsyncExitStack() as stack:
         for name, cpus in places.items():
+            # Before it is added: of a node that is only half made, the object may be there.
+            stack.push_async_callback(_remove, client, name)
             await _add(client, name, namespace, cpus)
         beat = asyncio.create_task(_beat(client, tuple(places)), name="demo-nodes")
         try:
@@ -61,10 +63,11 @@ async def added_nodes(client: Client, namespace: str) -> AsyncIterator[dict[str,
             beat.cancel()
             # Not awaited itself, which would raise its CancelledError here.
             await asyncio.wait({beat})
-    finally:
-        for name in places:
-            with suppress(NotFoundError):
-                await client.delete(NODES, name)
+
+
+async def _remove(client: Client, name: str) -> None:
+    with suppress(NotFoundError):
+        await client.delete(NODES, name)
 
 
 async def _add(client: Client, name: str, namespace: str, cpus: int) -> None:

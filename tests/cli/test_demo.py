@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,21 @@ import pytest
 from aiohttp import web
 from rich.console import Console
 
-from gangctl.demo import acts
+from gangctl.client.client import Client
+from gangctl.client.resources import NAMESPACES, NODES
+from gangctl.client.transport import Transport
+from gangctl.demo import acts, real
 from gangctl.demo.child import reserved_ports
 from gangctl.demo.display import ActResult, DemoVerdict, JobSetSight, Lines, LiveTable, Sight, see
 from gangctl.demo.scenario import PODS, PodNeeds, jobset, size
-from gangctl.errors import ClusterUnavailableError
+from gangctl.errors import ClusterUnavailableError, ForbiddenError
 from gangctl.runtime.server import Listener
+from gangctl.sandbox.server import SandboxOptions
 from tests.cli.run import Answer, gangctl
 from tests.controlplane.process import children_of
 from tests.controlplane.wait import NotYet, wait_for
+from tests.credentials import StaticCredentials
+from tests.sandbox.faults import FaultySandbox, Match, error
 
 
 def demo(*args: str) -> Answer:
@@ -127,6 +133,29 @@ async def test_ports_of_the_controller_are_reserved_before_it_listens() -> None:
 
 async def answer_nothing(_: web.BaseRequest) -> web.Response:
     return web.Response()
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[tuple[FaultySandbox, Client]]:
+    async with (
+        FaultySandbox(SandboxOptions(tls=False)) as sandbox,
+        Transport(StaticCredentials(sandbox.url, token=sandbox.token())) as transport,
+    ):
+        client = Client(transport)
+        await client.create(NAMESPACES, {"metadata": {"name": "kube-node-lease"}})
+        yield sandbox, client
+
+
+REFUSED = error(403, "Forbidden")
+
+
+async def test_a_node_of_the_demo_is_deleted_where_another_one_cannot_be(cluster: tuple[FaultySandbox, Client]) -> None:
+    sandbox, client = cluster
+    sandbox.faults.add(Match("admin", frozenset({"delete"}), "nodes"), REFUSED)
+    with pytest.raises(ForbiddenError):
+        async with real.added_nodes(client, "demo"):
+            pass
+    assert len((await client.list(NODES)).items) == 1
 
 
 def runs(pid: int) -> bool:
