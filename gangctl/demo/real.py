@@ -30,7 +30,7 @@ from gangctl.demo.display import DemoVerdict, Display
 from gangctl.demo.scenario import IMAGE, Size, size
 from gangctl.demo.scenario import JOBSETS as COUNT
 from gangctl.demo.scenario import PODS as PODS_OF_A_JOBSET
-from gangctl.errors import ClusterUnavailableError, ConflictError, ForbiddenError, NotFoundError
+from gangctl.errors import ApiError, ClusterUnavailableError, ConflictError, ForbiddenError, NotFoundError
 from gangctl.sandbox.objects import now
 from gangctl.sandbox.simulated import kubelet
 from gangctl.webhooks.configurations import NAME as WEBHOOKS
@@ -56,6 +56,7 @@ async def added_nodes(client: Client, namespace: str) -> AsyncIterator[dict[str,
             # Before it is added: of a node that is only half made, the object may be there.
             stack.push_async_callback(_remove, client, name)
             await _add(client, name, namespace, cpus)
+            await _renew(client, name)
         beat = asyncio.create_task(_beat(client, tuple(places)), name="demo-nodes")
         try:
             yield places
@@ -90,15 +91,21 @@ async def _add(client: Client, name: str, namespace: str, cpus: int) -> None:
 
 
 async def _beat(client: Client, names: Sequence[str]) -> None:
-    """Renew the nodes' Leases, by which the control plane checks nodes; they are deleted with the nodes."""
+    """Renew the nodes' Leases; a Lease outlasts an error, and the demo ends by itself where no request succeeds."""
     while True:
-        for name in names:
-            spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_time(datetime.now(UTC))}
-            node = await client.get(NODES, name)
-            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
-            metadata = {"name": name, "ownerReferences": [owner]}
-            await client.apply(LEASES, {"metadata": metadata, "spec": spec}, _LEASES, force=True)
         await asyncio.sleep(_BEAT_SECONDS)
+        for name in names:
+            with suppress(ApiError):
+                await _renew(client, name)
+
+
+async def _renew(client: Client, name: str) -> None:
+    """Renew the Lease by which the control plane checks a node; it is deleted with the node."""
+    spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_time(datetime.now(UTC))}
+    node = await client.get(NODES, name)
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+    metadata = {"name": name, "ownerReferences": [owner]}
+    await client.apply(LEASES, {"metadata": metadata, "spec": spec}, _LEASES, force=True)
 
 
 async def attend_nodes(stage: Stage, may_finish: bool) -> None:

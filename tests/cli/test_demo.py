@@ -158,6 +158,25 @@ async def test_a_node_of_the_demo_is_deleted_where_another_one_cannot_be(cluster
     assert len((await client.list(NODES)).items) == 1
 
 
+async def test_the_nodes_of_the_demo_are_renewed_after_an_error(
+    cluster: tuple[FaultySandbox, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox, client = cluster
+    monkeypatch.setattr(real, "_BEAT_SECONDS", 0.01)
+    renewals = sandbox.faults.add(
+        Match("admin", frozenset({"create", "patch"}), "leases.coordination.k8s.io"), REFUSED, first=3
+    )
+
+    async def renewed() -> bool:
+        if renewals.seen < 5:
+            raise NotYet(f"{renewals.seen} renewals")
+        return True
+
+    async with real.added_nodes(client, "demo"):
+        await wait_for(renewed, what="renewals after one that failed")
+    assert not (await client.list(NODES)).items
+
+
 def runs(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
