@@ -180,20 +180,25 @@ class Lines(Display):
         """``write`` takes one line at a time."""
         self._write = write
         self._shown = ""
-        self._said = 0
+        self._said: tuple[str, ...] = ()
 
     def say(self, text: str) -> None:
         self._write(text)
 
     def begin(self, title: str) -> None:
-        self._shown, self._said = "", 0
+        self._shown, self._said = "", ()
         self._write("")
         self._write(title)
 
     def show(self, sight: Sight, seconds: float) -> None:
-        for event in sight.said[self._said :]:
-            self._write(f"  {seconds:5.1f} s   gangctl: {event}")
-        self._said = len(sight.said)
+        # By what they say, not by their number: one that is listed late may be older than those that are shown.
+        before = Counter(self._said)
+        for event in sight.said:
+            if before[event]:
+                before[event] -= 1
+            else:
+                self._write(f"  {seconds:5.1f} s   gangctl: {event}")
+        self._said = sight.said
         cells = _cells(sight)
         if cells != self._shown:
             self._write(f"  {seconds:5.1f} s   {cells}")

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,13 @@ class TestDisplay:
             "    0.5 s   train-0: 5/5 bound    train-1: 3/5 bound    train-2: 0/5 bound    train-3: finished",
             "  all well.",
         ]
+
+    def test_an_event_that_arrives_late_is_printed(self) -> None:
+        lines: list[str] = []
+        display = Lines(lines.append)
+        for said in (("b", "b"), ("a", "b", "b")):
+            display.show(replace(SIGHT, said=said), 0)
+        assert [line.rpartition(" ")[2] for line in lines if "gangctl:" in line] == ["b", "b", "a"]
 
     @pytest.fixture
     def screen(self) -> Iterator[tuple[LiveTable, io.StringIO]]:
