@@ -110,7 +110,8 @@ def size(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
         for node in nodes
         if _is_open(node) and _allocatable(node, "pods") // 1000 - count.get(node["metadata"]["name"], 0) >= CPUS + 1
     }
-    chosen = sorted(free, key=lambda name: (-free[name], name))[:_NODES]
+    # Pods may request more than a node has, as static pods do.
+    chosen = sorted((name for name in free if free[name] > 0), key=lambda name: (-free[name], name))[:_NODES]
     labels = {node["metadata"]["name"]: node["metadata"]["labels"][_HOSTNAME] for node in nodes if _is_open(node)}
     for wanted in _WANTED:
         for cpu in sorted({free[name] // places for name in chosen for places in range(1, wanted + 1)}, reverse=True):

@@ -320,10 +320,11 @@ class TestSizing:
             ([node("a", "4"), node("b", "4")], [], 1000, {"a": 4, "b": 4}),
             ([node("a", "4"), node("b", "4")], [pod("x", "a", cpu="2")], 800, {"b": 5, "a": 2}),
             ([node("a", "16"), node("b", "16"), node("c", "1")], [], 4000, {"a": 4, "b": 4}),
+            ([node("a", "9"), node("b", "8")], [pod("x", "b", cpu="9")], 1125, {"a": 8}),
             ([node("a", "8"), node("b", "8", unschedulable=True)], [], 1000, {"a": 8}),
             ([node("a", "8"), node("b", "8", taints=[{"key": "k", "effect": "NoSchedule"}])], [], 1000, {"a": 8}),
         ],
-        ids=["one", "two", "used", "emptiest-two", "cordoned", "tainted"],
+        ids=["one", "two", "used", "emptiest-two", "overcommitted", "cordoned", "tainted"],
     )
     def test_the_jobsets_are_sized_for_about_eight_pods_on_two_nodes(
         self, nodes: list[dict[str, Any]], pods: list[dict[str, Any]], cpu: int, places: dict[str, int]
