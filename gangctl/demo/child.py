@@ -52,7 +52,7 @@ async def controller(kubeconfig: str | None, context: str | None, log: Path) -> 
             await _wait_ready(process, f"http://127.0.0.1:{metrics}/readyz", log)
             yield
         finally:
-            await _stop(process)
+            await stop(process)
 
 
 async def _wait_ready(process: asyncio.subprocess.Process, url: str, log: Path) -> None:
@@ -71,7 +71,8 @@ def _tail(log: Path) -> str:
     return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:])
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
+async def stop(process: asyncio.subprocess.Process) -> None:
+    """End a process that has not ended: with SIGTERM, or SIGKILL if it ignores that, as interactive shells do."""
     if process.returncode is not None:
         return
     process.terminate()

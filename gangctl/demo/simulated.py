@@ -14,7 +14,7 @@ from gangctl.client.config import load_cluster
 from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.demo.acts import Act, Patience, Stage
-from gangctl.demo.child import controller
+from gangctl.demo.child import controller, stop
 from gangctl.demo.display import DemoVerdict, Display
 from gangctl.demo.scenario import CPUS, JOBSETS, PODS, PodNeeds
 from gangctl.errors import ConfigError
@@ -52,7 +52,7 @@ async def simulate(
             try:
                 ready(sandbox.url)
                 if program:
-                    return await _run(program, kubeconfig)
+                    return await run(program, kubeconfig)
                 await asyncio.Event().wait()
             finally:
                 kubeconfig.unlink(missing_ok=True)  # noqa: ASYNC240 -- the end of the server, which nothing waits for
@@ -65,7 +65,7 @@ _SIGNALLED: Final = 128
 """The exit code of a program that signal N ends is N more."""
 
 
-async def _run(program: Sequence[str], kubeconfig: Path) -> int:
+async def run(program: Sequence[str], kubeconfig: Path) -> int:
     """Run a program with this terminal and this cluster; its exit code, of one that a signal ends as shells have it."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     try:
@@ -76,9 +76,7 @@ async def _run(program: Sequence[str], kubeconfig: Path) -> int:
         code = await process.wait()
         return code if code >= 0 else _SIGNALLED - code
     finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+        await stop(process)
 
 
 def write_private(file: Path, text: str) -> None:

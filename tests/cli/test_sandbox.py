@@ -23,7 +23,9 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.client.transport import Transport
+from gangctl.demo import child
 from gangctl.demo.child import controller
+from gangctl.demo.simulated import run
 from tests.cli.run import gangctl
 from tests.controlplane.build import ensure_binary
 from tests.controlplane.minors import NEWEST
@@ -190,6 +192,23 @@ def test_a_program_runs_in_it_and_its_code_is_that_of_the_command(tmp_path: Path
 
 def test_the_code_of_a_program_that_a_signal_ends_is_that_of_a_shell() -> None:
     assert gangctl("sandbox", "--nodes", "0", "--", "bash", "-c", "kill -KILL $$").code == 128 + signal.SIGKILL
+
+
+async def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_STOP_SECONDS", 0.01)
+    file = tmp_path / "started"
+    script = f"trap '' TERM; touch {file}; exec sleep infinity"
+    running = asyncio.create_task(run(("bash", "-c", script), tmp_path / "kubeconfig"))
+
+    async def started() -> bool:
+        if not there(file):
+            raise NotYet("it has not begun")
+        return True
+
+    await wait_for(started, what="the program")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
 
 def test_a_missing_program_is_an_error() -> None:
