@@ -49,22 +49,24 @@ async def controller(kubeconfig: str | None, context: str | None, log: Path) -> 
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
         try:
-            await _wait_ready(process, f"http://127.0.0.1:{metrics}/readyz", log)
+            await wait_ready(process, f"http://127.0.0.1:{metrics}/readyz", log)
             yield
         finally:
             await stop(process)
 
 
-async def _wait_ready(process: asyncio.subprocess.Process, url: str, log: Path) -> None:
-    deadline = asyncio.get_running_loop().time() + _READY_SECONDS
-    # A proxy of the environment would be asked for 127.0.0.1.
-    async with aiohttp.ClientSession(trust_env=False) as session:
-        while not await _answers(session, url):
-            if process.returncode is not None:
-                raise ChildFailedError(f"gangctl controller exited with {process.returncode}\n{_tail(log)}")
-            if asyncio.get_running_loop().time() > deadline:
-                raise ChildFailedError(f"gangctl controller was not ready in {_READY_SECONDS:.0f} s\n{_tail(log)}")
-            await asyncio.sleep(_LOOK_SECONDS)
+async def wait_ready(process: asyncio.subprocess.Process, url: str, log: Path) -> None:
+    """Wait until the controller answers that it is ready; :class:`ChildFailedError` if it ends, or takes too long."""
+    try:
+        # A proxy of the environment would be asked for 127.0.0.1.
+        async with asyncio.timeout(_READY_SECONDS), aiohttp.ClientSession(trust_env=False) as session:
+            while not await _answers(session, url):
+                if process.returncode is not None:
+                    raise ChildFailedError(f"gangctl controller exited with {process.returncode}\n{_tail(log)}")
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError:
+        message = f"gangctl controller was not ready in {_READY_SECONDS:.0f} s\n{_tail(log)}"
+        raise ChildFailedError(message) from None
 
 
 def _tail(log: Path) -> str:

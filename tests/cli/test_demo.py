@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,8 +22,8 @@ from rich.console import Console
 from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES, NODES
 from gangctl.client.transport import Transport
-from gangctl.demo import acts, real
-from gangctl.demo.child import reserved_ports
+from gangctl.demo import acts, child, real
+from gangctl.demo.child import ChildFailedError, reserved_ports, wait_ready
 from gangctl.demo.display import ActResult, DemoVerdict, JobSetSight, Lines, LiveTable, Sight, see
 from gangctl.demo.scenario import PODS, PodNeeds, jobset, size
 from gangctl.errors import ClusterUnavailableError, ForbiddenError
@@ -130,6 +131,20 @@ async def test_ports_of_the_controller_are_reserved_before_it_listens() -> None:
             listener = Listener("controller", answer_nothing, ("127.0.0.1", port))
             async with listener:
                 assert listener.address == ("127.0.0.1", port)
+
+
+async def test_a_controller_that_accepts_and_never_answers_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_READY_SECONDS", 0.05)
+    log = tmp_path / "log"
+    log.write_text("a line\n", encoding="utf-8")
+    process: Any = SimpleNamespace(returncode=None)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(ChildFailedError, match=r"not ready.*\na line"),
+    ):
+        await wait_ready(process, f"http://127.0.0.1:{silent.getsockname()[1]}/readyz", log)
 
 
 async def answer_nothing(_: web.BaseRequest) -> web.Response:
