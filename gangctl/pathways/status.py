@@ -291,7 +291,7 @@ class _Verdict:
 
 
 def next_status(before: PathwaysFacts, found: JobSetFacts | Obstacle, now: str) -> PathwaysJobStatus:
-    """The desired status; the same object if nothing changed.
+    """The desired status; an equal one if nothing changed.
 
     ``found`` is the JobSet that this PathwaysJob controls, or why there is none. ``now`` is RFC 3339. An end is
     permanent.
