@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
 import structlog
 
 from gangctl.api.scheduling import GROUP, TESTED, ApiState, Feature, Generation
-from gangctl.client.client import Client
+from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES, Resource
 from gangctl.controllers.polling import PERIOD_SECONDS, Polling
 from gangctl.controllers.writer import scheduling_resource, scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import (
+    PROOF_NAME,
     ServedVersion,
     differences,
     dropped_options,
@@ -37,6 +37,7 @@ CONFIRM_SECONDS: Final = 2.0
 log = structlog.get_logger(__name__)
 
 
+_NO_OBJECT: Final = Selection(field_selector=f"metadata.name={PROOF_NAME}")
 _UNTESTED: Final = {generation.value: generation for generation in Generation if generation not in TESTED}
 
 
@@ -115,10 +116,10 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
 
 
 async def _unreadable(client: Client, generation: Generation) -> ApiState | None:
-    """Read one object of each kind: after an upgrade, this API server may be unable to decode some."""
+    """List each kind: after an upgrade, this API server may be unable to decode some of its objects."""
     for resource in scheduling_resources(generation).values():
         try:
-            await _read_one(client, resource)
+            await _list_none(client, resource)
         except ApiError as error:
             if (verdict := evaluate_unreadable(error.message)) is not None:
                 return verdict
@@ -129,7 +130,7 @@ async def _unreadable(client: Client, generation: Generation) -> ApiState | None
 async def _unlisted(client: Client, generation: Generation, version: str) -> str:
     """Why CompositePodGroups cannot be listed: undecodable ones, or a ClusterRole that is older than gangctl."""
     try:
-        await _read_one(client, scheduling_resources(generation, composite=version)["CompositePodGroup"])
+        await _list_none(client, scheduling_resources(generation, composite=version)["CompositePodGroup"])
     except ApiError as error:
         if isinstance(error, ForbiddenError | NotFoundError) or evaluate_unreadable(error.message) is not None:
             return f"CompositePodGroups in {version} cannot be listed: {error.message}"
@@ -137,9 +138,10 @@ async def _unlisted(client: Client, generation: Generation, version: str) -> str
     return ""
 
 
-async def _read_one(client: Client, resource: Resource) -> None:
-    async with aclosing(client.pages(resource, limit=1)) as pages:
-        await anext(pages)
+async def _list_none(client: Client, resource: Resource) -> None:
+    # With a selector the watch cache answers, which has decoded all objects: while it is not ready, the API server
+    # reads a list without one from etcd, page by page (shouldDelegateListOnNotReadyCache).
+    await client.list(resource, selection=_NO_OBJECT)
 
 
 class DiscoveryLoop(Polling):

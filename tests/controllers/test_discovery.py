@@ -35,6 +35,13 @@ async def _drop(request: web.Request) -> web.StreamResponse:
     return web.json_response(workload, status=201)
 
 
+async def _unready(request: web.Request) -> web.StreamResponse:
+    """Etcd answers a list without a selector where the watch cache is not ready, one page of it: all new objects."""
+    if {"labelSelector", "fieldSelector"} & request.query.keys():
+        return await status(429, "TooManyRequests", LEFTOVER)(request)
+    return await page({"metadata": {"name": "new"}}, token="more", remaining=9999)(request)
+
+
 def serve(server: ScriptedServer, *groups: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
     """Serve v1beta1, with these answers to the question for versions one after the other."""
     server.on("GET", ROOT, *groups)
@@ -73,20 +80,13 @@ async def test_undecodable_objects_are_reported_and_gangs_are_unavailable(
     server: ScriptedServer, client: Client
 ) -> None:
     serve(server, SERVED)
-    server.on("GET", f"{ROOT}/v1beta1/podgroups", status(400, "BadRequest", LEFTOVER))
+    server.on("GET", f"{ROOT}/v1beta1/podgroups", _unready)
     state = await discover(client, "home")
     assert not state.available
     assert "cannot read the Workload objects that an earlier Kubernetes stored as scheduling.k8s.io/v1alpha2" in (
         state.reason
     )
     assert server.count("POST") == 0
-
-
-async def test_one_object_of_each_kind_is_read(server: ScriptedServer, client: Client) -> None:
-    serve(server, SERVED)
-    server.on("GET", f"{ROOT}/v1beta1/workloads", page({"metadata": {"name": "js"}}, token="more", remaining=9999))
-    assert (await discover(client, "home")).available
-    assert [seen.query["limit"] for seen in server.asked("GET") if "limit" in seen.query] == ["1", "1"]
 
 
 async def test_options_that_the_server_drops_are_known(server: ScriptedServer, client: Client) -> None:

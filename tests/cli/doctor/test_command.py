@@ -136,9 +136,12 @@ async def test_a_server_with_the_reference_but_without_groups_fails(served: list
     assert (answer.code, set(verdicts(answer).values())) == (1, {"failed"})
 
 
-async def test_objects_stored_by_an_earlier_minor_are_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["", "more"])
+async def test_objects_stored_by_an_earlier_minor_are_reported(first: str, tmp_path: Path) -> None:
     async def stale(request: web.Request) -> web.Response:
         if request.path == f"{ROOT}/v1beta1/workloads":
+            if first != request.query.get("continue", ""):
+                return web.json_response({"items": [], "metadata": {"continue": first}})
             text = 'no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2" in scheme'
             return web.json_response({"kind": "Status", "message": text, "code": 500}, status=500)
         if request.path == f"{ROOT}/v1beta1/podgroups":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -194,10 +193,10 @@ async def stored(cluster: Cluster) -> dict[str, str]:
 
 
 async def _refusal(cluster: Cluster, resource: Resource, namespace: str | None) -> str:
-    """Why not even one can be listed."""
+    """Why they cannot be listed."""
     try:
-        async with aclosing(cluster.client.pages(resource, namespace, limit=1)) as pages:
-            await anext(pages)
+        # All pages: the API server decodes only those objects that a page has, where its watch cache is not ready.
+        await cluster.client.list(resource, namespace)
     except (ForbiddenError, UnavailableError):
         # `widely` asks again in the namespace; no answer at all says nothing of the objects.
         raise
@@ -210,7 +209,7 @@ async def _refusal(cluster: Cluster, resource: Resource, namespace: str | None) 
     "stored-objects",
     Area.KUBERNETES,
     "Can every Workload and PodGroup be read that an earlier Kubernetes stored?",
-    "a list of one Workload and one PodGroup",
+    "a list of Workloads and one of PodGroups",
 )
 async def readable(cluster: Cluster) -> CheckOutcome:
     """Objects of an earlier minor cannot be decoded, and a single one prevents listing its kind."""
