@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal
 
@@ -134,6 +135,10 @@ class Client:
     def discovery(self) -> Discovery:
         """What the server serves."""
         return Discovery(self.send)
+
+    def server_time(self) -> datetime:
+        """The time of the API server's clock: this machine's may be another one."""
+        return self._transport.server_time()
 
     async def send(self, request: Request) -> Response:
         """Send any request. Writes go through the guard."""

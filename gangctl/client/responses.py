@@ -129,15 +129,21 @@ def retry_after_seconds(value: object, now: datetime | None = None) -> float | N
     try:
         seconds = float(str(value))
     except ValueError:
-        try:
-            moment = parsedate_to_datetime(str(value))
-        except (ValueError, OverflowError):
+        moment = date_of(value)
+        if moment is None:
             return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
         seconds = (moment - (now or datetime.now(UTC))).total_seconds()
     # ``float`` also reads inf and nan.
     return min(max(0.0, seconds), _LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None
+
+
+def date_of(value: object) -> datetime | None:
+    """The time in a header such as ``Date``; None if it is none."""
+    try:
+        moment = parsedate_to_datetime(str(value))
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _text(body: bytes) -> str:

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -24,7 +25,7 @@ from yarl import URL
 from gangctl import __version__
 from gangctl.client.credentials import Access, Credentials
 from gangctl.client.pacing import Backoff, Clock, TokenBucket
-from gangctl.client.responses import Response, error_from_body, warnings_of
+from gangctl.client.responses import Response, date_of, error_from_body, warnings_of
 from gangctl.errors import (
     ApiError,
     ConfigError,
@@ -43,6 +44,7 @@ RequestHook = Callable[[str, str, int, float], None]
 
 _ERROR_BODY_BYTES = 2**20
 _SERVICE_UNAVAILABLE = 503
+_DATE_PRECISION = timedelta(seconds=2)
 _TLS_OBJECT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 
 
@@ -151,6 +153,18 @@ class Transport:
         self._clock = clock or Clock()
         self._bucket = TokenBucket(self._options.qps, self._options.burst, self._clock)
         self._session: aiohttp.ClientSession | None = None
+        self._dated: tuple[datetime, str | None] | None = None
+        """When the last answer came, and its Date."""
+
+    def server_time(self) -> datetime:
+        """The time of the API server's clock, as its last answer has it; that of this machine before one."""
+        wall = self._clock.wall()
+        if self._dated is None:
+            return wall
+        came, date = self._dated
+        ahead = came - (date_of(date) or came)
+        # A Date has whole seconds.
+        return wall - ahead if abs(ahead) > _DATE_PRECISION else wall
 
     async def __aenter__(self) -> Self:
         return self
@@ -266,6 +280,7 @@ class Transport:
                     allow_redirects=False,
                 )
             status = response.status
+            self._dated = (self._clock.wall(), response.headers.get("Date"))
         finally:
             if self._on_request is not None:
                 self._on_request(request.verb, request.resource, status, self._clock.now() - started)

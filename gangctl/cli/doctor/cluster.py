@@ -64,7 +64,8 @@ def denied(message: str) -> str:
 class Cluster:
     """``namespace`` is for dry runs, ``gangctl_namespace`` None to discover it.
 
-    ``now`` is when the run began, in Unix seconds; ``facts`` are those that are read or being read, by their readers.
+    ``now`` is when the run began, in Unix seconds of the cluster's clock; ``facts`` are those that are read or being
+    read, by their readers.
     """
 
     client: Client

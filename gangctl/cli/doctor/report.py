@@ -66,6 +66,8 @@ def look(
         cluster = Cluster(client, home, gangctl_namespace, kueue_namespace)
         # It shows whether the cluster is reachable.
         await seen_or(version(cluster), "")
+        # Of the cluster's clock, by which its Leases are renewed.
+        cluster.now = client.server_time().timestamp()
         outcomes = await _outcomes(checks, cluster)
         if canary_seconds is not None:
             # All other facts were read by now: none of them is of the canary.

@@ -138,6 +138,8 @@ async def serving(answers: dict[str, Any]) -> AsyncIterator[str]:
         found = answers.get(request.path)
         if callable(found):
             found = await found()
+        if isinstance(found, web.Response):
+            return found
         if found is FORBIDDEN:
             status = {"kind": "Status", "reason": "Forbidden", "message": f"no right to {request.path}", "code": 403}
             return web.json_response(status, status=403)

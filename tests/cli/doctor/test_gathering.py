@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from email.utils import formatdate
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from aiohttp import web
 
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 from tests.cli.doctor.cluster import (
@@ -236,6 +239,20 @@ async def test_each_shard_is_checked_even_without_the_right_to_list_leases(
         'shard 1: holder "gangctl-1"',
         "shard 2: there is no Lease",
     ]
+
+
+async def test_ages_are_those_of_the_clusters_clock(tmp_path: Path) -> None:
+    """This machine is ten minutes ahead of it: the leader renewed its Lease ten minutes and five seconds ago."""
+
+    async def behind() -> web.Response:
+        date = formatdate(time.time() - 600, usegmt=True)
+        return web.json_response({"gitVersion": "v1.36.3"}, headers={"Date": date})
+
+    renewed = lease("gangctl")
+    renewed["spec"] |= {"leaseDurationSeconds": 15, "renewTime": ago(605)}
+    answers = {**installed(), "/version": behind, LEASES: [renewed]}
+    answer = await doctor(tmp_path, answers, "--only", "gangctl-leader")
+    assert found(answer, "gangctl-leader")[0] == "ok"
 
 
 async def test_the_missing_right_does_not_depend_on_the_order_of_answers(tmp_path: Path) -> None:
