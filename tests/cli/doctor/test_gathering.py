@@ -127,6 +127,14 @@ def starting_together() -> dict[str, Any]:
     }
 
 
+def selecting(team: str) -> dict[str, Any]:
+    """A ClusterQueue for the namespaces of a team, and a namespace of team b."""
+    queue = {"metadata": {"name": "cq"}, "spec": {"namespaceSelector": {"matchLabels": {"team": team}}}}
+    namespace = {"metadata": {"name": HERE, "labels": {"team": "b"}}}
+    path = "/api/v1/namespaces"
+    return {f"{KUEUE}/v1beta2/clusterqueues": [queue], path: [namespace], f"{path}/{HERE}": namespace}
+
+
 NAMESPACE_SKIPPED: Final = {
     "/api/v1/namespaces": [{"metadata": {"name": "away", "labels": {"gangctl.dev/skip": "true"}}}]
 }
@@ -189,6 +197,9 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (PLAIN, "kueue-configuration", "unknown", ""),
         ({f"{KUEUE}/v1beta2/clusterqueues": []}, "kueue-queues", "warning", "does not exist; create it"),
         ({f"{KUEUE}/v1beta2/clusterqueues": FORBIDDEN}, "kueue-queues", "unknown", ""),
+        (selecting("a"), "kueue-queues", "warning", "does not match the labels of the namespace: team in (a)"),
+        (selecting("b"), "kueue-queues", "ok", ""),
+        ({**selecting("a"), "/api/v1/namespaces": FORBIDDEN}, "kueue-queues", "warning", "labels of the namespace"),
     ],
 )
 async def test_a_difference_in_the_installation_is_found(

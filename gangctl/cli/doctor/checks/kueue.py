@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from gangctl.api.objects import object_at
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed
 from gangctl.cli.doctor.cluster import Cluster, fact, seen_or
+from gangctl.client.resources import NAMESPACES
 from gangctl.cluster import kinds
 from gangctl.errors import NotFoundError, plural
 from gangctl.kueue.blocked import Blockage, blocked
@@ -153,13 +155,36 @@ async def queues(cluster: Cluster) -> tuple[tuple[LocalQueue, ClusterQueue | Non
     return tuple((queue, by_name.get(queue.cluster_queue)) for queue in local_queues)
 
 
-@check("kueue-queues", Area.KUEUE, "Do LocalQueues lead to ClusterQueues that admit?", "LocalQueues and ClusterQueues")
+@fact
+async def namespace_labels(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Labels of all namespaces, or of the selected one, by its name."""
+
+    async def read(namespace: str | None) -> list[dict[str, Any]]:
+        if namespace is None:
+            return (await cluster.client.list(NAMESPACES)).items
+        return [await cluster.client.get(NAMESPACES, namespace)]
+
+    metadata = [item["metadata"] for item in await cluster.widely(read)]
+    return {str(each.get("name")): object_at(each, "labels") for each in metadata}
+
+
+@check(
+    "kueue-queues",
+    Area.KUEUE,
+    "Do LocalQueues lead to ClusterQueues that admit?",
+    "LocalQueues, ClusterQueues and Namespaces",
+)
 async def lead_somewhere(cluster: Cluster) -> CheckOutcome:
     """What is in a LocalQueue waits permanently if its ClusterQueue is missing, inactive or selects no namespace."""
     if not await kueue_versions(cluster):
         return ok(_ABSENT)
     known = await queues(cluster)
-    shut = [(queue, why) for queue, behind in known if (why := blocked(queue.name, queue, behind, None)) is not None]
+    labels = await seen_or(namespace_labels(cluster), None) or {}
+    shut = [
+        (queue, why)
+        for queue, behind in known
+        if (why := blocked(queue.name, queue, behind, labels.get(queue.namespace))) is not None
+    ]
     # Who sets a stopPolicy means it.
     stopped = [(queue, why) for queue, why in shut if why.reason in _STOPPED]
     broken = [(queue, why) for queue, why in shut if why.reason not in _STOPPED]
