@@ -235,6 +235,8 @@ class SuiteFile:
 
     document: Document
     suite: Suite
+    generation: Generation
+    """Gangs are planned, and PathwaysJobs rendered, for it."""
     bundle: Bundle
     subjects: tuple[Sent, ...]
     params: tuple[Document, ...]
@@ -313,8 +315,11 @@ def _followed(place: str) -> Iterator[None]:
         raise InputError(f"{place}: {why}") from error
 
 
-def read_suite_file(path: Path) -> SuiteFile:
-    """Read a test file and what it names; InputError with everything that is wrong with the file itself."""
+def read_suite_file(path: Path, default: Generation = NEWEST) -> SuiteFile:
+    """Read a test file and what it names; InputError with everything that is wrong with the file itself.
+
+    Its gangs are planned for the ``default`` unless it has another ``kubernetes``.
+    """
     documents = read_documents([str(path)])
     if len(documents) != 1:
         raise InputError(f"{path}: one document is wanted, found {len(documents)}")
@@ -324,7 +329,7 @@ def read_suite_file(path: Path) -> SuiteFile:
     except PydanticError as problem:
         lines = [f"{where(document, error.path)}: {error}" for error in field_errors(problem)]
         raise errors_in(document.source, lines, hint="see docs/policies.md") from problem
-    generation = generation_of_minor(suite.kubernetes or "") or NEWEST
+    generation = generation_of_minor(suite.kubernetes or "") or default
 
     def documents_of(field: str, paths: Sequence[str]) -> list[Document]:
         return _documents(document, path.parent, field, paths)
@@ -347,7 +352,7 @@ def read_suite_file(path: Path) -> SuiteFile:
     )
     subjects = _subjects(documents_of("resources", suite.resources), generation)
     queues = stock_of(documents_of("queues", suite.queues)) if suite.queues else None
-    return SuiteFile(document, suite, bundle, subjects, tuple(params), old, queues)
+    return SuiteFile(document, suite, generation, bundle, subjects, tuple(params), old, queues)
 
 
 def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]) -> list[Document]:

@@ -89,8 +89,9 @@ def command(
       gangctl policy test policies/ --coverage --junit report.xml
       gangctl policy test policies/ --run 'gang-required/.* CREATE'
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    files = [read_suite_file(path) for path in find_suite_files(paths)]
-    tests = run_tests(files, now(), generation_of_minor(kube) or NEWEST, run)
+    generation = generation_of_minor(kube) or NEWEST
+    files = [read_suite_file(path, generation) for path in find_suite_files(paths)]
+    tests = run_tests(files, now(), generation, run)
     for text in tests.notes:
         note(text)
     if junit_file is not None:
@@ -250,7 +251,7 @@ def run_tests(
                 session = await Session.start(evaluator, loaded, catalogue, number)
                 setting = RequestSetting(
                     now=file.suite.now or moment,
-                    generation=generation_of_minor(file.suite.kubernetes or "") or generation,
+                    generation=file.generation,
                     namespaces=file.bundle.namespaces_by_name,
                 )
                 await _Run(session, setting, tests).all(cases)
