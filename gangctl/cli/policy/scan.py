@@ -25,7 +25,6 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import review_of_existing
@@ -78,6 +77,7 @@ class ScanResult:
 )
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Scan all namespaces.")
 @options.selector("JobSets")
+@options.kueue_namespace
 @options.output("table", "json", "yaml", "name")
 @options.no_headers
 @options.cluster
@@ -88,6 +88,7 @@ def command(
     namespace: str | None,
     everywhere: bool,
     selector: str | None,
+    kueue_namespace: str,
     form: str,
     no_headers: bool,
     cluster: options.ClusterFlags,
@@ -110,7 +111,8 @@ def command(
     bundle = read_bundle(policy_files) if policy_files else None
 
     async def ask(client: Client, own_namespace: str) -> ScanResult:
-        return await _scan(client, None if everywhere else namespace or own_namespace, selector, bundle)
+        place = None if everywhere else namespace or own_namespace
+        return await _scan(client, place, selector, bundle, kueue_namespace)
 
     report = ask_cluster(cluster, ask)
     names = dict.fromkeys(violation["name"] for violation in report.violations)
@@ -125,7 +127,9 @@ def command(
         answer_no()
 
 
-async def _scan(client: Client, place: str | None, selector: str | None, files: Bundle | None) -> ScanResult:
+async def _scan(
+    client: Client, place: str | None, selector: str | None, files: Bundle | None, kueue_namespace: str
+) -> ScanResult:
     """Evaluate the JobSets of a namespace, None for all, by the policies of files or else of the cluster."""
     moment = now()
     generation = await clusters.generation_of(client)
@@ -136,7 +140,7 @@ async def _scan(client: Client, place: str | None, selector: str | None, files: 
     params = [document.value for document in others if is_parameter(document, loaded.policies)]
     catalogue = FileCatalogue(params) if params else await clusters.parameters_of(client, loaded.policies)
     rules = ClusterRules(generation)
-    fit = await _fit(client, loaded.policies)
+    fit = await _fit(client, loaded.policies, kueue_namespace)
     report = ScanResult({policy.name: Counter() for policy in loaded.policies})
     async with evaluator_of(generation.kubernetes) as evaluator:
         session = await Session.start(evaluator, loaded, catalogue)
@@ -152,12 +156,12 @@ async def _scan(client: Client, place: str | None, selector: str | None, files: 
     return report
 
 
-async def _fit(client: Client, policies: Iterable[LoadedPolicy]) -> Fit:
+async def _fit(client: Client, policies: Iterable[LoadedPolicy], kueue_namespace: str) -> Fit:
     """Whether JobSets can be admitted, where some policy asks: that takes all of Kueue's objects."""
     if not any("fit" in policy.reads for policy in policies):
         return lambda raw, namespace: unknown_fit(raw, namespace, ["no policy asks"])
     try:
-        stock = await read_kueue(client, None, kueue_namespace=KUEUE_NAMESPACE)
+        stock = await read_kueue(client, None, kueue_namespace=kueue_namespace)
     except (ClusterUnavailableError, ForbiddenError) as error:
         why = str(error)
         note(f"fit is unknown: {why}")

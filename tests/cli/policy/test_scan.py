@@ -66,6 +66,17 @@ async def test_a_policy_can_use_fit(tmp_path: Path) -> None:
     assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/large\n"), answer.err
 
 
+async def test_the_configuration_is_read_where_kueue_runs(tmp_path: Path) -> None:
+    configuration = {**kueueobjects.CONFIGURATION, "resources": {"excludeResourcePrefixes": ["cpu"]}}
+    objects = [each for each in kueueobjects.cluster("8") if each is not kueueobjects.CONFIGURATION]
+    objects += [kueueserver.config_map(configuration, "there"), kueueserver.labelled("t"), kueueobjects.queued(pods=9)]
+    path = files(tmp_path, policy=[policy("fits", rule("fit.verdict == 'fits'"))])
+    arguments = ("policy", "scan", "--policy", path["policy"], "--kueue-namespace")
+    async with kueueserver.serving(*objects) as (_, url):
+        answers = [await httpserver.ask(tmp_path, url, *arguments, place) for place in ("here", "there")]
+    assert [answer.code for answer in answers] == [1, 0], answers
+
+
 async def test_without_violations_the_exit_code_is_0(tmp_path: Path) -> None:
     async with serving(policies=[policy("limits", FEW)], namespaces=PLACES, jobsets=[SMALL, ELSEWHERE]) as (_, url):
         assert (await ask(tmp_path, url, "scan")).code == 0
