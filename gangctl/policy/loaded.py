@@ -205,6 +205,12 @@ class LoadedPolicy:
         """The CEL variables that any expression reads: without ``gang``, no plan has to be made for it."""
         return frozenset[str]().union(*(expression.checked.reads for expression in self.programs.expressions()))
 
+    @property
+    def reads_namespace(self) -> bool:
+        """Whether labels or other fields of the Namespace decide."""
+        selects = self.narrowing is not None and not self.narrowing.namespace_selector.selects_everything
+        return selects or self.spec.selects_namespaces or "namespaceObject" in self.reads
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedException:

@@ -106,7 +106,7 @@ async def _namespaces(client: Client, names: Iterable[str], policies: Sequence[L
         try:
             known[name] = await client.get(NAMESPACES, name)
         except ForbiddenError as refused:
-            if any(policy.spec.selects_namespaces or "namespaceObject" in policy.reads for policy in policies):
+            if any(policy.reads_namespace for policy in policies):
                 note(f"GangPolicies give defaults to {name} as to a namespace without labels of its own: {refused}")
         except NotFoundError:
             continue

@@ -156,6 +156,13 @@ class LoadedPolicies:
         return [policy for policy in self.policies if name in {policy.name, policy.name.partition("/")[0]}]
 
     @property
+    def read_namespaces(self) -> bool:
+        """Whether labels or other fields of Namespaces decide what is found."""
+        selectors = [exception.spec.match.namespace_selector for exception in self.exceptions]
+        excepts = any(not selector.selects_everything for selector in selectors)
+        return excepts or any(policy.reads_namespace for policy in self.policies)
+
+    @property
     def unbound(self) -> list[str]:
         """Native policies that nothing binds, and that are taken to be bound with Deny."""
         return [policy.name for policy in self.policies if policy.native and "/" not in policy.name]

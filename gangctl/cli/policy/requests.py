@@ -180,11 +180,7 @@ def request_of(
         notes.append(f"{title_of(subject, setting)} {because}: {admitted.errors[0]}")
     review = review_of(subject, operation, setting, old)
     namespace = review.request.get("namespace")
-    if (
-        namespace
-        and namespace not in setting.namespaces
-        and any("namespaceObject" in policy.reads or policy.spec.selects_namespaces for policy in policies)
-    ):
+    if namespace and namespace not in setting.namespaces and any(policy.reads_namespace for policy in policies):
         notes.append(f"no Namespace {namespace} among the files: taken to be one without labels of its own")
     return with_params(review, policies, catalogue), tuple(notes)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object
 from gangctl.cli import options
 from gangctl.cli.cluster import ask_cluster, no_jobsets
@@ -22,7 +23,7 @@ from gangctl.cli.policy.loading import LoadedPolicies, is_parameter, load, try_t
 from gangctl.cli.policy.requests import FileCatalogue, Fit, now
 from gangctl.cli.policy.session import Session, evaluator_of, finding_data
 from gangctl.client.client import Client, Selection
-from gangctl.client.resources import JOBSETS
+from gangctl.client.resources import JOBSETS, NAMESPACES
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.loaded import LoadedPolicy
@@ -134,7 +135,7 @@ async def _scan(
     moment = now()
     generation = await clusters.generation_of(client)
     loaded = await _load(client, files, generation.kubernetes)
-    namespaces = await clusters.namespaces_of(client)
+    namespaces = await _namespaces(client, place, needed=loaded.read_namespaces)
     namespaces |= files.namespaces_by_name if files is not None else {}
     others = files.others if files is not None else ()
     params = [document.value for document in others if is_parameter(document, loaded.policies)]
@@ -154,6 +155,22 @@ async def _scan(
                 review = review_of_existing(jobset, namespaces.get(home), plan, moment, answer)
                 report.add(jobset, await session.evaluator.evaluate(with_params(review, loaded.policies, catalogue)))
     return report
+
+
+async def _namespaces(client: Client, place: str | None, *, needed: bool) -> dict[str, Object]:
+    """All Namespaces, or the one of that name; none if they may not be read and are not ``needed``."""
+    try:
+        if place is None:
+            return await clusters.namespaces_of(client)
+        # By its name, which takes no right to list all Namespaces.
+        return {place: clusters.typed(await client.get(NAMESPACES, place), NAMESPACES)}
+    except NotFoundError:
+        return {}
+    except ForbiddenError as refused:
+        if needed:
+            raise
+        note(f"JobSets of namespaces with the label {SKIP_LABEL} are scanned, too: {refused}")
+        return {}
 
 
 async def _fit(client: Client, policies: Iterable[LoadedPolicy], kueue_namespace: str) -> Fit:

@@ -32,9 +32,10 @@ _FIXED = {
 class Server:
     """Collections by path, in pages of ``page`` objects, None for one that may not be read; ``asked`` are requests."""
 
-    def __init__(self, collections: dict[str, list[Object] | None], page: int) -> None:
-        """Serve these."""
+    def __init__(self, collections: dict[str, list[Object] | None], page: int, namespaces: list[Object]) -> None:
+        """Serve these, and Namespaces by their names."""
         self.collections = collections
+        self.namespaces = namespaces
         self.page = page
         self.asked: list[tuple[str, str]] = []
 
@@ -43,6 +44,9 @@ class Server:
         self.asked.append((request.method, request.path))
         if request.path in _FIXED:
             return web.json_response(_FIXED[request.path])
+        names = {each["metadata"]["name"]: each for each in self.namespaces}
+        if (named := request.path.removeprefix(f"{NAMESPACES}/")) in names:
+            return web.json_response(names[named])
         path, namespace = _collection(request.path)
         if path not in self.collections or request.method != "GET":
             status = {"kind": "Status", "reason": "NotFound", "message": "not found", "code": 404}
@@ -51,6 +55,9 @@ class Server:
             message = f"cannot list {path.rpartition('/')[2]}"
             status = {"kind": "Status", "reason": "Forbidden", "message": message, "code": 403}
             return web.json_response(status, status=403)
+        if path == NAMESPACES != request.path:
+            # One that does not exist.
+            return web.json_response({"kind": "Status", "reason": "NotFound", "code": 404}, status=404)
         found = [each for each in collection if namespace in {"", each["metadata"].get("namespace", "")}]
         if (test := label_test(request.query.get("labelSelector", ""))) is not None:
             found = [each for each in found if test(each["metadata"].get("labels") or {})]
@@ -65,16 +72,20 @@ class Server:
 def _collection(path: str) -> tuple[str, str]:
     """The path of a collection over all namespaces, and the namespace that was named."""
     before, found, after = path.partition("/namespaces/")
-    if not found:
-        return path, ""
     namespace, _, plural = after.partition("/")
-    return f"{before}/{plural}", namespace
+    return (f"{before}/{plural}", namespace) if plural else (before + found.rstrip("/"), "")
 
 
 @asynccontextmanager
-async def serving(page: int = 2, **collections: list[Object] | None) -> AsyncIterator[tuple[Server, str]]:
-    """The server and its URL; collections by the names of this module's paths."""
-    server = Server({globals()[name.upper()]: found for name, found in collections.items()}, page)
+async def serving(
+    page: int = 2, named: list[Object] | None = None, **collections: list[Object] | None
+) -> AsyncIterator[tuple[Server, str]]:
+    """The server and its URL; collections by the names of this module's paths.
+
+    Namespaces that may be read by their name are those of ``named``, else of the collection.
+    """
+    namespaces = collections.get("namespaces") if named is None else named
+    server = Server({globals()[name.upper()]: found for name, found in collections.items()}, page, namespaces or [])
     async with httpserver.listening(server.answer) as url:
         yield server, url
 

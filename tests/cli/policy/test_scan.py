@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -84,6 +85,22 @@ async def test_without_violations_the_exit_code_is_0(tmp_path: Path) -> None:
     assert (named.code, named.out) == (1, "jobset.jobset.x-k8s.io/elsewhere\n")
 
 
+TEAM: Final[Object] = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+
+
+@each(
+    ("named", "constraints", "code"),
+    [(PLACES, TEAM, 1), ([], {}, 1), ([], TEAM, 3)],
+)
+async def test_one_namespace_is_read_by_its_name(
+    named: list[Object], constraints: Object, code: int, tmp_path: Path
+) -> None:
+    path = files(tmp_path, p=[policy("limits", FEW, **({"matchConstraints": constraints} if constraints else {}))])
+    async with serving(namespaces=None, named=named, jobsets=[LARGE]) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "--policy", path["p"])
+    assert answer.code == code, answer.err
+
+
 async def test_jobsets_are_selected_by_label(tmp_path: Path) -> None:
     labelled = jobset("labelled", rj("a", 2, 4, 4), mode="Gang")
     labelled["metadata"]["labels"] = {"team": "a"}
@@ -122,8 +139,7 @@ async def test_results_with_exceptions_and_parameters_are_printed_as_json(tmp_pa
 
 
 async def test_policies_of_files_before_they_are_applied(tmp_path: Path) -> None:
-    team = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
-    paths = files(tmp_path, new=[policy("q", QUEUED, matchConstraints=team), native("n", NAMED), binding("b", "n")])
+    paths = files(tmp_path, new=[policy("q", QUEUED, matchConstraints=TEAM), native("n", NAMED), binding("b", "n")])
     async with serving(namespaces=PLACES, jobsets=[SMALL, ELSEWHERE]) as (_, url):
         answer = await ask(tmp_path, url, "scan", "-A", "--policy", paths["new"], "-o", "json")
     assert answer.code == 1
