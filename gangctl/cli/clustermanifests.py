@@ -23,12 +23,13 @@ def read_beside_cluster(
     """The cluster's rules, and the JobSets as it would store new ones; ``sizes`` notes pods larger than its nodes."""
 
     async def ask(client: Client, own_namespace: str) -> tuple[ClusterRules, list[Manifest]]:
-        rules = question.rules(await discover_rules(client, own_namespace))
+        home = question.namespace or own_namespace
+        rules = question.rules(await discover_rules(client, home))
         manifests = read_manifests(question.filenames, question.namespace, rules)
         if with_defaults:
-            manifests = await _defaulted(client, own_namespace, manifests)
+            manifests = await _defaulted(client, home, manifests)
         if sizes:
-            await _note_what_is_too_large(client, own_namespace, manifests)
+            await _note_what_is_too_large(client, home, manifests)
         return rules, manifests
 
     # In one connection, because an exec plugin runs for each.
@@ -39,14 +40,14 @@ def _is_right(manifest: Manifest) -> bool:
     return manifest.readable and not manifest.errors
 
 
-async def _defaulted(client: Client, own_namespace: str, manifests: Sequence[Manifest]) -> list[Manifest]:
+async def _defaulted(client: Client, home: str, manifests: Sequence[Manifest]) -> list[Manifest]:
     """With the defaults of policies; a JobSet with a UID exists, and one with errors is not created."""
     new = [manifest for manifest in manifests if _is_right(manifest) and not manifest.jobset.uid]
     if not new:
         return [*manifests]
     from gangctl.cli.policy.defaulting import with_defaults  # noqa: PLC0415 -- the compiler is large
 
-    homes = ((manifest.raw, manifest.jobset.namespace or own_namespace) for manifest in new)
+    homes = ((manifest.raw, manifest.jobset.namespace or home) for manifest in new)
     changed = {}
     unread = ""
     for manifest, result in zip(new, await with_defaults(client, list(homes)), strict=True):
@@ -63,10 +64,10 @@ async def _defaulted(client: Client, own_namespace: str, manifests: Sequence[Man
     return [changed.get(id(manifest), manifest) for manifest in manifests]
 
 
-async def _note_what_is_too_large(client: Client, own_namespace: str, manifests: Sequence[Manifest]) -> None:
+async def _note_what_is_too_large(client: Client, home: str, manifests: Sequence[Manifest]) -> None:
     """Note pods that are larger than any node of the cluster."""
     right = [manifest for manifest in manifests if _is_right(manifest)]
-    places = [manifest.jobset.namespace or own_namespace for manifest in right]
+    places = [manifest.jobset.namespace or home for manifest in right]
     stock = await read_pod_surroundings(client, places)
     try:
         await take(client, stock, NODES)

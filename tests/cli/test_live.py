@@ -24,6 +24,7 @@ from tests.controlplane.api import Object
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
+from tests.pathways.samples import pathways_job
 
 
 async def in_a_thread(*args: str) -> Answer:
@@ -68,18 +69,23 @@ def served(*versions: str, policies: Sequence[Object] | None) -> dict[str, Objec
 
 @asynccontextmanager
 async def serving(
-    *versions: str, keeps: bool = True, allows: bool = True, policies: Sequence[Object] | None = None
+    *versions: str,
+    keeps: bool = True,
+    allows: bool = True,
+    policies: Sequence[Object] | None = None,
+    home: str = "default",
+    refusal: tuple[int, str] = (403, "Forbidden"),
 ) -> AsyncIterator[str]:
     """An API server with discovery of ``scheduling.k8s.io``, and with dry runs of Jobs and Workloads if it ``allows``.
 
     It drops the topology of gangs. Beside other versions, v1 has PriorityClass alone. GangPolicies may be read if it
-    ``allows``, and are not served where ``policies`` is None.
+    ``allows``, and are not served where ``policies`` is None. Dry runs are made in namespace ``home``.
     """
     answers = served(*versions, policies=policies)
 
     async def answer(request: web.Request) -> web.Response:
         if request.method == "POST":
-            assert request.path.split("/")[-3:-1] == ["namespaces", "default"]
+            assert request.path.split("/")[-3:-1] == ["namespaces", home]
             return await create(request)
         if request.path.endswith("/gangpolicies") and not allows:
             return refused(403, "Forbidden")
@@ -89,7 +95,7 @@ async def serving(
     async def create(request: web.Request) -> web.Response:
         assert request.query["dryRun"] == "All"
         if not allows:
-            return refused(403, "Forbidden")
+            return refused(*refusal)
         body = await request.json()
         if body["kind"] == "Workload":
             for template in body["spec"]["podGroupTemplates"]:
@@ -152,12 +158,24 @@ class TestDiscovery:
         assert (answer.code, answer.out) == (3, "")
         assert "drops spec.schedulingGroup" in answer.err
 
-    async def test_without_the_right_to_the_proof_a_note_is_printed(self, tmp_path: Path) -> None:
-        async with serving("v1beta1", allows=False) as url:
+    @pytest.mark.parametrize("refusal", [(403, "Forbidden"), (404, "NotFound"), (422, "Invalid")])
+    async def test_a_proof_that_is_refused_is_a_note(self, refusal: tuple[int, str], tmp_path: Path) -> None:
+        """The right is missing, or there is no such namespace, or a policy of the cluster refuses the Job."""
+        async with serving("v1beta1", allows=False, refusal=refusal) as url:
             answer = await self.plan(tmp_path, url)
         assert answer.code == 0
         assert "not proved" in answer.err
         assert "namespace default" in answer.err
+
+    @pytest.mark.parametrize("command", ["plan", "pathways"])
+    async def test_the_proof_is_made_in_the_namespace_that_is_named(self, command: str, tmp_path: Path) -> None:
+        raw = gang() if command == "plan" else pathways_job()
+        del raw["metadata"]["namespace"]
+        words = ["plan"] if command == "plan" else ["pathways", "render"]
+        async with serving("v1beta1", home="team") as url:
+            file, config = write(tmp_path / "a.yaml", raw), kubeconfig(tmp_path, url)
+            answer = await ask(*words, "-n", "team", "-f", file, "--kubeconfig", config)
+        assert answer.code == 0, answer.err
 
     async def test_an_option_that_the_cluster_drops_is_a_warning(self, tmp_path: Path) -> None:
         async with serving("v1beta1") as url:
@@ -167,7 +185,7 @@ class TestDiscovery:
 
     async def plan(self, directory: Path, url: str, **changes: str) -> Answer:
         file = write(directory / "a.yaml", gang(**changes))
-        return await in_a_thread("plan", "-f", file, "--kubeconfig", kubeconfig(directory, url))
+        return await ask("plan", "-f", file, "--kubeconfig", kubeconfig(directory, url))
 
     async def test_an_unreachable_server_is_exit_code_3(self, tmp_path: Path) -> None:
         file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, "http://127.0.0.1:9")

@@ -100,25 +100,28 @@ class ClusterFacts:
     rules: ClusterRules | None
     """None if the cluster does not support gangs."""
     namespace: str
-    """The context's."""
+    """That of ``-n``, else the context's."""
     nodes: tuple[NodeShape, ...] | None
     stock: Stock | None
 
 
-def cluster_facts(cluster: ClusterFlags, *, namespaces: Iterable[str] | None, kueue_namespace: str) -> ClusterFacts:
+def cluster_facts(
+    cluster: ClusterFlags, namespace: str | None, *, namespaces: Iterable[str] | None, kueue_namespace: str
+) -> ClusterFacts:
     """Read a cluster. Its queues are read for ``namespaces``; an empty one is the context's; None for none."""
 
     async def ask(client: Client, own_namespace: str) -> ClusterFacts:
-        rules = await _rules(client, own_namespace)
+        home = namespace or own_namespace
+        rules = await _rules(client, home)
         nodes = await _nodes(client)
         stock = None
         if namespaces is not None:
             if await has_kueue(client):
-                places = {name or own_namespace for name in namespaces}
+                places = {name or home for name in namespaces}
                 stock = await read_kueue(client, places, kueue_namespace=kueue_namespace)
             else:
                 note("the cluster does not have Kueue: whether a queue covers the head is not asked")
-        return ClusterFacts(rules, own_namespace, nodes, stock)
+        return ClusterFacts(rules, home, nodes, stock)
 
     return ask_cluster(cluster, ask)
 

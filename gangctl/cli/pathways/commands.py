@@ -49,7 +49,8 @@ def render(
     from gangctl.cli.pathways.subjects import refuse, refuse_nameless, say_notices  # noqa: PLC0415 -- --help does without
     from gangctl.pathways.draft import head_requests_in_words  # noqa: PLC0415
 
-    subjects = flags.wanted(given).subjects(flags.facts_of(cluster))
+    wanted = flags.wanted(given)
+    subjects = wanted.subjects(flags.facts_of(cluster, wanted.namespace))
     refuse(subjects)
     refuse_nameless(subjects)
     warned = say_notices(subjects)
@@ -160,7 +161,7 @@ def validate(
     if "-" in queue_files and "-" in given["filenames"]:
         raise click.UsageError("stdin can be only one of -f and --queues")
     wanted = flags.wanted(given)
-    around = flags.facts_of(cluster, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
+    around = flags.facts_of(cluster, wanted.namespace, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
     subjects = wanted.subjects(around)
     stock = around.stock if around is not None else read_stock(queue_files) if queue_files else None
     home = around.namespace if around is not None else "default"
@@ -218,7 +219,8 @@ def why(
     from gangctl.cli.pathways import provenance  # noqa: PLC0415 -- --help does without
     from gangctl.cli.pathways.subjects import refuse, say_notices  # noqa: PLC0415
 
-    subjects = flags.wanted(given).subjects(flags.facts_of(cluster))
+    wanted = flags.wanted(given)
+    subjects = wanted.subjects(flags.facts_of(cluster, wanted.namespace))
     refuse(subjects)
     say_notices(subjects)
     origins = [(subject, provenance.fields_of(subject, prefixes)) for subject in subjects]

@@ -219,11 +219,15 @@ def wanted(flags: dict[str, Any]) -> WantedSubjects:
 
 
 def facts_of(
-    cluster: options.ClusterFlags, *, namespaces: Iterable[str] | None = None, kueue_namespace: str = ""
+    cluster: options.ClusterFlags,
+    namespace: str | None,
+    *,
+    namespaces: Iterable[str] | None = None,
+    kueue_namespace: str = "",
 ) -> ClusterFacts | None:
     """What the cluster says, where one is named; its queues only where ``namespaces`` are."""
     if not cluster.given:
         return None
     from gangctl.cli.pathways.cluster import cluster_facts  # noqa: PLC0415 -- half a second that files do without
 
-    return cluster_facts(cluster, namespaces=namespaces, kueue_namespace=kueue_namespace)
+    return cluster_facts(cluster, namespace, namespaces=namespaces, kueue_namespace=kueue_namespace)
