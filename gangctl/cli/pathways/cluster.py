@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object, object_at, text_at
@@ -24,6 +25,8 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.status import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
 
+T = TypeVar("T")
+
 
 def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> SeenObjects:
     """The PathwaysJob of that name, its JobSet and the pod of its head.
@@ -34,8 +37,8 @@ def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> SeenObje
 
     async def ask(client: Client, own_namespace: str) -> SeenObjects:
         home = namespace or own_namespace
-        job = await _get(client, PATHWAYS_JOBS, name, home)
-        jobset = await _get(client, JOBSETS, name, home)
+        job = await _found(client, PATHWAYS_JOBS, client.get(PATHWAYS_JOBS, name, home))
+        jobset = await _found(client, JOBSETS, client.get(JOBSETS, name, home))
         foreign = job is not None and jobset is not None and pathways_owner(jobset) != text_at(job["metadata"], "uid")
         # Without a PathwaysJob, the label alone tells a JobSet of Pathways from others.
         if job is None and jobset is not None and object_at(jobset["metadata"], "labels").get(JOB_LABEL) != name:
@@ -55,18 +58,23 @@ def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> SeenObje
     return ask_cluster(cluster, ask)
 
 
-async def _get(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:
+async def _found(client: Client, resource: Resource, request: Awaitable[T]) -> T | None:
+    """What a request finds; None where there is nothing, also because the resource is not served."""
     try:
-        return await client.get(resource, name, namespace)
+        return await request
     except NotFoundError:
+        return None
+    except ForbiddenError:
+        # An API server forbids also what it does not serve.
+        if await client.discovery.serves(resource):
+            raise
         return None
 
 
 async def _unknown(client: Client, name: str, namespace: str) -> ObjectNotFoundError | ClusterUnavailableError:
     """Why there are no objects: no API, or none of that name."""
-    try:
-        names = await names_in(client, PATHWAYS_JOBS, namespace)
-    except NotFoundError:
+    names = await _found(client, PATHWAYS_JOBS, names_in(client, PATHWAYS_JOBS, namespace))
+    if names is None:
         hint = "kubectl apply -k manifests/pathways/crds, or apply what gangctl pathways render prints"
         return ClusterUnavailableError(f"the cluster does not serve PathwaysJobs ({API_VERSION})", hint=hint)
     return ObjectNotFoundError("PathwaysJob", name, namespace, others=names, hint="-n NAMESPACE looks elsewhere")

@@ -15,9 +15,12 @@ from tests.cli.httpserver import HERE
 from tests.cli.pathways.server import JOBSETS, PATHWAYS, PODS, Cluster, ask
 from tests.cli.run import Answer, gangctl
 from tests.pathways.samples import pathways_job
+from tests.rows import each
 
 Object = dict[str, Any]
 NOW = "2026-01-01T00:00:00Z"
+UNSERVED = {PATHWAYS, f"{PATHWAYS}/pw"}
+"""An API server forbids a kind that it does not serve, too, whom it has given no right to it."""
 UID = "7a2f5b1e-0000-4000-8000-000000000001"
 
 
@@ -116,8 +119,12 @@ class TestCluster:
         as_yaml = await status(tmp_path, cluster, "-o", "yaml")
         assert as_yaml.documents[0].keys() == answer.json.keys()
 
-    async def test_a_rendered_jobset_without_a_pathwaysjob_is_printed(self, tmp_path: Path) -> None:
-        answer = await status(tmp_path, Cluster({JOBSETS: [jobset(job(headless=True))], PODS: [pod("head")]}))
+    @each("forbidden", [set(), UNSERVED])
+    async def test_a_rendered_jobset_without_a_pathwaysjob_is_printed(
+        self, forbidden: set[str], tmp_path: Path
+    ) -> None:
+        cluster = Cluster({JOBSETS: [jobset(job(headless=True))], PODS: [pod("head")]}, forbidden)
+        answer = await status(tmp_path, cluster)
         assert answer.code == 0
         assert answer.out.startswith(f"JobSet of Pathways {HERE}/pw: Running\n")
         assert "pod/head 29000:29000" in answer.out
@@ -159,8 +166,9 @@ class TestCluster:
         answer = await status(tmp_path, Cluster({PATHWAYS: [], JOBSETS: [plain]}))
         assert answer.code == 1
 
-    async def test_a_cluster_without_pathwaysjobs_is_an_error(self, tmp_path: Path) -> None:
-        answer = await status(tmp_path, Cluster({JOBSETS: []}))
+    @each("forbidden", [set(), UNSERVED])
+    async def test_a_cluster_without_pathwaysjobs_is_an_error(self, forbidden: set[str], tmp_path: Path) -> None:
+        answer = await status(tmp_path, Cluster({JOBSETS: []}, forbidden))
         assert (answer.code, answer.out) == (3, "")
         assert answer.err.startswith("error: the cluster does not serve PathwaysJobs")
 
