@@ -176,12 +176,12 @@ async def run_canary(client: Client, namespace: str, timeout: float) -> Canary: 
 def _is_placed(jobset: CanaryJobSet) -> bool:
     """All observed facts of the one that fits."""
     all_placed = len(jobset.pods) == PODS_OF_ONE and all(pod.node for pod in jobset.pods)
-    return jobset.suspended or (all_placed and bool(jobset.groups))
+    return all_placed and bool(jobset.groups)
 
 
 def _is_refused(jobset: CanaryJobSet) -> bool:
     """The scheduler rejected it, or placed a part of it."""
-    return jobset.suspended or any(pod.refused or pod.node for pod in jobset.pods)
+    return any(pod.refused or pod.node for pod in jobset.pods)
 
 
 @dataclass(slots=True)

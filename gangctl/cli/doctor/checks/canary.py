@@ -55,7 +55,7 @@ async def groups(cluster: Cluster) -> CheckOutcome:
     evidence = [f"{whole.name}: {', '.join(whole.groups) or 'no Workload'}", *map(_reference, whole.pods)]
     if whole.suspended:
         return unknown(
-            "it is suspended, so that there are no pods: a queue of Kueue holds it",
+            f"it is suspended after {whole.seconds:.0f} s, so that there are no pods: a queue of Kueue holds it",
             evidence,
             remedy="take a namespace without a default LocalQueue",
             command="gangctl doctor --canary -n NAMESPACE",
