@@ -245,19 +245,24 @@ class _CanaryRun:
         """Delete the objects and wait until they are gone; returns those that remain after the timeout."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(self.timeout, _CLEANUP_SECONDS)
-        names = sorted(self.made)
+        names, refused = sorted(self.made), list[str]()
         while True:
-            try:
-                left = [leftover for name in names for leftover in await self._leftovers(name)]
-            except ApiError as error:
-                left = [f"JobSet {self.namespace}/{name}: {error.message}" for name in names]
-                if isinstance(error, ForbiddenError):
-                    return left
+            left: list[str] = []
+            for name in tuple(names):
+                # Each by itself: what is refused for one must not keep the other from being deleted.
+                try:
+                    left += await self._leftovers(name)
+                except ForbiddenError as error:
+                    names.remove(name)
+                    refused.append(f"JobSet {self.namespace}/{name}: {error.message}")
+                except ApiError as error:
+                    left.append(f"JobSet {self.namespace}/{name}: {error.message}")
             if not left or loop.time() > deadline:
-                return left
+                return refused + left
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _leftovers(self, name: str) -> list[str]:
+        """Delete a JobSet; it and its objects, as far as they exist and may be listed."""
         namespace = self.namespace
         left = []
         # It is gone or was never created. Its child objects may still exist.
@@ -265,9 +270,11 @@ class _CanaryRun:
             await self.client.delete(JOBSETS, name, namespace, propagation="Background")
             left.append(f"JobSet {namespace}/{name}")
         for resource in (JOBS, PODS):
-            page = await self.client.list(resource, namespace, selection=Selection(f"{JOBSET_NAME}={name}"))
-            left += [f"{resource.kind} {namespace}/{item['metadata'].get('name')}" for item in page.items]
-        left += [f"{kind} {namespace}/{group}" for kind, group in await self._groups(name)]
+            with contextlib.suppress(ForbiddenError):
+                page = await self.client.list(resource, namespace, selection=Selection(f"{JOBSET_NAME}={name}"))
+                left += [f"{resource.kind} {namespace}/{item['metadata'].get('name')}" for item in page.items]
+        with contextlib.suppress(ForbiddenError):
+            left += [f"{kind} {namespace}/{group}" for kind, group in await self._groups(name)]
         return left
 
 

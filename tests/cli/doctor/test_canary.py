@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from gangctl.cli.doctor.canary import Canary, run_canary
+from gangctl.cli.doctor.cluster import UnseenError
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from tests.cli.httpserver import HERE, listening
@@ -94,3 +95,12 @@ def test_a_queue_that_does_not_admit_the_canary_is_reported() -> None:
     made = run(CanaryServer(9999).canary(30.0))
     assert (made.whole.suspended, made.torn.suspended, made.left_behind) == (True, True, ())
     assert made.whole.seconds >= 30
+
+
+@pytest.mark.parametrize("plural", ["pods", "podgroups"])
+def test_without_the_right_to_see_its_objects_both_jobsets_are_deleted(plural: str) -> None:
+    server = CanaryServer(forbidden=frozenset({plural}))
+    with pytest.raises(UnseenError) as refused:
+        run(server.canary(30.0))
+    assert (refused.value.right, server.jobsets) == (f"list {plural} cluster-wide", {})
+    assert "left behind" not in refused.value.why
