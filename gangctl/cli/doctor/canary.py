@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -67,11 +68,12 @@ LABEL: Final = "gangctl.dev/canary"
 IMAGE: Final = "registry.k8s.io/pause:3.10"
 _REQUESTS: Final = {"cpu": "1m", "memory": "1Mi"}
 _LIFE_SECONDS: Final = 600
-"""Deadline of a canary if the doctor was killed: then it fails, and JobSet deletes it a minute later."""
+"""How long a canary outlasts a step of the doctor: if that was killed, it fails, and JobSet deletes it later."""
 
 
-def gang_of_two(name: str, *, torn: bool = False) -> dict[str, Any]:
+def gang_of_two(name: str, *, torn: bool = False, step_seconds: float = 0.0) -> dict[str, Any]:
     """A gang of two small pods; ``torn`` gives one of them a nodeSelector that no node has."""
+    deadline = math.ceil(step_seconds) + _LIFE_SECONDS
     second = ("never", {LABEL: "no-node-has-this"}) if torn else ("too", {})
     return {
         "apiVersion": JOBSET_API_VERSION,
@@ -84,12 +86,12 @@ def gang_of_two(name: str, *, torn: bool = False) -> dict[str, Any]:
         "spec": {
             "ttlSecondsAfterFinished": 60,
             "failurePolicy": {"maxRestarts": 0},
-            "replicatedJobs": [_replicated_job("fits", {}), _replicated_job(*second)],
+            "replicatedJobs": [_replicated_job("fits", {}, deadline), _replicated_job(*second, deadline)],
         },
     }
 
 
-def _replicated_job(name: str, selector: Mapping[str, str]) -> dict[str, Any]:
+def _replicated_job(name: str, selector: Mapping[str, str], deadline: int) -> dict[str, Any]:
     pod = {
         "restartPolicy": "Never",
         # The doctor waits until it is deleted.
@@ -111,7 +113,7 @@ def _replicated_job(name: str, selector: Mapping[str, str]) -> dict[str, Any]:
         "parallelism": 1,
         "completions": 1,
         "backoffLimit": 0,
-        "activeDeadlineSeconds": _LIFE_SECONDS,
+        "activeDeadlineSeconds": deadline,
         "template": {"metadata": {"labels": {LABEL: "true"}}, "spec": pod},
     }
     return {"name": name, "replicas": 1, "template": {"spec": job}}
@@ -154,8 +156,8 @@ async def run_canary(client: Client, namespace: str, timeout: float) -> Canary: 
         # Wait for both, also if one of them fails: nothing may be created during deletion.
         whole, torn = await all_of(
             (
-                run.watch(names[0], gang_of_two(names[0]), _is_placed),
-                run.watch(names[1], gang_of_two(names[1], torn=True), _is_refused),
+                run.watch(names[0], gang_of_two(names[0], step_seconds=timeout), _is_placed),
+                run.watch(names[1], gang_of_two(names[1], torn=True, step_seconds=timeout), _is_refused),
             )
         )
         if any(pod.refused for pod in torn.pods):

@@ -28,6 +28,8 @@ class CanaryServer:
     forbidden: frozenset[str] = frozenset()
     jobsets: dict[str, Object] = field(default_factory=dict)
     reads: dict[str, int] = field(default_factory=dict)
+    deadlines: list[int] = field(default_factory=list)
+    """Of all Jobs, in seconds."""
 
     async def canary(self, timeout_seconds: float) -> Canary:
         """Run it."""
@@ -44,6 +46,8 @@ class CanaryServer:
         if request.method == "POST":
             body = await request.json()
             self.jobsets[body["metadata"]["name"]] = body
+            jobs = [each["template"]["spec"] for each in body["spec"]["replicatedJobs"]]
+            self.deadlines += [job["activeDeadlineSeconds"] for job in jobs]
             return web.json_response(body, status=201)
         if collection.endswith("/jobsets"):
             return self._one(request.method, name)
@@ -89,6 +93,12 @@ def test_a_queue_may_admit_the_canary_within_the_timeout(queued: int) -> None:
     assert [pod.node for pod in made.whole.pods] == ["n", "n"]
     assert all(pod.refused for pod in made.torn.pods)
     assert made.left_behind == ()
+
+
+def test_its_jobs_outlast_the_timeout() -> None:
+    server = CanaryServer()
+    run(server.canary(900.5))
+    assert set(server.deadlines) == {901 + 600}
 
 
 def test_a_queue_that_does_not_admit_the_canary_is_reported() -> None:
