@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -115,6 +114,9 @@ def sandbox(  # noqa: PLR0917 -- one for each option
             if not program:
                 click.echo(f"export KUBECONFIG={file}")
 
-        # Ctrl-C is the normal end, not a failure.
-        with suppress(KeyboardInterrupt):
+        try:
             ctx.exit(until_interrupted(simulate(kube, file, nodes, capacity, ready, port=port, program=program)))
+        except KeyboardInterrupt:
+            # Ctrl-C is the normal end where there is no program, not a failure.
+            if program:
+                raise

@@ -34,7 +34,7 @@ async def simulate(
     port: int,
     program: Sequence[str],
 ) -> int:
-    """Run until cancelled, or until ``program`` ends, whose exit code it returns.
+    """Run until cancelled, or until ``program`` ends, whose exit code it returns; a cancellation ends it.
 
     ``capacity`` is that of each node, ``kubeconfig`` an absolute path to write to. ``ready`` is called with the
     server's address after the start. Raises :class:`ConfigError` when the port is taken, the file cannot be written,
@@ -74,9 +74,11 @@ async def run(program: Sequence[str], kubeconfig: Path) -> int:
         raise ConfigError(f"cannot run {program[0]}: {error.strerror or error}") from error
     try:
         code = await process.wait()
-        return code if code >= 0 else _SIGNALLED - code
-    finally:
+    except asyncio.CancelledError:
+        # Ctrl-C and SIGTERM end the program, and its exit code is that of the command.
         await stop(process)
+        code = await process.wait()
+    return code if code >= 0 else _SIGNALLED - code
 
 
 def write_private(file: Path, text: str) -> None:

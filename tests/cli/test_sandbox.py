@@ -207,8 +207,20 @@ async def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypa
 
     await wait_for(started, what="the program")
     running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    assert await running == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("blocked", "code"), [("", 128 + signal.SIGTERM), ("signal.SIGTERM", 7)])
+def test_an_interrupted_sandbox_ends_as_its_program_does(number: signal.Signals, blocked: str, code: int) -> None:
+    """One that SIGTERM ends, and one that waits for it and exits."""
+    line = (
+        f"import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [{blocked}]); "
+        f"os.kill(os.getppid(), {number}); signal.sigwait([signal.SIGTERM]) if [{blocked}] else signal.pause(); "
+        "sys.exit(7)"
+    )
+    answer = gangctl("sandbox", "--nodes", "0", "--", sys.executable, "-c", line)
+    assert (answer.code, answer.err) == (code, "")
 
 
 def test_a_missing_program_is_an_error() -> None:
