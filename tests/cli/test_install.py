@@ -14,8 +14,8 @@ from gangctl.cli.install.components import NAMES
 from gangctl.cli.install.rendering import POLICY_KINDS, InstallationOptions, render
 from gangctl.runtime.shards import lease_names
 from tests.cli.httpserver import listening
-from tests.cli.run import Answer, fine, gangctl
-from tests.cli.test_live import in_a_thread, kubeconfig
+from tests.cli.run import Answer, ask, fine, gangctl
+from tests.cli.test_live import kubeconfig
 from tests.controlplane.api import Object
 from tests.rows import each
 
@@ -233,9 +233,7 @@ EVERYTHING = {
 class TestCluster:
     async def test_capabilities_of_the_cluster_are_noted_and_the_objects_are_the_same(self, tmp_path: Path) -> None:
         async with serving(EVERYTHING) as url:
-            answer = await in_a_thread(
-                "install", *IMAGE, "--kubeconfig", kubeconfig(tmp_path, url), "--component", "shards"
-            )
+            answer = await ask("install", *IMAGE, "--kubeconfig", kubeconfig(tmp_path, url), "--component", "shards")
         assert answer.code == 0
         assert answer.out == installed("--component", "shards").out
         reported = answer.err.splitlines()
@@ -249,7 +247,7 @@ class TestCluster:
     async def test_missing_capabilities_of_the_cluster_are_noted(self, tmp_path: Path) -> None:
         async with serving({}) as url:
             flags = (*IMAGE, "--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-check")
-            answer = await in_a_thread("install", *flags)
+            answer = await ask("install", *flags)
         assert answer.code == 0
         scheduling, jobset, policy, kueue = answer.err.splitlines()
         assert "without the policy for Jobs, which is left out, the Jobs of gangs wait for gangctl" in policy
@@ -261,7 +259,7 @@ class TestCluster:
         groups = {**EVERYTHING, "monitoring.coreos.com": "v1alpha1"}
         async with serving(groups) as url:
             flags = ("--kubeconfig", kubeconfig(tmp_path, url), "--component", "monitoring")
-            answer = await in_a_thread("install", *IMAGE, *flags)
+            answer = await ask("install", *IMAGE, *flags)
         assert (answer.code, answer.out) == (3, "")
         assert "error: component monitoring: the cluster does not serve monitoring.coreos.com/v1" in answer.err
         assert "hint: install Prometheus' operator first" in answer.err
@@ -270,12 +268,22 @@ class TestCluster:
         groups = {group: version for group, version in EVERYTHING.items() if group != "admissionregistration.k8s.io"}
         async with serving(groups) as url:
             older = ("--kubeconfig", kubeconfig(tmp_path, url))
-            answers = [await in_a_thread("install", *older, *flags) for flags in (IMAGE, ("--uninstall",))]
+            answers = [await ask("install", *older, *flags) for flags in (IMAGE, ("--uninstall",))]
         for answer, everywhere in zip(answers, (installed(), fine("install", "--uninstall")), strict=True):
             assert answer.code == 0
             assert kinds(answer) == [kind for kind in kinds(everywhere) if kind not in POLICY_KINDS]
             assert "gangctl-jobs" in answer.out
 
+    async def test_a_removal_leaves_out_what_the_cluster_no_longer_serves(self, tmp_path: Path) -> None:
+        groups = {group: version for group, version in EVERYTHING.items() if group != "monitoring.coreos.com"}
+        flags = ("--uninstall", "--component", "monitoring")
+        async with serving(groups) as url:
+            answer = await ask("install", *flags, "--kubeconfig", kubeconfig(tmp_path, url))
+        assert (answer.code, answer.err) == (0, "")
+        everywhere = fine("install", *flags).documents
+        assert answer.documents == [each for each in everywhere if each["apiVersion"] != "monitoring.coreos.com/v1"]
+        assert answer.documents != everywhere
+
     async def test_an_unreachable_cluster_is_an_error(self, tmp_path: Path) -> None:
-        answer = await in_a_thread("install", *IMAGE, "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
+        answer = await ask("install", *IMAGE, "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
         assert (answer.code, answer.out) == (3, "")

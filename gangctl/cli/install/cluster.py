@@ -11,6 +11,7 @@ from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.scheduling import ApiState
 from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.install.components import COMPONENTS, Component
+from gangctl.cli.install.rendering import POLICY_KINDS, Object
 from gangctl.cli.messages import note
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
@@ -20,6 +21,10 @@ from gangctl.errors import ClusterUnavailableError
 from gangctl.gang.generation import pick_generation
 
 _GROUPS: Final = sorted({JOBSET_GROUP} | {component.suggested_by for component in COMPONENTS if component.suggested_by})
+
+
+_APIS: Final = frozenset(component.api for component in COMPONENTS)
+"""That not every cluster serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +41,23 @@ class Served:
         group, _, version = api.partition("/")
         return version in self.versions.get(group, ())
 
+    def may_have(self, item: Object) -> bool:
+        """Whether the kind of an object of gangctl is served."""
+        if item["kind"] in POLICY_KINDS:
+            return self.policies
+        return item["apiVersion"] not in _APIS or self.has(item["apiVersion"])
 
-def check(cluster: ClusterFlags, names: Iterable[str]) -> Served:
-    """Print notes about a cluster for these components, by discovery alone, which every user may do.
+
+def look(cluster: ClusterFlags) -> Served:
+    """What a cluster serves, by discovery alone, which every user may do."""
+    return ask_cluster(cluster, _look)
+
+
+def check(served: Served, names: Iterable[str]) -> None:
+    """Print notes about an installation with these components.
 
     ClusterUnavailableError for objects of kinds that the API server does not serve.
     """
-    served = ask_cluster(cluster, _look)
     wanted = set(names)
     chosen = [component for component in COMPONENTS if component.name in wanted]
     for text in _advice(served, chosen):
@@ -52,7 +67,6 @@ def check(cluster: ClusterFlags, names: Iterable[str]) -> Served:
             hint = f"install {component.needs} first, or leave --component {component.name} out"
             message = f"component {component.name}: the cluster does not serve {component.api}, so it would refuse its"
             raise ClusterUnavailableError(f"{message} objects", hint=hint)
-    return served
 
 
 async def _look(client: Client, _namespace: str) -> Served:

@@ -107,7 +107,7 @@ def command(
     Kubernetes 1.35 does not serve the policy for Jobs, which is among them. What else a cluster
     serves gangctl finds out by itself. With --kubeconfig or --context the cluster is asked: the
     policy is left out where it is not served, other objects that it would refuse are an error (exit
-    code 3), and what else it has is printed on stderr.
+    code 3), and what else it has is printed on stderr. --uninstall leaves out what is not served.
 
     \b
     Examples:
@@ -133,10 +133,12 @@ def command(
     else:
         _print_notes(objects)
     if cluster.given:
-        from gangctl.cli.install.cluster import check  # noqa: PLC0415 -- the client, only where it is asked
+        from gangctl.cli.install.cluster import check, look  # noqa: PLC0415 -- the client, only where it is asked
 
-        if not check(cluster, components).policies:
-            objects = [item for item in objects if item["kind"] not in rendering.POLICY_KINDS]
+        served = look(cluster)
+        if not uninstall:
+            check(served, components)
+        objects = [item for item in objects if served.may_have(item)]
     print_answer(form, objects)
 
 
