@@ -26,7 +26,7 @@ def _convert(
     documents: Sequence[Document], notation: Notation, place: Callable[[Object], Conversion] | None
 ) -> list[dict[str, Any]]:
     """The objects with converted JobSets; InvalidInputError if one cannot be converted."""
-    require_jobsets(documents)
+    require_jobsets(documents, is_jobset)
     problems = Problems()
     objects: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -54,7 +54,7 @@ def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[
         problems.add(document, [problem.error for problem in migration.problems if problem.position == position])
     # First, because it says what to write in the place of another kind.
     problems.raise_if_any()
-    require_jobsets(documents)
+    require_jobsets(documents, is_jobset)
     for remark in migration.notes:
         note(f"{where(documents[remark.position], remark.path)}: {remark.text}")
     if not migration.converted:

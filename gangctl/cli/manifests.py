@@ -9,7 +9,7 @@ off, as the sandbox's JobSet has them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -174,12 +174,15 @@ def _is_ours(document: Document) -> bool:
     return is_jobset(document) or is_pathways_job(document.value)
 
 
-def require_jobsets(documents: Sequence[Document]) -> None:
-    """InputError if none of the objects is a JobSet or a PathwaysJob."""
-    if not any(map(_is_ours, documents)):
-        hint = f"expected apiVersion {JOBSET_API_VERSION}, or {PATHWAYS_API_VERSION} for a {PATHWAYS_JOB}"
+def require_jobsets(documents: Sequence[Document], wanted: Callable[[Document], bool] = _is_ours) -> None:
+    """InputError if none of the objects is a JobSet or, by default, a PathwaysJob."""
+    if not any(map(wanted, documents)):
+        pathways = f", or {PATHWAYS_API_VERSION} for a {PATHWAYS_JOB}" if wanted is _is_ours else ""
+        hint = f"expected apiVersion {JOBSET_API_VERSION}{pathways}"
         kinds = {str(document.value.get("kind")) for document in documents}
-        if "TrainJob" in kinds:
+        if any(map(_is_ours, documents)):
+            hint = f"gangctl pathways render prints the JobSet that a {PATHWAYS_JOB} becomes"
+        elif "TrainJob" in kinds:
             hint = _TRAINJOB
         elif any(kind.lower() == "jobset" for kind in kinds):
             hint = f"did you mean kind JobSet, and apiVersion {JOBSET_API_VERSION}?"

@@ -9,6 +9,7 @@ from gangctl.gang.convert import Notation, convert
 from tests.cli.manifests import CONFIG_MAP, EXAMPLES, SERVICE, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
+from tests.pathways.samples import pathways_job
 from tests.rows import each
 from tests.strategies import EXCLUSIVE
 
@@ -88,6 +89,17 @@ class TestRefused:
     def test_input_without_a_jobset_is_refused(self, tmp_path: Path) -> None:
         answer = gangctl("convert", "-f", write(tmp_path / "a.yaml", SERVICE), "--to", "annotations")
         assert (answer.code, answer.out) == (2, "")
+
+    @each("flags", [(), ("--from", "volcano")])
+    def test_a_pathwaysjob_is_refused_with_the_command_that_prints_its_jobset(
+        self, flags: tuple[str, ...], tmp_path: Path
+    ) -> None:
+        file = write(tmp_path / "a.yaml", pathways_job())
+        answer = gangctl("convert", "-f", file, "--to", "annotations", *flags)
+        assert (answer.code, answer.out) == (2, "")
+        assert "no JobSet in the input: found 1 PathwaysJob" in answer.err
+        assert "gangctl pathways render" in answer.err
+        fine("convert", "-f", file, "-f", write(tmp_path / "b.yaml", gang()), "--to", "annotations")
 
 
 def test_exclusive_placement_that_is_refused_names_the_command_that_replaces_it(tmp_path: Path) -> None:
