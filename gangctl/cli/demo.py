@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gangctl.cli.messages import log_to_stderr
+from gangctl.cli.messages import confirmed, log_to_stderr
 from gangctl.cli.options import KUBERNETES, RELEASED, ClusterFlags, colour, output
 from gangctl.cli.options import cluster as cluster_flags
 from gangctl.cli.output import answer_no, wants_colour
@@ -102,7 +102,7 @@ def _confirmation(*, yes: bool) -> Callable[[list[str]], None]:
             return
         if not sys.stdin.isatty():
             raise click.UsageError("this needs a confirmation: give --yes")
-        if not click.confirm("Go on?", err=True):
+        if not confirmed():
             answer_no()
 
     return confirm

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -12,6 +16,7 @@ from gangctl.errors import escaped as printable
 
 __all__ = [
     "InvalidInputError",
+    "confirmed",
     "errors_in",
     "full_name",
     "log_to_stderr",
@@ -44,6 +49,27 @@ def full_name(namespace: str, name: str) -> str:
 def note(text: str) -> None:
     """Print a note that does not affect the result."""
     click.echo(f"note: {printable(text)}", err=True)
+
+
+def confirmed() -> bool:
+    """Whether the user wants to go on; click.Abort after Ctrl-C or SIGTERM, also in a coroutine."""
+    with _interruptible():
+        return click.confirm("Go on?", err=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGINT and SIGTERM end what blocks: the handlers of asyncio.run only cancel the task, which does not run."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def log_to_stderr(*, warnings_only: bool = False) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 
 import click
 import pytest
 
+from gangctl.cli.demo import until_interrupted
+from gangctl.cli.messages import confirmed
 from gangctl.cli.output import Section, Table, text_of, wants_colour
 from gangctl.cli.plan import plan
 from tests.cli.manifests import EXAMPLES
@@ -20,6 +23,24 @@ TABLE = Table(
 )
 DESCRIPTION = Section("JobSet [bold]t/js", (f"  {LONG}", f"  $ {LONG}"), TABLE, ("GangEmpty: \x1b[2Jnone",))
 LIST = Section(table=TABLE, lines=("a summary",), legend="JOBS: what they are")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_question_in_a_coroutine(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered: list[str] = []
+
+    def prompt(_: str) -> str:
+        os.kill(os.getpid(), number)
+        answered.append("y")
+        return answered[0]
+
+    async def work() -> bool:
+        return confirmed()
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", prompt)
+    with pytest.raises((click.Abort, KeyboardInterrupt)):
+        until_interrupted(work())
+    assert answered == []
 
 
 def shown(section: Section, width: int | None, *, headers: bool = True) -> list[str]:

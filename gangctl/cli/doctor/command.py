@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gangctl.cli import options
-from gangctl.cli.messages import note
+from gangctl.cli.messages import confirmed, note
 from gangctl.cli.output import answer_no, print_answer
 
 
@@ -123,6 +123,7 @@ def _agreement(*, yes: bool) -> Callable[[str], None]:
         if yes or not sys.stdin.isatty():
             return
         note(f"two JobSets of two pods (1m CPU, 1Mi memory each) are created in namespace {namespace}, and deleted")
-        click.confirm("Go on?", err=True, abort=True)
+        if not confirmed():
+            raise click.Abort
 
     return agree
