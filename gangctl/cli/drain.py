@@ -17,9 +17,11 @@ from gangctl.cli.output import Section, Table, print_answer
 from gangctl.errors import ClusterUnavailableError, InputError
 
 if TYPE_CHECKING:
+    from gangctl.cli.fitting import FitSubject
     from gangctl.cli.gangs.cluster import ScopeReader
     from gangctl.cli.gangs.state import GangState
     from gangctl.cluster.stock import Stock
+    from gangctl.readiness.drain import Stopped
 
 KIND: Final = "DrainPlan"
 
@@ -96,60 +98,68 @@ class _Cluster:
 
     async def __call__(self, reader: ScopeReader, keys: Sequence[tuple[str, str]]) -> DrainPlan:
         """Read what ``gangctl fit`` reads of a cluster, beside the gangs."""
-        from gangctl.cli.kueuecluster import read_nodes, read_pod_surroundings  # noqa: PLC0415 -- --help does without
+        from gangctl.cli.kueuecluster import read_fixed_nodes, read_without_kueue  # noqa: PLC0415 -- --help does without
 
+        losses = _losses(self._question, reader.state, keys, self._names)
+        subjects = [subject for subject, _ in losses]
         stock = reader.state.queues
         if not stock.queues_known:
-            stock = await read_pod_surroundings(reader.client, {namespace for namespace, _ in keys})
-        await read_nodes(reader.client, stock)
+            stock = await read_without_kueue(reader.client, {subject.namespace for subject in subjects})
+        await read_fixed_nodes(reader.client, stock, subjects)
         if stock.pods is None:
             hint = "a drain stops pods of all namespaces: get the right to list pods cluster-wide"
             raise ClusterUnavailableError("what is on the nodes is not known: pods may not be read", hint=hint)
-        return _plan(self._question, reader.state, stock, keys, self._names)
+        return _plan(losses, stock, self._names)
 
 
 def _of_files(question: asking.Asking, names: Sequence[str]) -> DrainPlan:
     selection = asking.find(question)
     if not selection.state.queues.nodes:
         raise InputError("the files have no Node", hint="kubectl get nodes -o yaml")
-    return _plan(question, selection.state, selection.state.queues, selection.keys, names)
+    return _plan(_losses(question, selection.state, selection.keys, names), selection.state.queues, names)
 
 
-def _plan(
-    question: asking.Asking,
-    state: GangState,
-    stock: Stock,
-    keys: Iterable[tuple[str, str]],
-    names: Sequence[str],
-) -> DrainPlan:
-    from gangctl.cli.fitting import FitSubject, answer_of  # noqa: PLC0415 -- --help does without
-    from gangctl.fit.report import API_VERSION  # noqa: PLC0415
+def _losses(
+    question: asking.Asking, state: GangState, keys: Iterable[tuple[str, str]], names: Iterable[str]
+) -> list[tuple[FitSubject, Stopped]]:
+    """The JobSets of which something stops."""
+    from gangctl.cli.fitting import FitSubject  # noqa: PLC0415 -- --help does without
     from gangctl.readiness.drain import stopped  # noqa: PLC0415
 
-    there = [node.name for node in stock.nodes]
-    for name in names:
-        if name not in there:
-            raise ObjectNotFoundError("Node", name, others=there)
     now, drained = question.now(), set(names)
-    # Once for all gangs: each is compared with the nodes that stay, as if it were the only one that moves.
-    stock.nodes = [node for node in stock.nodes if node.name not in drained]
-    gangs: list[DrainedGang] = []
-    in_gangs = 0
+    losses = []
     for key in keys:
         stored, snapshot, readiness = state.jobsets.get(*key), state.snapshot(key, now), state.readiness(key, now)
         if stored is None or snapshot is None or readiness is None:
             continue
         loss = stopped(snapshot, readiness, drained, now)
-        if loss is None:
-            continue
+        if loss is not None:
+            jobset = stored.jobset
+            subject = FitSubject(stored.raw, jobset.name, jobset.namespace, jobset.queue, jobset.uid, new=False)
+            losses.append((subject, loss))
+    return losses
+
+
+def _plan(losses: Iterable[tuple[FitSubject, Stopped]], stock: Stock, names: Sequence[str]) -> DrainPlan:
+    from gangctl.cli.fitting import answer_of  # noqa: PLC0415 -- --help does without
+    from gangctl.fit.report import API_VERSION  # noqa: PLC0415
+
+    there = [node.name for node in stock.nodes]
+    for name in names:
+        if name not in there:
+            raise ObjectNotFoundError("Node", name, others=there)
+    drained = set(names)
+    # Once for all gangs: each is compared with the nodes that stay, as if it were the only one that moves.
+    stock.nodes = [node for node in stock.nodes if node.name not in drained]
+    gangs: list[DrainedGang] = []
+    in_gangs = 0
+    for subject, loss in losses:
         in_gangs += loss.there
-        jobset = stored.jobset
-        subject = FitSubject(stored.raw, jobset.name, jobset.namespace, jobset.queue, jobset.uid, new=False)
         fit = answer_of(subject, stock, fixed_nodes=True).report
         gangs.append(
             {
-                "name": jobset.name,
-                "namespace": jobset.namespace,
+                "name": subject.name,
+                "namespace": subject.namespace,
                 "groups": list(loss.groups),
                 "podsOnNodes": loss.there,
                 "pods": loss.pods,

@@ -92,6 +92,13 @@ async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> St
     return stock
 
 
+async def read_without_kueue(client: Client, namespaces: Iterable[str]) -> Stock:
+    """The same, and classes of priority: one that was not read counts as missing, and pods that name it as refused."""
+    stock = await read_pod_surroundings(client, namespaces)
+    await _priorities(client, stock)
+    return stock
+
+
 async def read_nodes(client: Client, stock: Stock) -> None:
     """The nodes, and their usage; ForbiddenError if the nodes may not be read."""
     await take(client, stock, NODES)
@@ -242,28 +249,37 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[FitSu
         stock = await read_kueue(client, places, kueue_namespace=question.kueue_namespace)
         await _read_timing(client, stock, places)
     else:
-        stock = await read_pod_surroundings(client, places)
-        # A class that was not read counts as one that does not exist, and pods that name it as refused.
-        await _priorities(client, stock)
-    for place in sorted(places):
-        # Kueue does not look at ResourceQuotas: they may refuse pods of what it admits.
-        if why := await why_unread(take(client, stock, kinds.RESOURCE_QUOTAS, place)):
-            note(f"resourcequotas of namespace {place} {why}")
+        stock = await read_without_kueue(client, places)
     if question.fixed_nodes:
-        await read_nodes(client, stock)
-        claiming = {
-            one.namespace for one in subjects for podset in podsets_of(one.raw) if any(volume_claims(podset.pod_spec))
-        }
-        for resource, home in [*((kinds.CLAIMS, namespace) for namespace in claiming), (kinds.VOLUMES, None)]:
-            if claiming and (why := await why_unread(take(client, stock, resource, home))):
-                note(f"{resource.plural} {why}")
-        await _devices(client, stock, subjects)
-    elif stock.snapshot.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):
+        await read_fixed_nodes(client, stock, subjects)
+        return stock
+    await _quotas(client, stock, places)
+    if stock.snapshot.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):
         try:
             await read_nodes(client, stock)
         except ForbiddenError as refused:
             note(f"the nodes are not known: {refused}")
     return stock
+
+
+async def read_fixed_nodes(client: Client, stock: Stock, subjects: Sequence[FitSubject]) -> None:
+    """All that decides about these JobSets besides queues; ForbiddenError if the nodes may not be read."""
+    await _quotas(client, stock, {subject.namespace for subject in subjects})
+    await read_nodes(client, stock)
+    claiming = {
+        one.namespace for one in subjects for podset in podsets_of(one.raw) if any(volume_claims(podset.pod_spec))
+    }
+    for resource, home in [*((kinds.CLAIMS, namespace) for namespace in claiming), (kinds.VOLUMES, None)]:
+        if claiming and (why := await why_unread(take(client, stock, resource, home))):
+            note(f"{resource.plural} {why}")
+    await _devices(client, stock, subjects)
+
+
+async def _quotas(client: Client, stock: Stock, namespaces: Iterable[str]) -> None:
+    """Kueue does not look at ResourceQuotas: they may refuse pods of what it admits."""
+    for namespace in sorted(namespaces):
+        if why := await why_unread(take(client, stock, kinds.RESOURCE_QUOTAS, namespace)):
+            note(f"resourcequotas of namespace {namespace} {why}")
 
 
 async def _devices(client: Client, stock: Stock, subjects: Sequence[FitSubject]) -> None:

@@ -37,6 +37,10 @@ KUEUE: Final = tuple(
         *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES),
     )
 )
+VOLUMES: Final = tuple(
+    ResourceKind(each.group, each.version, each.plural, each.kind, namespaced=each.namespaced)
+    for each in (kinds.CLAIMS, kinds.VOLUMES)
+)
 GANG_OBJECTS: Final = ResourceKind(GANGS.group, GANGS.version, GANGS.plural, GANGS.kind, custom=True)
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 ALL: Final = 10_000
@@ -148,7 +152,7 @@ async def place(
         config["contexts"][0]["context"]["namespace"] = NAMESPACE
         file = directory / "kubeconfig"
         file.write_text(yaml.safe_dump(config), encoding="utf-8")
-        for kind in (*(KUEUE if kueue else ()), *((GANG_OBJECTS,) if objects else ())):
+        for kind in (*VOLUMES, *(KUEUE if kueue else ()), *((GANG_OBJECTS,) if objects else ())):
             sandbox.api.registry.add(kind, custom_rules(kind, _ANYTHING))
         here = Place(sandbox, file)
         here.put(found)

@@ -121,3 +121,43 @@ async def test_without_the_right_to_read_pods_nothing_is_said_to_stop(tmp_path: 
         answer = await here.ask("drain", "node-0", "--dry-run")
     assert (answer.code, answer.out) == (3, "")
     assert "error: what is on the nodes is not known: pods may not be read\n" in answer.err
+
+
+_CLAIMS: Object = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+_HIGH: Object = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high"},
+    "value": 1,
+}
+_QUOTA: Object = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": NAMESPACE}}
+_BOUND: Object = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data", "namespace": NAMESPACE},
+    "spec": {"volumeName": "disk", "accessModes": ["ReadWriteMany"]},
+}
+_DISK: Object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {"nfs": {}}}
+
+
+@each(
+    ("pod", "more", "reason"),
+    [
+        ({"priorityClassName": "high"}, [_HIGH], "Fits"),
+        ({}, [{**_QUOTA, "spec": {"hard": {"pods": "2"}}, "status": {}}], "PodsRefused"),
+        (_CLAIMS, [_BOUND, _DISK], "Fits"),
+    ],
+    ids=("class", "quota", "claim"),
+)
+async def test_a_cluster_is_read_as_fit_reads_it(pod: Object, more: list[Object], reason: str, tmp_path: Path) -> None:
+    def change(jobset: Object) -> None:
+        for entry in jobset["spec"]["replicatedJobs"]:
+            entry["template"]["spec"]["template"]["spec"] |= pod
+
+    found = dump.changed("JobSet", RUNS, change)
+    for own in dump.pods_of(found, RUNS):
+        own["spec"] |= pod
+    async with place(tmp_path, [*found, *more]) as here:
+        (gang,) = (await here.ask("drain", "node-0", "--dry-run", "-o", "json")).json["gangs"]
+        fit = (await here.ask("fit", RUNS, "--fixed-nodes", "-o", "json")).json
+    assert (gang["reason"], fit["reason"]) == (reason, reason)
