@@ -6,6 +6,7 @@ the cluster.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -60,6 +61,8 @@ class Queues:
         """With finished ones, which have no usage and do not wait."""
         self.namespaces: Store[Mapping[str, str]] = Store()
         """Labels of those that are known."""
+        self.others: defaultdict[type[Held], Store[Any]] = defaultdict(Store)
+        """Of other kinds what was taken, by type."""
         self.snapshot = ClusterSnapshot(queued=False, unknown=self.unknown)
         """For fits."""
         self._unused = Quotas()
@@ -117,8 +120,8 @@ class Queues:
         return [trouble for resource in essential if (trouble := self.trouble(resource))]
 
     def take(self, held: Held) -> None:
-        """Add or update an object, and its store."""
-        store: Store[Any] | None = None
+        """Add or update an object, in its store too."""
+        store: Store[Any]
         match held:
             case ClusterQueue():
                 store = self.cluster_queues
@@ -128,9 +131,8 @@ class Queues:
                 # Objects in files may have no UIDs, and two Workloads must stay distinct.
                 held = held if held.uid else replace(held, uid=f"{held.namespace}/{held.name}")
                 store = self.workloads
-        if store is None:
-            self.keep(None, held)
-            return
+            case _:
+                store = self.others[type(held)]
         entry = Entry(getattr(held, "uid", ""), "", held)
         for change in store.put((getattr(held, "namespace", ""), held.name), entry):
             self.keep(change.old, change.new)

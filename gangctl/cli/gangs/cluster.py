@@ -35,8 +35,10 @@ from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
+from gangctl.fit.clusterstate import Held
 from gangctl.gang.generation import pick_generation
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
+from gangctl.kueue.objects import AdmissionCheck, Cohort, PriorityClass, ResourceFlavor, Topology
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.kueue.topology import with_placements
 from gangctl.readiness.autoscaling import REASONS
@@ -56,6 +58,14 @@ _WITHOUT: Final[Mapping[Resource, str]] = {
     PODS: ", and phases follow from the status of JobSets",
 }
 """What their absence means beyond causes that are not found."""
+_DECISIVE: Final[Mapping[Resource, type[Held]]] = {
+    kinds.COHORTS: Cohort,
+    kinds.RESOURCE_FLAVORS: ResourceFlavor,
+    kinds.TOPOLOGIES: Topology,
+    kinds.ADMISSION_CHECKS: AdmissionCheck,
+    kinds.PRIORITY_CLASSES: PriorityClass,
+}
+"""Kueue's, besides its queues, by which a JobSet can or cannot ever be admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +158,16 @@ def node_source(state: GangState) -> ReadCollection[Any]:
 
 
 def queue_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollection[Any]]:
-    """Kueue's objects that change during a wait."""
+    """Kueue's objects, as far as they could be read: an administrator may change any of them during a wait."""
     queues = state.queues
     yield ReadCollection(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
     yield ReadCollection(kinds.QUEUED_WORKLOADS, with_placements, queues.workloads, scope.namespace)
-    if queues.queues_known:
-        yield ReadCollection(kinds.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)
+    if not queues.queues_known:
+        return
+    yield ReadCollection(kinds.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)
+    for resource, kind in _DECISIVE.items():
+        if not queues.trouble(resource) and (resource != kinds.TOPOLOGIES or queues.topologies_known):
+            yield ReadCollection(resource, kinds.READERS[resource.group, resource.kind], queues.others[kind], None)
 
 
 def _label(names: Collection[str]) -> str:

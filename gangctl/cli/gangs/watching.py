@@ -26,6 +26,7 @@ from gangctl.errors import GangctlError
 from gangctl.gang.desired import JobProgress
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import span
+from gangctl.kueue.names import GROUP as KUEUE
 from gangctl.readiness.facts import PodFacts, Refused, is_followed
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import GangPhase, Readiness
@@ -143,9 +144,7 @@ class GangWatch:
 
     def _on_change(self, source: ReadCollection[Any]) -> Callable[[Any, Any], None]:
         queues = self._state.queues
-        of_queues = any(
-            source.store is store for store in (queues.local_queues, queues.cluster_queues, queues.workloads)
-        )
+        of_queues = source.resource.group == KUEUE
 
         def changed(old: Any, new: Any) -> None:
             if of_queues:

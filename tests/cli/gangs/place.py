@@ -37,10 +37,11 @@ KUEUE: Final = tuple(
         *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES),
     )
 )
-VOLUMES: Final = tuple(
+CORE: Final = tuple(
     ResourceKind(each.group, each.version, each.plural, each.kind, namespaced=each.namespaced)
-    for each in (kinds.CLAIMS, kinds.VOLUMES)
+    for each in (kinds.CLAIMS, kinds.VOLUMES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES)
 )
+"""Kinds that the simulated API server has not."""
 GANG_OBJECTS: Final = ResourceKind(GANGS.group, GANGS.version, GANGS.plural, GANGS.kind, custom=True)
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 ALL: Final = 10_000
@@ -152,7 +153,7 @@ async def place(
         config["contexts"][0]["context"]["namespace"] = NAMESPACE
         file = directory / "kubeconfig"
         file.write_text(yaml.safe_dump(config), encoding="utf-8")
-        for kind in (*VOLUMES, *(KUEUE if kueue else ()), *((GANG_OBJECTS,) if objects else ())):
+        for kind in (*CORE, *(KUEUE if kueue else ()), *((GANG_OBJECTS,) if objects else ())):
             sandbox.api.registry.add(kind, custom_rules(kind, _ANYTHING))
         here = Place(sandbox, file)
         here.put(found)

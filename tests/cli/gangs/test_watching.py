@@ -22,6 +22,8 @@ from gangctl.readiness.result import GangPhase
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
+from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, condition, kueue
+from tests.cli.kueueserver import config_map
 from tests.cli.publishedschemas import schema_of
 from tests.cli.run import BIN, gangctl
 from tests.cli.schema import violations
@@ -229,6 +231,35 @@ class TestWatch:
                     if None in seen:
                         break
         assert seen == ["Unschedulable", None]
+
+    async def test_what_an_admin_raises_fits_again(self, tmp_path: Path) -> None:
+        """The quota is the cohort's, and a change of it changes no ClusterQueue."""
+
+        def cohort(cpu: str) -> Object:
+            return kueue("Cohort", "all", spec=cluster_queue("", {"f": {"cpu": cpu}})["spec"])
+
+        found = dump.queued(dump.queued_workload(condition("QuotaReserved", False, "Pending")), cpu="0")
+        (queue,) = (each for each in found if each["kind"] == "ClusterQueue")
+        queue["spec"]["cohortName"] = "all"
+        (flavor,) = (each for each in found if each["kind"] == "ResourceFlavor")
+        async with (
+            place(tmp_path, [*found, cohort("1"), config_map(CONFIGURATION)], kueue=True) as here,
+            reading(here) as reader,
+        ):
+            await reader.read()
+            # After the list, and before the watch.
+            here.remove("ResourceFlavor", "f", "")
+            changes = iter([[flavor], [cohort("99")]])
+            seen = []
+            async with asyncio.timeout(HUNG_SECONDS), aclosing(GangWatch(reader).turns()) as turns:
+                async for turn in turns:
+                    gangs = [after for (_, name), _, after in turn if name == WAITS and after is not None]
+                    seen += [gang.causes[0].reason.value for gang in gangs]
+                    if seen[1:] and gangs:
+                        if (change := next(changes, None)) is None:
+                            break
+                        here.put(change)
+        assert seen == ["NeverFits", "WaitingForQuota"] * 2
 
 
 @asynccontextmanager
