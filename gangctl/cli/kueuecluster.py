@@ -301,12 +301,21 @@ async def _devices(client: Client, stock: Stock, subjects: Sequence[FitSubject])
     if why := await why_unread(take(client, stock, kinds.RESOURCE_CLAIMS)):
         stock.resource_claims = None
         note(f"{kinds.RESOURCE_CLAIMS.plural} {why}")
-    try:
-        await take(client, stock, kinds.TAINT_RULES)
-    except ForbiddenError as refused:
-        stock.tainted = True
-        note(f"which devices are tainted is not known: {refused}")
-    except NotFoundError:  # of a minor that has none
+    await _taint_rules(client, stock)
+
+
+async def _taint_rules(client: Client, stock: Stock) -> None:
+    """The rules, in the first version that has them: older minors have none, or in another version."""
+    for version in await client.discovery.group_versions(kinds.TAINT_RULES.group):
+        rules = replace(kinds.TAINT_RULES, version=version)
+        # First whether there are any: an API server forbids also what it does not serve.
+        if not await client.discovery.serves(rules):
+            continue
+        try:
+            await take(client, stock, rules)
+        except ForbiddenError as refused:
+            stock.tainted = True
+            note(f"which devices are tainted is not known: {refused}")
         return
 
 

@@ -100,6 +100,9 @@ class Stock(Queues):
             self.snapshot.take_configuration(text if isinstance(text, str) else "")
         elif not key_of(raw)[2]:
             raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
+        elif (group, kind) == (kinds.TAINT_RULES.group, kinds.TAINT_RULES.kind):
+            # Any version: only whether there are some counts.
+            self.tainted = True
         elif raw.get("apiVersion") in kinds.DEVICE_VERSIONS:
             return self._take_device(kind, raw)
         else:
@@ -150,8 +153,6 @@ class Stock(Queues):
             self.resource_claims = [*(self.resource_claims or ()), raw]
         elif kind == kinds.CLAIM_TEMPLATES.kind:
             self._claim_templates[namespace, name] = raw
-        elif kind == kinds.TAINT_RULES.kind:
-            self.tainted = True
         else:
             return False
         return True

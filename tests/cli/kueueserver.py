@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 import yaml
@@ -34,25 +35,32 @@ RESOURCES: Final = (
         kinds.RUNTIME_CLASSES,
     ),
     *(kinds.RESOURCE_SLICES, kinds.RESOURCE_CLAIMS, kinds.CLAIM_TEMPLATES, kinds.DEVICE_CLASSES, kinds.TAINT_RULES),
+    replace(kinds.TAINT_RULES, version="v1alpha3"),
     *(kinds.CONFIG_MAPS, JOBSETS, JOBS, NAMESPACES, NODES, PODS, EVENTS, CONFIGS, GANG_POLICIES),
 )
 
 
 class Server:
-    """``forbidden`` are paths that answer 403."""
+    """``forbidden`` are paths that answer 403, ``unserved`` those of collections that it does not have."""
 
-    def __init__(self, objects: Iterable[Object], forbidden: Collection[str], *, kueue: bool) -> None:
+    def __init__(
+        self, objects: Iterable[Object], forbidden: Collection[str], unserved: Collection[str], *, kueue: bool
+    ) -> None:
         self.objects = list(objects)
         self.forbidden = forbidden
-        self.kueue = kueue
+        self.resources = [each for each in RESOURCES if each.path() not in unserved and (kueue or each.group != GROUP)]
         self.asked: list[tuple[str, str]] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append((request.method, request.path))
         if request.path in self.forbidden:
             return _status(403, "Forbidden")
-        served = [{"name": each.plural} for each in RESOURCES if request.path == f"/apis/{each.api_version}"]
-        if served and (self.kueue or request.path != f"/apis/{GROUP}/{VERSION}"):
+        groups = [each for each in self.resources if each.group and request.path == f"/apis/{each.group}"]
+        if groups:
+            versions = dict.fromkeys(each.version for each in groups)
+            return web.json_response({"kind": "APIGroup", "versions": [{"version": version} for version in versions]})
+        served = [{"name": each.plural} for each in self.resources if request.path == f"/apis/{each.api_version}"]
+        if served:
             return web.json_response({"kind": "APIResourceList", "resources": served})
         if request.path == f"/openapi/v3/apis/{GROUP}/{VERSION}":
             return web.json_response({"components": {"schemas": {}}})
@@ -63,8 +71,8 @@ class Server:
         """The list or the object of a path."""
         version, rest = _version(path)
         namespace, plural, name = _parts(rest)
-        for resource in RESOURCES:
-            if (resource.api_version, resource.plural) == (version, plural) and (self.kueue or resource.group != GROUP):
+        for resource in self.resources:
+            if (resource.api_version, resource.plural) == (version, plural):
                 break
         else:
             return None
@@ -98,10 +106,10 @@ def _status(code: int, reason: str) -> web.Response:
 
 @asynccontextmanager
 async def serving(
-    *objects: Object, forbidden: Collection[str] = (), kueue: bool = True
+    *objects: Object, forbidden: Collection[str] = (), unserved: Collection[str] = (), kueue: bool = True
 ) -> AsyncIterator[tuple[Server, str]]:
     """The server and its URL."""
-    server = Server(objects, forbidden, kueue=kueue)
+    server = Server(objects, forbidden, unserved, kueue=kueue)
     async with listening(server.answer) as url:
         yield server, url
 

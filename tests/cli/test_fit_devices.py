@@ -10,6 +10,7 @@ from tests.cli.kueueobjects import Object, queued
 from tests.cli.kueueserver import serving
 from tests.cli.manifests import write
 from tests.cli.test_fit_nodes import fit, node, pod
+from tests.rows import each
 
 API: Final = "resource.k8s.io/v1"
 OLDER: Final = "resource.k8s.io/v1beta1"
@@ -96,6 +97,7 @@ class TestCluster:
             answer = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes", "-o", "json")
             assert (answer.json["verdict"], answer.err) == ("fits", "")
             asked_for = {path for _, path in server.asked if "resource.k8s.io" in path}
+            asked_for -= {"/apis/resource.k8s.io", f"/apis/{API}"}
             names = {"resourceslices", "deviceclasses", "devicetaintrules", "resourceclaims"}
             place = f"/apis/{API}/namespaces/t/resourceclaimtemplates"
             assert asked_for == {*(f"/apis/{API}/{name}" for name in names), place}
@@ -115,3 +117,23 @@ class TestCluster:
                 answer = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes", "-o", "json")
             assert answer.json["verdict"] == "unknown"
             assert words in answer.json["message"]
+
+    @each(
+        ("older", "rules", "verdict"),
+        [
+            (False, [], "fits"),
+            (True, [], "fits"),
+            (True, [{**resource("DeviceTaintRule", "r"), "apiVersion": "resource.k8s.io/v1alpha3"}], "unknown"),
+        ],
+    )
+    async def test_taint_rules_are_of_the_version_that_is_served(
+        self, older: bool, rules: list[Object], verdict: str, tmp_path: Path
+    ) -> None:
+        """Before 1.37 they are not served, or in an earlier version; what is not served is forbidden, too."""
+        rule = "devicetaintrules"
+        newest, alpha = f"/apis/{API}/{rule}", f"/apis/resource.k8s.io/v1alpha3/{rule}"
+        file = write(tmp_path / "a.yaml", asked())
+        unserved = {newest} if older else {newest, alpha}
+        async with serving(*THERE, *rules, kueue=False, forbidden={newest}, unserved=unserved) as (_, url):
+            answer = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes", "-o", "json")
+        assert (answer.json["verdict"], answer.err) == (verdict, "")
