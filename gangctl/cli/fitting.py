@@ -157,7 +157,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class FitSubject:
-    """A JobSet to check; ``new`` if it is not in the cluster yet."""
+    """A JobSet to check; ``new`` if it is not in the cluster yet: one with a UID is."""
 
     raw: dict[str, Any]
     name: str
@@ -197,7 +197,8 @@ def subjects_of(question: Question, home: str) -> list[FitSubject]:
                 note(f"{manifest.title}: {notice.reason}: {notice.message}")
             jobset = manifest.jobset
             queue = question.queue or jobset.queue
-            subjects.append(FitSubject(manifest.raw, jobset.name, jobset.namespace or home, queue, jobset.uid))
+            identity = jobset.name, jobset.namespace or home, queue, jobset.uid
+            subjects.append(FitSubject(manifest.raw, *identity, new=not jobset.uid))
     problems.raise_if_any()
     return subjects
 

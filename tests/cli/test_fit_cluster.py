@@ -65,12 +65,16 @@ async def test_a_cluster_without_jobsets_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_a_stored_jobset_without_a_queue_gets_no_default(tmp_path: Path) -> None:
+    """Nor does one that was exported: by its UID it exists."""
     stored = queued(queue="", pods=9, uid="uid-train")
-    async with serving(*there("8", stored, local_queue("default", "cq"))) as (_, url):
-        answer = await ask(tmp_path, url, "fit", "train", "-o", "json")
-        new = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", stored), "-o", "json")
-    assert (answer.code, answer.json["reason"]) == (0, "NotQueued")
-    assert (new.code, new.json["queue"]) == (1, "default")
+    files = write(tmp_path / "a.yaml", stored), write(tmp_path / "b.yaml", queued(queue="", pods=9))
+    policy = giving({"queue": "q"})
+    for more, queue in (((local_queue("default", "cq"),), "default"), ((policy,), "q")):
+        async with serving(*there("8", stored, *more)) as (_, url):
+            answer = await ask(tmp_path, url, "fit", "train", "-o", "json")
+            exported, new = [await ask(tmp_path, url, "fit", "-f", file, "-o", "json") for file in files]
+        assert (answer.code, answer.json["reason"], exported.json) == (0, "NotQueued", answer.json)
+        assert (new.code, new.json["queue"]) == (1, queue)
 
 
 def giving(defaults: Object, name: str = "team-queues", **spec: object) -> Object:

@@ -33,20 +33,24 @@ class Defaulted:
 
 
 async def defaulted(client: Client, subjects: Sequence[FitSubject], queue: str | None) -> list[FitSubject]:
-    """JobSets for ``gangctl fit``, perhaps in the ``queue`` that is asked about, which no policy changes."""
-    new = [(subject.raw if queue is None else _queued(subject.raw, queue), subject.namespace) for subject in subjects]
-    return [
-        replace(
+    """JobSets for ``gangctl fit``, perhaps in the ``queue`` that is asked about, which no policy changes.
+
+    Those that exist are as they are: defaults are given at CREATE alone.
+    """
+    new = [subject for subject in subjects if subject.new]
+    asked = [(one.raw if queue is None else _queued(one.raw, queue), one.namespace) for one in new]
+    changed = {
+        id(subject): replace(
             subject,
             raw=result.raw,
             queue=queue or read_jobset(result.raw)[0].queue,
             given=result.given,
             unread=result.unread,
         )
+        for subject, result in zip(new, await with_defaults(client, asked), strict=True)
         if result.given or result.unread
-        else subject
-        for subject, result in zip(subjects, await with_defaults(client, new), strict=True)
-    ]
+    }
+    return [changed.get(id(subject), subject) for subject in subjects]
 
 
 def _queued(raw: Object, queue: str) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def _queued(raw: Object, queue: str) -> dict[str, Any]:
 async def with_defaults(client: Client, jobsets: Sequence[tuple[dict[str, Any], str]]) -> list[Defaulted]:
     """The JobSets, each with the namespace that it is created in; what keeps a default from being given is noted."""
     # First whether there are any: an API server forbids also what it does not serve.
-    if not await client.discovery.serves(GANG_POLICIES):
+    if not jobsets or not await client.discovery.serves(GANG_POLICIES):
         return [Defaulted(raw) for raw, _ in jobsets]
     try:
         policies = await clusters.all_of(client, GANG_POLICIES)
