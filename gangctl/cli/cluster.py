@@ -95,13 +95,15 @@ def names_of(context: click.Context, resource: Resource, incomplete: str) -> lis
     """
     namespace, kubeconfig, name = (context.params.get(option) for option in ("namespace", "kubeconfig", "context"))
 
-    async def ask(client: Client, own_namespace: str) -> list[str]:
-        async with asyncio.timeout(COMPLETION_SECONDS):
-            home = (namespace or own_namespace) if resource.namespaced else None
+    async def ask() -> list[str]:
+        # Around the connection, too: for it an exec plugin runs, which may wait for a person to log in.
+        async with asyncio.timeout(COMPLETION_SECONDS), connected(ClusterFlags(kubeconfig, name)) as (client, config):
+            home = (namespace or config.namespace or "default") if resource.namespaced else None
             return sorted(await names_in(client, resource, home))
 
+    log_to_stderr()
     try:
-        names = ask_cluster(ClusterFlags(kubeconfig, name), ask)
+        names = asyncio.run(ask())
     except (GangctlError, TimeoutError):
         return []
     return [candidate for candidate in names if candidate.startswith(incomplete)]

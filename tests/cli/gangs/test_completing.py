@@ -14,6 +14,7 @@ from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS
 from tests.cli.gangs.place import place
 from tests.cli.run import process
+from tests.client import kubeconfigs
 from tests.rows import each
 
 
@@ -41,6 +42,15 @@ async def test_names_of_nodes_are_completed_from_the_cluster(tmp_path: Path, mon
 
 def test_without_a_reachable_server_no_names_are_completed() -> None:
     answer = process("describe", "", program_name="kubectl_complete-gang")
+    assert (answer.code, answer.out) == (0, ":4\n")
+
+
+def test_a_login_that_waits_for_a_person_completes_no_names(tmp_path: Path) -> None:
+    """The plugin has 120 seconds otherwise."""
+    config = kubeconfigs.write(
+        tmp_path / "config", user=kubeconfigs.plugin(tmp_path, "{}", body="exec /bin/sleep 1000")
+    )
+    answer = process("describe", "", program_name="kubectl_complete-gang", seconds=60, KUBECONFIG=str(config))
     assert (answer.code, answer.out) == (0, ":4\n")
 
 
