@@ -10,9 +10,11 @@ import asyncio
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Final
+from threading import Thread
+from typing import Final, TypeVar
 
 from prometheus_client import Metric
 
@@ -28,6 +30,8 @@ from gangctl.errors import GangctlError, InputError
 from gangctl.fit.largest import LargestReport, RoomReport
 from gangctl.runtime.families import Family, Scraped, new_registry
 from gangctl.runtime.probes import ProbeServer
+
+T = TypeVar("T")
 
 MOST_SHAPES: Final = 50
 """Replicated jobs: each has a series for a node, each level of domains, each flavor, all nodes, and the gang."""
@@ -121,7 +125,23 @@ async def _reports(client: Client, question: Question, own_namespace: str) -> li
     check_shapes(subjects)
     stock = await stock_for(client, question, subjects)
     # Seconds for thousands of nodes, in which the listener has to answer.
-    return await asyncio.to_thread(lambda: [largest_of(subject, stock) for subject in subjects])
+    return await beside(lambda: [largest_of(subject, stock) for subject in subjects])
+
+
+async def beside(work: Callable[[], T]) -> T:
+    """Do the work in a thread; nothing waits for its end after a cancellation."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except Exception as error:  # noqa: BLE001 -- the caller raises it
+            future.set_exception(error)
+
+    # The event loop and the process wait for threads of an executor, and Kubernetes kills a pod after 30 seconds.
+    Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(future)
 
 
 async def keep_reading(largest: Largest, read: Reading, pause: Callable[[], Awaitable[None]]) -> None:
@@ -139,7 +159,17 @@ async def keep_reading(largest: Largest, read: Reading, pause: Callable[[], Awai
 def serve(question: Question, cluster: ClusterFlags, address: tuple[str, int], period_seconds: float) -> None:
     """Serve /metrics until SIGTERM or SIGINT; GangctlError if the first read or the listener fails."""
     log_to_stderr(warnings_only=True)
-    asyncio.run(_serve(question, cluster, address, period_seconds))
+    asyncio.run(_until_signal(_serve(question, cluster, address, period_seconds)))
+
+
+async def _until_signal(serving: Coroutine[None, None, None]) -> None:
+    # From the start: the first process of a container ignores signals without a handler.
+    task = asyncio.ensure_future(serving)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    # There is nothing to finish.
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 async def _serve(question: Question, cluster: ClusterFlags, address: tuple[str, int], period_seconds: float) -> None:
@@ -149,19 +179,12 @@ async def _serve(question: Question, cluster: ClusterFlags, address: tuple[str, 
         home = config.namespace or "default"
         # What is wrong with the files or the rights is said at once, and not in a log.
         largest.know(await _reports(client, question, home), time.time())
-        reading = asyncio.ensure_future(
-            keep_reading(largest, lambda: _reports(client, question, home), lambda: asyncio.sleep(period_seconds))
-        )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, reading.cancel)
         try:
             async with ProbeServer(address, ready={"read": largest.problem}, registry=registry) as server:
                 host, port = server.address
                 note(f"serving http://{host}:{port}/metrics, with {period_seconds:g} s between two reads")
-                # A signal cancels it: there is nothing to finish.
-                with suppress(asyncio.CancelledError):
-                    await reading
+                await keep_reading(
+                    largest, lambda: _reports(client, question, home), lambda: asyncio.sleep(period_seconds)
+                )
         except OSError as error:
             raise InputError(f"--serve: {error.strerror or error}") from error
-        finally:
-            reading.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import product
@@ -18,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gangctl.cli.fitting import FitSubject
 from gangctl.cli.largest import largest_of
-from gangctl.cli.largestmetrics import FAMILIES, MOST_SHAPES, PODS, Largest, keep_reading
+from gangctl.cli.largestmetrics import FAMILIES, MOST_SHAPES, PODS, Largest, beside, keep_reading
 from gangctl.cluster.stock import Stock
 from gangctl.errors import ClusterUnavailableError
 from gangctl.fit.largest import LargestReport
@@ -28,6 +29,7 @@ from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 from tests.cli.test_fit_largest import NODES, RACK
 from tests.cli.test_fit_nodes import pod
+from tests.controlplane.wait import HUNG_SECONDS
 from tests.docpages import ROOT
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -146,6 +148,36 @@ async def test_after_an_error_the_numbers_are_not_known_until_they_are_read_agai
     assert seen == [(True, True), (False, False), (True, True)]
     errors = [sample for family in largest.collect() for sample in family.samples if "errors" in sample.name]
     assert [one.value for one in errors] == [1]
+
+
+def test_a_cancelled_read_ends_before_its_computation() -> None:
+    """A signal cancels it, and a pod has 30 seconds: a computation may take minutes."""
+    begun, release = threading.Event(), threading.Event()
+
+    def work() -> bool:
+        begun.set()
+        return release.wait()
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(beside(work))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    thread = threading.Thread(target=lambda: asyncio.run(cancelled()))
+    thread.start()
+    thread.join(HUNG_SECONDS)
+    try:
+        assert not thread.is_alive()
+    finally:
+        release.set()
+
+
+async def test_the_result_and_the_error_of_a_computation_are_those_of_its_caller() -> None:
+    assert await beside(lambda: int("1")) == 1
+    with pytest.raises(ValueError, match="no number"):
+        await beside(lambda: int("no number"))
 
 
 def test_no_two_series_have_the_same_labels() -> None:
