@@ -66,9 +66,7 @@ def by_commands(
     state = read_files([str(file)])
     # A file without any pod may be one of a user who cannot read them; a controller knows that there are none.
     state.pods_known = True
-    # Only commands compare pods with the free capacity of nodes: a controller does not follow every pod of a cluster.
-    state.on_nodes = {}
-    # Nor does it follow pods that have finished.
+    # A controller does not follow pods that have finished.
     state.ended = []
     state.queues.note_presence(state.queues.known, podset_limit)
     for resource in unread:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -154,13 +154,23 @@ def one_of_each(found: SelectedGangs) -> list[Key]:
     return found.keys
 
 
-def find(asking: Asking, more: Callable[[ScopeReader, list[Key]], Awaitable[None]] | None = None) -> SelectedGangs:
-    """Read the selected gangs; ``more`` reads other objects from a cluster."""
+def find(
+    asking: Asking,
+    more: Callable[[ScopeReader, list[Key]], Awaitable[None]] | None = None,
+    compared: Callable[[GangState, list[Key]], Iterable[Key]] = lambda _state, _keys: (),
+) -> SelectedGangs:
+    """Read the selected gangs.
+
+    ``more`` reads other objects from a cluster; ``compared`` are the gangs that are compared with the nodes of files.
+    """
     if asking.offline:
         from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
+        from gangctl.cli.gangs.onnodes import compare_with_nodes  # noqa: PLC0415
 
         state = read_files(asking.filenames)
         keys = pick(state, _of_pods_in(state, asking), asking.namespace)
+        for key in compared(state, keys):
+            compare_with_nodes(state, key, state.queues)
         place = f" in namespace {asking.namespace}" if asking.namespace else ""
         return SelectedGangs(state, keys, nothing=f"No gangs found{place}.")
 

@@ -222,15 +222,11 @@ class ScopeReader:
             note(f"{where}left out: {'; '.join(sorted(set(self._left_out)))}")
         return self.state
 
-    def refused(self, keys: Iterable[Key]) -> list[Key]:
-        """Those of which the scheduler has rejected pods."""
-        return [key for key in keys if any(pod.refused for pod in self.state.pods.by_index("jobset", key))]
-
     async def look_closely(self, keys: Iterable[Key]) -> None:
         """Additional facts for few gangs: whether the API stores the reference, and whether pods fit, now or ever."""
         wanted = list(keys)
         await self._prove({namespace for namespace, _ in wanted})
-        if not self.refused(wanted):
+        if not self.state.refused(wanted):
             return
         for namespace in {namespace for namespace, _ in wanted}:
             await self._read_scale_ups(namespace)

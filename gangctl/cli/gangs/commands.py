@@ -16,6 +16,7 @@ from gangctl.cli.output import TABLE, Listing, ListItem, Section, answer_no, pri
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
     from gangctl.cli.gangs.cluster import ScopeReader
+    from gangctl.cli.gangs.state import GangState
     from gangctl.readiness.result import GangPhase
 
 
@@ -155,7 +156,7 @@ def describe(*, name: ObjectName, group: str | None, form: str, **flags: Any) ->
             await reader.read_events(key)
 
     wanted = asking.asked((name,), **flags)
-    selection = asking.find(wanted, more)
+    selection = asking.find(wanted, more, lambda _state, keys: keys)
     now = wanted.now()
     key = asking.one_of_each(selection)[0]
     described = describe(selection.where(key), key, group or "", now)
@@ -198,12 +199,15 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
 
     wanted = asking.asked(names, **flags)
 
+    def compared(state: GangState, keys: list[Key]) -> list[Key]:
+        return keys if names else state.refused(keys)[:_MOST_COMPARED]
+
     async def more(reader: ScopeReader, keys: list[Key]) -> None:
-        await reader.look_closely(keys if names else reader.refused(keys)[:_MOST_COMPARED])
+        await reader.look_closely(compared(reader.state, keys))
         for key in keys if names else ():
             await reader.read_finished(key, {"Failed"})
 
-    selection = asking.find(wanted, more)
+    selection = asking.find(wanted, more, compared)
     keys = asking.one_of_each(selection) if names else selection.keys
     now = wanted.now()
     gangs = [gang for key in keys if (gang := selection.where(key).readiness(key, now)) is not None]

@@ -14,7 +14,6 @@ from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.cluster import project_stored, take
-from gangctl.cli.gangs.onnodes import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
 from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, note
@@ -123,8 +122,6 @@ class _Taking:
         stock.note_files_end()
         if not len(stock.cluster_queues):
             stock.note_unread(kinds.CLUSTER_QUEUES, "ClusterQueues (the files have none)")
-        for key in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
-            compare_with_nodes(state, key, self._stock)
         return state
 
     def _take_pod(self, raw: dict[str, Any]) -> bool:

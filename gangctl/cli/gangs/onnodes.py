@@ -31,7 +31,7 @@ from gangctl.readiness.holders import Holder, holders_of
 def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
     """Store what its pods and the nodes tell of a JobSet of which the scheduler rejected pods."""
     stored, made = state.jobsets.get(*key), stock.admitted.get(key)
-    if stored is None or not any(pod.refused for pod in state.pods.by_index("jobset", key)):
+    if stored is None or not state.refused([key]):
         return
     if made is None:
         # Its own pods are read with those of all namespaces.

@@ -132,6 +132,10 @@ class GangState:
         jobsets = (jobset.jobset for jobset in self.jobsets.values())
         return sorted(jobset.key for jobset in jobsets if is_followed(jobset))
 
+    def refused(self, keys: Iterable[Key]) -> list[Key]:
+        """Those of which the scheduler has rejected pods."""
+        return [key for key in keys if any(pod.refused for pod in self.pods.by_index("jobset", key))]
+
     def snapshot(self, key: Key, now: float) -> Snapshot | None:
         """The snapshot of one JobSet; None if it does not exist."""
         stored = self.jobsets.get(*key)

@@ -229,7 +229,7 @@ def test_without_nodes_their_state_is_unknown(tmp_path: Path) -> None:
 def test_json_is_the_gang_with_details() -> None:
     described = ask("describe", WAITS, "-o", "json").json
     details = described.pop("details")
-    assert described == ask("get", WAITS, "-o", "json").json
+    assert described == ask("why", WAITS, "-o", "json").json
     (group,) = details["groups"]
     assert [(job["name"], job["wanted"], len(job["pods"])) for job in group["jobs"]] == [("sweep-workers-0", 6, 6)]
     assert {pod["state"] for pod in group["jobs"][0]["pods"]} == {"Unschedulable"}

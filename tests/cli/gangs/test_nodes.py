@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from gangctl.api.meta import JOBSET_NAME
+from gangctl.cli.gangs import commands
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object, ask_about
 from tests.cli.gangs.place import ALL, USER, Place, place
 from tests.cli.run import Answer
+from tests.rows import each as rows
 from tests.sandbox import faults
 from tests.sandbox.faults import Match
 
@@ -56,6 +58,27 @@ def test_a_gang_that_no_node_could_hold_is_not_advised_to_wait(tmp_path: Path) -
     assert f"4 short of {GPU}" in cause["message"]
     assert "wait" not in cause["remedy"]
     assert cause["command"] == FIT
+
+
+@rows(
+    ("arguments", "compared"),
+    [
+        (("why", WAITS), True),
+        (("describe", WAITS), True),
+        (("why",), True),
+        (("get", WAITS), False),
+        (("get",), False),
+        (("top",), False),
+    ],
+)
+def test_only_explanations_compare_pods_with_nodes(
+    arguments: tuple[str, ...], compared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each comparison is a simulation of the scheduler: of files no more than of a cluster."""
+    for most, expected in ((1, compared), (0, compared and len(arguments) > 1)):
+        monkeypatch.setattr(commands, "_MOST_COMPARED", most)
+        answer = ask_about(tmp_path, asking_for(GPU, "8"), *arguments, "-o", "json")
+        assert ("can never hold it" in answer.out) is expected
 
 
 def test_a_gang_that_all_nodes_together_could_not_hold_is_not_advised_to_wait(tmp_path: Path) -> None:
