@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,25 +40,26 @@ def reason(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
 
 
-def files_below(directory: Path) -> Iterator[Path]:
-    """All files below a directory; links to directories are not followed."""
+def files_below(directory: Path, wanted: Callable[[Path], bool] = lambda _: True) -> list[Path]:
+    """The wanted files below a directory, each once, in order of path; links to directories are not followed."""
 
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename}: {reason(error)}")
 
-    for parent, _, names in os.walk(directory, onerror=refuse):
-        yield from (Path(parent, name) for name in names)
+    files = (Path(parent, name) for parent, _, names in os.walk(directory, onerror=refuse) for name in names)
+    # A mounted ConfigMap has each file in a directory ..2026_11_29, and a link to it, which comes later and is shown.
+    return sorted({os.path.realpath(path): path for path in sorted(filter(wanted, files))}.values())
 
 
 def _below(directory: Path) -> list[Path]:
-    """Manifests below a directory, in the order of their paths."""
+    """Manifests below a directory."""
+    named = files_below(directory, lambda path: path.name.lower().endswith(SUFFIXES))
     # Pipes and devices below a directory are read only if named explicitly.
-    named = (path for path in files_below(directory) if path.name.lower().endswith(SUFFIXES))
     # A link that leads nowhere is kept, so that reading it is an error.
     manifests = [path for path in named if path.is_file() or not path.exists()]
     if not manifests:
         raise InputError(f"{directory}: no manifests below this directory", hint=f"looked for {', '.join(SUFFIXES)}")
-    return sorted(manifests)
+    return manifests
 
 
 def _content(path: Path) -> bytes:

@@ -44,6 +44,23 @@ class TestSources:
         file = write(tmp_path / "a.yaml", gang("one"))
         assert names("-f", file, "-f", str(tmp_path), "-f", file) == ["one"]
 
+    def test_a_mounted_config_map_is_read_once(self, tmp_path: Path) -> None:
+        """The kubelet writes into a directory that it replaces as a whole, and links to its files, or to theirs."""
+        version = tmp_path / "..2026_11_29_18_00_00.1"
+        (version / "more").mkdir(parents=True)
+        for name in ("a.yaml", "more/b.yaml"):
+            write(version / name, gang(name[-6]))
+        for link, target in (
+            ("..data", version.name),
+            ("a.yaml", "..data/a.yaml"),
+            ("more", "..data/more"),
+            ("z", "a.yaml"),
+        ):
+            (tmp_path / link).symlink_to(target)
+        answer = fine("plan", "-f", str(tmp_path))
+        assert names("-f", str(tmp_path)) == ["b", "a"]
+        assert answer.err == ""
+
     def test_an_empty_file_beside_others_is_ignored(self, tmp_path: Path) -> None:
         (tmp_path / "empty.yaml").write_text("# nothing yet\n")
         write(tmp_path / "a.yaml", gang("one"))

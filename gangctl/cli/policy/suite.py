@@ -297,7 +297,7 @@ def _suite_files(path: Path) -> list[Path]:
         if not path.exists():
             raise InputError(f"{path}: no such file or directory")
         return [path]
-    below = sorted(file for file in files_below(path) if file.name == FILE_NAME)
+    below = files_below(path, lambda file: file.name == FILE_NAME)
     # A test file may itself be a link.
     for file in below:
         if not file.resolve().is_relative_to(path.resolve()):
