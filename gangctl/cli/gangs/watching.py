@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -22,7 +22,8 @@ from gangctl.cli.gangs.state import GangState, StoredJobSet
 from gangctl.cli.gangs.views import WIDE_HEADERS, gang_row, headers_of, sentence
 from gangctl.cli.messages import log_to_stderr, plural, printable
 from gangctl.cli.output import TABLE, WIDE, Listing, Section, Table, print_answer, print_names, row_line
-from gangctl.errors import GangctlError
+from gangctl.client.resources import JOBSETS
+from gangctl.errors import ForbiddenError, GangctlError, NotFoundError
 from gangctl.gang.desired import JobProgress
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import span
@@ -34,6 +35,8 @@ from gangctl.runtime.informer import Informer
 
 SETTLE_SECONDS: Final = 0.1
 """Changes come in bursts: they are evaluated together."""
+_ANSWER_SECONDS: Final = 10.0
+"""Of a cluster at the end of a wait."""
 
 Changes = list[tuple[Key, Readiness | None, Readiness | None]]
 """Old and new readiness of each gang; None before it exists, and after its deletion."""
@@ -410,16 +413,20 @@ def wait_for_gangs(asking: Asking, form: str, *, goal: str, timeout: float, fail
 
 
 async def _until_over(waiting: Wait, reader: ScopeReader) -> None:
+    """NotReachedError at the timeout, ApiError if the cluster does not answer then."""
     watch = GangWatch(reader)
     async with aclosing(watch.turns()) as turns:
         # Before the deadline: what is reached already counts, also with --timeout 0.
         waiting.learn(await anext(turns))
-        deadline = asyncio.timeout(waiting.timeout)
         try:
-            async with deadline:
+            async with asyncio.timeout(waiting.timeout):
                 while not waiting.over:
                     waiting.learn(await anext(turns))
         except TimeoutError:
+            # Watches of a cluster that does not answer are only tried again: what is known may be of long ago.
+            namespace, name = waiting.keys[0]
+            with suppress(ForbiddenError, NotFoundError):
+                await reader.client.get(JOBSETS, name, namespace, timeout_seconds=_ANSWER_SECONDS)
             raise waiting.too_late() from None
 
 

@@ -14,14 +14,15 @@ import pytest
 
 from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader, jobset_source, take
 from gangctl.cli.gangs.files import read_files
-from gangctl.cli.gangs.watching import GangWatch, NotReachedError, Wait
+from gangctl.cli.gangs.watching import GangWatch, NotReachedError, Wait, _until_over
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.transport import Transport
+from gangctl.errors import UnauthorizedError
 from gangctl.readiness.result import GangPhase
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
-from tests.cli.gangs.place import Place, place
+from tests.cli.gangs.place import ALL, USER, Place, place
 from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, condition, kueue
 from tests.cli.kueueserver import config_map
 from tests.cli.publishedschemas import schema_of
@@ -30,6 +31,8 @@ from tests.cli.schema import violations
 from tests.controlplane.wait import HUNG_SECONDS, wait_for
 from tests.credentials import StaticCredentials
 from tests.rows import each
+from tests.sandbox import faults
+from tests.sandbox.faults import Match
 
 TITLE = f"{NAMESPACE}/{WAITS}"
 
@@ -113,6 +116,17 @@ class TestWait:
         assert f"error: gang {TITLE} is not ready after 0s: Unschedulable: the scheduler finds no nodes" in answer.err
         assert f"gangctl why {WAITS} -n {NAMESPACE} says more" in answer.err
         assert answer.out.splitlines()[1] == f"{NAMESPACE}/{RUNS}: Ready, 5 of 5 pods ready"
+
+    async def test_old_facts_of_a_cluster_that_does_not_answer_any_more_are_no_result(self, tmp_path: Path) -> None:
+        """Exit code 3, not 1: watches only try again."""
+        async with place(tmp_path, dump.objects()) as here, reading(here) as reader:
+            state = await reader.read()
+            waiting = Wait("ready", 0.0, fail_fast=False, state=state, keys=[(NAMESPACE, WAITS)])
+            with pytest.raises(NotReachedError):
+                await _until_over(waiting, reader)
+            here.sandbox.faults.add(Match(USER), faults.error(401, "Unauthorized", "expired"), times=ALL)
+            with pytest.raises(UnauthorizedError, match="expired"):
+                await _until_over(waiting, reader)
 
     async def test_wait_ends_if_the_gang_has_failed(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here, here.running("wait", WAITS) as waiting:
