@@ -19,9 +19,12 @@ WRAPPED: Final = "gangctl-run"
 """Name, among the processes and in its messages, of the shell that gangctl puts around a command and passes it on."""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh"})
 _SCRIPT_OPTION: Final = re.compile(r"-[a-zA-Z]*c")
-_SUBSTITUTION: Final = re.compile(r"\$+\([^()]*\)|`[^`]*`|\\\n")
+# Looked for only where a run of $ begins: elsewhere in it, a long run would take time that grows with its square.
+_SUBSTITUTION: Final = re.compile(r"(?<!\$)\$+\([^()]*\)|`[^`]*`|\\\n")
 """What is between commands of the script and none of them: substitutions, and the ends of continued lines."""
 _PUNCTUATION: Final = "();<>|&\n"
+_LONGEST: Final = 128 * 1024
+"""Characters of a script: Linux starts no program with a longer argument, and shlex's time to read one is quadratic."""
 
 
 def unheard(container: Mapping[str, Any]) -> str:
@@ -56,6 +59,8 @@ def _texts(container: Mapping[str, Any], key: str) -> list[str]:
 
 def _commands(script: str) -> tuple[bool, list[list[str]]]:
     """Whether a script has a pipeline, and its commands in their words; nothing for one that cannot be read."""
+    if len(script) >= _LONGEST:
+        return False, []
     lexer = shlex.shlex(_SUBSTITUTION.sub(" x ", script).strip(), posix=True, punctuation_chars=_PUNCTUATION)
     # Without the line feed, which ends a command: it is among the punctuation.
     lexer.whitespace, lexer.whitespace_split = " \t\r", True

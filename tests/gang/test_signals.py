@@ -67,6 +67,12 @@ def test_what_is_no_script_of_a_shell_is_not_known(command: list[str] | None) ->
     assert unheard({"command": command}) == ""
 
 
+@each(("script", "what"), [("$" * 131_071, SHELL), ("a" * 2_000_000, HEARD)])
+def test_no_script_takes_long_to_read(script: str, what: str) -> None:
+    """They took ten seconds and more."""
+    assert unheard({"command": ["sh", "-c", script]}).startswith(what)
+
+
 TEXTS = st.lists(
     st.one_of(st.text(max_size=20), st.sampled_from(["sh", "bash", "-c", "a | b", "'", "$(a", "gangctl-run"]))
 )
