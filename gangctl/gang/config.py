@@ -125,14 +125,19 @@ class Gang(BaseModel):
 _ADAPTER: Final = TypeAdapter(tuple[Gang, ...])
 
 
-# The same text is read at each webhook call and each reconcile of its JobSet.
-@lru_cache(maxsize=1024)
 def parse_gangs(text: str) -> tuple[tuple[Gang, ...], tuple[FieldError, ...]]:
     """The entries of the annotation's value, or errors with their places in it."""
     try:
-        value = parse_value(text, GANGS, limits=_LIMITS)
+        return _parsed(text)
     except SourceError as error:
         return (), (FieldError(PATH, ErrorKind.INVALID, one_line(error.message.removeprefix(f"{GANGS}:"))),)
+
+
+# The same text is read at each webhook call and each reconcile of its JobSet. A text for which it raises is not kept,
+# so that those kept are within the limits.
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> tuple[tuple[Gang, ...], tuple[FieldError, ...]]:
+    value = parse_value(text, GANGS, limits=_LIMITS)
     if not isinstance(value, list) or not value:
         return (), (FieldError(PATH, ErrorKind.INVALID, "must be a list with at least one gang, in YAML or JSON"),)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from gangctl.api.meta import GANGS
@@ -112,6 +113,13 @@ def test_an_error_has_its_place_in_the_list(gangs: list[Raw], message: str) -> N
 @each("text", ["", "a: [", "[", "- a\n---\n- b\n", "a" * 70_000, "&a [*a]"])
 def test_a_text_that_is_no_list_is_one_error(text: str) -> None:
     assert len(errors(grouped(text=text))) == 1
+
+
+def test_a_text_beyond_the_limit_is_not_kept() -> None:
+    text = "[" * 70_000
+    holders = sys.getrefcount(text)
+    assert errors(grouped(text=text))
+    assert sys.getrefcount(text) == holders
 
 
 def test_sequenced_members_of_one_gang_are_rejected() -> None:
