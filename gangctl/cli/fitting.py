@@ -249,9 +249,8 @@ def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> CreationRe
     surroundings = stock.snapshot.surroundings(request.namespace).of_pods()
     # Without the pods that exist, which outrank the templates: the question is which can be created.
     podsets = admitted(request.jobset, surroundings, Neighbours(None))
-    running = not request.new and not jobset.suspend
     templates = stock.claim_templates(request.namespace)
-    return refusal(request.jobset, podsets, stock.snapshot, request.namespace, templates, running=running)
+    return refusal(request.jobset, podsets, stock.snapshot, request.namespace, templates, new=request.new)
 
 
 def _with_refusal(report: FitReport, refused: CreationRefusal) -> FitReport:

@@ -6,7 +6,7 @@ Kueue looks at LimitRanges alone. Source: ``plugin/pkg/admission`` (``priority``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -134,12 +134,12 @@ def refusal(
     namespace: str,
     templates: Mapping[str, Object],
     *,
-    running: bool,
+    new: bool,
 ) -> CreationRefusal | None:
     """Why pods of a JobSet in a namespace cannot all be created; None if nothing is known that keeps them.
 
     ``podsets`` are as admission makes their pods, ``templates`` the known ResourceClaimTemplates of the namespace. Of
-    one that is ``running`` the quotas count the own pods already.
+    one that is not ``new`` the quotas count what there is of it already.
     """
     surroundings = cluster.surroundings(namespace).of_pods()
     present = [podset for podset in podsets if podset.pods]
@@ -157,9 +157,9 @@ def refusal(
     if misfit := next(_outside_limit_ranges((one.podset for one in pods if one.certain), surroundings), ""):
         return CreationRefusal(misfit)
     stages = stages_of(jobset, podsets)
-    refusals = [
-        one for quota in cluster.resource_quotas(namespace) for one in _beyond(quota, pods, stages, running=running)
-    ]
+    # JobSet creates the Jobs of a suspended JobSet, too.
+    own: Collection[str] | None = () if new else (_JOBS,) if object_at(jobset, "spec").get("suspend") else None
+    refusals = [one for quota in cluster.resource_quotas(namespace) for one in _beyond(quota, pods, stages, own)]
     # What does not pass comes first: waiting does not help against it.
     return min(refusals, key=lambda one: one.passes, default=None)
 
@@ -188,9 +188,9 @@ def _outside_limit_ranges(podsets: Iterable[PodSet], surroundings: Surroundings)
 
 
 def _beyond(
-    quota: Object, pods: Sequence[_PodsToCreate], stages: Sequence[Mapping[int, int]], *, running: bool
+    quota: Object, pods: Sequence[_PodsToCreate], stages: Sequence[Mapping[int, int]], own: Collection[str] | None
 ) -> Iterator[CreationRefusal]:
-    """What a ResourceQuota does not leave for the pods."""
+    """What a ResourceQuota does not leave for the pods; it counts ``own`` of them already, all of them if None."""
     name, spec = one_line(text_at(object_at(quota, "metadata"), "name"), _SHOWN), object_at(quota, "spec")
     title = f'ResourceQuota "{name}" of its namespace'
     named = spec.get("scopes")
@@ -212,7 +212,7 @@ def _beyond(
                 )
         base, refused = _base(resource), f"refuses {'claims of ' * is_of_claims(resource)}some of its pods"
         most, needed = amount(base, hard), _needed(resource, counted, stages)
-        taken = 0 if running else amount(base, read_quantity(used.get(resource)) or Fraction())
+        taken = 0 if own is None or resource in own else amount(base, read_quantity(used.get(resource)) or Fraction())
         if needed > most:
             yield CreationRefusal(
                 f"{title} allows {figure(base, most)} of {resource}, and it needs {figure(base, needed)}: the API "

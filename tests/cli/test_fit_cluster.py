@@ -223,6 +223,19 @@ async def test_resource_quotas_of_the_namespace_are_read(forbidden: set[str], re
     assert ("resourcequotas of namespace t may not be read" in answer.err) is bool(forbidden)
 
 
+@each(("counted", "reason"), [("count/jobs.batch", "Fits"), ("count/pods", "WaitsForResourceQuota")])
+async def test_the_jobs_of_a_suspended_jobset_are_counted_by_quotas_already(
+    counted: str, reason: str, tmp_path: Path
+) -> None:
+    metadata, hard = {"name": "q", "namespace": "t"}, {counted: "4"}
+    quota = {**_QUOTA, "metadata": metadata, "spec": {"hard": hard}, "status": {"used": hard}}
+    stored = queued(uid="uid-train")
+    stored["spec"]["suspend"] = True
+    async with serving(*there("8", quota, stored)) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "train", "-o", "json")
+    assert answer.json["reason"] == reason, answer.json["message"]
+
+
 async def test_the_namespace_of_the_configuration_can_be_given(tmp_path: Path) -> None:
     objects = [each for each in there("8") if each["kind"] != "ConfigMap"]
     file = write(tmp_path / "a.yaml", queued(pods=9))
