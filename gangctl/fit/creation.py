@@ -100,7 +100,9 @@ class _PodsToCreate:
         """Whether a quota with this scope counts them; not, where that is not known."""
         # That of the pod: the deadline of its Job is no field of the pod.
         terminating = self.spec.get("activeDeadlineSeconds") is not None
-        best_effort = not any(amounts.get(name) for amounts in (self.requests, self.limits) for name in _COMPULSORY)
+        # Overhead does not count (ComputePodQOS); in `limits` it is only where a container is limited.
+        requests, _ = pod_requests({**self.spec, "overhead": None})
+        best_effort = not any(amounts.get(name) for amounts in (requests, self.limits) for name in _COMPULSORY)
         match scope.get("scopeName"):
             case "Terminating":
                 return terminating

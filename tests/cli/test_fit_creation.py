@@ -25,6 +25,10 @@ SMALL = {
 }
 LIMITED = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "2", "x.com/gpu": "1"}}}]}
 
+# The overhead of its class does not count for the QoS class of a pod.
+HEAVY = {**KATA, "overhead": {"podFixed": {"cpu": "250m"}}}
+BARE = {"runtimeClassName": "kata", "containers": [{"name": "c", "image": "i"}]}
+
 
 def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
     metadata = {"name": "team", "namespace": "t"}
@@ -110,6 +114,8 @@ def followed(status: str) -> Object:
         (gangs(), queues(quota({"count/jobs.batch": "0"})), "PodsRefused", "count/jobs.batch"),
         (gangs(), queues(quota({"requests.storage": "0", "count/secrets": "0"})), "Fits", ""),
         (gangs(), queues(quota({"pods": "3"}, scopes=["BestEffort"])), "Fits", ""),
+        (gangs("", pod=BARE), queues(HEAVY, quota({"pods": "3"}, scopes=["BestEffort"])), "PodsRefused", "pods"),
+        (gangs("", pod=BARE), queues(HEAVY, quota({"pods": "3"}, scopes=["NotBestEffort"])), "NotQueued", ""),
         (gangs(), queues(quota({"pods": "3"}, scopes=["NotBestEffort", "NotTerminating"])), "PodsRefused", ""),
         (gangs(), queues(quota({"pods": "3"}, scopes=["Terminating"])), "Fits", ""),
         (gangs(), queues(POD_CLASS, quota({"pods": "3"}, scopeSelector=for_class("In", "low"))), "Fits", ""),
