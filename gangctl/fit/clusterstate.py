@@ -315,12 +315,11 @@ class ClusterSnapshot:
 
     def pod_priority(self, name: str) -> int | None:
         """Value of a PriorityClass, or of the default if the name is empty; None if unknown."""
-        classes = self._all(objects.PodPriorityClass)
-        if name:
-            known = classes.get(("", name))
-            return known.value if known is not None else None
-        # Of several global defaults, the admission plugin Priority takes the one with the smallest value.
-        return min((known.value for known in classes.values() if known.default), default=0)
+        chosen = self.pod_class_name(name)
+        if not chosen:
+            return None if chosen is None else 0
+        known = self._all(objects.PodPriorityClass).get(("", chosen))
+        return known.value if known is not None else None
 
     def has_runtime_class(self, name: str) -> bool | None:
         """Whether a RuntimeClass exists; None if unknown."""
@@ -339,6 +338,7 @@ class ClusterSnapshot:
         if objects.PodPriorityClass in self.unread:
             return None
         defaults = [known for known in self._all(objects.PodPriorityClass).values() if known.default]
+        # Of several global defaults, the admission plugin Priority takes the one with the smallest value.
         return min(defaults, key=lambda known: known.value).name if defaults else ""
 
     def resource_quotas(self, namespace: str) -> Sequence[Object]:

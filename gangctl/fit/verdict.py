@@ -267,6 +267,11 @@ def _behind(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor, *,
     head = None
     if first is not None and first.precedes(own):
         head = first.effect(case.request.reader, joined=case.request.workload is None)
+        if head is not None and case.conditions.priority() is None:
+            title = f'"{first.workload.title_for(case.request.reader)}"'
+            queue = f'StrictFIFO ClusterQueue "{preemptor.queue.name}"'
+            case.unknown.append(f"its priority, by which {title}, the head of {queue}, may go first")
+            head = None
     if head is None:
         if not fits:
             return None
@@ -306,22 +311,23 @@ def _unready(case: QueueCase) -> report.FitReport | None:
 def _kept(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor) -> report.FitReport | None:
     """The verdict on a gang that has room, if Kueue keeps it for the heads of other queues of its cohort."""
     pairs = only_choice(gang.needs.demands)
-    # Another flavor would do, or the order is not known.
-    if pairs is None or case.conditions.priority() is None:
+    # Another flavor would do.
+    if pairs is None:
         return None
-    fair = preemptor.strategies is not None
+    unknown = case.conditions.priority() is None
+    unsure = "fairSharing" if preemptor.strategies is not None else "by its priority" if unknown else ""
     # A new one is behind all of its priority.
     since = preemptor.since or datetime.max.replace(tzinfo=UTC)
-    rank = None if fair else rank_of(gang.node, pairs, preemptor.priority, since)
+    rank = None if unsure else rank_of(gang.node, pairs, preemptor.priority, since)
     before = keeping(case.cluster.quotas, gang.queue, pairs, rank, case.request.head)
     if not before:
         return None
     reader = case.request.reader
     names = report.quoted(one.head.workload.title_for(reader) for one in before)
     queues = report.quoted(one.head.queue.name for one in before)
-    if fair:
+    if unsure:
         case.unknown.append(
-            f"whether Kueue (fairSharing) tries {names}, the head of StrictFIFO ClusterQueue {queues}, before it, and "
+            f"whether Kueue ({unsure}) tries {names}, the head of StrictFIFO ClusterQueue {queues}, before it, and "
             "keeps the quota for that"
         )
         return None

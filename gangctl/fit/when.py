@@ -426,8 +426,8 @@ class Estimate:
         if latest == inf and unknown:
             yield f"when {quoted(holder.title for holder in unknown)} will have ended is not known"
         if self.ahead:
-            counted = plural(self.ahead, "workload is", "workloads are")
-            yield f'{counted} ahead of it in ClusterQueue "{self.own.queue.name}"'
+            be = "may be" if self.own.priority == LOWEST else "is" if self.ahead == 1 else "are"
+            yield f'{plural(self.ahead, "workload")} {be} ahead of it in ClusterQueue "{self.own.queue.name}"'
         if latest == inf and self.crowded:
             yield "too many workloads wait for a latest start"
         if latest == inf and self.unclear:

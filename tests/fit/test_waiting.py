@@ -93,6 +93,13 @@ class TestNotNow:
         assert gist(report) == ("not-now", "WaitsForQuota")
         assert "its priority is not known" in report["message"]
 
+    def test_a_priority_class_that_may_be_the_default_leaves_the_priority_unknown(self) -> None:
+        snapshot = known(queue(within_queue="LowerPriority"), self.FULL)
+        snapshot.unread = frozenset({PodPriorityClass})
+        report = ask(snapshot, cpu(10))
+        assert gist(report) == ("not-now", "WaitsForQuota")
+        assert "its priority is not known" in report["message"]
+
     def test_a_waiting_jobset_has_the_priority_of_its_workload(self) -> None:
         raw, own = jobset("js", cpu(10)), holder("own", "", {}, priority=9)
         request = FitRequest(raw, NAMESPACE, {}, QUEUE, new=False, workload=own)

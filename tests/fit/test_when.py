@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from gangctl.fit.clusterstate import Outlook
 from gangctl.fit.report import FitReport, StartReport
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.objects import CheckUse, ClusterQueue, Condition, LocalQueue, QueuedWorkload, RunTime
+from gangctl.kueue.objects import (
+    CheckUse,
+    ClusterQueue,
+    Condition,
+    LocalQueue,
+    PodPriorityClass,
+    QueuedWorkload,
+    RunTime,
+)
 from gangctl.kueue.queues import Head, find_head
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, known, pods
 from tests.fit.queues import cpu, holder
@@ -191,6 +199,13 @@ class TestAhead:
         for priority, reason in ((0, "HeadBlocksQueue"), (-1, "Fits")):
             head = head_of(waiting("v", 6, priority=priority))
             assert fit(FitRequest(raw, NAMESPACE, {}, QUEUE, head=head), snapshot)["reason"] == reason
+            unread = known(cluster_queue(strategy="StrictFIFO"), running("u", 8))
+            unread.unread = frozenset({PodPriorityClass})
+            report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE, head=head), unread)
+            assert report["unknown"] == [
+                'its priority, by which "t/w-v", the head of StrictFIFO ClusterQueue "a", may go first'
+            ]
+            assert report["reason"] == "MayFit"
 
     @pytest.mark.parametrize(
         ("fields", "size", "priority", "amount", "reason"),
@@ -231,11 +246,12 @@ class TestAhead:
         )
         assert snapshot.quotas.available("a", *PAIR) == 8000
 
+    @pytest.mark.parametrize("fair", [True, False])
     @pytest.mark.parametrize(
         ("amount", "waits", "reason"), [(6, True, "MayFit"), (4, True, "Fits"), (6, False, "Fits")]
     )
-    def test_with_fair_sharing_it_is_not_known_which_queue_is_first(
-        self, amount: int, waits: bool, reason: str
+    def test_with_fair_sharing_or_without_a_priority_it_is_not_known_which_queue_is_first(
+        self, amount: int, waits: bool, reason: str, fair: bool
     ) -> None:
         other = ClusterQueue("b", "c", cpu((8000, 0, None)), selector=(), strategy="StrictFIFO")
         queues = cluster_queue(4, "c"), other, running("u", 4, queue="b")
@@ -247,9 +263,12 @@ class TestAhead:
             QUEUE,
             head=lambda queue: find_head(queue, [first] if waits and queue.name == "b" else [], NOW),
         )
-        report = fit(request, known(*queues, configuration=f"{CONFIGURATION}fairSharing: {{}}\n"))
+        snapshot = known(*queues, configuration=CONFIGURATION + "fairSharing: {}\n" * fair)
+        snapshot.unread = frozenset() if fair else frozenset({PodPriorityClass})
+        report = fit(request, snapshot)
         assert report["reason"] == reason
-        why = 'whether Kueue (fairSharing) tries "t/w-v", the head of StrictFIFO ClusterQueue "b", before it, and keeps'
+        by = "fairSharing" if fair else "by its priority"
+        why = f'whether Kueue ({by}) tries "t/w-v", the head of StrictFIFO ClusterQueue "b", before it, and keeps'
         assert report["unknown"] == [f"{why} the quota for that"] * (reason == "MayFit")
 
     @pytest.mark.parametrize(
