@@ -19,6 +19,12 @@ UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The field of node and pod affinity whose terms the scheduler enforces."""
 
+SYSTEM_CLASSES: Final[Mapping[str, int]] = {
+    "system-node-critical": 2_000_001_000,
+    "system-cluster-critical": 2_000_000_000,
+}
+"""The PriorityClasses that every cluster has, and their values."""
+
 
 def is_finished(raw: Mapping[str, Any]) -> bool:
     """Whether no container of a raw Pod ever runs again."""

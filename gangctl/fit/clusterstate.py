@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
+from gangctl.api.pods import SYSTEM_CLASSES
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import Surroundings
@@ -319,17 +320,16 @@ class ClusterSnapshot:
         if not chosen:
             return None if chosen is None else 0
         known = self._all(objects.PodPriorityClass).get(("", chosen))
-        return known.value if known is not None else None
+        return known.value if known is not None else SYSTEM_CLASSES.get(chosen)
 
     def has_runtime_class(self, name: str) -> bool | None:
         """Whether a RuntimeClass exists; None if unknown."""
         return None if self._runtime_classes is None else name in self._runtime_classes
 
     def has_pod_class(self, name: str) -> bool | None:
-        """Whether a PriorityClass exists; None if unknown. The API server creates the system- classes itself."""
-        if name.startswith("system-"):
-            return True
-        return None if objects.PodPriorityClass in self.unread else self.pod_priority(name) is not None
+        """Whether a PriorityClass exists; None if unknown."""
+        exists = self.pod_priority(name) is not None
+        return None if not exists and objects.PodPriorityClass in self.unread else exists
 
     def pod_class_name(self, name: str) -> str | None:
         """The PriorityClass of pods that name this one, or none; None if unknown."""

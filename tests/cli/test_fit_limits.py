@@ -70,6 +70,12 @@ from tests.rows import each
             "fits",
             "",
         ),
+        (
+            gangs(pod={"priorityClassName": "system-gpu"}),
+            queues(POD_CLASS),
+            "not-now",
+            'PriorityClass "system-gpu" does not exist',
+        ),
         # What would make no room does not hide a never.
         (
             gangs(labels={PRIORITY: "high"}),
@@ -139,6 +145,7 @@ from tests.rows import each
         "class of pods",
         "no classes of pods",
         "a class of Kubernetes",
+        "no class of Kubernetes",
         "class not read, too small",
         "labels not read",
         "selected",

@@ -6,10 +6,11 @@ left out, and a service account of the name ``default`` need not exist: nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.api.pods import SYSTEM_CLASSES
 from gangctl.apiserver.metadata import Causes, validate_metadata
 from gangctl.apiserver.pods import (
     containers,
@@ -89,8 +90,6 @@ def qos_class(spec: Object) -> str:
 
 
 RESOURCE: Final = "priorityclasses.scheduling.k8s.io"
-# Every cluster has these two.
-_SYSTEM: Final[Mapping[str, int]] = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,8 @@ class Priority:
 
 def resolve(class_name: str, store: ObjectStore, forbid: Callable[[str], errors.StatusError]) -> Priority:
     """The priority of a class, or of the global default, or 0; ``forbid`` has the message for an unknown one."""
-    if class_name in _SYSTEM:
-        return Priority(class_name, _SYSTEM[class_name])
+    if class_name in SYSTEM_CLASSES:
+        return Priority(class_name, SYSTEM_CLASSES[class_name])
     if not class_name:
         marked = [stored.obj for stored in store.items(RESOURCE) if stored.obj.get("globalDefault")]
         # Of several, which only a race can create, the lowest counts.
