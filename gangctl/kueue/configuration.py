@@ -28,6 +28,8 @@ FILE: Final = "controller_manager_config.yaml"
 _GROUP: Final = "config.kueue.x-k8s.io"
 # DefaultWaitForPodsReadyTimeout of v1beta2 in Kueue 0.19.
 _READY_TIMEOUT: Final = 1800
+# defaultPodsReadyTimeout of v1beta1, in all versions: defaults are set before the conversion to v1beta2.
+_OLDER_READY_TIMEOUT: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True)
 class PodsReady:
-    """``waitForPodsReady``. ``on`` is None if unset: then it is on since Kueue 0.19, and off before."""
+    """``waitForPodsReady``. ``on`` is None if unset in v1beta2: then it is on since Kueue 0.19, and off before."""
 
     on: bool | None = None
     timeout: int = _READY_TIMEOUT
@@ -227,23 +229,25 @@ def _transformation(raw: Mapping[str, Any]) -> Transformation:
 
 
 def _pods_ready(raw: Mapping[str, Any], gates: Mapping[str, bool]) -> PodsReady:
-    section = _section(raw, "waitForPodsReady")
+    section, older = _section(raw, "waitForPodsReady"), raw["apiVersion"] == f"{_GROUP}/v1beta1"
     # Zero is the default.
-    timeout = _seconds(section, "timeout") or _READY_TIMEOUT
+    timeout = _seconds(section, "timeout") or (_OLDER_READY_TIMEOUT if older else _READY_TIMEOUT)
     recovery = _seconds(section, "recoveryTimeout")
-    by_creation = object_at(section, "requeuingStrategy").get("timestamp") == "Creation"
+    # Only v1beta1 has a switch, off by default. All of a section that is off is dropped.
+    if older and section.get("enable") is not True:
+        return PodsReady(on=False)
+    on: bool | None = None if raw.get("waitForPodsReady") is None else True
     if gates.get("DisableWaitForPodsReady"):
-        return PodsReady(on=False, timeout=timeout, recovery=recovery, by_creation=by_creation)
-    if "waitForPodsReady" not in raw or raw["waitForPodsReady"] is None:
-        return PodsReady()
-    # Only v1beta1 had a switch; its default changed from off to on. With the switch it blocks by default.
-    older, switch = raw["apiVersion"] == f"{_GROUP}/v1beta1", section.get("enable")
+        on = False
     block = section.get("blockAdmission")
-    if isinstance(switch, bool):
-        blocks = switch and (block is True or (older and block is None))
-        return PodsReady(switch, timeout, recovery, blocks=blocks, by_creation=by_creation)
-    on = None if older else True
-    return PodsReady(on, timeout, recovery, blocks=not older and block is True, by_creation=by_creation)
+    return PodsReady(
+        on,
+        timeout,
+        recovery,
+        # With the switch it blocks by default.
+        blocks=on is True and (block is True or (older and block is None)),
+        by_creation=object_at(section, "requeuingStrategy").get("timestamp") == "Creation",
+    )
 
 
 def _seconds(section: Mapping[str, Any], key: str) -> int | None:

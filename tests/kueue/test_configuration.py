@@ -132,18 +132,19 @@ class TestPodsReady:
             ),
             (
                 {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"enable": True}},
-                PodsReady(on=True, blocks=True),
+                PodsReady(on=True, timeout=300, blocks=True),
             ),
+            ({"apiVersion": "config.kueue.x-k8s.io/v1beta1"}, PodsReady(on=False)),
             (
                 {
                     "apiVersion": "config.kueue.x-k8s.io/v1beta1",
-                    "waitForPodsReady": {"enable": True, "blockAdmission": False},
+                    "waitForPodsReady": {"enable": True, "timeout": "10m", "blockAdmission": False},
                 },
-                PodsReady(on=True),
+                PodsReady(on=True, timeout=600),
             ),
             (
                 {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": {"timeout": "5m"}},
-                PodsReady(None, 300),
+                PodsReady(on=False),
             ),
         ],
     )
