@@ -88,15 +88,20 @@ def pod_terms(spec: Mapping[str, Any], part: str, namespace: str, own: Labels) -
     return tuple(terms)
 
 
+def _positive(raw: Mapping[str, Any], key: str) -> int:
+    value = raw.get(key)
+    return value if isinstance(value, int) and value > 0 else 1
+
+
 def spreads(spec: Mapping[str, Any], own: Labels) -> tuple[Spread, ...]:
     """The constraints that keep a pod from nodes."""
     return tuple(
         Spread(
             text_at(raw, "topologyKey"),
-            int(raw.get("maxSkew") or 1),
+            _positive(raw, "maxSkew"),
             # An empty selector counts no pod here, unlike one of affinity (countPodsMatchSelector).
             _selector(raw, own) or None,
-            int(raw.get("minDomains") or 1),
+            _positive(raw, "minDomains"),
             # The defaults of the two policies differ: Honor for affinity, Ignore for taints.
             raw.get("nodeAffinityPolicy") != "Ignore",
             raw.get("nodeTaintsPolicy") == "Honor",

@@ -124,6 +124,7 @@ def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], *, uid: st
             "unknown", 5, near(term("w", ZONE)), [node("a", zone="a"), node("b", cpu="8", zone="b")], id="in one of two"
         ),
         pytest.param("fits", 8, even(), TWO, id="even zones"),
+        pytest.param("fits", 8, even(maxSkew="two", minDomains=[1]), TWO, id="no numbers"),
         pytest.param("not-now", 6, even(), [node("a", cpu="2", zone="a"), node("b", cpu="8", zone="b")], id="uneven"),
         pytest.param(
             "fits",
