@@ -343,7 +343,7 @@ def _evicted(ago: str) -> Stuck:
 
 
 def _finished(workload: objects.QueuedWorkload, owner: JobFacts, now: datetime) -> Stuck | None:
-    since = age(workload.conditions["QuotaReserved"].since, now)
+    since = age(workload.condition("QuotaReserved").since, now)
     if not owner.finished or owner.pods or since is None or since < TIMEOUT:
         return None
     return Stuck(

@@ -61,6 +61,7 @@ def named(stuck: Stuck | None, reason: Reason, *words: str) -> None:
         queued(QuotaReserved=no("Pending"), Evicted=yes("Preempted"), Requeued=yes("Preempted")),
         holding(),
         holding(Admitted=yes()),
+        queued(Admitted=yes()),
         queued(active=False),
         queued(active=False, QuotaReserved=yes(since=ago(hours=1))),
         queued(active=False, QuotaReserved=yes(since=ago(hours=1)), Evicted=no(since=ago(hours=1))),
