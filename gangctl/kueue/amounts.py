@@ -65,9 +65,10 @@ def moment(text: str) -> datetime | None:
     """The time in a text, in UTC; None if there is none."""
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    # In UTC, a time at an end of the calendar may have another year than there is.
+    except (ValueError, OverflowError):
         return None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def age(text: str, now: datetime) -> timedelta | None:

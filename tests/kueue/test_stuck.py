@@ -120,6 +120,7 @@ EVICTED = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=4))
         (EVICTED, GONE, ago(minutes=-1)),
         (EVICTED, JobFacts(pods=1), None),
         (holding(Admitted=yes(), Evicted=yes("Preempted", since="9999-12-31T23:59:59Z")), GONE, None),
+        (holding(Admitted=yes(since="0001-01-01T00:00:00+05:00"), PodsReady=no("WaitForStart")), GONE, None),
         (holding(Admitted=yes(), PodsReady=yes("Started")), JobFacts(pods=4), None),
         (queued(QuotaReserved=no("Pending")), GONE, None),
     ],
