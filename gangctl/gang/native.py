@@ -83,7 +83,8 @@ def _jobset_wide(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
     members = [rj for rj, mode in pairs if mode is None]
     if not members:
         return {}
-    sequenced = is_sequenced(jobset, members)
+    # As resolve() does, which gives a single one in order a gang of its own.
+    sequenced = jobset.in_order or is_sequenced(jobset, members)
     if len(members) == len(pairs) and not sequenced:
         return _policy(config.options)
     if len(members) == 1 or sequenced:
@@ -344,7 +345,7 @@ def _check_several(parse: _Parse, gang: _Gang) -> None:
     members = [rj for rj in parse.jobset.replicated_jobs if rj.name in gang.members]
     if len(members) > 1 and gang.basic:
         parse.refuse(gang.path, "gangctl has no word for a basic group of several replicated jobs")
-    elif len(members) > 1 and is_sequenced(parse.jobset, members):
+    elif is_sequenced(parse.jobset, members):
         detail = (
             "these replicated jobs start one after another and would deadlock as one gang: write one entry for each"
         )

@@ -39,12 +39,12 @@ from gangctl.gang.naming import Scope, Stamp, read_stamp
 def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
     """Whether JobSet creates the Jobs of ``members`` one after another: a deadlock if they are one gang.
 
-    With startupPolicy InOrder it always does. With dependsOn it does if a member
+    With startupPolicy InOrder it does if there are several. With dependsOn it does if a member
     depends on another member, directly or through ReplicatedJobs outside the gang.
     A dependency only on ReplicatedJobs outside the gang delays the gang without splitting it.
     """
     if jobset.in_order:
-        return True
+        return len(members) > 1
     names = {rj.name for rj in members}
     edges = {rj.name: rj.depends_on for rj in jobset.replicated_jobs}
     # Shared by all members: a path from one that reached no other member reaches none from the rest.

@@ -174,7 +174,7 @@ def plan_report(raw: Mapping[str, Any], planned: Planned) -> tuple[PlanReport, t
         "kubernetes": planned.generation.kubernetes,
         "apiGeneration": planned.generation.api_version,
         "level": level_of(plan),
-        "sequenced": len(jobset.replicated_jobs) > 1 and is_sequenced(jobset, jobset.replicated_jobs),
+        "sequenced": is_sequenced(jobset, jobset.replicated_jobs),
         "queue": jobset.queue,
         "totalPods": sum(map(replicated_job_pods, jobset.replicated_jobs)),
         "gangedPods": sum(job.pods for job in jobs if job.reference),

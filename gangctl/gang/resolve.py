@@ -164,7 +164,8 @@ def _split_sequenced(draft: _Draft) -> None:
     if draft.config.gangs:
         draft.errors += validate.check_sequences(draft.jobset, draft.config.gangs)
         return
-    if draft.config.jobset is not GangMode.GANG or not is_sequenced(draft.jobset, members):
+    # A single one in order has a gang of its own, too: the stamp of JobSets in clusters says so.
+    if draft.config.jobset is not GangMode.GANG or not (draft.jobset.in_order or is_sequenced(draft.jobset, members)):
         return
     several = len(members) > 1
     if several and draft.config.options.sequenced == "reject":

@@ -262,7 +262,7 @@ def check_sequences(jobset: JobSet, gangs: Iterable[Gang]) -> list[FieldError]:
     return [
         FieldError(f"{PATH}[{index}].replicatedJobs", ErrorKind.INVALID, detail)
         for index, gang in enumerate(gangs)
-        if len(gang.replicated_jobs) > 1 and is_sequenced(jobset, [by_name[name] for name in gang.replicated_jobs])
+        if is_sequenced(jobset, [by_name[name] for name in gang.replicated_jobs])
     ]
 
 
@@ -272,7 +272,7 @@ def check_composite(jobset: JobSet, config: GangConfig, members: Sequence[Replic
     if not config.options.composite or not present:
         return []
     errors = []
-    if len(present) > 1 and is_sequenced(jobset, present):
+    if is_sequenced(jobset, present):
         detail = (
             "the gangs start together, and these replicated jobs one after another (dependsOn or startupPolicy "
             "InOrder): leave one of them out"

@@ -240,6 +240,11 @@ def test_an_in_order_startup_with_a_ready_timeout_is_a_warning(spec: Object, rep
     assert checked(gang(**spec)) == CONSISTENT
 
 
+def test_one_replicated_job_in_order_starts_at_once() -> None:
+    alone = gang(rj("w"), startupPolicy={"startupPolicyOrder": "InOrder"})
+    assert checked(alone, pods_ready_seconds=1800) == CONSISTENT
+
+
 def test_dependencies_with_a_ready_timeout_are_a_warning() -> None:
     (notice,) = checked(gang(rj("a"), rj("b", depends_on="a")), pods_ready_seconds=90).notices
     assert "90 seconds" in notice.message
