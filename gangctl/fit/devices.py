@@ -335,10 +335,17 @@ def _compiled(expression: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda names: program.evaluate(names, {}, StepMeter(_STEPS, 1.0, lambda: 0.0))
 
 
+class _Domains(dict[str, Any]):
+    """Attributes or capacity by domain: an unknown one is empty, and no key (newStringInterfaceMapWithDefault)."""
+
+    def get(self, key: Any, default: object = None) -> Any:  # noqa: ARG002 -- that of dict
+        """The entries of a domain."""
+        return super().get(key, {})
+
+
 def _view(driver: str, device: Object) -> dict[str, Any]:
     """``device`` in a selector: attributes and capacity by domain, then by name."""
-    attributes: dict[str, dict[str, Any]] = {}
-    capacity: dict[str, dict[str, Any]] = {}
+    attributes, capacity = _Domains(), _Domains()
     for name, written in object_at(device, "attributes").items():
         for value in _attribute(written):
             domain, _, own = name.rpartition("/")

@@ -99,6 +99,11 @@ def test_devices_that_others_have_make_it_wait() -> None:
         (f'"r1" in device.attributes["{DRIVER}"].roots', True),
         (f'device.attributes["{DRIVER}"].levels.exists(each, each > 2)', False),
         (f'device.attributes["{DRIVER}"].releases[1].isGreaterThan(semver("1.9.0"))', True),
+        # An unknown domain is an empty map (newStringInterfaceMapWithDefault).
+        ('has(device.attributes["other.com"].model)', False),
+        ('device.capacity["other.com"].?memory.hasValue()', False),
+        ('"other.com" in device.attributes', False),
+        (f'"{DRIVER}" in device.capacity', True),
     ],
 )
 def test_selectors_of_a_request_and_of_its_class_are_evaluated(expression: str, fits: bool) -> None:
@@ -144,6 +149,10 @@ EITHER: Final[dict[str, Any]] = {"spec": {"spec": {"devices": {"requests": [{"fi
         (known(pools(4, 4), {"capacity": {"requests": {}}}), f"{PATH}[0]: devices.requests[r0].capacity"),
         (known(pools(4, 4), {"count": 33}), f"{PATH}[0]: devices.requests: more than 32 devices"),
         (known(pools(4, 4), {"selectors": chosen("device.x.y == 1")}), f"{PATH}[0]: which devices a selector"),
+        (
+            known(pools(4, 4), {"selectors": chosen('device.attributes["other.com"].model == "a"')}),
+            f"{PATH}[0]: which devices a selector",
+        ),
         (known(pools(4, 4), {"selectors": chosen("device.")}), f"{PATH}[0]: which devices a selector"),
         (
             known(pools(4, 4), templates={"t": template({}, constraints=[{"matchAttribute": f"{DRIVER}/model"}])}),

@@ -14,6 +14,7 @@ from gangctl.cel.library.values import (
     MISSING,
     NUMBERS,
     UINT_MAX,
+    KeyedMap,
     Uint,
     bounded,
     find,
@@ -74,7 +75,8 @@ def compare(left: Any, right: Any, name: str) -> int:
 def contains(item: Any, container: Any, charge: Charge) -> bool:
     """``item in container``."""
     if isinstance(container, Mapping):
-        return find(container, item) is not MISSING
+        # Also by its keys: one that has a default (devices) finds any.
+        return find(container, item) is not MISSING and (type(container) is KeyedMap or item in container)
     if type(container) not in _LISTS:
         raise no_such_overload("@in")
     # Python's own search is fast, and a string equals nothing but a string.
