@@ -242,8 +242,12 @@ def _groups(
 ) -> Iterator[tuple[str, _Sets, list[tuple[int, _Ask]]]]:
     """Requests that can take the same devices, with these, and the name of the resource that they are."""
     groups: list[tuple[str, _Sets, list[tuple[int, _Ask]]]] = []
+    matching: dict[tuple[str, ...], _Sets] = {}
     for number, _, ask in asked:
-        sets = _matching(ask, pools, nodes)
+        # Replicated jobs mostly have the same selectors, and a cluster may have tens of thousands of devices.
+        if ask.selectors not in matching:
+            matching[ask.selectors] = _matching(ask, pools, nodes)
+        sets = matching[ask.selectors]
         for _, other, members in groups:
             if other == sets:
                 members.append((number, ask))

@@ -10,14 +10,16 @@ from typing import Any, Final
 import pytest
 
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.devices import Devices
+from gangctl.fit.devices import Devices, claimed
 from gangctl.fit.limits import ADMISSION
 from gangctl.fit.members import Neighbours
 from gangctl.fit.nodes import node_fit
 from gangctl.fit.report import FitReport
+from gangctl.fit.requests import podsets_of
 from tests.fit.asking import NAMESPACE
 from tests.fit.test_nodes import PLAIN, cpu, gang, gist, nodes
 from tests.rows import each
+from tests.steps import steps
 
 DRIVER: Final = "gpu.example.com"
 MODEL: Final = f'device.attributes["{DRIVER}"].model'
@@ -111,6 +113,17 @@ def test_selectors_of_a_request_and_of_its_class_are_evaluated(expression: str, 
     of_class = known(pools(4, 4), classes={"gpus": {"spec": {"selectors": chosen(expression)}}})
     expected = ("fits", "Fits") if fits else ("never", "NeverNoNode")
     assert gist(ask(of_request)) == gist(ask(of_class)) == expected
+
+
+def test_selectors_are_evaluated_once_for_equal_requests() -> None:
+    devices = known(pools(*[8] * 20), {"selectors": chosen(f'{MODEL} == "a"')})
+
+    def work(jobs: int) -> int:
+        podsets = podsets_of(gang(*(cpu(1, 1, f"w{number}", CLAIMS) for number in range(jobs))))
+        return steps(lambda: claimed(podsets, nodes(20), devices, shared=False))
+
+    work(1)
+    assert work(8) < 2 * work(1)
 
 
 def test_requests_that_select_other_devices_are_counted_apart() -> None:
