@@ -6,18 +6,23 @@ not go back. So a gang is placed for certain only if no way leads to a pod witho
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.fit.packing import Packing, most
+from gangctl.fit.packing import Packing, Vector, most
 
 _MOST_STATES: Final = 4000
 Domains = Mapping[int, str]
 """The domain of each node that has the label."""
 Fill = tuple[int, ...]
-State = tuple[Fill, ...]
+"""Pods on one node, by kind."""
+Place = tuple[int, Fill]
+"""A group, and what is on one of its nodes."""
+State = tuple[tuple[tuple[Fill, int], ...], ...]
+"""By group: how many nodes have what on them. The cost does not depend on the number of equal nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,54 +116,70 @@ def _merged(packing: Packing, rules: Rules) -> Packing:
     return Packing([(1,) for _ in packing.sizes], packing.counts, [list(free) for _ in packing.sizes], free)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Equal nodes that can change places.
+
+    A domain is a name that several nodes have. That of one node alone is as good as another one of these with as many
+    pods, and is this number. None is no domain.
+    """
+
+    free: Vector
+    allowed: tuple[bool, ...]
+    domains: tuple[str | int | None, ...]
+
+
+def _groups(packing: Packing, rules: Rules) -> Counter[_Group]:
+    """The groups with their sizes."""
+    nodes = sorted(packing.free)
+    columns: list[list[str | int | None]] = []
+    for domains, there in zip(rules.domains(), rules.there(), strict=True):
+        names = [domains.get(node) for node in nodes]
+        sizes = Counter(names)
+        columns.append([there.get(name, 0) if name is not None and sizes[name] == 1 else name for name in names])
+    allowed = [frozenset(own) for own in packing.allowed]
+    return Counter(
+        _Group(packing.free[node], tuple(node in own for own in allowed), tuple(column[place] for column in columns))
+        for place, node in enumerate(nodes)
+    )
+
+
+def _beside(evenness: Evenness, nodes: Collection[int]) -> Iterator[int]:
+    """Pods in the domains of other nodes."""
+    names = {name for node, name in evenness.domains.items() if node in nodes}
+    yield from (pods for name, pods in evenness.there.items() if name not in names)
+
+
 class _Exploration:
     def __init__(self, packing: Packing, rules: Rules) -> None:
         self.packing = packing
         self.rules = rules
-        self.nodes = sorted(packing.free)
         self.kinds = range(len(packing.counts))
-        self.allowed = [set(allowed) for allowed in packing.allowed]
-        groups: dict[object, list[int]] = {}
-        for place, node in enumerate(self.nodes):
-            groups.setdefault(self._likeness(node), []).append(place)
-        self.groups = list(groups.values())
-
-    def _likeness(self, node: int) -> object:
-        """Equal for nodes that can change places: a domain of one node alone is as good as another of these."""
-        parts: list[object] = [self.packing.free[node], tuple(node in allowed for allowed in self.allowed)]
-        for domains, there in zip(self.rules.domains(), self.rules.there(), strict=True):
-            value = domains.get(node, "")
-            alone = sum(domains.get(other) == value for other in self.nodes) == 1
-            parts.append((alone, there.get(value, -1) if alone else value))
-        return tuple(parts)
-
-    def _canonical(self, state: list[Fill]) -> State:
-        for group in self.groups:
-            # Nodes of a group can change places: states that differ by that alone become one.
-            for place, fill in zip(group, sorted(state[place] for place in group), strict=True):
-                state[place] = fill
-        return tuple(state)
+        groups = _groups(packing, rules)
+        self.groups = list(groups)
+        self.first: State = tuple((((0,) * len(self.kinds), size),) for size in groups.values())
+        self.there = list(rules.there())
+        self.beside = [list(_beside(evenness, packing.free)) for evenness in rules.evennesses]
 
     def run(self) -> Exploration:
         """Follow every way."""
-        nothing = (0,) * len(self.kinds)
-        first: State = (nothing,) * len(self.nodes)
-        seen, waiting, done, stuck = {first}, [first], False, False
+        seen, waiting, done, stuck = {self.first}, [self.first], False, False
         # With one way that places all pods and one that does not, both questions are answered.
         while waiting and not (done and stuck):
             # The newest first: a way that places all pods is found after as many states as there are pods.
             state = waiting.pop()
-            placed = [sum(fill[kind] for fill in state) for kind in self.kinds]
+            placed = [sum(fill[kind] * nodes for fills in state for fill, nodes in fills) for kind in self.kinds]
             left = [kind for kind in self.kinds if placed[kind] < self.packing.counts[kind]]
             done = done or not left
             for kind in left:
                 places = self._places(state, kind)
                 stuck = stuck or not places
-                for place in places:
-                    following = list(state)
-                    fill = state[place]
-                    following[place] = (*fill[:kind], fill[kind] + 1, *fill[kind + 1 :])
-                    after = self._canonical(following)
+                for number, fill in places:
+                    fills = Counter(dict(state[number]))
+                    fills[fill] -= 1
+                    fills[(*fill[:kind], fill[kind] + 1, *fill[kind + 1 :])] += 1
+                    # Without those that no node has any more.
+                    after = (*state[:number], tuple(sorted((+fills).items())), *state[number + 1 :])
                     if after not in seen:
                         seen.add(after)
                         waiting.append(after)
@@ -167,69 +188,67 @@ class _Exploration:
                 return Exploration(done or None, False if stuck else None)
         return Exploration(done, not stuck)
 
-    def _places(self, state: State, kind: int) -> list[int]:
-        """One of the equal nodes that the filters leave for a pod."""
-        nodes = self._open(state, kind)
-        places = {}
-        for number, group in enumerate(self.groups):
-            for place in group:
-                if self.nodes[place] in nodes and self._has_room(state[place], self.nodes[place], kind):
-                    places[number, state[place]] = place
-        return list(places.values())
-
-    def _has_room(self, fill: Fill, node: int, kind: int) -> bool:
+    def _has_room(self, place: Place, kind: int) -> bool:
+        number, fill = place
         sizes = self.packing.sizes
         left = tuple(
             room - sum(count * size[index] for count, size in zip(fill, sizes, strict=True))
-            for index, room in enumerate(self.packing.free[node])
+            for index, room in enumerate(self.groups[number].free)
         )
         # -1 is unlimited, so that "more than 0" would be wrong.
         return most(sizes[kind], left) != 0
 
-    def _count(self, state: State, domains: Domains, kinds: frozenset[int]) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for node, fill in zip(self.nodes, state, strict=True):
-            pods = sum(fill[kind] for kind in kinds)
-            if pods and node in domains:
-                counts[domains[node]] += pods
-        return counts
+    def _domain(self, place: Place, rule: int) -> str | int | None:
+        return self.groups[place[0]].domains[rule]
 
-    def _open(self, state: State, kind: int) -> set[int]:
-        """Nodes that the rules leave for a pod."""
-        nodes = self.allowed[kind] & set(self.nodes)
+    def _counted(self, state: State, rule: int, kinds: frozenset[int]) -> Callable[[Place], int]:
+        """The number of pods in the domain of a place: those that are there, and those of some kinds."""
+        shared: dict[str, int] = {}
+        for group, fills in zip(self.groups, state, strict=True):
+            if isinstance(name := group.domains[rule], str):
+                pods = sum(fill[kind] * nodes for fill, nodes in fills for kind in kinds)
+                shared[name] = shared.get(name, self.there[rule].get(name, 0)) + pods
+
+        def count(place: Place) -> int:
+            domain = self._domain(place, rule)
+            if isinstance(domain, int):
+                return domain + sum(place[1][kind] for kind in kinds)
+            return 0 if domain is None else shared[domain]
+
+        return count
+
+    def _places(self, state: State, kind: int) -> list[Place]:
+        """One of the equal nodes that the filters leave for a pod."""
+        every = [(number, fill) for number, fills in enumerate(state) for fill, _ in fills]
+        places = [place for place in every if self.groups[place[0]].allowed[kind] and self._has_room(place, kind)]
+        # In the order of Rules.domains().
+        rules = itertools.count()
         for repulsion in self.rules.repulsions:
             # InterPodAffinity reads both: the terms of the pod, and those of the pods that are there.
             against = (repulsion.matches if kind in repulsion.owners else frozenset()) | (
                 repulsion.owners if kind in repulsion.matches else frozenset()
             )
-            taken = self._count(state, repulsion.domains, against)
+            taken = self._counted(state, next(rules), against)
             # A node without the label is in no domain, and no term of anti-affinity keeps a pod from it.
-            nodes = {node for node in nodes if not taken[repulsion.domains.get(node, "")]}
+            places = [place for place in places if not taken(place)]
         for attraction in self.rules.attractions:
+            terms = list(itertools.islice(rules, len(attraction.domains)))
             if attraction.kind == kind:
-                nodes = self._drawn(state, attraction, nodes)
-        for evenness in self.rules.evennesses:
+                drawn = [self._counted(state, rule, attraction.matches) for rule in terms]
+                places = [place for place in places if all(self._domain(place, rule) is not None for rule in terms)]
+                # The first pod of those that are drawn to each other may be on any node, or none of them could ever
+                # start (satisfyPodAffinity of InterPodAffinity).
+                occupied = any(attraction.there) or any(count(place) for count in drawn for place in every)
+                if occupied or kind not in attraction.matches:
+                    places = [place for place in places if all(count(place) for count in drawn)]
+        for evenness, beside in zip(self.rules.evennesses, self.beside, strict=True):
+            rule = next(rules)
             if evenness.kind == kind:
-                counts = Counter(evenness.there)
-                counts.update(self._count(state, evenness.domains, evenness.matches))
-                counted = [counts[domain] for domain in evenness.there]
+                pods = self._counted(state, rule, evenness.matches)
+                counted = [*beside, *(pods(place) for place in every if self._domain(place, rule) is not None)]
                 # PodTopologySpread: with fewer domains than minDomains, the minimum counts as 0.
-                least = min(counted, default=0) if len(counted) >= evenness.least else 0
+                least = min(counted, default=0) if len(evenness.there) >= evenness.least else 0
                 # The pod itself counts only if its own selector matches it (selfMatchNum).
                 limit = evenness.skew + least - (kind in evenness.matches)
-                domains = evenness.domains
-                nodes = {node for node in nodes if node in domains and counts[domains[node]] <= limit}
-        return nodes
-
-    def _drawn(self, state: State, attraction: Attraction, nodes: set[int]) -> set[int]:
-        nodes = {node for node in nodes if all(node in domains for domains in attraction.domains)}
-        there = [
-            occupied | {domain for domain, pods in self._count(state, domains, attraction.matches).items() if pods}
-            for domains, occupied in zip(attraction.domains, attraction.there, strict=True)
-        ]
-        # The first pod of those that are drawn to each other may be on any node, or none of them could ever start
-        # (satisfyPodAffinity of InterPodAffinity).
-        if not any(there) and attraction.kind in attraction.matches:
-            return nodes
-        pairs = list(zip(attraction.domains, there, strict=True))
-        return {node for node in nodes if all(domains[node] in occupied for domains, occupied in pairs)}
+                places = [place for place in places if self._domain(place, rule) is not None and pods(place) <= limit]
+        return places

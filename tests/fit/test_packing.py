@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gangctl.fit.exploring import Attraction, Evenness, Exploration, Repulsion, Rules, explore
 from gangctl.fit.packing import Packing
+from tests.steps import steps
 from tests.strategies import PROPERTY
 
 LEAST_NODES, MOST_NODES, MOST_PODS = 1, 3, 5
@@ -142,3 +143,14 @@ def test_a_large_gang_has_an_answer() -> None:
     even = Rules(evennesses=(Evenness(0, frozenset({0}), zones, dict.fromkeys("012", 0), 1, 1),))
     alone = Packing([(8, 1)], [300], [nodes], dict.fromkeys(nodes, (9, 110)))
     assert explore(alone, even) == Exploration(possible=True, certain=True)
+
+
+def test_the_work_of_a_spread_over_nodes_grows_linearly_with_them() -> None:
+    def work(count: int) -> int:
+        nodes = range(count)
+        hosts = {node: str(node) for node in nodes}
+        even = Rules(evennesses=(Evenness(0, frozenset({0}), hosts, dict.fromkeys(hosts.values(), 0), 1, 1),))
+        packing = Packing([(8, 1)], [2], [nodes], dict.fromkeys(nodes, (9, 110)))
+        return steps(lambda: explore(packing, even))
+
+    assert work(600) < 2.5 * work(300)
