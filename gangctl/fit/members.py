@@ -129,11 +129,11 @@ class Members:
         """The domain of each node that has a label."""
         return {number: node.labels[key] for number, node in enumerate(self._nodes) if key in node.labels}
 
-    def against(self, index: int) -> set[tuple[str, str]]:
-        """Domains with a pod that repels those of a podset, or that they repel."""
+    def against(self, index: int) -> Mapping[str, set[str]]:
+        """Domains with a pod that repels those of a podset, or that they repel: values by label."""
         member = self._members[index]
         labels_of, namespace, unknown = self._neighbours.labels_of, self._neighbours.namespace, not self._hopeful
-        domains = set()
+        domains: dict[str, set[str]] = {}
         for pod in self._neighbours.pods or ():
             terms = [term for term in pod.repels if term.matches(namespace, member.labels, labels_of, unknown=unknown)]
             terms += [
@@ -141,7 +141,9 @@ class Members:
             ]
             number = self._positions.get(pod.node) if terms else None
             labels = self._nodes[number].labels if number is not None else {}
-            domains |= {(term.key, labels[term.key]) for term in terms if term.key in labels}
+            for term in terms:
+                if term.key in labels:
+                    domains.setdefault(term.key, set()).add(labels[term.key])
         return domains
 
     def of(self, pods: Mapping[int, int]) -> Iterator[tuple[MemberPods, int, int]]:

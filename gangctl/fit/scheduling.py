@@ -186,7 +186,7 @@ class Floor:
                 index
                 for index in takers
                 if node.admits(self.podsets[index], hopeful=self._hopeful)
-                and not any(node.labels.get(key) == value for key, value in against[index])
+                and not any(node.labels.get(key) in values for key, values in against[index].items())
             )
             takers_now.append(frozenset(open_to))
         return takers_now
@@ -194,7 +194,7 @@ class Floor:
     def repelled(self, index: int) -> bool:
         """Whether a pod on some node is against those of a podset there."""
         against = self.members.against(index)
-        return any(node.labels.get(key) == value for node in self.nodes for key, value in against)
+        return any(node.labels.get(key) in values for node in self.nodes for key, values in against.items())
 
     def has_place(self, index: int) -> bool:
         """Whether a pod of a podset fits on any empty node."""

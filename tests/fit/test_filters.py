@@ -9,11 +9,16 @@ import pytest
 
 from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cluster.stock import Stock
-from gangctl.fit.placedpods import placed_pods
+from gangctl.fit.floor import NodeShape
+from gangctl.fit.members import Neighbours
+from gangctl.fit.placedpods import PlacedPod, PodTerm, placed_pods
 from gangctl.fit.report import FitReport
+from gangctl.fit.requests import podsets_of
+from gangctl.fit.scheduling import Floor
 from tests.fit.asking import NAMESPACE, pods
 from tests.jobsets import jobset
 from tests.rows import each
+from tests.steps import steps
 
 HOST, ZONE, GPU = "kubernetes.io/hostname", "zone", "x.com/gpu"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -322,3 +327,16 @@ def test_an_invalid_term_of_a_pod_on_a_node_is_no_error(field: str, odd: Any) ->
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     (pod,) = placed_pods({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "affinity": affinity}})
     assert [repelling.key for repelling in pod.repels] == ["zone"]
+
+
+def test_the_work_for_pods_that_keep_others_away_grows_linearly_with_them() -> None:
+    away = PodTerm(HOST, (), frozenset({NAMESPACE}))
+
+    def work(count: int) -> int:
+        names = [f"n{number}" for number in range(count)]
+        floor = [NodeShape(name, {HOST: name}, (), {"cpu": 4000}) for name in names]
+        others = [PlacedPod(NAMESPACE, "", name, {}, in_topology=False, labels={}, repels=(away,)) for name in names]
+        podsets = podsets_of(jobset("js", pods("w", 1, cpu="1")))
+        return steps(lambda: Floor(podsets, [{"cpu": 1000}], floor, Neighbours(others, NAMESPACE)).takers_now(0))
+
+    assert work(600) < 2.5 * work(300)
