@@ -333,12 +333,13 @@ def _better(gang: GangDemands, *, movable: bool) -> str:
         by_group.setdefault(owners, []).append(demand)
 
     def weight(group: tuple[int, ...]) -> float:
+        # Of an unlimited flavor any amount is no share at all, of one that lacks the resource the whole.
         shares = [
-            amount / (available.get((flavor, resource), 0) or amount)
+            amount / (there or amount)
             for demand in by_group[group]
             for flavor in demand.flavors
             for resource, amount in demand.amounts.items()
-            if amount
+            if amount and (there := available.get((flavor, resource), 0)) is not None
         ]
         return max(shares, default=0.0)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.fit.verdict import FitRequest, fit
+from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.objects import (
     AdmissionCheck,
@@ -286,6 +287,12 @@ class TestOrder:
         report = ask(known(queue(groups=self.FLAVORS, strategy="StrictFIFO")), cpu(6, "v"), cpu(10))
         assert gist(report) == ("fits", "FitsReordered")
         assert (report["blocking"], report["reorder"]) == (False, True)
+        assert "list the replicated jobs as w, v" in report["message"]
+
+    def test_an_unlimited_flavor_makes_a_replicated_job_no_larger(self) -> None:
+        flavors = (group({"f1": {"cpu": 10_000, "x/gpu": 1}, "f2": {"cpu": UNLIMITED, "x/gpu": 0}}),)
+        report = ask(known(queue(groups=flavors)), cpu(6, "v"), pods("w", 1, cpu="10", **{"x/gpu": "1"}))
+        assert gist(report) == ("fits", "FitsReordered")
         assert "list the replicated jobs as w, v" in report["message"]
 
     def test_reordering_is_not_advised_if_a_dependency_needs_the_order(self) -> None:
