@@ -133,7 +133,7 @@ class Queues:
                 store = self.workloads
             case _:
                 store = self.others[type(held)]
-        entry = Entry(getattr(held, "uid", ""), "", held)
+        entry: Entry[Any] = Entry(getattr(held, "uid", ""), "", held)
         for change in store.put((getattr(held, "namespace", ""), held.name), entry):
             self.keep(change.old, change.new)
 
