@@ -42,7 +42,7 @@ class StatusError(Exception):
         """Whether the object is gone or has changed since it was read, or another one has its name."""
         causes = (self.details or {}).get("causes") or ()
         # A patch with the UID of a deleted object is invalid; every other write with it is a conflict.
-        return self.code in {404, 409} or any(cause["field"] == UID_FIELD for cause in causes)
+        return self.code in {404, 409} or any(cause.get("field") == UID_FIELD for cause in causes)
 
     def body(self) -> dict[str, Any]:
         """The ``metav1.Status``."""
