@@ -15,6 +15,11 @@ async def test_a_patch_of_a_webhook_changes_the_stored_object(hooks: Hooks) -> N
     assert created["data"] == {"k": "v", "n": "1"}
     assert (await hooks.server.api.get(configmaps(hooks.namespace, "a")))["data"] == {"k": "v", "n": "1"}
 
+    # Also one that does not arrive in one piece.
+    large = "x" * 500_000
+    await hooks.register("mutating", hooks.entry("large", note("n", large)), name="b")
+    assert (await hooks.create("b"))["data"] == {"k": "v", "n": large}
+
 
 async def test_webhooks_are_called_in_the_order_of_their_configurations(hooks: Hooks) -> None:
     async def register(name: str) -> None:

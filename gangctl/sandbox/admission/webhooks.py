@@ -32,8 +32,6 @@ from gangctl.sandbox.patches import json_patch
 from gangctl.sandbox.requests import Attributes, admission_request, variables
 from gangctl.sandbox.store import ObjectStore
 
-_BODY_BYTES = 3 * 2**20
-
 
 class CallError(Exception):
     """A webhook gave no usable response; the message ends the server's ``failed calling webhook ...``."""
@@ -68,7 +66,7 @@ class Calls:
     async def _post(self, url: str, authorities: bytes, body: bytes) -> bytes:
         session = self._session(authorities)
         async with session.post(url, data=body, headers={"Content-Type": "application/json"}) as answer:
-            text = await answer.content.read(_BODY_BYTES)
+            text = await answer.read()
             if answer.status != HTTPStatus.OK:
                 if answer.status < HTTPStatus.BAD_REQUEST:
                     raise CallError(f"expected webhook response of 200, got {answer.status}")
