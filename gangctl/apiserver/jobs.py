@@ -16,6 +16,7 @@ from gangctl.apiserver.metadata import (
     Causes,
     FieldCause,
     Object,
+    selector_causes,
     spelled,
     validate_labels,
     validate_manager,
@@ -137,7 +138,7 @@ def _generated(job: Object, causes: Causes) -> None:
     for label, value in expected.items():
         if labels[label] != value:
             causes.invalid(f"spec.template.metadata.labels[{label}]", labels, f"must be '{value}'")
-    if not selector_object_test(spec["selector"])(expected):
+    if not _selects(spec["selector"], expected):
         causes.invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
@@ -145,8 +146,15 @@ def _selector(spec: Object, causes: Causes) -> None:
     labels = spec["template"]["metadata"].get("labels", {})
     if "selector" not in spec:
         causes.required("spec.selector")
-    elif not selector_object_test(spec["selector"])(labels):
+        return
+    causes += selector_causes(spec["selector"], "spec.selector")
+    if not _selects(spec["selector"], labels):
         causes.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+
+
+def _selects(selector: Object, labels: Object) -> bool:
+    """Whether it selects these; nothing is said of an invalid one, whose errors :func:`_selector` reports."""
+    return bool(selector_causes(selector, "")) or selector_object_test(selector)(labels)
 
 
 def _with_own_labels(job: Object) -> Object:

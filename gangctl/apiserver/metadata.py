@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import orjson
 
+from gangctl.api.labelselector import Operator
 from gangctl.api.names import dns_subdomain, label_value, qualified_name
 
 Object = dict[str, Any]
@@ -161,6 +162,25 @@ def validate_labels(labels: Mapping[str, str], path: str, causes: Causes) -> Non
     for key, value in sorted(labels.items()):
         causes.invalid_each(path, key, qualified_name(key))
         causes.invalid_each(path, value, label_value(value))
+
+
+def selector_causes(selector: Mapping[str, Any], path: str) -> Causes:
+    """Errors of a ``metav1.LabelSelector``."""
+    causes = Causes()
+    validate_labels(selector.get("matchLabels", {}), f"{path}.matchLabels", causes)
+    for index, term in enumerate(selector.get("matchExpressions", ())):
+        where, operator, values = f"{path}.matchExpressions[{index}]", term.get("operator", ""), term.get("values", ())
+        if operator not in get_args(Operator):
+            causes.invalid(f"{where}.operator", operator, "not a valid selector operator")
+        elif operator in {"In", "NotIn"} and not values:
+            causes.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        elif operator not in {"In", "NotIn"} and values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            causes.forbidden(f"{where}.values", detail)
+        causes.invalid_each(f"{where}.key", term.get("key", ""), qualified_name(term.get("key", "")))
+        for number, value in enumerate(values):
+            causes.invalid_each(f"{where}.values[{number}]", value, label_value(value))
+    return causes
 
 
 def _owners(references: Any, causes: Causes) -> None:

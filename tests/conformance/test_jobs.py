@@ -326,6 +326,9 @@ async def test_the_pods_of_a_job_have_the_labels_that_it_selects(server: Server,
     )
     body = job(manualSelector=True)
     await invalid(server.api.create(jobs(namespace), body), saying="spec.selector: Required value")
+    body = job(selector={"matchExpressions": [{"key": "k", "operator": "Odd"}]})
+    odd = 'Job.batch "a" is invalid: spec.selector.matchExpressions[0].operator: Invalid value: "Odd": not a valid'
+    await invalid(server.api.create(jobs(namespace), body), f"{odd} selector operator")
 
 
 async def test_the_host_names_of_an_indexed_job_are_labels(server: Server, namespace: str) -> None:

@@ -322,6 +322,10 @@ async def test_a_webhook_is_called_again_after_a_later_one_has_changed_an_object
     assert "b" not in hooks.names("restores")
 
 
+ODD = {"matchExpressions": [{"key": "k", "operator": "Odd"}]}
+ODD_WORDS = 'matchExpressions[0].operator: Invalid value: "Odd": not a valid selector operator'
+
+
 @each(
     ("change", "words"),
     [
@@ -346,6 +350,10 @@ async def test_a_webhook_is_called_again_after_a_later_one_has_changed_an_object
         ),
         ({"reinvocationPolicy": ""}, "spec.reinvocationPolicy: Required value"),
         (
+            {"matchConstraints": {"resourceRules": [CONFIGMAPS], "namespaceSelector": ODD}},
+            f"spec.matchConstraints.namespaceSelector.{ODD_WORDS}",
+        ),
+        (
             {"matchConstraints": {"resourceRules": [{**CONFIGMAPS, "operations": ["DELETE"]}]}},
             (
                 'spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", '
@@ -359,6 +367,13 @@ async def test_an_invalid_policy_is_refused(server: Server, change: Object, word
     body["spec"] |= change
     message = f'MutatingAdmissionPolicy.admissionregistration.k8s.io "invalid" is invalid: {words}'
     await invalid(server.api.create(POLICIES, body, dryRun="All"), saying=message)
+
+
+async def test_an_invalid_binding_is_refused(server: Server) -> None:
+    body = {"metadata": {"name": "invalid"}, "spec": {"policyName": "p", "matchResources": {"objectSelector": ODD}}}
+    message = 'MutatingAdmissionPolicyBinding.admissionregistration.k8s.io "invalid" is invalid: '
+    words = f"{message}spec.matchResources.objectSelector.{ODD_WORDS}"
+    await invalid(server.api.create(BINDINGS, body, dryRun="All"), words)
 
 
 async def test_a_policy_and_its_binding_are_defaulted(server: Server) -> None:

@@ -2,9 +2,14 @@
 
 from tests.conformance.answers import invalid
 from tests.conformance.webhooks import CONFIGMAPS, CONFIGURATIONS, KINDS, Hooks, Phase, allow, deny
+from tests.controlplane.api import Object
 from tests.rows import each
 
 PHASES: list[Phase] = ["mutating", "validating"]
+
+
+def selector(operator: str, *values: str) -> Object:
+    return {"matchExpressions": [{"key": "k", "operator": operator, "values": list(values)}]}
 
 
 @each("phase", PHASES)
@@ -46,6 +51,32 @@ async def test_webhook_configurations_are_validated(hooks: Hooks, phase: Phase) 
         f'{KINDS[phase]}.admissionregistration.k8s.io "{body["metadata"]["name"]}" is invalid: '
         "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
     )
+
+    # A selector that cannot be read would be an error in every request.
+    entry = hooks.entry("hook", namespaceSelector={"matchLabels": {"a b": "c"}}, objectSelector=selector("Odd", "x"))
+    where = "webhooks[0].objectSelector.matchExpressions[0]"
+    await invalid(
+        hooks.server.api.create(CONFIGURATIONS[phase], hooks.configuration(phase, entry), dryRun="All"),
+        saying=f'{where}.operator: Invalid value: "Odd": not a valid selector operator',
+        causes=[
+            ("FieldValueInvalid", "webhooks[0].namespaceSelector.matchLabels"),
+            ("FieldValueInvalid", f"{where}.operator"),
+        ],
+    )
+    for term, cause, words in (
+        (selector("In"), "Required", "values: Required value: must be specified when `operator` is 'In' or 'NotIn'"),
+        (
+            selector("Exists", "x"),
+            "Forbidden",
+            "values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+    ):
+        entry = hooks.entry("hook", objectSelector=term)
+        await invalid(
+            hooks.server.api.create(CONFIGURATIONS[phase], hooks.configuration(phase, entry), dryRun="All"),
+            saying=f"{where}.{words}",
+            causes=[(f"FieldValue{cause}", f"{where}.values")],
+        )
 
 
 async def test_conditions_are_compiled_when_they_are_registered(hooks: Hooks) -> None:

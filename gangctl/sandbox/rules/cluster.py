@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from gangctl.api import names
 from gangctl.apiserver.expressions import check
-from gangctl.apiserver.metadata import Causes, validate_metadata
+from gangctl.apiserver.metadata import Causes, selector_causes, validate_metadata
 from gangctl.apiserver.pods import default_conditions
 from gangctl.sandbox.admission.policies import problems
 from gangctl.sandbox.objects import Object
@@ -219,6 +219,7 @@ def validate_registration(new: Object, old: Object | None) -> Causes:
         if not 1 <= webhook["timeoutSeconds"] <= _MAX_SECONDS:
             message = f"the timeout value must be between 1 and {_MAX_SECONDS} seconds"
             causes.invalid(f"{path}.timeoutSeconds", webhook["timeoutSeconds"], message)
+        _selectors(webhook, path, causes)
         _client(webhook["clientConfig"], f"{path}.clientConfig", causes)
         for number, condition in enumerate(webhook.get("matchConditions", ())):
             problem = check(condition.get("expression", ""))
@@ -226,6 +227,12 @@ def validate_registration(new: Object, old: Object | None) -> Causes:
                 where = f"{path}.matchConditions[{number}].expression"
                 causes.invalid(where, condition.get("expression", ""), problem)
     return causes
+
+
+def _selectors(match: Object, path: str, causes: Causes) -> None:
+    """What cannot be read would be an error of every later request."""
+    for field in ("namespaceSelector", "objectSelector"):
+        causes += selector_causes(match.get(field, {}), f"{path}.{field}")
 
 
 def _client(client: Object, path: str, causes: Causes) -> None:
@@ -259,6 +266,7 @@ def validate_policy(new: Object, old: Object | None) -> Causes:
         causes.required("spec.matchConstraints")
     elif not spec["matchConstraints"].get("resourceRules"):
         causes.required("spec.matchConstraints.resourceRules")
+    _selectors(spec.get("matchConstraints", {}), "spec.matchConstraints", causes)
     for rule in spec.get("matchConstraints", {}).get("resourceRules", ()):
         for operation in rule.get("operations", ()):
             if operation not in _OPERATIONS:
@@ -292,4 +300,5 @@ def validate_binding(new: Object, old: Object | None) -> Causes:
     causes = validate_metadata(new, old, namespaced=False)
     if not new["spec"].get("policyName"):
         causes.required("spec.policyName")
+    _selectors(new["spec"].get("matchResources", {}), "spec.matchResources", causes)
     return causes
