@@ -185,25 +185,28 @@ class WatchStream:
         try:
             response = await begin(self._request)
             with suppress(ConnectionResetError):  # The client has disconnected.
-                while await self.send(response, self._watch.take()) and not await self._over(response):
+                while await self.send(response, self._events()) and not await self._over(response):
                     pass
             return response
         finally:
             self._watch.close()
 
+    def _events(self) -> list[tuple[EventType, Stored]]:
+        """What is to be sent now."""
+        events = self._watch.take()
+        now = asyncio.get_running_loop().time()
+        if self._pause is not None and now >= self._next_bookmark:
+            # Behind the events: a client that resumes at the bookmark gets none of those before it any more.
+            events.append(("BOOKMARK", self._watch.bookmark()))
+            self._next_bookmark = self._bookmark_time(now)
+        return events
+
     async def _over(self, response: web.StreamResponse) -> bool:
-        """Wait for events; returns whether the watch timed out instead."""
+        """Wait for events, or until a bookmark is due; returns whether the watch has ended instead."""
         loop = asyncio.get_running_loop()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout_at(min(self._end, self._next_bookmark)):
                 await self._watch.wait()
-        except TimeoutError:
-            over = loop.time() >= self._end
-            if self._pause is not None and not over:
-                await response.write(self._line("BOOKMARK", self._watch.bookmark()))
-                self._next_bookmark = self._bookmark_time(loop.time())
-            if not over:
-                return False
         if not self._watch.ended and loop.time() < self._end:
             return False
         await response.write_eof()

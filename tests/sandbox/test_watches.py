@@ -2,10 +2,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from gangctl.sandbox import watches
 from gangctl.sandbox.api import SYSTEM, Api
 from gangctl.sandbox.reads import WatchQuery
 from gangctl.sandbox.server import Sandbox
-from gangctl.sandbox.watches import Watch
+from gangctl.sandbox.watches import StreamOptions, Watch, WatchStream
 from tests.sandbox.wire import CONFIGMAPS, Wire
 
 
@@ -48,3 +53,35 @@ async def test_bookmarks_are_sent_regularly_when_requested(sandbox: Sandbox, wir
     async with wire.session.get(url) as response, asyncio.timeout(300):
         for _ in range(2):
             assert (await response.content.readline()).startswith(b'{"type":"BOOKMARK"')
+
+
+class _UntilABookmark(web.StreamResponse):
+    """A response whose client disconnects after the first bookmark."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+        if b"BOOKMARK" in self.sent:
+            raise ConnectionResetError
+
+
+async def test_a_change_is_sent_before_a_bookmark_of_its_revision(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, response = api.kind("configmaps"), _UntilABookmark()
+    watch = Watch(api.store, kind, None, WatchQuery(resource_version=str(api.store.revision)))
+
+    async def begin(_: object) -> web.StreamResponse:
+        return response
+
+    async def change_in_the_turn_of_the_timeout() -> None:
+        await api.create(kind, "default", {"metadata": {"generateName": "late-"}}, SYSTEM)
+        stream._next_bookmark = 0.0
+        raise TimeoutError
+
+    monkeypatch.setattr(watches, "begin", begin)
+    monkeypatch.setattr(watch, "wait", change_in_the_turn_of_the_timeout)
+    stream = WatchStream(make_mocked_request("GET", "/"), watch, StreamOptions(bookmark_seconds=3600.0))
+    await stream.run()
+    assert [line[:14] for line in response.sent.splitlines()] == [b'{"type":"ADDED', b'{"type":"BOOKM']
