@@ -9,6 +9,7 @@ to it any more that has not finished.
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
@@ -75,6 +76,10 @@ class SandboxController(ABC, Generic[K]):
                     _log.error(
                         "a simulated controller failed, and tries again", controller=self.name, key=key, error=what
                     )
+            except asyncio.CancelledError:
+                # The server closes: what has begun is done when it opens again.
+                self.queue.add(key)
+                raise
             else:
                 self.queue.forget(key)
                 self._failing.discard(key)

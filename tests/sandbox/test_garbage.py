@@ -1,7 +1,14 @@
-"""PodGroups that outlive their pods; tests/conformance has those whose pods are deleted, owners, and namespaces."""
+"""PodGroups that outlive their pods, and what only a sandbox does.
+
+tests/conformance has groups whose pods are deleted, owners, and namespaces.
+"""
 
 from __future__ import annotations
 
+import asyncio
+
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.controllers import SandboxController
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_until
@@ -23,3 +30,28 @@ async def test_a_podgroup_is_deleted_when_its_pods_have_finished(minor: str) -> 
         await patch(api, "pods", {"status": {"phase": "Succeeded"}}, "p", subresource="status")
 
         await wait_until(lambda: not api.store.items(GROUPS), "the group to go")
+
+
+class _Endless(SandboxController[str]):
+    """A controller that is stopped in the middle of a reconcile."""
+
+    name = "endless"
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api)
+        self.begun = asyncio.Event()
+
+    async def reconcile(self, key: str) -> None:
+        del key
+        self.begun.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_reconcile_that_is_stopped_is_queued_for_the_next_start(api: Api) -> None:
+    controller = _Endless(api)
+    controller.queue.add("key")
+    task = asyncio.create_task(controller.run())
+    await controller.begun.wait()
+    task.cancel()
+    await asyncio.wait({task})
+    assert len(controller.queue) == 1
