@@ -186,7 +186,13 @@ _ZERO_IS_NOTHING: Final = frozenset(
     }
 )
 _INT_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
-_MICRO_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}(Z|[+-]\d{2}:\d{2})")
+_MOMENT, _ZONE = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}", r"(Z|[+-]\d{2}:\d{2})"
+# Go reads a fraction of any length where the layout has none, and one of exactly this length where it has one.
+_TIMES: Final = {
+    "time": (re.compile(rf"{_MOMENT}([.,]\d+)?{_ZONE}"), "2006-01-02T15:04:05Z07:00"),
+    "microTime": (re.compile(rf"{_MOMENT}\.\d{{6}}{_ZONE}"), "2006-01-02T15:04:05.000000Z07:00"),
+}
+"""Of ``metav1.Time`` and ``metav1.MicroTime``: what is read, and the layout that the server names."""
 _NANO: Final = 10**9
 _KILO: Final = 1000
 _BINARY: Final = 1024
@@ -262,8 +268,8 @@ class Decoder:
 
     def _scalar(self, value: Any, shape: FieldType, location: tuple[str, str]) -> Any:
         match shape.name:
-            case "microTime" if isinstance(value, str):
-                self._check_time(value)
+            case "time" | "microTime" if isinstance(value, str):
+                self._check_time(value, *_TIMES[shape.name])
                 return value
             case "string" | "bytes" | "time" | "microTime":
                 fits = isinstance(value, str)
@@ -286,11 +292,9 @@ class Decoder:
             raise self._wrong(value, shape, location)
         return value
 
-    def _check_time(self, text: str) -> None:
-        """Go's parser of ``metav1.MicroTime`` wants exactly six digits after the second."""
-        if _MICRO_TIME.fullmatch(text) is None:
-            message = f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00"'
-            raise DecodeError(self._subject + message)
+    def _check_time(self, text: str, pattern: re.Pattern[str], layout: str) -> None:
+        if pattern.fullmatch(text) is None:
+            raise DecodeError(f'{self._subject}parsing time "{text}" as "{layout}"')
 
     def _quantity(self, value: Any) -> str:
         text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value

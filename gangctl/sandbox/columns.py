@@ -90,11 +90,12 @@ def since(time: str | None) -> str:
 
 
 def moment_of(time: str | None) -> datetime | None:
-    """A point in time; None when there is none."""
+    """A point in time; None when there is none, or no zone, without which it names no point."""
     try:
-        return datetime.fromisoformat(time) if time else None
+        moment = datetime.fromisoformat(time) if time else None
     except ValueError:
         return None
+    return None if moment is None or moment.tzinfo is None else moment
 
 
 def duration(seconds: float) -> str:

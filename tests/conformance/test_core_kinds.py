@@ -164,6 +164,13 @@ async def test_an_event_is_validated(server: Server, namespace: str) -> None:
     del body["eventTime"]
     await invalid(server.api.create(new_events(namespace), body), 'Event "new" is invalid: eventTime: Required value')
 
+    # Times have a zone.
+    odd = {"metadata": {"name": "a"}, "involvedObject": subject(namespace), "firstTimestamp": "2026-01-01T00:00:00"}
+    await bad_request(
+        server.api.create(old_events(namespace), odd),
+        saying='Event in version "v1" cannot be handled as a Event: parsing time "2026-01-01T00:00:00"',
+    )
+
     # An event is where its subject is.
     await invalid(
         server.api.create(old_events(namespace), {"metadata": {"name": "a"}, "involvedObject": {"namespace": "other"}}),

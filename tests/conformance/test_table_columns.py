@@ -210,16 +210,22 @@ async def test_columns_of_definitions_and_of_their_objects(server: Server, names
     await wait_for(served, "things to be served")
     body = {"apiVersion": f"{group_name}/v1", "kind": "Thing", "metadata": {"name": "b"}}
     await server.api.create(things, body)
+    # A time without a zone is none.
+    await server.api.create(things, {**body, "metadata": {"name": "c"}, "spec": {"at": "2026-01-01T00:00:00"}})
     table = await ask(server, things)
     assert shown(table) == ["Name", "Size", "Text", "First", "Names", "Since", "Owner"]
     assert shown(table, wide=True) == ["Name", "Size", "On", "Text", "First", "Names", "Since", "Owner"]
-    assert cells(table) == [["a", 3, True, "3", "a", '["a","b"]', "AGE", "me"], ["b", *[None] * 7]]
+    assert cells(table) == [
+        ["a", 3, True, "3", "a", '["a","b"]', "AGE", "me"],
+        ["b", *[None] * 7],
+        ["c", *[None] * 5, "<invalid>", None],
+    ]
     table = await ask(server, path_of(f"{group_name}/v2", "things", namespace=namespace))
     assert [(each["name"], each["type"]) for each in table["columnDefinitions"]] == [
         ("Name", "string"),
         ("Age", "date"),
     ]
-    assert cells(table) == [["a", "AGE"], ["b", "AGE"]]
+    assert cells(table) == [["a", "AGE"], ["b", "AGE"], ["c", "AGE"]]
 
     table = await ask(server, f"{CRDS}/things.{group_name}")
     assert shown(table, wide=True) == DEFINITIONS[server.minor.name]

@@ -40,7 +40,7 @@ def test_durations_are_those_of_kubectl(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-@pytest.mark.parametrize("time", [None, "", "yesterday"])
+@pytest.mark.parametrize("time", [None, "", "yesterday", "2026-01-01T00:00:00"])
 def test_the_age_without_a_valid_time_is_unknown(time: str | None) -> None:
     assert since(time) == "<unknown>"
 
