@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -260,6 +261,10 @@ def decode_patch(body: bytes) -> Any:
         raise errors.bad_request("invalid JSON patch") from error
 
 
+# unicode.IsControl of Go.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
     """An HTTP response before it is sent."""
@@ -272,8 +277,10 @@ class HttpAnswer:
     def response(self) -> web.Response:
         """The response as it is sent."""
         headers = CIMultiDict({"Cache-Control": "no-cache, private", "Content-Type": self.content_type})
-        # The API server sends each text once.
+        # The API server sends each text once, and none with control characters, which a header cannot carry.
         for text in dict.fromkeys(self.warnings):
+            if not text or _CONTROL.search(text):
+                continue
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.add("Warning", f'299 - "{escaped}"')
         return web.Response(status=self.status, body=self.body, headers=headers)
