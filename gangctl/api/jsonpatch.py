@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gangctl.api.objects import copy
+from gangctl.api.objects import copy, same
 
 Operation = dict[str, Any]
 
@@ -68,7 +68,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
         case "replace":
             return _put(document, segments, operation.get("value"), adding=False)
         case "test":
-            if not _same(_find(document, segments), operation.get("value")):
+            if not same(_find(document, segments), operation.get("value")):
                 raise FailedTestError
             return document
         case "copy" | "move":
@@ -136,10 +136,3 @@ def _remove(document: Any, segments: list[str]) -> Any:
     else:
         del container[segments[-1]]
     return document
-
-
-def _same(left: Any, right: Any) -> bool:
-    # In Python True equals 1, in JSON it does not.
-    if isinstance(left, bool) != isinstance(right, bool):
-        return False
-    return bool(left == right)

@@ -27,6 +27,21 @@ def copy(obj: Mapping[str, Any]) -> dict[str, Any]:
     return cast("dict[str, Any]", orjson.loads(orjson.dumps(obj)))
 
 
+def same(left: Any, right: Any) -> bool:
+    """Whether JSON values are equal. In Python True equals 1, in JSON it does not.
+
+    >>> same({"a": [1]}, {"a": [1.0]}), same({"a": [1]}, {"a": [True]})
+    (True, False)
+    """
+    if left is right or left != right:
+        return left is right
+    if isinstance(left, dict):
+        return all(same(value, right[key]) for key, value in left.items())
+    if isinstance(left, list):
+        return all(map(same, left, right))
+    return isinstance(left, bool) == isinstance(right, bool)
+
+
 def keep(new: dict[str, Any], old: Mapping[str, Any], field: str) -> None:
     """Give ``new`` a field as ``old`` has it, or has it not; the value is shared."""
     if field in old:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from gangctl.api.objects import copy
+from gangctl.api.objects import copy, same
 from gangctl.apiserver.fields import Fields, FieldType, fields_of
 from gangctl.apiserver.minors import MINORS, NEWEST
 from gangctl.sandbox.kinds import ResourceKind
@@ -176,8 +176,7 @@ def fields(value: Any, names: Path, path: Path = (), *, containers: bool = False
 
 def changes(old: Any, new: Any, names: Path, path: Path = ()) -> Iterator[tuple[Path, bool]]:
     """Paths that differ from ``old`` to ``new``, and whether they are there in ``new``."""
-    # In Python True equals 1, in JSON it does not.
-    if old == new and type(old) is type(new):
+    if same(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict) and old and new and names[-1] not in ATOMIC:
         yield from _part_changes(old, new, names, path, "f:")

@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from gangctl.api.objects import Key, copy
+from gangctl.api.objects import Key, copy, same
 from gangctl.apiserver.metadata import FieldCause
 from gangctl.sandbox import errors, managed, payloads
 from gangctl.sandbox.errors import StatusError
@@ -237,7 +237,7 @@ async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
     rules.prepare_update(new, old, write.subresource)
     _count_generation(write, new, old)
     rules.admit(new, old, write.subresource, write.backend.store)
-    if new != old:
+    if not same(new, old):
         _refuse_invalid(write, new, old)
     await write.backend.admission.validate(write.attributes("UPDATE", old), new)
     return new
@@ -254,7 +254,7 @@ def _put(write: Write, new: Object, old: Object, stored: Stored) -> Stored:
         return Stored(new, end.revision)
     if write.options.dry_run:
         return Stored(new, stored.revision)
-    if new == old:
+    if same(new, old):
         # Nothing is written, so that no watch gets an event.
         return in_version(kind, stored)
     return in_version(kind, store.put(kind.storage, write.key, to_storage(kind, new)))
@@ -320,7 +320,7 @@ def _count_generation(write: Write, new: Object, old: Object) -> None:
         return
     # Without the subresource the status is a field like any other (customResourceStrategy).
     uncounted = _NOT_COUNTED if kind.has_status or not kind.custom else _NOT_COUNTED - {"status"}
-    if any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - uncounted):
+    if any(not same(new.get(key), old.get(key)) for key in (new.keys() | old.keys()) - uncounted):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 

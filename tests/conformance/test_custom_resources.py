@@ -1,6 +1,7 @@
 """CustomResourceDefinitions: how one is established and served, and how its schema applies to objects."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 from tests.conformance.answers import Causes, invalid, send, warnings_of
 from tests.conformance.grounds import Server
 from tests.conformance.objects import CRDS, gone
+from tests.conformance.webhooks import Hooks, patch
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import wait_for
 from tests.rows import each
@@ -217,6 +219,19 @@ async def test_status_and_spec_of_a_custom_resource_are_written_separately(thing
     both = {"spec": {"size": 3}, "status": {"n": 5}}
     patched = await things.server.api.patch(f"{things.path}/a/status", both)
     assert (patched["spec"]["size"], patched["status"], patched["metadata"]["generation"]) == (2, {"n": 5}, 2)
+
+
+async def test_numbers_and_booleans_are_different_values(things: Things, hooks: Hooks) -> None:
+    await things.create({"size": 1, "free": {"a": 1, "b": [{"c": 0}]}})
+    patched = await things.server.api.patch(f"{things.path}/a", {"spec": {"free": {"a": True, "b": [{"c": False}]}}})
+    assert json.dumps(patched["spec"]["free"]) == '{"a": true, "b": [{"c": false}]}'
+    assert patched["metadata"]["generation"] == 2
+
+    rule = {"apiGroups": [things.group], "apiVersions": ["*"], "resources": ["*"], "operations": ["CREATE"]}
+    change = patch({"op": "replace", "path": "/spec/free/a", "value": True})
+    await hooks.register("mutating", hooks.entry("hook", change, rules=[rule]))
+    created = await things.create({"size": 1, "free": {"a": 1}}, "b")
+    assert created["spec"]["free"]["a"] is True
 
 
 async def test_a_definition_is_validated(server: Server, group: str) -> None:

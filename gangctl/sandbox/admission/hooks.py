@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.labelselector import LabelTest, selector_object_test
+from gangctl.api.objects import same
 from gangctl.apiserver.expressions import MatchConditions
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import Attributes
@@ -183,7 +184,7 @@ class Invocations:
     def begin_again(self, obj: Object) -> None:
         """Begin the second pass with what others have made of the result of the first."""
         self._again = True
-        if obj != self._output:
+        if not same(obj, self._output):
             self.changed()
 
     def end(self, obj: Object) -> None:

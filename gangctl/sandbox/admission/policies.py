@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api import jsonpatch
-from gangctl.api.objects import copy
+from gangctl.api.objects import copy, same
 from gangctl.apiserver import expressions
 from gangctl.apiserver.metadata import FieldCause
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
@@ -82,7 +82,7 @@ class Policies:
             if _holds(policy, names, reasons) and invocations.includes(key):
                 before, applied = obj, True
                 obj = _applied(policy, attributes, obj, names, reasons)
-                if obj != before:
+                if not same(obj, before):
                     invocations.changed()
                 if policy.again_if_needed:
                     invocations.called(key)

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from gangctl.api.objects import same
 from gangctl.apiserver.expressions import ConditionError
 from gangctl.errors import ConfigError
 from gangctl.runtime.tls import client_context
@@ -147,7 +148,7 @@ class WebhookAdmission:
             return obj
         policies, hooks = Invocations(), Invocations()
         first = await self._pass(attributes, obj, policies, hooks)
-        if first is obj or first == obj:
+        if same(first, obj):
             return obj
         policies.begin_again(first)
         return await self._pass(attributes, first, policies, hooks, again=True)
@@ -167,7 +168,7 @@ class WebhookAdmission:
                 # In the second pass no webhook is called for the first time.
                 continue
             mutated = await self._mutated(hook, attributes, request, obj)
-            if mutated != obj:
+            if not same(mutated, obj):
                 obj = mutated
                 hooks.changed()
             if hook.again_if_needed:
