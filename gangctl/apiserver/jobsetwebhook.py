@@ -25,6 +25,8 @@ _SUSPENDED_METADATA: Final = ("annotations", "labels")
 def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Causes:
     """Errors of the validating webhook for a change: all but what queues and elasticity need."""
     wrong = Causes()
+    # The definition does not require a spec; to the webhook none is an empty one.
+    new, old = {"spec": {}, **new}, {"spec": {}, **old}
     earlier_ones, munged = replicated_jobs(old), replicated_jobs(new)
     before = {earlier_one["name"]: earlier_one for earlier_one in earlier_ones}
     suspended = bool(old["spec"].get("suspend")) or bool(new["spec"].get("suspend"))

@@ -115,6 +115,7 @@ async def test_scheduling_directives_of_a_resumed_jobset_are_immutable(server: S
     assert resumed["spec"]["suspend"] is False
     operation = {"op": "add", "path": f"{TEMPLATE}/spec/template/spec/nodeSelector", "value": {"a": "b"}}
     await invalid(server.api.patch(path, [operation], kind="json"), saying=": field is immutable")
+    await invalid(server.api.patch(path, {"spec": None}), causes=[("FieldValueInvalid", "spec.replicatedJobs")])
 
 
 async def test_the_status_of_a_jobset_is_written_by_its_subresource_only(server: Server, path: str) -> None:

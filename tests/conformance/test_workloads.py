@@ -174,6 +174,10 @@ async def test_before_1_37_the_count_of_a_template_is_immutable(server: Server, 
     )
 
 
+async def test_a_workload_keeps_a_spec(server: Server, workload: str) -> None:
+    await invalid(server.api.patch(workload, {"spec": None}))
+
+
 @each("names", ["g", "ghi"], ids=["remove", "add"])
 async def test_the_list_of_templates_of_a_workload_is_immutable(
     server: Server, workload: str, shapes: Shapes, names: str

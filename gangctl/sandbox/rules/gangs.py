@@ -52,9 +52,10 @@ def _drop(spec: Object, minor: str) -> None:
 
 
 def default_workload(workload: Object, minor: str) -> None:
-    """The nulls that Go writes."""
+    """The spec and the nulls that Go writes."""
+    spec = workload.setdefault("spec", {})
     if minor != "1.35":
-        for template in workload.get("spec", {}).get(_LISTS[minor], ()):
+        for template in spec.get(_LISTS[minor], ()):
             template.setdefault("schedulingConstraints", None)
 
 

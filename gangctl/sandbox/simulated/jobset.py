@@ -130,9 +130,10 @@ class JobSetController(SimulatedController[Key]):
         stored = self._jobsets.get(key)
         if stored is None or "deletionTimestamp" in stored["metadata"]:
             return
-        if (stored["spec"].get("managedBy") or JOBSET_CONTROLLER) != JOBSET_CONTROLLER:
-            return
         jobset = copy(stored)
+        # The definition does not require a spec.
+        if (jobset.setdefault("spec", {}).get("managedBy") or JOBSET_CONTROLLER) != JOBSET_CONTROLLER:
+            return
         # A number without omitempty: it is present as soon as there is a status.
         jobset.setdefault("status", {}).setdefault("restarts", 0)
         jobs = progress.OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
