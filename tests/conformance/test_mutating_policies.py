@@ -343,6 +343,7 @@ ODD_WORDS = 'matchExpressions[0].operator: Invalid value: "Odd": not a valid sel
             ),
         ),
         ({"mutations": [added("nothing")]}, "spec.mutations[0].jsonPatch.expression: Invalid value: "),
+        ({"variables": [{"expression": "1"}]}, "spec.variables[0].name: Required value: name is not specified"),
         ({"variables": [{"name": "a", "expression": "variables.b"}]}, "spec.variables[0].expression: Invalid value: "),
         (
             {"matchConditions": [{"name": "a", "expression": "1"}]},

@@ -296,6 +296,9 @@ def _mutated(attributes: Attributes, obj: Object, mutation: _Mutation, roots: Ob
 
     value = plain(mutation.evaluate(roots, computed))
     if mutation.patches:
+        if not isinstance(value, list) or not all(isinstance(operation, dict) for operation in value):
+            subject = "type mismatch: JSONPatchType.expression"
+            raise expressions.ConditionError(f"{subject} should evaluate to array of JSONPatch")
         try:
             return jsonpatch.apply(obj, value)
         # The server does not apply a patch whose test fails, and admits the object.

@@ -262,6 +262,21 @@ def validate_policy(new: Object, old: Object | None) -> Causes:
     """Errors of a policy: what it needs to be evaluated, and its expressions."""
     causes = validate_metadata(new, old, namespaced=False)
     spec = new["spec"]
+    _constraints(spec, causes)
+    for index, variable in enumerate(spec.get("variables", ())):
+        if not variable.get("name"):
+            causes.required(f"spec.variables[{index}].name", "name is not specified")
+    _mutations(spec.get("mutations", ()), causes)
+    if "reinvocationPolicy" not in spec:
+        causes.required("spec.reinvocationPolicy")
+    # Only then: what compiles the expressions reads the required fields.
+    if not causes:
+        for path, expression, problem in problems(spec):
+            causes.invalid(f"spec.{path}", expression, problem)
+    return causes
+
+
+def _constraints(spec: Object, causes: Causes) -> None:
     if "matchConstraints" not in spec:
         causes.required("spec.matchConstraints")
     elif not spec["matchConstraints"].get("resourceRules"):
@@ -272,14 +287,6 @@ def validate_policy(new: Object, old: Object | None) -> Causes:
             if operation not in _OPERATIONS:
                 path = "spec.matchConstraints.resourceRules.operations"
                 causes.unsupported(path, operation, _OPERATIONS)
-    _mutations(spec.get("mutations", ()), causes)
-    if "reinvocationPolicy" not in spec:
-        causes.required("spec.reinvocationPolicy")
-    # Only then: what compiles the expressions reads the required fields.
-    if not causes:
-        for path, expression, problem in problems(spec):
-            causes.invalid(f"spec.{path}", expression, problem)
-    return causes
 
 
 def _mutations(mutations: Sequence[Object], causes: Causes) -> None:
