@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gangctl.api.objects import copy
+from gangctl.api.objects import copy, object_at
 from gangctl.apiserver.metadata import FieldCause
 from gangctl.apiserver.minors import NEWEST
 from gangctl.sandbox import deletion, errors, patches, payloads, reads, writes
@@ -188,7 +188,7 @@ class Api:
         # Before settle_type, which fills in what is missing: an apply has to name its type.
         if given != (kind.api_version, kind.kind):
             raise errors.bad_request(f"invalid object type: {_spelled(*given)}")
-        if (patch.get("metadata") or {}).get("managedFields") is not None:
+        if object_at(patch, "metadata").get("managedFields") is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
         payloads.settle_type(kind, patch)
         # A copy: decode() drops the unknown fields, but an apply with one is refused.

@@ -192,6 +192,8 @@ async def change(write: Write, make: Callable[[Object], Object], *, required: bo
             raise errors.not_found(kind, write.name)
         old = from_storage(kind, stored.obj)
         new = make(old)
+        # First: preconditions are compared by their types.
+        _drop_and_default(write, new)
         given = _check_preconditions(write, new, old, required=required)
         new = await _prepared_update(write, new, old)
         # Compared by identity: what is stored is frozen, so that each write makes another object.
@@ -225,7 +227,6 @@ def _other_uid(write: Write, given: str, current: str) -> StatusError:
 
 
 async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
-    _drop_and_default(write, new)
     new = _separate(write, new, old)
     # The API server's own change of a pod by a binding has no manager.
     if write.operation == "Update" and write.subresource != "binding":
