@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import subprocess
 import traceback
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
@@ -19,7 +20,7 @@ from benchmarks import machine
 from benchmarks.day.arms import ARMS
 from benchmarks.day.figures import RunFigures, figures_of
 from benchmarks.day.run import play
-from benchmarks.day.windows import SPEED, VARIATIONS, Window, prepare
+from benchmarks.day.windows import SPEED, VARIATIONS, Replay, Window, prepare
 from benchmarks.machine import CHANGED, Facts, Look
 
 FORMAT: Final = 1
@@ -64,6 +65,8 @@ class Measured:
     """What else was at work."""
     volcano: str = ""
     """The commit of Volcano, where it schedules."""
+    replay: str = ""
+    """A digest of all that was replayed; earlier results have none."""
     format: int = FORMAT
 
     @property
@@ -160,19 +163,14 @@ class Matrix:
 
     def measure(self, cell: Cell) -> Measured:
         """One run."""
-        variation = VARIATIONS[cell.variation]
-        window = next(each for each in self.windows if each.name == cell.window)
-        replay = prepare(window, variation, self.speed)
+        replay = self._replay(cell)
         facts, before, began = Facts.gather(), Look.now(), datetime.now(UTC)
         played = asyncio.run(play(ARMS[cell.arm], replay, self.volcano))
         after = Look.now()
-        self._took.setdefault(variation.slower, []).append(after.at - before.at)
+        self._took.setdefault(VARIATIONS[cell.variation].slower, []).append(after.at - before.at)
         return Measured(
             cell=cell,
-            trace=self.trace,
-            begin=window.begin.isoformat(),
-            gpus=replay.free * len(replay.nodes),
-            speed=replay.speed,
+            **self._inputs(cell, replay),
             figures=figures_of(replay, played.events, played.end),
             cpu={name: round(seconds, 1) for name, seconds in played.cpu.items()},
             began=f"{began:%Y-%m-%dT%H:%M:%SZ}",
@@ -180,8 +178,24 @@ class Matrix:
             facts=facts,
             load_end=os.getloadavg()[0],
             noise=machine.noise(before, after, facts.cores),
-            volcano=_commit(self.volcano) if ARMS[cell.arm].volcano and self.volcano else "",
         )
+
+    def _window(self, cell: Cell) -> Window:
+        return next(each for each in self.windows if each.name == cell.window)
+
+    def _replay(self, cell: Cell) -> Replay:
+        return prepare(self._window(cell), VARIATIONS[cell.variation], self.speed)
+
+    def _inputs(self, cell: Cell, replay: Replay) -> dict[str, Any]:
+        """What decides a run, beside the commit: fields of :class:`Measured`."""
+        return {
+            "trace": self.trace,
+            "begin": self._window(cell).begin.isoformat(),
+            "gpus": replay.free * len(replay.nodes),
+            "speed": replay.speed,
+            "volcano": _commit(self.volcano) if ARMS[cell.arm].volcano and self.volcano else "",
+            "replay": hashlib.sha256(repr(replay).encode()).hexdigest()[:12],
+        }
 
     def minutes(self, rest: Iterable[Cell]) -> float:
         """How long these take: as those before them did, and at first as long as their windows."""
@@ -200,7 +214,10 @@ class Matrix:
         except UnreadableCellError:
             return False
         now = machine.commit(Path(__file__).parents[2])
-        same = measured.facts.commit == now and measured.trace == self.trace
+        inputs = self._inputs(cell, self._replay(cell))
+        if not measured.replay:
+            del inputs["replay"]
+        same = measured.facts.commit == now and all(getattr(measured, name) == inputs[name] for name in inputs)
         # One of a busy machine is measured again, also at the same commit.
         return same and measured.publishable and measured.cell == cell
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import machine
 from benchmarks.__main__ import main, parser
-from benchmarks.day import command, page
+from benchmarks.day import command, matrix, page
 from benchmarks.day.arms import ARMS, wait_for_pods_ready
 from benchmarks.day.figures import BUCKETS, RunFigures, Wait
 from benchmarks.day.matrix import Cell, Matrix, Measured, UnreadableCellError, cells, read_all
@@ -127,6 +128,43 @@ def test_what_was_measured_on_a_busy_machine_is_measured_again(runs: Matrix, mon
     measured(cell, noise=("others kept 1.0 of 2 cores busy",)).write(runs.directory)
     monkeypatch.setattr(runs, "measure", unwanted)
     assert runs.run([cell]) == [cell.name]
+
+
+OTHERS: dict[str, Any] = {
+    "trace": "own.csv",
+    "begin": "2017-11-09T12:00:00+00:00",
+    "gpus": 80,
+    "speed": 360.0,
+    "replay": "other jobs",
+    "volcano": "older",
+}
+
+
+def test_another_replay_is_measured_again(runs: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell("busiest", "plain", "volcano")
+    runs.volcano = runs.directory
+    monkeypatch.setattr(matrix, "_commit", lambda _: "newer")
+    one = measured(cell)
+    one.volcano = "newer"
+    one.write(runs.directory)
+    monkeypatch.setattr(runs, "measure", unwanted)
+    assert runs.run([cell]) == []
+    for field, value in OTHERS.items():
+        same = getattr(one, field)
+        setattr(one, field, value)
+        one.write(runs.directory)
+        assert runs.run([cell]) == [cell.name], field
+        setattr(one, field, same)
+
+
+def test_published_results_are_not_measured_again(runs: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs.directory = page.RESULTS
+    runs.volcano = page.RESULTS
+    monkeypatch.setattr(runs, "measure", unwanted)
+    for one in read_all(page.RESULTS):
+        monkeypatch.setattr(machine, "commit", lambda _, one=one: one.facts.commit)
+        monkeypatch.setattr(matrix, "_commit", lambda _, one=one: one.volcano)
+        assert runs.run([one.cell]) == []
 
 
 def unwanted(cell: Cell) -> Measured:
