@@ -190,7 +190,7 @@ class Replay:
 def prepare(window: Window, variation: Variation, speed: float = SPEED) -> Replay:
     """What is to be replayed."""
     demands = tuple(_demand(number, window, job, variation) for number, job in enumerate(window.jobs))
-    nodes = tuple(f"node-{number}" for number in range(_nodes(demands, variation.load)))
+    nodes = tuple(f"node-{number}" for number in range(_nodes(demands, variation)))
     return Replay(demands, nodes, variation.held, tuple(_outages(nodes, variation)), speed / variation.slower)
 
 
@@ -200,10 +200,12 @@ def _demand(number: int, window: Window, job: Job, variation: Variation) -> Dema
     return Demand(f"job-{number}", submitted, running_seconds(job), pods, math.ceil(job.gpus / pods), job.queue)
 
 
-def _nodes(demands: Sequence[Demand], load: float) -> int:
+def _nodes(demands: Sequence[Demand], variation: Variation) -> int:
     offered = sum(demand.seconds * demand.gpus for demand in demands)
     largest = max(demand.gpus for demand in demands)
-    return max(math.ceil(offered / (load * HOURS * 3600 * NODE_GPUS)), math.ceil(largest / NODE_GPUS))
+    by_load = math.ceil(offered / (variation.load * HOURS * 3600 * NODE_GPUS))
+    # What others hold is no room for it: on fewer nodes it would never run.
+    return max(by_load, math.ceil(largest / (NODE_GPUS - variation.held)))
 
 
 def _outages(nodes: Sequence[str], variation: Variation) -> Iterator[Outage]:

@@ -75,7 +75,7 @@ def test_a_cluster_is_as_small_as_the_load_allows(rows: list[tuple[float, int, f
     largest = max(each.gpus for each in made.demands)
 
     def enough(nodes: int) -> bool:
-        return offered <= variation.load * nodes * NODE_GPUS * made.seconds and largest <= nodes * NODE_GPUS
+        return offered <= variation.load * nodes * NODE_GPUS * made.seconds and largest <= nodes * made.free
 
     assert enough(len(made.nodes))
     assert not enough(len(made.nodes) - 1)
