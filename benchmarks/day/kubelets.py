@@ -33,7 +33,10 @@ class _Work:
 
 
 class Kubelets:
-    """All kubelets; ``async with Kubelets(api, replay) as kubelets:``. Its clock begins at :meth:`begin`."""
+    """All kubelets; ``async with Kubelets(api, replay) as kubelets:``. Its clock begins at :meth:`begin`.
+
+    The end of the context raises the error of a write that was refused.
+    """
 
     def __init__(self, api: ApiClient, replay: Replay) -> None:
         self.events: list[Event] = []
@@ -44,6 +47,7 @@ class Kubelets:
         self._lost: set[str] = set()
         self._began = time.monotonic()
         self._writes: set[asyncio.Task[None]] = set()
+        self._error: BaseException | None = None
         self._kubelet = Kubelet(api, run_forever, start=self._start, observe=self._observe)
 
     async def __aenter__(self) -> Self:
@@ -59,6 +63,8 @@ class Kubelets:
             task.cancel()
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._kubelet.stop()
+        if self._error is not None and error is None:
+            raise self._error
 
     def begin(self) -> None:
         """The trace begins now."""
@@ -152,4 +158,11 @@ class Kubelets:
     def _write(self, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = asyncio.get_running_loop().create_task(write())
         self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
+        task.add_done_callback(self._wrote)
+
+    def _wrote(self, task: asyncio.Task[None]) -> None:
+        self._writes.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The pod runs on, so that the run is worth nothing: it ends now.
+            self._error = self._error or error
+            self.all_done.set()
