@@ -60,15 +60,19 @@ def read_trace(path: Path) -> list[Job]:
 
 
 def _jobs(path: Path, rows: _Rows) -> Iterator[Job]:
-    names = next(rows, [])
-    if tuple(name.strip() for name in names) != COLUMNS:
-        raise UnreadableTraceError(f"{path}:1: the columns are {','.join(names)!r}, must be {','.join(COLUMNS)!r}")
     try:
+        _check_head(next(rows, []))
         for row in rows:
             if row:
                 yield _job(row)
     except (ValueError, csv.Error) as error:
-        raise UnreadableTraceError(f"{path}:{rows.line_num}: {error}") from error
+        # An empty file has no line.
+        raise UnreadableTraceError(f"{path}:{max(1, rows.line_num)}: {error}") from error
+
+
+def _check_head(names: list[str]) -> None:
+    if tuple(name.strip() for name in names) != COLUMNS:
+        raise ValueError(f"the columns are {','.join(names)!r}, must be {','.join(COLUMNS)!r}")
 
 
 def _job(row: list[str]) -> Job:

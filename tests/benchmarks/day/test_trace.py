@@ -38,6 +38,7 @@ def test_the_published_trace_is_read() -> None:
     [
         pytest.param("when,seconds,gpus,queue\n", ":1: the columns are 'when,seconds,gpus,queue'", id="columns"),
         pytest.param("", ":1: the columns are ''", id="empty"),
+        pytest.param("x" * 200_000, ":1: field larger than field limit", id="too-long"),
         pytest.param(HEAD, ":1: there are no jobs", id="no-jobs"),
         pytest.param(f"{HEAD}2026-01-01,60,8\n", ":2: 3 columns, must be 4", id="too-few"),
         pytest.param(f"{HEAD}2026-01-01,60,8,q\nnoon,60,8,q\n", ":3: submitted: 'noon' is no time", id="time"),
