@@ -172,9 +172,10 @@ class Verbs:
         if target.subresource == "eviction":
             if object_at(body, "metadata").get("name") != target.name:
                 raise errors.bad_request("name in URL does not match name in Eviction object")
-            given = body.get("deleteOptions")
-            evicted = exchange.deletion(payloads.delete_options(query, given))
-            await deletion.evict(evicted)
+            deletes = payloads.delete_options(query, body.get("deleteOptions") or {})
+            # propagateDryRun of the API server: the request's dryRun is the deletion's, too.
+            dry_run = deletes.dry_run or options.dry_run
+            await deletion.evict(exchange.deletion(replace(deletes, dry_run=dry_run)))
             return payloads.of_json(payloads.of_success(_CREATED), _CREATED)
         stored = await writes.create(exchange.write(options), body)
         return self._object(exchange, stored, _CREATED)

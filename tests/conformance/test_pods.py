@@ -133,6 +133,13 @@ async def test_a_finished_pod_is_deleted_at_once(server: Server, bound: str) -> 
 
 async def test_a_pod_is_evicted(server: Server, bound: str) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    # A dry run of the request or of the deletion deletes nothing.
+    for options, parameters in (({}, {"dryRun": "All"}), ({"dryRun": ["All"]}, {})):
+        dry = {**eviction, "deleteOptions": {"gracePeriodSeconds": 5, **options}}
+        answer = await send(server.api, "POST", f"{bound}/eviction", dry, **parameters)
+        assert (answer.status, answer.body["status"]) == (201, "Success")
+        assert "deletionTimestamp" not in (await server.api.get(bound))["metadata"]
+
     answer = await send(server.api, "POST", f"{bound}/eviction", eviction)
     assert (answer.status, answer.body["status"]) == (201, "Success")
     pod = await server.api.get(bound)
