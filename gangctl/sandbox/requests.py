@@ -70,6 +70,11 @@ class Attributes:
     caller: Caller
     warnings: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        # In the API server a Namespace is in the namespace of its name.
+        if self.kind.storage == "namespaces":
+            self.namespace = self.name
+
 
 def variables(request: Object) -> dict[str, Any]:
     """The names of an expression: the objects, and ``request`` without them."""

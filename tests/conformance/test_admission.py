@@ -1,7 +1,7 @@
 """Admission webhooks: which requests are sent to which webhook, and with which fields."""
 
 from tests.conformance.answers import forbidden
-from tests.conformance.objects import configmap, configmaps, create_pod, jobset, jobsets, pod, pods
+from tests.conformance.objects import NAMESPACES, configmap, configmaps, create_pod, jobset, jobsets, pod, pods
 from tests.conformance.webhooks import CONFIGMAPS, Hooks, note, patch
 from tests.controlplane.api import Object
 
@@ -97,6 +97,19 @@ async def test_webhooks_are_selected_by_operation_and_old_labels(hooks: Hooks) -
     await hooks.create("b", labels={"l": "1"})
     await hooks.server.api.patch(configmaps(hooks.namespace, "b"), {"metadata": {"labels": {"l": None}}})
     assert hooks.names("labelled") == ["b"]
+
+
+async def test_a_namespace_is_selected_by_its_own_new_labels(hooks: Hooks) -> None:
+    rule = {**CONFIGMAPS, "resources": ["namespaces"]}
+    mine = {"selected": hooks.namespace}
+    await hooks.register("validating", hooks.entry("hook", rules=[rule], namespaceSelector={"matchLabels": mine}))
+    for name, labels in (("a", {}), ("b", mine)):
+        await hooks.server.api.create(NAMESPACES, {"metadata": {"name": f"{hooks.namespace}-{name}", "labels": labels}})
+    for labels in (mine, {"selected": None}):
+        await hooks.server.api.patch(f"{NAMESPACES}/{hooks.namespace}-a", {"metadata": {"labels": labels}})
+    asked = [(request["operation"], request["name"], request["namespace"]) for request in hooks.requests("hook")]
+    a, b = f"{hooks.namespace}-a", f"{hooks.namespace}-b"
+    assert asked == [("CREATE", b, b), ("UPDATE", a, a)]
 
 
 async def test_subresources_are_matched_by_separate_rules(hooks: Hooks) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.answers import Refusal, invalid
 from tests.conformance.grounds import Server, grounds
-from tests.conformance.objects import configmap, configmaps, job, jobs
+from tests.conformance.objects import NAMESPACES, configmap, configmaps, job, jobs
 from tests.conformance.webhooks import CONFIGMAPS, Hooks, allow, note, patch
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.wait import NotYet, read_until, wait_for
@@ -236,6 +236,22 @@ async def test_the_error_of_a_policy_names_what_failed(
         await policies.bind()
         said = f"policy '{policies.name('a')}' with binding '{policies.name('a')}' denied request: {words}"
         await policies.until(lambda data: str(data.get("refused")).startswith(said), said)
+
+
+async def test_a_namespace_has_no_namespace_object(policies: Policies) -> None:
+    null = "{'null': string(namespaceObject == null)}"
+    noted = patched(f"[JSONPatch{{op: 'add', path: '/metadata/annotations', value: {null}}}]")
+    rule = {**CONFIGMAPS, "resources": ["namespaces"]}
+    await policies.store(noted, matchConstraints={"resourceRules": [rule]})
+    await policies.bind()
+
+    async def annotations() -> Object | None:
+        change = {"metadata": {"labels": {"l": "1"}}}
+        changed = await policies.server.api.patch(f"{NAMESPACES}/{policies.namespace}", change, dryRun="All")
+        found: Object | None = changed["metadata"].get("annotations")
+        return found
+
+    assert await wait_for(annotations, "the policy") == {"null": "true"}
 
 
 ONLY_JOBS = [{"name": "jobs", "expression": "request.kind.kind == 'Job'"}]

@@ -21,6 +21,7 @@ from gangctl.sandbox.store import ObjectStore, Stored
 
 MUTATING: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+_NAMESPACES: Final = "namespaces"
 _NO_SIDE_EFFECTS: Final = frozenset({"None", "NoneOnDryRun"})
 
 
@@ -59,20 +60,19 @@ class Match:
             return False
         if any(_covers(rule, attributes) for rule in self.excluded):
             return False
+        # GetNamespaceLabels of the API server: of a Namespace those that it is to have.
+        if attributes.kind.storage == _NAMESPACES and not attributes.subresource and obj is not None:
+            namespace = obj
         if namespace is not None and not self.namespaces(_labels(namespace)):
             return False
         return any(self.objects(_labels(one)) for one in (obj, attributes.old) if one is not None)
 
 
 def namespace_of(attributes: Attributes, store: ObjectStore) -> Object | None:
-    """The object whose labels a namespaceSelector checks; None for cluster-scoped objects, which always match."""
-    if attributes.kind.storage == "namespaces":
-        key = ("", attributes.name)
-    elif attributes.kind.namespaced:
-        key = ("", attributes.namespace)
-    else:
+    """The namespace of a request; None for cluster-scoped objects, which every namespaceSelector matches."""
+    if not attributes.namespace:
         return None
-    stored = store.get("namespaces", key)
+    stored = store.get(_NAMESPACES, ("", attributes.namespace))
     return {"metadata": {}} if stored is None else stored.obj
 
 

@@ -77,7 +77,9 @@ class Policies:
         for policy, binding in self._matching(attributes, obj):
             key = policy.name, binding.name
             names = variables(admission_request(attributes, obj))
-            names["namespaceObject"] = hooks.namespace_of(attributes, self._store)
+            # As in dispatchInvocations of the API server, a Namespace has none, although it is in itself.
+            in_itself = attributes.kind.storage == "namespaces"
+            names["namespaceObject"] = None if in_itself else hooks.namespace_of(attributes, self._store)
             reasons: list[str] = []
             if _holds(policy, names, reasons) and invocations.includes(key):
                 before, applied = obj, True
