@@ -2,7 +2,8 @@
 
 They are level-triggered, as the real ones are: a key names an object, not an event. The garbage collector follows
 kube-controller-manager's: an owner that does not exist (any more, or under that UID) is ignored; an object is deleted
-after its last owner; ``foregroundDeletion`` waits for dependents that block it, ``orphan`` removes their references.
+after its last owner, but not if it names one that cannot be looked up; ``foregroundDeletion`` waits for dependents
+that block it, ``orphan`` removes their references.
 The server puts a finalizer on every PodGroup; here it is taken away from one that is being deleted when no pod refers
 to it any more that has not finished.
 """
@@ -192,6 +193,12 @@ class GarbageCollector(StoreController[GraphNode]):
         solid: list[Object] = []
         waiting: list[Object] = []
         for owner in _owners(obj):
+            version, name = owner["apiVersion"], owner["kind"]
+            resources = (resource for resource in self.api.registry if resource.api_version == version)
+            owner_kind = next((resource for resource in resources if resource.kind == name), None)
+            # restMappingError, and namespacedOwnerOfClusterScopedObjectErr: whether such an owner exists is not known.
+            if owner_kind is None or (owner_kind.namespaced and not obj["metadata"].get("namespace")):
+                return
             parent = self._owner(obj, owner)
             if parent is None:
                 continue

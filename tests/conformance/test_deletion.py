@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.answers import already_exists, invalid, not_found, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, gone, job, jobs
-from tests.controlplane.api import Object
+from tests.controlplane.api import Object, path_of
 from tests.controlplane.wait import wait_for
 
 HOLD = "example.com/hold"
@@ -199,6 +199,22 @@ async def test_a_dependent_is_deleted_with_its_owner(family: Family) -> None:
     }
     await family.make("h", **owned_by(never))
     await gone(family.api, family.path("h"))
+
+
+async def test_an_owner_that_cannot_be_looked_up_keeps_its_dependents(family: Family) -> None:
+    # One in a namespace of an object in none, and one of a kind that is not served.
+    owner, role = await family.make("a"), f"owned-{family.namespace}"
+    roles = path_of("rbac.authorization.k8s.io/v1", "clusterroles")
+    await family.api.create(roles, {"metadata": {"name": role, **owned_by(owner)}})
+    unserved = {"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "n", "uid": "x"}}
+    await family.make("b", **owned_by(unserved))
+    # The collector has come to them when it has collected what is created later.
+    never = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "never", "uid": "y"}}
+    await family.make("c", **owned_by(never))
+    await gone(family.api, family.path("c"))
+    assert await family.read("b")
+    assert await family.api.get(f"{roles}/{role}")
+    await family.api.delete(f"{roles}/{role}")
 
 
 async def test_foreground_deletion_waits_for_dependents(family: Family) -> None:
