@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from gangctl.api.labelselector import LabelTest, SelectorError, label_test
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, object_at
 from gangctl.sandbox import errors
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
@@ -60,6 +60,9 @@ def _check_label(kind: ResourceKind, path: str) -> None:
 
 def field_value(obj: Object, path: str) -> str:
     """The value a field selector compares, "" for what is missing."""
+    if path == "source":
+        # ToSelectableFields of pkg/registry/core/event: new events have a controller instead.
+        return str(object_at(obj, "source").get("component") or obj.get("reportingComponent") or "")
     value: Any = obj
     for segment in _PLACES.get(path, path).split("."):
         value = value.get(segment) if isinstance(value, dict) else None
@@ -67,8 +70,6 @@ def field_value(obj: Object, path: str) -> str:
         return _MISSING.get(path, "")
     if isinstance(value, bool):
         return "true" if value else "false"
-    if path == "source":
-        return str(value.get("component") or "")
     return str(value)
 
 

@@ -157,6 +157,12 @@ async def test_events_are_selected_by_the_fields_of_their_object(server: Server,
         "field label not supported: involvedObject.name",
     )
 
+    # The source of a new event is its controller.
+    old = {"metadata": {"name": "a"}, "involvedObject": subject(namespace), "source": {"component": "c"}}
+    await server.api.create(old_events(namespace), old)
+    for source, names in (("c", ["a"]), ("example.com/controller", ["new", "other"])):
+        assert names_of(await server.api.list(old_events(namespace), fieldSelector=f"source={source}")) == names
+
 
 async def test_an_event_is_validated(server: Server, namespace: str) -> None:
     # A new event has a time.
