@@ -33,7 +33,7 @@ _EVICTED: Final = {
     "message": "Eviction API: evicting",
 }
 # Their storage has ReturnDeletedObject.
-_RETURNED: Final = frozenset({"pods", "services", "serviceaccounts"})
+_RETURNED: Final = frozenset({"pods", "services", "serviceaccounts", "resourcequotas"})
 # immortalNamespaces of the NamespaceLifecycle plugin.
 FIRST_NAMESPACES: Final = ("default", "kube-public", "kube-system")
 """The namespaces that every cluster has and keeps."""

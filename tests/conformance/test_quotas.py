@@ -95,3 +95,8 @@ async def test_columns_of_quotas(server: Server, namespace: str) -> None:
     table = await ask(server, quotas(namespace, "q"))
     assert shown(table) == ["Name", "Request", "Limit", "Age"]
     assert cells(table) == [["q", f"{LEASES}: 0/3, pods: 0/2", "", "AGE"]]
+
+
+async def test_a_deleted_quota_is_returned(server: Server, namespace: str) -> None:
+    await limit(server, namespace, **{LEASES: "1"})
+    assert (await server.api.delete(quotas(namespace, "q")))["spec"]["hard"] == {LEASES: "1"}
