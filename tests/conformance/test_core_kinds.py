@@ -183,6 +183,30 @@ async def test_an_event_is_validated(server: Server, namespace: str) -> None:
         'Event "a" is invalid: involvedObject.namespace: Invalid value: "other": does not match event.namespace',
     )
 
+    about_none = {"kind": "Node", "name": "n"}
+    message = 'Event "new" is invalid: involvedObject.namespace: Invalid value: "": does not match event.namespace'
+    await invalid(
+        server.api.create(new_events(namespace), new_event(namespace, regarding=about_none), dryRun="All"), message
+    )
+    for place in ("default", "kube-system"):
+        await server.api.create(new_events(place), new_event(place, regarding=about_none), dryRun="All")
+    # One with a time may be anywhere, and is checked as a new one.
+    apart = new_event(namespace, regarding=subject("other"))
+    await server.api.create(new_events(namespace), apart, dryRun="All")
+    timed = {"metadata": {"name": "a"}, "involvedObject": subject("other"), "eventTime": apart["eventTime"]}
+    await invalid(
+        server.api.create(old_events(namespace), timed, dryRun="All"),
+        saying=["reportingInstance: Required value", "action: Required value", "reason: Required value"],
+    )
+
+    # Lengths are bytes.
+    await server.api.create(new_events(namespace), new_event(namespace, note="ä" * 512, reason="ä" * 64), dryRun="All")
+    for field, name, limit in (("note", "message", 1024), ("reason", "reason", 128)):
+        await invalid(
+            server.api.create(new_events(namespace), new_event(namespace, **{field: "ä" * (limit // 2 + 1)})),
+            f'Event "new" is invalid: {name}: Invalid value: "": can have at most {limit} characters',
+        )
+
     # The fields of a new event are immutable, and its series can change.
     series = {"count": 2, "lastObservedTime": "2026-01-01T00:02:00.000000Z"}
     await server.api.create(new_events(namespace), new_event(namespace, series=series))

@@ -56,45 +56,48 @@ def default_event(event: Object) -> None:
 
 
 def validate_event(new: Object, old: Object | None) -> Causes:
-    """Errors of an event; events of cluster-scoped objects are in ``default``."""
+    """Errors of an event, in either group: those with an ``eventTime`` are of the newer form."""
     causes = validate_metadata(new, old)
-    about = new.get("involvedObject" if new["apiVersion"] == "v1" else "regarding", {})
-    namespace = about.get("namespace", "")
-    if namespace != new["metadata"]["namespace"] and not (not namespace and new["metadata"]["namespace"] == "default"):
-        causes.invalid("involvedObject.namespace", namespace, "does not match event.namespace")
-    # ValidateEventCreate checks v1 by older and weaker rules, for compatibility.
-    if new["apiVersion"] == "v1":
+    strict = new["apiVersion"] != "v1"
+    # legacyValidateEvent of pkg/apis/core/validation.
+    about = new.get("regarding" if strict else "involvedObject", {}).get("namespace", "")
+    place, timed = new["metadata"]["namespace"], bool(new.get("eventTime"))
+    # Those of cluster-scoped objects are in few namespaces; one with a time about another may be in any.
+    places = {about or "default"} if not timed else {place} if about else {"default", "kube-system"}
+    if place not in places:
+        causes.invalid("involvedObject.namespace", about, "does not match event.namespace")
+    if timed:
+        _timed_event(new, causes)
+    # ValidateEventCreate checks v1 no further, for compatibility.
+    if not strict:
         return causes
-    _new_event(new, causes)
-    if old is not None:
-        for field in _FIXED:
-            if new.get(field) != old.get(field):
-                causes.invalid(_INTERNAL.get(field, field), new.get(field), "field is immutable")
+    if old is None:
+        if not timed:
+            causes.required("eventTime")
+        if new.get("type") not in _TYPES:
+            causes.invalid("type", "", f"has invalid value: {new.get('type', '')}")
+        return causes
+    for field in _FIXED:
+        if new.get(field) != old.get(field):
+            causes.invalid(_INTERNAL.get(field, field), new.get(field), "field is immutable")
     return causes
 
 
-def _new_event(event: Object, causes: Causes) -> None:
-    # Without the time it is an event of the older form, of which none of the following is checked.
-    if not event.get("eventTime"):
-        causes.required("eventTime")
-        if event.get("type") not in _TYPES:
-            causes.invalid("type", "", f"has invalid value: {event.get('type', '')}")
-        return
-    controller = event.get("reportingController", "")
+def _timed_event(event: Object, causes: Causes) -> None:
+    controller = event.get("reportingController") or event.get("reportingComponent") or ""
     if not controller:
         causes.required("reportingController")
     else:
         causes.invalid_each("reportingController", controller, names.qualified_name(controller))
-    for field, required in (("reportingInstance", True), ("action", True), ("reason", True)):
+    for field in ("reportingInstance", "action", "reason"):
         value = event.get(field, "")
-        if required and not value:
+        if not value:
             causes.required(field)
-        elif len(value) > _MAX_NAME:
+        # Go's len() counts bytes, whatever the message says.
+        elif len(value.encode()) > _MAX_NAME:
             causes.invalid(field, "", f"can have at most {_MAX_NAME} characters")
-    if len(event.get("note", "")) > _MAX_NOTE:
+    if len((event.get("note") or event.get("message") or "").encode()) > _MAX_NOTE:
         causes.invalid("message", "", f"can have at most {_MAX_NOTE} characters")
-    if event.get("type") not in _TYPES:
-        causes.invalid("type", "", f"has invalid value: {event.get('type', '')}")
 
 
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"

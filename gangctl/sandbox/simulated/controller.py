@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeVar
 
 from gangctl.api.objects import Key, copy
+from gangctl.runtime.events import truncate
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.controllers import SandboxController
 from gangctl.sandbox.errors import StatusError
@@ -50,8 +51,6 @@ def put(status: Object, new: Object) -> bool:
     return True
 
 
-# The API server refuses an event with a longer note.
-_NOTE_LENGTH: Final = 1024
 _REMEMBERED: Final = 4096
 # The namespace is being deleted, or gone.
 _LOST: Final = frozenset({403, 404})
@@ -94,7 +93,7 @@ class Recorder:
             "action": "Reconciling",
             "reason": reason,
             "type": "Warning" if warning else "Normal",
-            "note": note[:_NOTE_LENGTH],
+            "note": truncate(note),
             "regarding": {
                 "apiVersion": api_version,
                 "kind": about["kind"],
