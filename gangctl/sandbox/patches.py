@@ -49,6 +49,10 @@ def apply(
         if not any(managed.contains(entry["fieldsV1"], path) for entry in others):
             _remove_field(merged, path)
             _prune(merged, path, [claimed, *(entry["fieldsV1"] for entry in others)])
+    # Also what others had set in an item that is gone as a whole (Updater.update of structured-merge-diff).
+    for path, present in managed.changes(managed.tracked(live), managed.tracked(merged), (kind.kind,)):
+        for entry in others if not present else ():
+            managed.discard(entry["fieldsV1"], path)
     if mine is None:
         entries.append(managed.new_entry(manager, "Apply", kind.api_version, subresource, claimed))
     # An entry that stays the same keeps its time: an apply that changes nothing is not written.

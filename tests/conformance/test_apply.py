@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.answers import bad_request, conflict, invalid, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, create_pod, pod, pods
-from tests.controlplane.api import Object
+from tests.controlplane.api import Object, path_of
 from tests.rows import each
 
 APPLY = "application/apply-patch+yaml"
@@ -202,3 +202,21 @@ async def test_list_entries_are_owned_by_key(server: Server, namespace: str) -> 
         'Apply failed with 1 conflict: conflict with "maker" using v1: .spec.containers[name="c"].image',
         causes=[("FieldManagerConflict", '.spec.containers[name="c"].image')],
     )
+
+
+async def test_an_entry_that_an_apply_drops_goes_with_what_others_set_in_it(server: Server, namespace: str) -> None:
+    path = path_of("v1", "services", namespace=namespace, name="s")
+
+    async def apply(*ports: int) -> Object:
+        listed = [{"name": f"p{port}", "port": port} for port in ports]
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": listed}}
+        return await server.api.patch(path, body, kind="apply", fieldManager="one")
+
+    await apply(1, 2)
+    change = {"spec": {"ports": [{"port": 2, "targetPort": 7}]}}
+    changed = await server.api.patch(path, change, kind="strategic", fieldManager="two")
+    assert [each["targetPort"] for each in changed["spec"]["ports"]] == [1, 7]
+    left = await apply(1)
+    assert [each["port"] for each in left["spec"]["ports"]] == [1]
+    # Nothing is left of the other's.
+    assert "two" not in {entry["manager"] for entry in left["metadata"]["managedFields"]}
