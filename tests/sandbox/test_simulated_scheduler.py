@@ -9,6 +9,7 @@ from typing import Any
 from gangctl.sandbox.api import SYSTEM, Api
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import Outcome, add_nodes
+from gangctl.sandbox.simulated.binder import FreeCapacity, requests_of
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.sandbox.asking import create
@@ -276,3 +277,24 @@ async def test_a_cordoned_node_takes_no_pod_and_is_counted_as_kube_scheduler_cou
         refused = condition(await on.get("pods", "q"), "PodScheduled")
     assert placed == {"p": "node-1", "q": None}
     assert refused["message"] == "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+
+
+def test_the_first_filter_of_kube_scheduler_that_refuses_a_node_is_named() -> None:
+    def node(name: str, **spec: object) -> Object:
+        ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "1", "pods": "9"}}
+        return {"metadata": {"name": name}, "spec": spec, "status": ready}
+
+    taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    free = FreeCapacity([node("a", unschedulable=True, taints=[taint]), node("b", taints=[taint]), node("c")])
+    wanted = pod("p", nodeSelector={"pool": "none"})
+    tainted, unselected = (
+        "node(s) had untolerated taint {gpu: yes}",
+        "node(s) didn't match Pod's node affinity/selector",
+    )
+    words = f"0/3 nodes are available: 1 {unselected}, 1 {tainted}, 1 node(s) were unschedulable."
+    assert free.why_not(wanted, requests_of(wanted)) == words
+
+    # Who tolerates the taint of cordoned nodes is placed on one.
+    cordoned = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
+    tolerant = pod("q", tolerations=[cordoned, {"key": "gpu", "operator": "Exists"}])
+    assert free.place(tolerant, requests_of(tolerant)) == "a"

@@ -28,6 +28,8 @@ Resources = dict[str, Fraction]
 _PODS: Final = "pods"
 _NOTHING: Final = Fraction(0)
 _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
+# Who tolerates this taint is placed on unschedulable nodes, also on those that do not have it.
+_CORDONED: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def requests_of(pod: Object) -> Resources:
@@ -139,17 +141,17 @@ def _allocatable(node: Object) -> Resources:
 
 
 def _refusals(node: Object, pod: Object) -> list[str]:
-    # One reason for each node: kube-scheduler's filters end with the first that refuses it.
-    if (node.get("spec") or {}).get("unschedulable"):
+    # One reason for each node: kube-scheduler's filters end with the first that refuses it. The order is theirs.
+    spec, tolerations = node.get("spec") or {}, pod["spec"].get("tolerations") or []
+    if spec.get("unschedulable") and not any(_tolerates(toleration, _CORDONED) for toleration in tolerations):
         return ["node(s) were unschedulable"]
+    for taint in spec.get("taints") or []:
+        if taint["effect"] in _KEEPS_AWAY and not any(_tolerates(toleration, taint) for toleration in tolerations):
+            return [f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"]
     labels = node["metadata"].get("labels") or {}
     selector = pod["spec"].get("nodeSelector") or {}
     if any(labels.get(key) != value for key, value in selector.items()):
         return ["node(s) didn't match Pod's node affinity/selector"]
-    for taint in (node.get("spec") or {}).get("taints") or []:
-        tolerations = pod["spec"].get("tolerations") or []
-        if taint["effect"] in _KEEPS_AWAY and not any(_tolerates(toleration, taint) for toleration in tolerations):
-            return [f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"]
     return []
 
 
