@@ -298,3 +298,10 @@ def test_the_first_filter_of_kube_scheduler_that_refuses_a_node_is_named() -> No
     cordoned = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
     tolerant = pod("q", tolerations=[cordoned, {"key": "gpu", "operator": "Exists"}])
     assert free.place(tolerant, requests_of(tolerant)) == "a"
+
+
+def test_pod_level_resources_replace_those_of_containers() -> None:
+    wanted = pod("p", cpu="1", resources={"requests": {"cpu": "3"}, "limits": {"cpu": "4", "memory": "2"}})
+    assert requests_of(wanted) == {"cpu": 3, "memory": 2, "pods": 1}
+    # Of a limit alone the containers' requests stay.
+    assert requests_of(pod("p", cpu="1", resources={"limits": {"cpu": "4"}})) == {"cpu": 1, "pods": 1}

@@ -35,7 +35,7 @@ _CORDONED: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSche
 def requests_of(pod: Object) -> Resources:
     """Requests of a pod: its containers together, or one init container if that is more, the overhead, one pod.
 
-    Limits replace missing requests, as in the API server's defaulting.
+    Limits replace missing requests, as in the API server's defaulting; pod-level requests replace those of containers.
     """
     spec = pod["spec"]
     total = _sum(_requests(container) for container in spec["containers"])
@@ -48,14 +48,19 @@ def requests_of(pod: Object) -> Resources:
         else:
             most = _most(most, _sum([sidecars, own]))
     total = _most(_sum([total, sidecars]), most)
-    overhead = {name: parse_quantity(str(value)) for name, value in (spec.get("overhead") or {}).items()}
-    return {**_sum([total, overhead]), _PODS: Fraction(1)}
+    level = spec.get("resources") or {}
+    # PodRequests of component-helpers; a limit is the default where the containers request nothing.
+    total = {**_quantities(level.get("limits")), **total, **_quantities(level.get("requests"))}
+    return {**_sum([total, _quantities(spec.get("overhead"))]), _PODS: Fraction(1)}
 
 
 def _requests(container: Mapping[str, Any]) -> Resources:
     resources = container.get("resources") or {}
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: parse_quantity(str(value)) for name, value in asked.items()}
+    return _quantities({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _quantities(texts: Mapping[str, Any] | None) -> Resources:
+    return {name: parse_quantity(str(value)) for name, value in (texts or {}).items()}
 
 
 def _sum(parts: Iterable[Mapping[str, Fraction]]) -> Resources:
@@ -137,7 +142,7 @@ class FreeCapacity:
 def _allocatable(node: Object) -> Resources:
     status = node.get("status") or {}
     resources = status.get("allocatable") or status.get("capacity") or {}
-    return {name: parse_quantity(str(value)) for name, value in resources.items()}
+    return _quantities(resources)
 
 
 def _refusals(node: Object, pod: Object) -> list[str]:
