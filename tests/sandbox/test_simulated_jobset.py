@@ -209,6 +209,35 @@ async def test_running_jobs_follow_a_resize() -> None:
             assert indexes == {str(index) for index in range(size)}
 
 
+class _Restoring(Referring):
+    """Puts the reference back that JobSet has dropped, as gangctl's webhook does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: list[bool] = []
+
+    async def mutate(self, attributes: Attributes, obj: Object) -> Object:
+        obj = await super().mutate(attributes, obj)
+        if attributes.kind.plural == "jobs" and attributes.operation == "UPDATE" and not attributes.subresource:
+            assert attributes.old is not None
+            self.dropped.append("workloadRef" not in obj["spec"]["template"]["spec"])
+            obj["spec"]["template"] = attributes.old["spec"]["template"]
+        return obj
+
+
+async def test_a_resize_drops_fields_that_jobset_does_not_know() -> None:
+    admission = _Restoring()
+    async with stage(api=Api("1.35", gates={"ElasticJobSet": True}, admission=admission)) as on:
+        await on.create_jobset(jobset("js", rj("w", 1, 2, 2)))
+        await on.idle()
+        stored = await on.jobset()
+        stored["spec"]["replicatedJobs"][0]["template"]["spec"].update(parallelism=3, completions=3)
+        await on.patch(JOBSETS, "js", {"spec": stored["spec"]})
+        await on.idle()
+        assert (await on.jobs())["js-w-0"]["spec"]["parallelism"] == 3
+    assert admission.dropped == [True]
+
+
 def restarting(action: str, max_restarts: int) -> dict[str, Any]:
     """Two Jobs, and a policy for failed ones."""
     policy = {"maxRestarts": max_restarts, "rules": [{"action": action}]}

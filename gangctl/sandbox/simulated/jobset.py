@@ -214,7 +214,7 @@ class JobSetController(SimulatedController[Key]):
             spec = wanted[progress.replicated_job_of(job)]
             size = spec.get("parallelism"), spec.get("completions")
             if size[0] == size[1] and size != (job["spec"].get("parallelism"), job["spec"].get("completions")):
-                resized = copy(job)
+                resized = childjobs.without_unknown_fields(copy(job))
                 resized["spec"].update(parallelism=size[0], completions=size[1])
                 await self.update(self._jobs, resized)
 
