@@ -71,7 +71,7 @@ def _built_in(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Kin
                 default=pods.default_pod,
                 prepare_create=pods.prepare_create,
                 prepare_update=pods.prepare_update,
-                admit=lambda new, old, _subresource, store: None if old is not None else pods.admit(kind, new, store),
+                plugins=lambda new, store: pods.admit(kind, new, store),
                 validate=pods.validate,
             )
         case "jobs":
@@ -93,9 +93,7 @@ def _built_in(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Kin
                 drop=_with(decode, lambda new: gangs.drop_group(new, minor)),
                 default=lambda obj: gangs.default_group(obj, minor),
                 prepare_create=gangs.prepare_group,
-                admit=lambda new, old, _subresource, store: (
-                    None if old is not None else gangs.admit_group(kind, new, store, minor)
-                ),
+                plugins=lambda new, store: gangs.admit_group(kind, new, store, minor),
                 validate=lambda new, old, subresource: gangs.validate_group(new, old, subresource, minor),
             )
     # The same on every minor; for most kinds only the name is checked.

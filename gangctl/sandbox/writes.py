@@ -101,6 +101,7 @@ async def create(write: Write, body: Object) -> Stored:
         managed.track(kind, None, body, managed.manager_of(write.caller, write.options))
     # Before webhooks, as the NamespaceLifecycle plugin is ordered.
     _check_namespace(write)
+    write.backend.registry.rules(kind).plugins(body, write.backend.store)
     body = await _mutate(write, "CREATE", body, None)
     return await _finish_create(write, body)
 
@@ -331,6 +332,8 @@ async def _mutate(write: Write, operation: str, obj: Object, old: Object | None)
         mutated.setdefault("metadata", {})
         # What a webhook wrote is not the client's: no warnings.
         _drop_and_default(write, mutated, warn=False)
+        if operation == "CREATE":
+            write.backend.registry.rules(write.kind).plugins(mutated, write.backend.store)
     return mutated
 
 

@@ -1,7 +1,17 @@
 """Admission webhooks: which requests are sent to which webhook, and with which fields."""
 
 from tests.conformance.answers import forbidden
-from tests.conformance.objects import NAMESPACES, configmap, configmaps, create_pod, jobset, jobsets, pod, pods
+from tests.conformance.objects import (
+    NAMESPACES,
+    configmap,
+    configmaps,
+    create_pod,
+    jobset,
+    jobsets,
+    pod,
+    pod_spec,
+    pods,
+)
 from tests.conformance.webhooks import CONFIGMAPS, Hooks, note, patch
 from tests.controlplane.api import Object
 
@@ -59,6 +69,28 @@ async def test_a_generated_name_is_not_known_before_validation(hooks: Hooks) -> 
     (before,), (after,) = hooks.requests("mutate"), hooks.requests("validate")
     assert "name" not in before["object"]["metadata"]
     assert after["object"]["metadata"]["name"] == created["metadata"]["name"]
+
+
+async def test_webhooks_see_what_the_servers_own_plugins_made_of_a_pod(hooks: Hooks) -> None:
+    rule = {**CONFIGMAPS, "resources": ["pods"]}
+    await hooks.register("mutating", hooks.entry("hook", rules=[rule]))
+    await create_pod(hooks.server, hooks.namespace, pod())
+    spec = hooks.requests("hook")[-1]["object"]["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    assert spec["serviceAccountName"] == "default"
+    assert {each["key"] for each in spec["tolerations"]} == {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    }
+
+    # They refuse a pod before it has a name, and before webhooks get it.
+    hooks.requests("hook").clear()
+    unknown = pod("", pod_spec(priorityClassName="none"), generateName="gen-")
+    await forbidden(
+        hooks.server.api.create(pods(hooks.namespace), unknown),
+        'pods "gen-" is forbidden: no PriorityClass with name none was found',
+    )
+    assert hooks.requests("hook") == []
 
 
 async def test_a_review_of_a_dry_run_has_the_flag(hooks: Hooks) -> None:

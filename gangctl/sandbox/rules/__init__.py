@@ -18,14 +18,16 @@ class KindRules:
 
     ``drop(new)`` removes unknown and gated fields in place and returns the paths of unknown ones,
     ``default(new)`` fills in what is missing, ``prepare_create(new)`` and ``prepare_update(new, old,
-    subresource)`` set the fields that the client does not control, ``admit`` is built-in admission (changes in
-    place, or StatusError), ``validate`` returns errors.
+    subresource)`` set the fields that the client does not control, ``validate`` returns errors.
+    Built-in admission changes in place, or raises StatusError: ``plugins(new, store)`` of a new object before
+    webhooks are called, and again after one has changed it; ``admit`` of every write after them.
     """
 
     drop: Callable[[Object], list[str]] = lambda _: []
     default: Callable[[Object], None] = lambda _: None
     prepare_create: Callable[[Object], None] = lambda _: None
     prepare_update: Callable[[Object, Object, str], None] = lambda *_: None
+    plugins: Callable[[Object, ObjectStore], None] = lambda *_: None
     admit: Callable[[Object, Object | None, str, ObjectStore], None] = lambda *_: None
     validate: Callable[[Object, Object | None, str], Sequence[FieldCause]] = lambda *_: ()
 

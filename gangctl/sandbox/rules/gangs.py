@@ -80,7 +80,7 @@ def admit_group(kind: ResourceKind, group: Object, store: ObjectStore, minor: st
     metadata, spec = group["metadata"], group["spec"]
 
     def forbid(why: str) -> errors.StatusError:
-        return errors.forbidden(kind, metadata.get("name", ""), why)
+        return errors.forbidden(kind, metadata.get("name") or metadata.get("generateName", ""), why)
 
     if PROTECTION not in metadata.get("finalizers", ()):
         metadata["finalizers"] = [*metadata.get("finalizers", ()), PROTECTION]

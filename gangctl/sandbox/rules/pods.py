@@ -165,7 +165,8 @@ def admit(kind: ResourceKind, pod: Object, store: ObjectStore) -> None:
     spec, metadata = pod["spec"], pod["metadata"]
 
     def forbid(why: str) -> errors.StatusError:
-        return errors.forbidden(kind, metadata.get("name", ""), why)
+        # The name is generated later.
+        return errors.forbidden(kind, metadata.get("name") or metadata.get("generateName", ""), why)
 
     account = spec.get("serviceAccountName") or "default"
     namespace = metadata.get("namespace", "")
