@@ -175,7 +175,8 @@ class Api:
             payloads.settle_place(kind, write.namespace, patch, write.name)
             write.operation = "Apply"
             merged = patches.apply(kind, None, patch, manager, force=force)
-            return await writes.create(write, merged), True
+            if (created := await writes.create_first(write, merged)) is not None:
+                return created, True
 
         def applied(old: Object) -> Object:
             return patches.apply(kind, old, patch, manager, force=force, subresource=write.subresource)

@@ -152,12 +152,14 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
     given = body["metadata"].get("resourceVersion", "")
     if given and not (str(given).isascii() and str(given).isdigit()):
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
-    if write.backend.store.get(kind.storage, write.key) is None and kind.create_on_update and not write.subresource:
-        if body["metadata"].get("resourceVersion") or body["metadata"].get("uid"):
-            raise errors.conflict(kind, write.name)
-        return await create(write, body), True
     # Only a write without a version is retried, with the client's original body.
     source = None if given else orjson.dumps(body)
+    if write.backend.store.get(kind.storage, write.key) is None and kind.create_on_update and not write.subresource:
+        if source is None or body["metadata"].get("uid"):
+            raise errors.conflict(kind, write.name)
+        if (created := await create_first(write, body)) is not None:
+            return created, True
+        body = orjson.loads(source)
     attempts = [body]
 
     def replacement(old: Object) -> Object:
@@ -165,6 +167,16 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
         return attempts.pop() if attempts or source is None else orjson.loads(source)
 
     return await change(write, replacement, required=not kind.unconditional_update), False
+
+
+async def create_first(write: Write, body: Object) -> Stored | None:
+    """Create an object; None if another request has created it meanwhile, as in GuaranteedUpdate of the API server."""
+    try:
+        return await create(write, body)
+    except StatusError as error:
+        if error.reason != "AlreadyExists" or write.backend.store.get(write.kind.storage, write.key) is None:
+            raise
+        return None
 
 
 async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], Object]) -> Stored:

@@ -1,10 +1,13 @@
 """Server-side apply: ownership of fields, conflicts, and the removal of fields that are no longer applied."""
 
+import asyncio
+
 import pytest
 
 from tests.conformance.answers import bad_request, conflict, invalid, send
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, create_pod, pod, pods
+from tests.conformance.webhooks import CONFIGMAPS, Hooks
 from tests.controlplane.api import Object, path_of
 from tests.rows import each
 
@@ -220,3 +223,18 @@ async def test_an_entry_that_an_apply_drops_goes_with_what_others_set_in_it(serv
     assert [each["port"] for each in left["spec"]["ports"]] == [1]
     # Nothing is left of the other's.
     assert "two" not in {entry["manager"] for entry in left["metadata"]["managedFields"]}
+
+
+async def test_concurrent_writes_that_create_an_object_are_all_made(hooks: Hooks) -> None:
+    roles = path_of("rbac.authorization.k8s.io/v1", "roles", namespace=hooks.namespace, name="a")
+    rule = {**CONFIGMAPS, "apiGroups": ["*"], "resources": ["configmaps", "roles"]}
+    # All of them find nothing, and wait for the webhook.
+    await hooks.register("mutating", hooks.entry("hook", rules=[rule]))
+    apply = Applier(hooks.server, hooks.namespace)
+    await asyncio.gather(*(apply(f"m{key}", {f"k{key}": "v"}) for key in range(3)))
+    stored = await apply.api.get(apply.path)
+    assert stored["data"] == {"k0": "v", "k1": "v", "k2": "v"}
+    assert set(owners(stored)) == {"m0", "m1", "m2"}
+
+    role = {"metadata": {"name": "a"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
+    await asyncio.gather(*(apply.api.update(roles, role) for _ in range(3)))
