@@ -7,6 +7,7 @@ what kubectl looks for before it leaves validation and dry runs to the server.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -73,9 +74,16 @@ def _names(registry: Registry) -> list[str]:
     return sorted(names, key=lambda name: (not (name.endswith(_GROUP_SUFFIX) or "." not in name), name))
 
 
-def _rank(name: str) -> tuple[int, str]:
-    stage = 2 if "alpha" in name else 1 if "beta" in name else 0
-    return stage, "".join(chr(0x10FFFF - ord(letter)) for letter in name)
+_VERSION: Final = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?", re.ASCII)
+_STAGES: Final = (None, "beta", "alpha")
+
+
+def _rank(name: str) -> tuple[int, int, int, str]:
+    """As CompareKubeAwareVersionStrings: names of another form come last, in alphabetical order."""
+    match = _VERSION.fullmatch(name)
+    if match is None:
+        return len(_STAGES), 0, 0, name
+    return _STAGES.index(match[2]), -int(match[1]), -int(match[3] or 0), ""
 
 
 def _group(registry: Registry, name: str) -> Object:

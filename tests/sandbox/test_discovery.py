@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.rules import KindRules
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.sandbox.wire import Wire
 
@@ -43,3 +45,13 @@ async def test_a_disabled_version_is_not_served() -> None:
     async with Sandbox(options) as sandbox, Wire(sandbox.url, sandbox.token()) as wire:
         assert (await wire.get("/apis/scheduling.k8s.io/v1beta1")).status == 404
         assert (await wire.get("/apis/scheduling.k8s.io/v1beta1/podgroups")).status == 404
+
+
+async def test_versions_of_a_group_are_ordered_by_stability_and_number(sandbox: Sandbox) -> None:
+    ordered = ["v10", "v2", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "foo1", "foo10"]
+    for name in sorted(ordered):
+        sandbox.api.registry.add(ResourceKind("example.com", name, "things", "Thing", custom=True), KindRules())
+    async with Wire(sandbox.url, sandbox.token()) as wire:
+        group = (await wire.get("/apis/example.com")).json
+    assert [each["version"] for each in group["versions"]] == ordered
+    assert group["preferredVersion"]["version"] == "v10"
