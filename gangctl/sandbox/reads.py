@@ -21,7 +21,7 @@ from gangctl.sandbox import errors
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.store import ObjectStore, Stored, in_version
+from gangctl.sandbox.store import ObjectStore, Stored, etcd_order, in_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def page(store: ObjectStore, kind: ResourceKind, namespace: str | None, query: L
             expired = errors.expired(errors.CONTINUE_EXPIRED_MESSAGE)
             expired.following = _token(_NOW, "/".join(filter(None, start)))
             raise expired from error
-        rest = [stored for stored in items if _key(stored) >= start]
+        rest = [stored for stored in items if etcd_order(_key(stored)) >= etcd_order(start)]
         return _cut(rest, revision, kind, query.limit, chosen)
     # "Whatever you have" comes from a cache that does not cut.
     limit = 0 if query.resource_version == "0" else query.limit

@@ -4,8 +4,8 @@ import pytest
 
 from tests.conformance.answers import bad_request
 from tests.conformance.grounds import Server
-from tests.conformance.objects import job, jobs, lease, leases, names_of, secret, secrets
-from tests.controlplane.api import Parameter, list_items
+from tests.conformance.objects import NAMESPACES, job, jobs, lease, leases, names_of, secret, secrets
+from tests.controlplane.api import Parameter, list_items, path_of
 from tests.controlplane.wait import wait_for
 from tests.rows import each
 
@@ -42,6 +42,19 @@ async def test_a_list_is_sorted_and_may_be_empty(server: Server, namespace: str)
     for name in ("c", "a", "b-1", "b"):
         await server.api.create(leases(namespace), lease(name))
     assert names_of(await server.api.list(leases(namespace))) == ["a", "b", "b-1", "c"]
+
+    # Those of all namespaces by their keys in etcd, where "-" is before "/"; pages, too.
+    longer = f"{namespace}-b"
+    await server.api.create(NAMESPACES, {"metadata": {"name": longer}})
+    for place in (namespace, longer):
+        await server.api.create(leases(place), lease("d", labels={"mine": namespace}))
+    everywhere, mine = path_of("coordination.k8s.io/v1", "leases"), f"mine={namespace}"
+    listed = await server.api.list(everywhere, labelSelector=mine)
+    assert [item["metadata"]["namespace"] for item in listed] == [longer, namespace]
+    page = await server.api.get(everywhere, labelSelector=mine, limit=1)
+    rest = await server.api.get(everywhere, labelSelector=mine, **{"continue": page["metadata"]["continue"]})
+    pages = [item["metadata"]["namespace"] for each in (page, rest) for item in list_items(each)]
+    assert pages == [longer, namespace]
 
 
 async def test_items_do_not_repeat_their_kind(server: Server, path: str) -> None:
