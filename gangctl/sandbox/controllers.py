@@ -156,7 +156,10 @@ class GarbageCollector(StoreController[GraphNode]):
         node, obj = GraphNode(storage, change.key), change.new.obj
         uid = obj["metadata"]["uid"]
         for owner in _owners(change.old.obj) if change.old is not None else ():
-            self._dependents.get(owner["uid"], {}).pop(node, None)
+            dependents = self._dependents.get(owner["uid"], {})
+            dependents.pop(node, None)
+            if not dependents:
+                self._dependents.pop(owner["uid"], None)
         if change.gone:
             self._there.pop(uid, None)
             self._wake([*self._dependents.get(uid, {}), *self._owners_of(obj)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.controllers import SandboxController
+from gangctl.sandbox.controllers import GarbageCollector, SandboxController
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_until
@@ -55,3 +55,13 @@ async def test_a_reconcile_that_is_stopped_is_queued_for_the_next_start(api: Api
     task.cancel()
     await asyncio.wait({task})
     assert len(controller.queue) == 1
+
+
+async def test_the_graph_forgets_what_is_gone(api: Api) -> None:
+    collector = GarbageCollector(api)
+    owner = (await create(api, "configmaps", "a"))["metadata"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": owner["uid"]}
+    await create(api, "configmaps", "b", metadata={"ownerReferences": [reference]})
+    for name in ("b", "a"):
+        await api.delete(api.kind("configmaps"), "default", name, ME)
+    assert (collector._there, collector._dependents) == ({}, {})

@@ -238,6 +238,18 @@ async def test_a_deleted_running_pod_counts_as_failed() -> None:
         assert len(await on.pods()) == 1
 
 
+async def test_counted_pods_are_forgotten_when_they_are_gone() -> None:
+    async with stage() as on:
+        await on.create(JOBS, job(backoffLimit=1))
+        await on.idle()
+        (pod,) = await on.pods()
+        # It waits for its finalizer alone, and is gone with it.
+        await on.delete("pods", pod["metadata"]["name"])
+        await on.idle()
+        assert (await on.get(JOBS, "j"))["status"]["failed"] == 1
+        assert not on.simulated.job._counted
+
+
 async def test_pods_of_a_deleted_node_fail_and_are_replaced_on_another() -> None:
     async with stage() as on:
         node, _ = await add_nodes(on.api, 2)

@@ -149,6 +149,11 @@ class _Look:
         self.ending = next((kind for kind in _ENDS if controller.is_true(self.job, kind)), "")
 
     @property
+    def key(self) -> JobKey:
+        """The Job's key."""
+        return (*controller.key_of(self.job), self.job["metadata"]["uid"])
+
+    @property
     def status(self) -> Object:
         """The status, to be edited."""
         status: Object = self.job["status"]
@@ -188,7 +193,7 @@ class JobController(controller.SimulatedController[JobKey]):
         self._pods = self.mirror("pods", self._pod_changed, index=_job_of)
         self._events = controller.Recorder(api, self.caller, "job-controller")
         self._pause = pause_seconds
-        self._counted: set[str] = set()
+        self._counted: dict[JobKey, set[str]] = {}
 
     def _job_changed(self, job: Object) -> None:
         self.queue.add((*controller.key_of(job), job["metadata"]["uid"]))
@@ -202,8 +207,10 @@ class JobController(controller.SimulatedController[JobKey]):
         """Reconcile one Job's pods and status."""
         stored = self._jobs.get(key[:2])
         pods = self._pods.indexed(key[2])
-        # A pod without the finalizer is not counted again, so its UID need not be kept.
-        self._counted -= {pod["metadata"]["uid"] for pod in pods if not controller.is_tracked(pod)}
+        # A pod that is gone, or without the finalizer, is not counted again: its UID need not be kept.
+        tracked = {pod["metadata"]["uid"] for pod in pods if controller.is_tracked(pod)}
+        if counted := self._counted.pop(key, set()) & tracked:
+            self._counted[key] = counted
         if stored is None or stored["metadata"]["uid"] != key[2]:
             await self._let_go(pods)
             return
@@ -252,7 +259,8 @@ class JobController(controller.SimulatedController[JobKey]):
             and (controller.has_succeeded(pod) or controller.is_failed(pod, look.job) or look.ending == "FailureTarget")
         ]
         # A pod can keep its finalizer after it was counted: for the pod that replaces it, or because a release failed.
-        fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in self._counted]
+        counted = self._counted.get(look.key, ())
+        fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in counted]
         # The completions of an elastic Indexed Job can become less than an index that exists.
         valid = range(int(look.job["spec"].get("completions") or 0))
         if controller.is_indexed(look.job):
@@ -334,7 +342,8 @@ class JobController(controller.SimulatedController[JobKey]):
         if status != stored.get("status"):
             look.job = copy(await self.update(self._jobs, look.job, "status"))
         # Recorded before any is finalized: a later error must not count them again.
-        self._counted |= {pod["metadata"]["uid"] for pod in look.counted}
+        if look.counted:
+            self._counted.setdefault(look.key, set()).update(pod["metadata"]["uid"] for pod in look.counted)
         goes = look.ending or "deletionTimestamp" in look.job["metadata"]
         keep = {} if goes or not has_limit_per_index(look.job) else look.unreplaced
         kept = {pod["metadata"]["uid"] for pod in keep.values()}
