@@ -54,7 +54,7 @@ class SandboxController(ABC, Generic[K]):
 
     @abstractmethod
     async def reconcile(self, key: K) -> None:
-        """Reconcile the object of ``key``; an error other than a 404 is logged and triggers a retry."""
+        """Reconcile the object of ``key``; an error is logged and triggers a retry."""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -63,10 +63,9 @@ class SandboxController(ABC, Generic[K]):
             try:
                 await self.reconcile(key)
             except StatusError as error:
-                # A deleted object needs nothing more; a change of it queues the key again.
-                if error.code != _NOT_FOUND:
-                    delay = self.queue.add_failed(key)
-                    _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
+                # Also after a 404, which a webhook may have given: of an object that is gone nothing is done then.
+                delay = self.queue.add_failed(key)
+                _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
             except Exception as error:  # noqa: BLE001 -- one object must not end the cluster
                 self.queue.add_failed(key)
                 # Once for each key, which fails at each retry, and without the error's text, which may hold objects.

@@ -9,6 +9,7 @@ import asyncio
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.controllers import GarbageCollector, SandboxController
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_until
@@ -65,3 +66,21 @@ async def test_the_graph_forgets_what_is_gone(api: Api) -> None:
     for name in ("b", "a"):
         await api.delete(api.kind("configmaps"), "default", name, ME)
     assert (collector._there, collector._dependents) == ({}, {})
+
+
+class _Missing(SandboxController[str]):
+    """A controller whose write is refused with 404, as a webhook may."""
+
+    name = "missing"
+
+    async def reconcile(self, key: str) -> None:
+        raise StatusError(404, "NotFound", key)
+
+
+async def test_a_404_is_tried_again(api: Api) -> None:
+    controller = _Missing(api)
+    controller.queue.add("key")
+    task = asyncio.create_task(controller.run())
+    await wait_until(lambda: controller.queue._failures.get("key") == 2, "the second try", interval=0.001)
+    task.cancel()
+    await asyncio.wait({task})
