@@ -300,9 +300,18 @@ class NamespaceController(StoreController[str]):
             return
         # By storage: several versions, and both groups of Events, are the same objects.
         kinds = {kind.storage: kind for kind in self.api.registry if kind.namespaced}.values()
-        # Immediate deletions are seen by `changed`, which queues the namespace again.
-        # A list: any() takes no asynchronous generator, and would stop at the first kind that has objects.
-        if not any([await self.delete_all(kind, key) for kind in kinds]):
+        remaining = False
+        refusals: list[StatusError] = []
+        for kind in kinds:
+            try:
+                # Immediate deletions are seen by `changed`, which queues the namespace again.
+                remaining |= await self.delete_all(kind, key)
+            except StatusError as error:
+                # As deleteAllContent of kube-controller-manager, which goes on with the next kind.
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
+        if not remaining:
             final = copy(stored.obj)
             final["spec"] = {}
             kind = self.api.kind(NAMESPACES)

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.controllers import GarbageCollector, SandboxController
-from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.controllers import GarbageCollector, NamespaceController, SandboxController
+from gangctl.sandbox.errors import StatusError, bad_request
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.requests import Attributes
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_until
 from tests.rows import each
 from tests.sandbox.asking import ME, create, patch
+from tests.sandbox.stage import NoWebhooks
 
 GROUPS = "podgroups.scheduling.k8s.io"
 GANG: Object = {"schedulingPolicy": {"gang": {"minCount": 1}}}
@@ -84,3 +88,22 @@ async def test_a_404_is_tried_again(api: Api) -> None:
     await wait_until(lambda: controller.queue._failures.get("key") == 2, "the second try", interval=0.001)
     task.cancel()
     await asyncio.wait({task})
+
+
+async def test_a_denied_deletion_does_not_keep_other_kinds_in_a_namespace() -> None:
+    class Denying(NoWebhooks):
+        async def validate(self, attributes: Attributes, obj: Object | None) -> None:
+            del obj
+            if attributes.operation == "DELETE" and attributes.kind.plural == "configmaps":
+                raise bad_request("denied")
+
+    api = Api(admission=Denying())
+    controller = NamespaceController(api)
+    await create(api, "namespaces", "n")
+    for resource in ("configmaps", "secrets", "leases.coordination.k8s.io"):
+        await api.create(api.kind(resource), "n", {"metadata": {"name": "a"}}, ME)
+    await api.delete(api.kind("namespaces"), "", "n", ME)
+    with pytest.raises(StatusError, match="denied"):
+        await controller.reconcile("n")
+    kinds = (kind for kind in api.registry if kind.namespaced and api.store.items(kind.storage, "n"))
+    assert [kind.plural for kind in kinds] == ["configmaps"]
