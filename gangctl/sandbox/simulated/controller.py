@@ -78,9 +78,6 @@ class Recorder:
         key = metadata["uid"], reason, note
         if key in self._recorded and not again:
             return
-        self._recorded[key] = None
-        if len(self._recorded) > _REMEMBERED:
-            del self._recorded[next(iter(self._recorded))]
         # The API server accepts events of cluster-scoped objects only in this namespace.
         namespace = metadata.get("namespace") or "default"
         event: Object = {
@@ -108,6 +105,10 @@ class Recorder:
         except StatusError as error:
             if error.code not in _LOST:
                 raise
+        # Only now: one that was refused is recorded by the next try.
+        self._recorded[key] = None
+        if len(self._recorded) > _REMEMBERED:
+            del self._recorded[next(iter(self._recorded))]
 
 
 Notice = Callable[[Object], None]
