@@ -1,9 +1,9 @@
 """Bodies in protobuf, as kubectl's ``create`` and other typed clients send built-in kinds, to JSON data.
 
 Answers are JSON, which these clients take as well. The numbers of fields stand in ``rules/messages.json``, written by
-``python -m tests.sandbox.messagetable``; their types are those of ``rules/fields.json``. What the table does not know
-is dropped, as a server drops the fields of a later release. A field that Go writes although it is empty (one that is
-no pointer) is left out, as in JSON.
+``python -m tests.sandbox.messagetable``; their types are those of ``apiserver/fields.json``. What the table does not
+know is dropped, as a server drops the fields of a later release. A field that Go writes although it is empty (one that
+is no pointer) is left out, as in JSON.
 """
 
 from __future__ import annotations
