@@ -230,6 +230,9 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
         "has(request.subResource)",
         "request.userInfo.username != ''",
         "request.operation in ['CREATE', 'UPDATE']",
+        "dyn(request).uid == ''",
+        "dyn(request).object == null",
+        "dyn(request).oldObject == null",
     ),
     "refused": (
         "object.spec.three ==",
