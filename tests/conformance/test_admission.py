@@ -137,8 +137,9 @@ async def test_a_namespace_is_selected_by_its_own_new_labels(hooks: Hooks) -> No
     await hooks.register("validating", hooks.entry("hook", rules=[rule], namespaceSelector={"matchLabels": mine}))
     for name, labels in (("a", {}), ("b", mine)):
         await hooks.server.api.create(NAMESPACES, {"metadata": {"name": f"{hooks.namespace}-{name}", "labels": labels}})
-    for labels in (mine, {"selected": None}):
-        await hooks.server.api.patch(f"{NAMESPACES}/{hooks.namespace}-a", {"metadata": {"labels": labels}})
+    for value in (hooks.namespace, None):
+        patch = {"metadata": {"labels": {"selected": value}}}
+        await hooks.server.api.patch(f"{NAMESPACES}/{hooks.namespace}-a", patch)
     asked = [(request["operation"], request["name"], request["namespace"]) for request in hooks.requests("hook")]
     a, b = f"{hooks.namespace}-a", f"{hooks.namespace}-b"
     assert asked == [("CREATE", b, b), ("UPDATE", a, a)]
