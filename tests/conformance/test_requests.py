@@ -115,21 +115,18 @@ async def test_a_body_of_wrong_types_is_400(server: Server, namespace: str, body
 
 async def test_wrong_types_in_metadata_are_refused_before_they_are_compared(server: Server, namespace: str) -> None:
     await server.api.create(configmaps(namespace), configmap("a"))
-    words = "cannot unmarshal array into Go struct field ObjectMeta.metadata.uid of type "
-    for method, content_type in (("PUT", "application/json"), ("PATCH", "application/merge-patch+json")):
-        answer = await send(server.api, method, configmaps(namespace, "a"), configmap("a", uid=["a"]), content_type)
-        assert (answer.status, answer.body["reason"]) == (400, "BadRequest"), method
-        assert words in answer.body["message"], method
-    answer = await send(
-        server.api,
-        "PATCH",
-        configmaps(namespace, "a"),
-        {**configmap("a"), "metadata": "x"},
-        "application/apply-patch+yaml",
-        fieldManager="m",
-    )
-    assert answer.body["kind"] == "Status"
-    assert answer.status >= 400
+    wrong, here = configmap("a", uid=["a"]), configmaps(namespace, "a")
+    answer = await send(server.api, "PUT", here, wrong)
+    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
+    assert "cannot unmarshal array into Go struct field ObjectMeta.metadata.uid of type " in answer.body["message"]
+    # kube-apiserver converts what a patch makes of an object, and says so with 422; the sandbox says 400.
+    answers = [
+        await send(server.api, "PATCH", here, wrong, "application/merge-patch+json"),
+        await send(
+            server.api, "PATCH", here, {**wrong, "metadata": "x"}, "application/apply-patch+yaml", fieldManager="m"
+        ),
+    ]
+    assert all(answer.body["kind"] == "Status" and answer.status >= 400 for answer in answers)
 
 
 async def test_a_body_with_another_name_or_kind_than_its_path_is_refused(server: Server, namespace: str) -> None:
