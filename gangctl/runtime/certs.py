@@ -23,7 +23,19 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from gangctl.errors import ConfigError
-from gangctl.runtime.tls import Authority, KeyPair, begun, covered, found, issue, load, normal, third_left, to_pem
+from gangctl.runtime.tls import (
+    Authority,
+    KeyPair,
+    begun,
+    covered,
+    found,
+    issue,
+    load,
+    normal,
+    third_left,
+    to_pem,
+    valid,
+)
 
 CA_CERTIFICATE: Final = "ca.crt"
 CA_KEY: Final = "ca.key"
@@ -135,17 +147,16 @@ def due(bundle: CertificateBundle, now: datetime, rotation: Rotation, hosts: Col
     """The step that is due at ``now``, for a certificate that must cover ``hosts`` (DNS names and addresses)."""
     authority, leaf = load(bundle.authority.certificate), load(bundle.pair.chain)
     following = None if bundle.following is None else load(bundle.following.certificate)
-    if following is not None and now < following.not_valid_after_utc:
+    if following is not None and valid(following, now):
         # The Secret holds no times of steps: that of this one is in the certificate itself.
-        introduced = begun(following)
-        # Clients reject everything by an expired authority, so there is no reason to wait.
-        if now >= min(introduced + rotation.overlap, authority.not_valid_after_utc):
+        # Clients reject everything by an authority that is not valid, so there is no reason to wait.
+        if now >= begun(following) + rotation.overlap or not valid(authority, now):
             return Due.SWITCH
-    elif now >= authority.not_valid_after_utc:
+    elif not valid(authority, now):
         return Due.EVERYTHING
     elif third_left(authority, now):
         return Due.INTRODUCE
-    if third_left(leaf, now) or not normal(hosts) <= covered(bundle.pair.chain):
+    if not valid(leaf, now) or third_left(leaf, now) or not normal(hosts) <= covered(bundle.pair.chain):
         return Due.CERTIFICATE
     # Since the new authority signed: other replicas may serve the certificate before that for one overlap.
     known_for = now - begun(leaf)

@@ -258,6 +258,11 @@ def begun(certificate: x509.Certificate) -> datetime:
     return certificate.not_valid_before_utc + BACKDATED
 
 
+def valid(certificate: x509.Certificate, now: datetime) -> bool:
+    """Whether it is valid now: one that was issued by a clock that was ahead is not yet."""
+    return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
+
+
 def third_left(certificate: x509.Certificate, now: datetime) -> bool:
     """Whether at most a third of its lifetime is left."""
     end = certificate.not_valid_after_utc

@@ -231,6 +231,17 @@ def test_an_expired_authority_is_replaced_in_one_step() -> None:
     assert after(365 * 2 * DAY, introduced) is Due.EVERYTHING, "gangctl was off: the new authority has expired, too"
 
 
+def test_what_a_clock_that_was_ahead_has_issued_is_replaced() -> None:
+    ahead, bundle = NOW + 100 * DAY, create(NOW, ROTATION, HOSTS)
+    renewed = advance(bundle, Due.CERTIFICATE, ahead, ROTATION, HOSTS)
+    assert after(timedelta(0), step(renewed, Due.CERTIFICATE, timedelta(0))) is Due.NOTHING
+    anew = create(ahead, ROTATION, HOSTS)
+    assert after(timedelta(0), step(anew, Due.EVERYTHING, timedelta(0))) is Due.NOTHING
+    introduced = advance(bundle, Due.INTRODUCE, NOW + 400 * DAY, ROTATION, HOSTS)
+    assert after(timedelta(0), introduced) is Due.NOTHING
+    assert after(250 * DAY, introduced) is Due.INTRODUCE, "the next authority would not be valid in time"
+
+
 def test_an_expired_previous_authority_is_dropped_even_if_a_certificate_is_just_renewed() -> None:
     rotation = Rotation(timedelta(days=3), timedelta(hours=32), timedelta(hours=10))
     bundle = advance(create(NOW, rotation, HOSTS), Due.INTRODUCE, NOW + 2 * DAY, rotation, HOSTS)
