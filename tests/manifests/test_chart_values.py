@@ -233,6 +233,11 @@ class TestHelm:
         with pytest.raises(HelmFailed, match=message):
             helm.template(values)
 
+    @each("namespace", ["default", "kube-system"])
+    def test_refuses_a_namespace_that_others_use(self, namespace: str, helm: Helm) -> None:
+        with pytest.raises(HelmFailed, match=f"namespace {namespace} is not gangctl's alone"):
+            helm.template(namespace=namespace)
+
     @each(
         ("values", "word"),
         [

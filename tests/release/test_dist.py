@@ -174,5 +174,5 @@ def test_helm_accepts_the_package(dist: Path, tmp_path: Path) -> None:
     package = str(dist / f"gangctl-{__version__}.tgz")
     assert helm.run("show", "chart", package).count(f"version: {__version__}") == 1
     values = as_flags({"image": {"repository": "registry.example/gangctl"}})
-    printed = [helm.run("template", "any", chart, *values) for chart in (package, str(CHART))]
+    printed = [helm.run("template", "any", chart, "-n", "gangctl-system", *values) for chart in (package, str(CHART))]
     assert printed[0] == printed[1]

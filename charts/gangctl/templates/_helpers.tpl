@@ -12,6 +12,10 @@
 {{- end -}}
 
 {{- define "gangctl.check" -}}
+{{- /* Its webhooks leave out its own namespace, and its quota is one for the system pods of kube-system, too. */}}
+{{- if regexMatch "^(default|kube-.*)$" .Release.Namespace }}
+{{- fail (printf "namespace %s is not gangctl's alone: no JobSet there would get a gang, and gangctl's quota would be for the pods of others. Choose one that is, such as --namespace gangctl-system --create-namespace" .Release.Namespace) }}
+{{- end }}
 {{- if and .Values.replicaCount (lt (int .Values.replicaCount) (int .Values.shards)) }}
 {{- fail (printf "replicaCount: %d cannot lead %d shards, one each" (int .Values.replicaCount) (int .Values.shards)) }}
 {{- end }}
