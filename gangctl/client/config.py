@@ -145,7 +145,7 @@ async def load_cluster(
     files = _kubeconfig_files(kubeconfig, environ)
     service_account = service_account or Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
     in_cluster = bool(environ.get("KUBERNETES_SERVICE_HOST")) and (service_account / "token").exists()
-    if not files and context is None and in_cluster:
+    if not files and not context and in_cluster:
         account = ServiceAccountSource(service_account, environ)
         loaded = await account.load()
         origin = f"service account in {service_account}"
@@ -166,7 +166,8 @@ async def load_cluster(
 
 
 def _kubeconfig_files(kubeconfig: str | Path | None, environ: Mapping[str, str]) -> list[Path]:
-    if kubeconfig is not None:
+    # As with kubectl, an empty flag is one that is not given: --kubeconfig "$KUBECONFIG", --context "$CONTEXT".
+    if kubeconfig:
         return [Path(kubeconfig).expanduser().absolute()]
     paths = environ.get("KUBECONFIG", "").split(os.pathsep)
     return [Path(path).expanduser().absolute() for path in paths if path]

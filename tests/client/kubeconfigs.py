@@ -29,7 +29,7 @@ def write(path: Path, *, server: str = "http://127.0.0.1:1", **parts: Any) -> Pa
     return path
 
 
-async def load(path: Path | None = None, **arguments: Any) -> ClusterConfig:
+async def load(path: Path | str | None = None, **arguments: Any) -> ClusterConfig:
     arguments.setdefault("environ", {})
     arguments.setdefault("home", Path("/nonexistent"))
     return await load_cluster(kubeconfig=path, **arguments)

@@ -37,6 +37,11 @@ class TestFinding:
         assert config.namespace == "default"
         assert config.origin == f"context c of {flag}"
 
+    async def test_empty_flags_count_as_not_given(self, tmp_path: Path) -> None:
+        """As with kubectl: ``--kubeconfig "$KUBECONFIG"`` where that is not set."""
+        write(tmp_path / ".kube" / "config", server="http://home:1")
+        assert (await load("", context="", home=tmp_path)).server == "http://home:1"
+
     async def test_kubeconfig_in_the_environment_may_have_several_files(self, tmp_path: Path) -> None:
         first = write(tmp_path / "1", server="http://one:1", document={"current-context": ""})
         second = write(tmp_path / "2", server="http://two:1", document={"current-context": "d"})
