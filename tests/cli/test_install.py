@@ -187,6 +187,8 @@ class TestRemoval:
         ((*IMAGE, "--flag", "no-such=1"), "invalid settings: no-such: there is no such setting"),
         ((*IMAGE, "--flag", "kueue-namespce=x"), "did you mean kueue-namespace?"),
         ((*IMAGE, "--flag", "webhook-failure-policy=Ignore"), "has no effect with webhook-registration ca-only"),
+        ((*IMAGE, "--flag", "webhook-bind-address=:10250"), "the pods have port 9443 for it (webhook)"),
+        ((*IMAGE, "--flag", "metrics-bind-address=127.0.0.1:9090"), "the pods have port 8080 for it (metrics)"),
         (("-n", "kube-system"), "namespace kube-system is not gangctl's alone"),
         (("-n", "default"), "namespace default is not gangctl's alone"),
         (("--out-of-cluster", "--component", "tenants"), "leave --component out"),

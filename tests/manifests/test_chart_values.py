@@ -253,6 +253,8 @@ class TestHelm:
             ({"shards": 0}, "shards"),
             ({"extraArgs": ["--shards=3"]}, "extraArgs"),
             ({"extraArgs": ["kueue=off"]}, "extraArgs"),
+            ({"extraArgs": ["--webhook-bind-address=:10250"]}, "extraArgs"),
+            ({"extraArgs": ["--metrics-bind-address=:9090"]}, "extraArgs"),
             ({"logLevel": "loud"}, "logLevel"),
             ({"webhook": {"failurePolicy": "Warn"}}, "failurePolicy"),
             ({"webhook": {"timeoutSeconds": 31}}, "timeoutSeconds"),

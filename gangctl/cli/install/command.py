@@ -200,12 +200,13 @@ def _flags(changes: Mapping[str, Any]) -> tuple[str, ...]:
 def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
     """InputError for flags that the controller would reject."""
     from gangctl.errors import ConfigError  # noqa: PLC0415
-    from gangctl.manager.settings import load_settings  # noqa: PLC0415 -- pydantic, only where flags are given
+    from gangctl.manager.settings import load_settings, split_address  # noqa: PLC0415 -- pydantic, only where flags are given
 
     (deployment,) = (item for item in objects if item["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
     values: dict[str, Any] = {}
     # The first is the name of the command.
-    for argument in deployment["spec"]["template"]["spec"]["containers"][0]["args"][1:]:
+    for argument in container["args"][1:]:
         name, _, value = argument.removeprefix("--").partition("=")
         # The only flag of the controller that may be repeated.
         if name == "gang-scheduler":
@@ -213,11 +214,24 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
         else:
             values[name] = value
     try:
-        load_settings(values, None)
+        settings = load_settings(values, None)
     except ConfigError as error:
         raise InputError(
             f"the controller would not start: {error.message}", hint="see gangctl controller --help"
         ) from None
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    for flag, name, address in (
+        ("webhook-bind-address", "webhook", settings.webhook_listener()),
+        ("metrics-bind-address", "metrics", split_address(settings.metrics_bind_address)),
+        ("metrics-secure-bind-address", "metrics-tls", split_address(settings.metrics_secure_bind_address)),
+    ):
+        # Services and probes lead to the ports of the pods.
+        if ports.get(name, address[1]) != address[1]:
+            raise InputError(
+                f"--flag {flag}: nothing would reach port {address[1]}: the pods have port {ports[name]} "
+                f"for it ({name})",
+                hint="patch the Deployment in an overlay, its ports, too",
+            )
 
 
 def _check_has_registry(objects: Sequence[Mapping[str, Any]]) -> None:
