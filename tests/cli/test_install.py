@@ -191,6 +191,7 @@ class TestRemoval:
         ((*IMAGE, "--flag", "metrics-bind-address=127.0.0.1:9090"), "the pods have port 8080 for it (metrics)"),
         (("-n", "kube-system"), "namespace kube-system is not gangctl's alone"),
         (("-n", "default"), "namespace default is not gangctl's alone"),
+        ((*IMAGE, "--component", "policies/native/deny"), "give --component policies/native, too"),
         (("--out-of-cluster", "--component", "tenants"), "leave --component out"),
         (("--out-of-cluster", "--image", "x"), "leave --image out"),
         (("--webhook-failure-policy", "Warn"), "'Fail', 'Ignore'"),

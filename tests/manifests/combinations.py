@@ -6,7 +6,8 @@ from gangctl.cli.install.components import NAMES
 
 COMBINATIONS: tuple[tuple[str, ...], ...] = (
     (),
-    *((name,) for name in NAMES),
+    *((name,) for name in NAMES if name != "policies/native/deny"),
+    ("policies/native", "policies/native/deny"),
     ("monitoring", "monitoring/secured"),
     ("high-availability", "shards"),
     ("cert-manager", "monitoring/secured"),

@@ -222,6 +222,10 @@ class TestHelm:
         ("values", "message"),
         [
             ({"image": {"repository": ""}}, "image.repository is not set, .* build one from Containerfile, push it"),
+            (
+                {"components": {"policiesNativeDeny": True}},
+                "components.policiesNativeDeny: .* components.policiesNative, too",
+            ),
             ({"shards": 3, "replicaCount": 2}, "replicaCount: 2 cannot lead 3 shards, one each"),
             (
                 {"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 1}},

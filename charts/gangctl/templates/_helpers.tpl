@@ -19,6 +19,11 @@
 {{- if and .Values.replicaCount (lt (int .Values.replicaCount) (int .Values.shards)) }}
 {{- fail (printf "replicaCount: %d cannot lead %d shards, one each" (int .Values.replicaCount) (int .Values.shards)) }}
 {{- end }}
+{{- with .Values.components }}
+{{- if and .policiesNativeDeny (not .policiesNative) }}
+{{- fail "components.policiesNativeDeny: it has no policies of its own, and nothing would be denied: set components.policiesNative, too" }}
+{{- end }}
+{{- end }}
 {{- with .Values.podDisruptionBudget }}
 {{- if and .minAvailable .maxUnavailable }}
 {{- fail "podDisruptionBudget: set minAvailable or maxUnavailable, not both" }}

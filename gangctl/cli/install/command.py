@@ -158,6 +158,11 @@ def _agree(
             f"--out-of-cluster has no Deployment: leave {given[0] if given else '--component'} out, and give the "
             "process its flags yourself"
         )
+    if "policies/native/deny" in components and "policies/native" not in components:
+        raise click.UsageError(
+            "--component policies/native/deny has no policies of its own, and nothing would be denied: "
+            "give --component policies/native, too"
+        )
     if everything and not uninstall:
         raise click.UsageError("--everything says what --uninstall deletes: give both, or neither")
     if uninstall and given:
