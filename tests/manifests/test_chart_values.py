@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gangctl.cli.install.components import COMPONENTS
 from tests.controlplane.api import Object
@@ -48,6 +49,13 @@ def test_every_component_has_a_value() -> None:
     names = {f"components.{value_of(each)}" for each in COMPONENTS if each.name not in ELSEWHERE}
     assert {name for name in NAMES if name.startswith("components.")} == names
     assert {name for values in ELSEWHERE.values() for name in values} <= NAMES
+
+
+def test_replicas_of_the_examples_are_spread_by_version() -> None:
+    """Otherwise those of the earlier version count in an upgrade."""
+    examples = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in (CHART / "ci").glob("*.yaml")]
+    spread = [term for values in examples for term in values.get("topologySpreadConstraints", [])]
+    assert [term.get("matchLabelKeys") for term in spread] == [["pod-template-hash"]]
 
 
 def test_names_that_are_compared_exist() -> None:
