@@ -206,7 +206,10 @@ class TestHelm:
             ({"components": {"kueueCheck": True}}, ["gangctl.dev/gang-ready"], []),
             ({"metrics": {"secure": True}}, ["gangctl-metrics-reader"], []),
             ({"webhook": {"failurePolicy": "Ignore"}}, ["start without one"], []),
-            ({"replicaCount": 1}, ["one replica"], ["start without one"]),
+            ({"replicaCount": 1}, ["one replica", "cannot be drained"], ["start without one"]),
+            ({"replicaCount": 2, "components": {"highAvailability": True}}, ["2 of 2 replicas"], ["one replica"]),
+            ({"replicaCount": 1, "podDisruptionBudget": {"maxUnavailable": 1}}, [], ["cannot be drained"]),
+            ({"replicaCount": 3}, [], ["cannot be drained"]),
             ({"crds": {"enabled": False}}, ["no definitions"], []),
         ],
     )
