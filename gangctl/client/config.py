@@ -29,8 +29,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SERVICE_ACCOUNT_VARIABLE = "GANGCTL_SERVICE_ACCOUNT_DIR"
 """Names another directory with ``token``, ``ca.crt`` and ``namespace``: a projected volume mounted elsewhere."""
 
-# Projected tokens are replaced long before they expire; client-go also checks once a minute.
-_TOKEN_FILE_SECONDS = 60.0
+# Of a token or of authorities. Projected tokens are replaced long before they expire; client-go also checks once a
+# minute.
+_FILE_SECONDS = 60.0
 # Ask an exec plugin again shortly before its token expires, and wait this long for it (it may open a browser).
 _EXPIRY_MARGIN_SECONDS = 60.0
 _EXEC_TIMEOUT_SECONDS = TIMEOUT_SECONDS
@@ -204,7 +205,7 @@ class ServiceAccountSource:
         if not (bearer.isascii() and bearer.isprintable()):
             raise ConfigError(f"{self._directory}: token: has a character that HTTP headers cannot carry")
         headers = (("Authorization", bearer),) if bearer else ()
-        return LoadedCredentials(Access(str(configuration.host), headers, tls), _TOKEN_FILE_SECONDS)
+        return LoadedCredentials(Access(str(configuration.host), headers, tls), _FILE_SECONDS)
 
     def namespace(self) -> str:
         """Return the pod's namespace."""
@@ -265,7 +266,10 @@ class KubeconfigSource:
             lifetime = (found.expires - self._clock.wall()).total_seconds()
             # Also where the clock is wrong, or the token short-lived, the plugin does not run for each request.
             return max(_RENEWAL_RETRY_SECONDS, lifetime - min(_EXPIRY_MARGIN_SECONDS, lifetime / 5))
-        return _TOKEN_FILE_SECONDS if selected.user.get("tokenFile") else None
+        # As for client-go, a file of authorities may change, too; no plugin is run for that.
+        asked = selected.user.get("exec") or selected.user.get("auth-provider")
+        authorities = selected.cluster.get("certificate-authority") and not asked
+        return _FILE_SECONDS if selected.user.get("tokenFile") or authorities else None
 
 
 async def _authenticate(selected: SelectedContext) -> Credential:

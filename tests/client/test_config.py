@@ -181,6 +181,18 @@ class TestUsers:
         clock.tick(61)
         assert await headers_of(config) == [("Authorization", "Bearer two")]
 
+    async def test_a_file_of_authorities_is_read_every_minute(self, tmp_path: Path) -> None:
+        """As by client-go (``ClientsAllowCARotation``): otherwise a process would not trust a rotated authority."""
+        clock, file = VirtualClock(), tmp_path / "ca.crt"
+        file.write_bytes(make_authority().pem)
+        cluster = {"certificate-authority": "ca.crt"}
+        config = await load(write(tmp_path / "config", server="https://h:1", cluster=cluster), clock=clock)
+        before = (await config.access()).tls
+        file.write_bytes(make_authority().pem)
+        assert (await config.access()).tls is before
+        clock.tick(61)
+        assert (await config.access()).tls is not before
+
     async def test_a_file_missing_for_a_moment_keeps_the_old_token(self, tmp_path: Path) -> None:
         clock = VirtualClock()
         (tmp_path / "token").write_text("one")
