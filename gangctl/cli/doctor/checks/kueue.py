@@ -164,8 +164,8 @@ async def namespace_labels(cluster: Cluster) -> dict[str, dict[str, Any]]:
             return (await cluster.client.list(NAMESPACES)).items
         return [await cluster.client.get(NAMESPACES, namespace)]
 
-    metadata = [item["metadata"] for item in await cluster.widely(read)]
-    return {str(each.get("name")): object_at(each, "labels") for each in metadata}
+    metadatas = [item["metadata"] for item in await cluster.widely(read)]
+    return {str(metadata.get("name")): object_at(metadata, "labels") for metadata in metadatas}
 
 
 @check(
