@@ -117,6 +117,8 @@ class GangCaches:
         self.overlay = Overlay(clock)
         self.absent = False
         """The cluster does not serve JobSets."""
+        self.reading = False
+        """The scheduling objects are being listed: what a store lacks may exist."""
         self.jobsets: Informer[JobSet] = Informer(
             client, JOBSETS, members.project_jobset, on_absent=self._on_absent, observer=observer(JOBSETS)
         )
@@ -173,6 +175,7 @@ class GangCaches:
 
         ``composite`` is the version of CompositePodGroups, empty if there are none.
         """
+        self.reading = True
         await self._stop_scheduling()
         self.overlay.clear()
         if generation is not None:
@@ -184,6 +187,7 @@ class GangCaches:
             self._task = asyncio.create_task(cache.run(), name=f"scheduling-{generation}")
             self._task.add_done_callback(self._ended)
             await cache.settled()
+        self.reading = False
         # What each JobSet needs depends on the generation, and no event of its own follows when that changes.
         await in_parts(self.jobsets.store.keys(), lambda key: self._enqueue(key, 0.0))
 

@@ -188,6 +188,9 @@ class GangController:
             # The event that it runs without a gang is recorded for as long as it does.
             return self._resync() if desired.assessment.unstamped else await_change()
         existing = await self._caches.existing(desired.plan)
+        if self._caches.reading:
+            # What seems to be missing would be created, and reported as new. Each JobSet follows once all is read.
+            return await_change()
         match desired.assessment.lifecycle:
             case Lifecycle.RETIRED:
                 return await self._retire(observed, desired.plan, existing, generation)

@@ -7,15 +7,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.scheduling import Generation, Observed, Scheduled
+from gangctl.api.objects import Key
+from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
+from gangctl.api.store import Entry
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.controllers import caches
 from gangctl.controllers.caches import GangCaches, changes_objects, same_object
+from gangctl.controllers.gangs import Assessments, GangController, PodReader
+from gangctl.controllers.reporter import GangMetrics, GangReporter
+from gangctl.controllers.writer import Writer
 from gangctl.gang.desired import JobProgress, assess
 from gangctl.gang.resolve import ClusterRules
+from gangctl.runtime.controller import await_change
 from tests.credentials import StaticCredentials
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
@@ -86,6 +93,34 @@ async def test_informers_of_a_generation_that_is_not_followed_any_more_are_not_s
     await gangs.follow(None)
     await transport.close()
     assert [informer.synced.is_set() for informer in left] == [False, False]
+
+
+async def test_no_gang_is_compared_with_objects_that_are_still_read() -> None:
+    """As where a feature gate is switched under running gangs: each would be created again, and reported so."""
+    transport = Transport(StaticCredentials("http://127.0.0.1:1"))
+    enqueued: list[Key] = []
+    gangs = GangCaches(Client(transport), lambda key, _: enqueued.append(key), lambda: 0.0)
+    running = read_jobset(stored(jobset("js", rj("w", mode="Gang"), uid=FIXTURE_UID)))[0]
+    gangs.jobsets.store.put(running.key, Entry(FIXTURE_UID, "1", running))
+
+    def write(_: Generation) -> Writer:
+        raise AssertionError("nothing is known of what exists")
+
+    state, reporter = ApiState(Generation.V1BETA1), GangReporter(lambda *_: None, GangMetrics(CollectorRegistry()))
+    assessments = Assessments(lambda: state, ClusterRules)
+    controller = GangController(gangs, write, PodReader(Client(transport)), reporter, assessments)
+    following = asyncio.create_task(gangs.follow(Generation.V1BETA1))
+    await asyncio.sleep(0)
+    assert await controller.reconcile(running.key) == await_change()
+    assert not enqueued
+    for name in ("workloads", "podgroups"):
+        gangs.informers[name].synced.set()
+    await following
+    assert enqueued == [running.key]
+    with pytest.raises(AssertionError, match="nothing is known"):
+        await controller.reconcile(running.key)
+    await gangs.follow(None)
+    await transport.close()
 
 
 GROUP = Observed("ns", "js-w-1", "g", "1", FIXTURE_UID, "js", False, "", (("", 2),))
