@@ -113,12 +113,19 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
         return Assessment(lifecycle, None, tuple(notices))
     changed = any(new is not None and old != new for old, new in zip(stamps, resolution.stamps, strict=True))
     if changed or resolution.errors or not resolution.config.asks_for_gangs:
-        message = (
-            "The gang configuration is not the one decided upon at creation: which pods are a gang stays as it was "
-            "decided. Groups that are made from now on have its options. Delete the JobSet and create it again."
-        )
+        stays = "Which pods are a gang stays as it was decided. Groups that are made from now on have its options."
         if resolution.errors:
-            message += " As it is now it would be refused: " + "; ".join(str(error) for error in resolution.errors)
+            # A feature gate that was switched off, or another Kubernetes, refuses what it accepted, too.
+            why = "; ".join(str(error) for error in resolution.errors)
+            message = (
+                f"As it is now, this JobSet would be refused: {why}. Its gang configuration has changed since its "
+                f"creation, or the cluster has. {stays}"
+            )
+        else:
+            message = (
+                f"The gang configuration is not the one decided upon at creation. {stays} Delete the JobSet and create "
+                "it again."
+            )
         notices.append(Notice(Reason.CONFIG_IGNORED, message))
     config = resolution.config if rules.composite else resolution.config.without_composite()
     return Assessment(lifecycle, make_plan(jobset, stamps, config), tuple(notices))

@@ -120,7 +120,12 @@ def test_a_jobset_accepted_before_an_upgrade_has_a_notice_after_it() -> None:
     assert reasons(assessed(raw, Generation.V1ALPHA2)) == [Reason.MIXED_PRIORITY]
     seen = assessed(raw, Generation.V1BETA1)
     assert groups(seen) == {"jobset": 2}
-    assert "priority class" in seen.notices[0].message
+    (notice,) = seen.notices
+    assert notice.message.startswith("As it is now, this JobSet would be refused: spec.replicatedJobs[1]")
+    assert "same priority class" in notice.message
+    # Not that its user has changed it, nor to create again what is refused then.
+    assert "or the cluster has" in notice.message
+    assert "Delete the JobSet and create it again" not in notice.message
 
 
 def test_replicas_without_end_are_not_planned() -> None:
