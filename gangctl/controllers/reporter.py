@@ -9,6 +9,7 @@ from typing import Final, Literal
 from prometheus_client import CollectorRegistry, Counter
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Capabilities, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
@@ -214,8 +215,9 @@ class GangReporter:
             notices.append(Notice(Reason.FOREIGN_WORKLOAD, f"Workload {foreign} is for this JobSet: {outcome}."))
         elif assessment.unstamped:
             message = (
-                "Runs without a gang: gangctl's webhook was not asked when this JobSet was created. Create it again "
-                "while gangctl runs."
+                "Runs without a gang: gangctl's webhook was not asked when this JobSet was created, or could make none."
+                f" See whether its namespace has the label {SKIP_LABEL}, or the webhook does not answer (gangctl "
+                "doctor checks both), and create it again."
             )
             notices.append(Notice(Reason.NOT_GANGED, message))
         # The decision at a JobSet's creation is reported once, the lack of a gang for as long as it lives, and so is a

@@ -113,3 +113,15 @@ def test_work_grows_linearly_with_the_number_of_changed_groups() -> None:
         return steps(report)
 
     assert work(200) < 2.5 * work(100)
+
+
+def test_the_event_about_a_missing_gang_names_every_cause() -> None:
+    """Not only that gangctl was down: in a skipped namespace the JobSet would be without a gang again."""
+    notices = list[Notice]()
+    reporter = GangReporter(lambda _, notice: notices.append(notice), GangMetrics(CollectorRegistry()))
+    running = read_jobset(jobset("js", rj("a", mode="Gang"), uid="u"))[0]
+    reporter.planned(running, Desired(Assessment(Lifecycle.PRESENT, None, unstamped=True)), None)
+    (notice,) = notices
+    assert notice.reason is Reason.NOT_GANGED
+    assert "gangctl.dev/skip" in notice.message
+    assert "or could make none" in notice.message
