@@ -35,8 +35,14 @@ def _pattern(command: Command) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
+def _anywhere(suggestion: str) -> str:
+    """Without the kubeconfig of the command that suggests it."""
+    return re.sub(rf" --kubeconfig {_WORD}", "", suggestion)
+
+
 def command_of(suggestion: str) -> Command:
     """The one template that a suggestion is made from."""
+    suggestion = _anywhere(suggestion)
     found = [each for each in Command if _pattern(each).fullmatch(suggestion)]
     assert len(found) == 1, f"{suggestion}: {found}"
     return found[0]
@@ -44,7 +50,7 @@ def command_of(suggestion: str) -> Command:
 
 def subject_of(suggestion: str) -> str:
     """Name of the object that a suggestion is about, empty if it names none."""
-    found = _pattern(command_of(suggestion)).fullmatch(suggestion)
+    found = _pattern(command_of(suggestion)).fullmatch(_anywhere(suggestion))
     named: Mapping[str, str] = found.groupdict() if found is not None else {}
     return next((named[each].strip("'") for each in _SUBJECTS if each in named), "")
 

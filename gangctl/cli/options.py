@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from shlex import quote
 from typing import Any, Final, TypeVar, cast
 
 import click
@@ -197,6 +198,31 @@ class ClusterFlags:
     def given(self) -> bool:
         """Whether a cluster was named."""
         return self.kubeconfig is not None or self.context is not None
+
+    def on(self, command: str) -> str:
+        """A command to run next, perhaps a pipe, for this cluster: users paste it into a shell as it is.
+
+        >>> flags = ClusterFlags(context="west")
+        >>> flags.on("kubectl get pods"), flags.on("gangctl why a"), ClusterFlags().on("kubectl get pods")
+        ('kubectl --context west get pods', 'gangctl why a --context west', 'kubectl get pods')
+        """
+        if not self.given:
+            return command
+        parts = command.split(" | ")
+        return " | ".join(self._part_on(part, alone=len(parts) == 1) for part in parts)
+
+    def _part_on(self, part: str, *, alone: bool) -> str:
+        program, _, words = part.partition(" ")
+        context = "--kube-context" if program == "helm" else "--context"
+        named = [(context, self.context), ("--kubeconfig", self.kubeconfig)]
+        # A command about another cluster has its context.
+        flags = [f"{flag} {quote(value)}" for flag, value in named if value is not None and f" {flag} " not in part]
+        if not flags or not words:
+            return part
+        if program in {"kubectl", "helm"}:
+            return " ".join([program, *flags, words])
+        # In a pipe it reads what kubectl prints, or prints what kubectl applies.
+        return " ".join([part, *flags]) if program == "gangctl" and alone else part
 
 
 def cluster(command: F) -> F:

@@ -83,7 +83,7 @@ def look(
             "namespace": home,
             "gangctl": __version__,
             "verdict": overall(outcome.verdict for outcome in outcomes).value,
-            "checks": list(map(_answer, checks, outcomes)),
+            "checks": [_answer(check, outcome, flags) for check, outcome in zip(checks, outcomes, strict=True)],
         }
 
     return connect(flags, ask)
@@ -93,7 +93,7 @@ async def _outcomes(checks: Sequence[Check], cluster: Cluster) -> list[CheckOutc
     return await asyncio.gather(*(check.outcome(cluster) for check in checks))
 
 
-def _answer(check: Check, outcome: CheckOutcome) -> CheckReport:
+def _answer(check: Check, outcome: CheckOutcome, flags: ClusterFlags) -> CheckReport:
     return {
         "id": check.id,
         "area": check.area.value,
@@ -103,7 +103,7 @@ def _answer(check: Check, outcome: CheckOutcome) -> CheckReport:
         "message": outcome.message,
         "evidence": list(outcome.evidence),
         "remedy": outcome.remedy,
-        "command": outcome.command,
+        "command": flags.on(outcome.command),
     }
 
 

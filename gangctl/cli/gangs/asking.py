@@ -218,7 +218,9 @@ def live(asking: Asking, question: Callable[[ScopeReader, list[Key]], Awaitable[
         home = None if asking.everywhere else asking.namespace or own_namespace
         wanted = await _of_pods(client, asking, asking.namespace or own_namespace)
         scope = JobSetScope(home, wanted.names, asking.selector)
-        reader = ScopeReader(client, scope, kueue_namespace=asking.kueue_namespace, watching=watching)
+        reader = ScopeReader(
+            client, scope, kueue_namespace=asking.kueue_namespace, watching=watching, flags=asking.cluster
+        )
         state = await reader.read()
         try:
             keys = pick(state, wanted, home)

@@ -25,7 +25,7 @@ from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events, read_f
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings, why_unread
 from gangctl.cli.kueuecluster import take as take_queues
 from gangctl.cli.messages import note
-from gangctl.cli.options import Worker
+from gangctl.cli.options import ClusterFlags, Worker
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from gangctl.cluster import kinds
@@ -187,11 +187,15 @@ class ScopeReader:
         kueue_namespace: str = KUEUE_NAMESPACE,
         watching: bool = False,
         worker: Worker | None = None,
+        flags: ClusterFlags | None = None,
     ) -> None:
-        """Start empty. With ``watching``, queues without gangs are read, too; ``worker`` is what the cluster is."""
+        """Start empty. With ``watching``, queues without gangs are read, too.
+
+        ``worker`` is what the cluster is; ``flags`` select it.
+        """
         self.client = client
         self.scope = scope
-        self.state = GangState(worker=worker)
+        self.state = GangState(worker=worker, flags=flags or ClusterFlags())
         self.readable: list[ReadCollection[Any]] = []
         self._kueue_namespace = kueue_namespace
         self._watching = watching
@@ -351,8 +355,9 @@ async def _read(asking: Asking, worker: Worker, keys: Sequence[Key], more: More 
     namespaces = {namespace for namespace, _ in keys}
     scope = JobSetScope(namespaces.pop() if len(namespaces) == 1 else None, tuple({name: None for _, name in keys}))
     try:
-        async with connected(replace(asking.cluster, context=worker.context)) as (client, _):
-            reader = ScopeReader(client, scope, kueue_namespace=asking.kueue_namespace, worker=worker)
+        flags = replace(asking.cluster, context=worker.context)
+        async with connected(flags) as (client, _):
+            reader = ScopeReader(client, scope, kueue_namespace=asking.kueue_namespace, worker=worker, flags=flags)
             state = await reader.read()
             copies = [key for key in keys if _is_copy(state, key)]
             if more is not None:

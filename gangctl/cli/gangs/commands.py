@@ -217,7 +217,7 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
 
     def sections() -> list[Section]:
         if not names:
-            return in_short(shown, len(gangs), now)
+            return in_short(shown, len(gangs), now, lambda key, command: selection.where(key).flags.on(command))
         return [section for gang in gangs for section in explained(gang, selection.where(gang.key), now)]
 
     print_answer(form, [gang_object(gang) for gang in shown], sections, listed=len(names) != 1)

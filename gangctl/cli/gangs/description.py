@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from shlex import quote
 from typing import Annotated, Any, Final
 
 from gangctl.api.objects import Key
@@ -28,6 +27,7 @@ from gangctl.cli.gangs.views import (
     sentence,
 )
 from gangctl.cli.messages import plural
+from gangctl.cli.options import ClusterFlags
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
 from gangctl.readiness.facts import unix
@@ -157,6 +157,8 @@ class Description:
     """The JobSet's message about its end."""
     elsewhere: bool
     """Whether another controller runs it, so that its groups, Jobs and pods are not in this cluster."""
+    flags: ClusterFlags
+    """Those that select its cluster."""
 
     def as_object(self) -> dict[str, Any]:
         """The Gang, with its details."""
@@ -179,7 +181,8 @@ def describe(state: GangState, key: Key, group: str, now: float) -> Description:
     events = latest_first([*own, *of_groups(state.events, key[0], [group.name for group in gang.groups])])
     elsewhere = snapshot.jobset.managed_elsewhere
     costs = costs_of(snapshot, gang, own, state.ended_of(key), only=only, now=now)
-    return Description(gang, inventory_of(snapshot, only), costs, events, older, state.outcome(key), elsewhere)
+    inventory, outcome = inventory_of(snapshot, only), state.outcome(key)
+    return Description(gang, inventory, costs, events, older, outcome, elsewhere, state.flags)
 
 
 def _group_name(gang: Readiness, wanted: str) -> str:
@@ -202,7 +205,7 @@ def description_sections(described: Description, now: float) -> list[Section]:
     if not described.elsewhere:
         sections.append(Section("Groups, Jobs and pods", tuple(gang_tree(gang, inventory, now))))
     elif gang.cluster and not gang.phase.over:
-        sections.append(Section("Groups, Jobs and pods", tuple(_there(gang))))
+        sections.append(Section("Groups, Jobs and pods", tuple(_there(gang, described.flags))))
     sections.append(costs_section(described.costs, now))
     if inventory["nodes"]:
         sections.append(_nodes(inventory["nodes"]))
@@ -230,10 +233,11 @@ def _lines(described: Description, now: float) -> Iterator[str]:
     yield ", ".join(filter(None, facts))
 
 
-def _there(gang: Readiness) -> Iterator[str]:
+def _there(gang: Readiness, flags: ClusterFlags) -> Iterator[str]:
     """How to see what a worker cluster has."""
     yield f"They are on worker cluster {gang.cluster}; --context takes the name that your kubeconfig has for it."
-    yield f"$ gangctl describe {gang.name} -n {gang.namespace} --context {quote(gang.cluster)}"
+    going = replace(flags, context=gang.cluster).on(f"gangctl describe {gang.name} -n {gang.namespace}")
+    yield f"$ {going}"
 
 
 def _nodes(nodes: Sequence[NodeDetail]) -> Section:

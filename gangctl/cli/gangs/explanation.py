@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from shlex import quote
 from typing import Final
 
 from gangctl.api.objects import Key, object_at
@@ -79,7 +78,7 @@ def waiting_section(state: GangState, gang: Readiness) -> Section:
     lines += [f"- kube-scheduler of {plural(count, 'pod')}: {text}" for text, count in refusals.most_common(_MOST)]
     if states["has no node"]:
         lines.append("The scheduler places them once nodes have room. The gang does not wait for them.")
-    lines.append(f"$ gangctl describe {gang.name} -n {gang.namespace}")
+    lines.append(f"$ {state.flags.on(f'gangctl describe {gang.name} -n {gang.namespace}')}")
     return Section("Pods that wait", tuple(lines))
 
 
@@ -92,7 +91,6 @@ def _lines(state: GangState, key: Key) -> Iterator[str]:
     namespace, name = key
     stored = state.jobsets.get(*key)
     assert stored is not None  # noqa: S101 -- who asks has found it
-    context = f"--context {quote(state.worker.context)} " if state.worker is not None else ""
     named = _FIRST.search(stored.jobset.outcome_message)
     job = named[1] if named else ""
     if job:
@@ -104,16 +102,17 @@ def _lines(state: GangState, key: Key) -> Iterator[str]:
         others = f"; {plural(len(pods) - 1, 'other pod')} failed, too" if pods[1:] else ""
         where = f" on {first.node}" if first.node else ""
         yield f"Pod {first.name}{where} failed{' first' if others else ''}: {ending}{others}."
-        yield f"$ kubectl {context}logs {first.name} -n {namespace} --all-containers --ignore-errors"
+        logs = f"kubectl logs {first.name} -n {namespace} --all-containers --ignore-errors"
+        yield f"$ {state.flags.on(logs)}"
     else:
         yield "No pod that failed is left: look for its logs where your cluster keeps them."
         selector = f"jobset.sigs.k8s.io/jobset-name={name}"
-        yield f"$ kubectl {context}get jobs,pods -n {namespace} -l {selector}"
+        yield f"$ {state.flags.on(f'kubectl get jobs,pods -n {namespace} -l {selector}')}"
     yield _restarts(
         object_at(object_at(stored.raw, "spec"), "failurePolicy").get("maxRestarts"), stored.jobset.restarts
     )
     yield "A JobSet that has failed does not start again: repair the cause, delete it, and apply its file again."
-    yield f"$ kubectl {context}delete jobset {name} -n {namespace}"
+    yield f"$ {state.flags.on(f'kubectl delete jobset {name} -n {namespace}')}"
 
 
 def _restarts(most: object, used: int) -> str:

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from shlex import quote
 from typing import Annotated, Any, Final, TypedDict
 
 from gangctl.api.jobset import JobSet, reported_jobs
@@ -17,7 +16,7 @@ from gangctl.api.pods import FINISHED
 from gangctl.api.reportfields import rfc3339
 from gangctl.api.scheduling import ApiState, Observed
 from gangctl.api.store import Store
-from gangctl.cli.options import Worker
+from gangctl.cli.options import ClusterFlags, Worker
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS, PODS
 from gangctl.cluster import members
@@ -97,6 +96,8 @@ class GangState:
     api: ApiState = NOTHING_SERVED
     worker: Worker | None = None
     """This worker cluster of MultiKueue; None for the cluster that was asked."""
+    flags: ClusterFlags = field(default_factory=ClusterFlags)
+    """Those that select this cluster: commands that are suggested have them, too."""
     jobsets: Store[StoredJobSet] = field(default_factory=Store)
     jobs: Store[JobProgress] = field(default_factory=members.job_store)
     pods: Store[PodFacts] = field(default_factory=members.pod_store)
@@ -172,7 +173,9 @@ class GangState:
     def readiness_of(self, stored: StoredJobSet, now: float, before: Readiness | None = None) -> Readiness:
         """The readiness of a JobSet as it is, or was, stored."""
         readiness = evaluate(self._snapshot(stored, now), now, before or self.memory.get(stored.jobset.key))
-        return readiness if self.worker is None else _on(self.worker, readiness)
+        if self.flags.given:
+            readiness = _on(self.flags, readiness)
+        return readiness if self.worker is None else replace(readiness, cluster=self.worker.name)
 
     def remember(self, raw: Object) -> None:
         """Take a Gang object; one that is not of its JobSet is left out."""
@@ -232,20 +235,14 @@ class GangState:
         return ": ".join(filter(None, (jobset.outcome_reason, jobset.outcome_message)))
 
 
-def _on(worker: Worker, gang: Readiness) -> Readiness:
-    """A gang of a worker cluster: its commands are for that cluster."""
-    context = f"--context {quote(worker.context)}"
+def _on(flags: ClusterFlags, gang: Readiness) -> Readiness:
+    """A gang whose causes suggest commands for the cluster of these flags."""
 
     def of_it(cause: Cause) -> Cause:
-        if not cause.command:
-            return cause
-        program, _, words = cause.command.partition(" ")
-        # A command of kubectl may end in a pipe.
-        command = f"kubectl {context} {words}" if program == "kubectl" else f"{cause.command} {context}"
-        return replace(cause, command=command)
+        return replace(cause, command=flags.on(cause.command))
 
     lost = of_it(gang.lost) if gang.lost is not None else None
-    return replace(gang, cluster=worker.name, causes=tuple(map(of_it, gang.causes)), lost=lost)
+    return replace(gang, causes=tuple(map(of_it, gang.causes)), lost=lost)
 
 
 MOST: Final = 10

@@ -6,10 +6,11 @@ The schema is published (``docs/describe.schema.json``): every key is always pre
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, TypedDict
 
+from gangctl.api.objects import Key
 from gangctl.api.pods import FINISHED
 from gangctl.api.reportfields import rfc3339
 from gangctl.cli.messages import plural
@@ -256,12 +257,17 @@ def needs_attention(gang: Readiness) -> bool:
     return is_no(gang) or gang.lost is not None
 
 
-def in_short(gangs: Sequence[Readiness], total: int, now: float) -> list[Section]:
-    """Gangs of ``total`` that need attention, each with its most likely cause and the command that says more."""
+def in_short(
+    gangs: Sequence[Readiness], total: int, now: float, on: Callable[[Key, str], str] = lambda _key, command: command
+) -> list[Section]:
+    """Gangs of ``total`` that need attention, each with its most likely cause and the command that says more.
+
+    ``on`` returns a command for the cluster of a gang.
+    """
     if not gangs:
         return [Section(lines=(f"Nothing blocks {_all_of(total)}.",))] if total else []
     rest = total - len(gangs)
-    sections = [Section(headline(gang, now), tuple(_short_lines(gang))) for gang in gangs]
+    sections = [Section(headline(gang, now), tuple(_short_lines(gang, on))) for gang in gangs]
     return [*sections, Section(lines=(f"Nothing blocks {plural(rest, 'other gang')}.",))] if rest else sections
 
 
@@ -269,13 +275,13 @@ def _all_of(total: int) -> str:
     return "the gang" if total == 1 else f"any of {total} gangs"
 
 
-def _short_lines(gang: Readiness) -> Iterator[str]:
+def _short_lines(gang: Readiness, on: Callable[[Key, str], str]) -> Iterator[str]:
     cause = _main_cause(gang)
     if cause is not None:
         yield f"{cause.reason.value}: {sentence(cause.message)}"
         if cause.remedy:
             yield f"What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}"
-    yield f"$ gangctl why {gang.name} -n {gang.namespace}"
+    yield f"$ {on(gang.key, f'gangctl why {gang.name} -n {gang.namespace}')}"
 
 
 def headline(gang: Readiness, now: float) -> str:

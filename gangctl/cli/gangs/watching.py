@@ -373,7 +373,7 @@ class Wait:
         first = next((cause for cause in gang.causes if cause.reason in ENDLESS), None) or next(iter(gang.causes), None)
         why = first.message if first is not None else self.state.outcome(key) or gang.phase.sentence.rstrip(".")
         remedy = first.remedy if first is not None else ""
-        look = f"gangctl why {key[1]} -n {key[0]}"
+        look = self.state.flags.on(f"gangctl why {key[1]} -n {key[0]}")
         hint = f"{remedy}; {look} says more" if remedy else f"{look} says more"
         return NotReachedError(f"gang {_name(key)} {what}: {gang.phase.value}: {why}", hint=hint)
 

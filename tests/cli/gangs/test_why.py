@@ -224,7 +224,7 @@ async def test_why_has_the_exit_code_and_the_logs_of_a_pod_that_is_never_restart
     for answer in (online, ask_about(tmp_path, found, "why", RUNS)):
         assert answer.code == 1
         assert FAILED_POD in answer.out
-        assert f"$ kubectl -n team-a logs {name} --all-containers --ignore-errors\n" in answer.out
+        assert f" -n team-a logs {name} --all-containers --ignore-errors\n" in answer.out
 
 
 def test_a_cause_that_ends_by_itself_is_exit_code_0(tmp_path: Path) -> None:

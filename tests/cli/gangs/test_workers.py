@@ -133,7 +133,7 @@ async def test_the_phase_is_that_of_the_copied_status(tmp_path: Path) -> None:
         why = await ask("why", RUNS)
     assert "Ready" in answer.out.splitlines()[0]
     assert "MultiKueue runs it on worker cluster west." in answer.out
-    assert f"  $ {GOING}\n" in answer.out
+    assert f"  $ {GOING} --kubeconfig " in answer.out
     assert "missing" not in answer.out, "its Jobs are not here"
     assert "Nothing blocks it." in why.out
 
@@ -142,7 +142,7 @@ async def test_why_names_the_command_for_its_cluster(tmp_path: Path) -> None:
     async with clusters(tmp_path) as ask:
         why = await ask("why", RUNS)
     assert why.code == 0
-    assert f"  $ gangctl why {RUNS} -n {NAMESPACE} --context west\n" in why.out
+    assert f"  $ gangctl why {RUNS} -n {NAMESPACE} --context west --kubeconfig " in why.out
 
 
 async def test_the_groups_of_the_worker_cluster_are_shown(tmp_path: Path) -> None:
@@ -168,9 +168,21 @@ async def test_why_explains_what_the_worker_cluster_has(tmp_path: Path) -> None:
     commands = [line.strip() for line in why.out.splitlines() if line.strip().startswith("$ ")]
     assert commands
     assert all(
-        each_.startswith("$ kubectl --context west-of-here ") or each_.endswith(" --context west-of-here")
+        each_.startswith("$ kubectl --context west-of-here ") or " --context west-of-here --kubeconfig " in each_
         for each_ in commands
     )
+
+
+async def test_commands_that_are_suggested_are_for_the_cluster_that_was_asked(tmp_path: Path) -> None:
+    """Pasted without its context, ``kubectl delete`` would be about the JobSet of the name in another cluster."""
+    async with clusters(tmp_path, worker=objects()) as ask:
+        for arguments in (["why", WAITS], ["why"], ["describe", WAITS]):
+            answer = await ask(*arguments, "--context", "west-of-here")
+            commands = [line for line in answer.out.splitlines() if line.strip().startswith("$ ")]
+            assert commands
+            assert all("--context west-of-here" in each_ and "--kubeconfig" in each_ for each_ in commands), commands
+        late = await ask("wait", WAITS, "--timeout", "0", "--context", "west-of-here")
+    assert f"gangctl why {WAITS} -n {NAMESPACE} --context west-of-here" in late.err
 
 
 async def test_a_jobset_of_the_name_that_multikueue_did_not_make_is_another(tmp_path: Path) -> None:
