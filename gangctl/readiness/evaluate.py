@@ -388,6 +388,9 @@ def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
     counts, before = sum_.counts, life.before
     if before is None or before.phase is not GangPhase.READY or group.leaving:
         return 0
+    # Since an unknown time: without gangctl nothing updates the object, and Jobs have counted their pods long ago.
+    if before.written_before:
+        return 0
     if counts.created >= counts.wanted or counts.ready < counts.created:
         return 0
     # With another number of wanted pods the Job has counted one: what is missing then is missing since now.

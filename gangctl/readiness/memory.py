@@ -49,6 +49,7 @@ def _group(entry: Object) -> GroupReadiness:
         counts=_counts(entry),
         # The object does not say it: a gang in one of these phases is ready, or was.
         been_ready=phase in _BEEN_READY,
+        written_before=True,
     )
 
 

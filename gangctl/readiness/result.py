@@ -123,6 +123,8 @@ class GroupReadiness:
     """Whether it has been ready in this attempt."""
     missing_since: Annotated[int, INTERNAL] = 0
     """Since when pods are missing that their Jobs may soon count as succeeded."""
+    written_before: Annotated[bool, INTERNAL] = False
+    """Whether a Gang object has it, which may be of long ago."""
 
 
 @dataclass(frozen=True, slots=True)

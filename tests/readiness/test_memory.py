@@ -44,6 +44,19 @@ def test_a_gang_that_was_ready_and_whose_pods_have_all_been_replaced_is_degraded
     assert found.phase is evaluate(replaced, NOW + 5, seen).phase is P.DEGRADED
 
 
+def test_pods_that_are_missing_from_a_gang_that_was_ready_degrade_it_at_once() -> None:
+    """The object does not say when it was written: gangctl may have been down since, and no Job counts them any more.
+
+    A process that saw the gang ready waits for its Jobs to count pods that may have succeeded.
+    """
+    pods = CONTEXT.pods(READY)
+    seen = evaluate(CONTEXT.snapshot(pods, groups=GROUPS), NOW)
+    lost = CONTEXT.snapshot(pods[1:], groups=GROUPS)
+    assert evaluate(lost, NOW + 3600, seen).phase is P.READY
+    assert evaluate(lost, NOW + 3600).phase is P.DEGRADED
+    assert evaluate(lost, NOW + 3600, remembered(written(seen))).phase is P.DEGRADED
+
+
 def test_the_object_of_an_earlier_jobset_and_of_an_earlier_attempt_do_not_matter() -> None:
     seen = evaluate(CONTEXT.snapshot(CONTEXT.pods(READY), groups=GROUPS), NOW)
     replaced = CONTEXT.snapshot(CONTEXT.pods(RUNNING, created=NOW), groups=GROUPS)
