@@ -53,12 +53,21 @@ OTHER_V1: Final = ServedVersion(frozenset({"workloads", "podgroups"}), ("PodGrou
 STORED: Final = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2"'
 
 
-def troubled(reason: Reason, **changed: Any) -> ReadGangs:
+def troubled(reason: Reason, *, blocking: bool = True, **changed: Any) -> ReadGangs:
     """A gang with a cause."""
     return ReadGangs(
         "in the cluster",
         1,
-        (Cause(reason, "t/js: it is so", evidence=("as seen",), remedy="do it", command="kubectl x"),),
+        (
+            Cause(
+                reason,
+                "t/js: it is so",
+                evidence=("as seen",),
+                remedy="do it",
+                command="kubectl x",
+                blocking=blocking,
+            ),
+        ),
         **changed,
     )
 
@@ -315,6 +324,15 @@ CASES: Final = [
     Case("skipped-namespaces", {"skipped": ("t",)}, WARNING, "1 namespace "),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULING_GATE_OFF, groups_heard=9)}, FAILED, "one by one"),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_SILENT)}, FAILED, "writes no condition"),
+    # A gang that was made a moment ago: the scheduler is about to look at it.
+    Case(
+        "scheduler-gate",
+        {"gangs": troubled(Reason.SCHEDULER_SILENT, blocking=False, groups_heard=1)},
+        OK,
+        "schedules groups",
+    ),
+    # Its pods all have nodes, and may not have been placed together.
+    Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULING_GATE_OFF, blocking=False)}, FAILED, "one by one"),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_ERROR)}, WARNING, "reports errors"),
     Case("scheduler-gate", {"gangs": troubled(Reason.UNSCHEDULABLE, groups_heard=1)}, OK, "schedules groups"),
     Case(
@@ -337,6 +355,8 @@ CASES: Final = [
     Case("object-quotas", {"quotas": (limited(2, 1, 1, 1), limited(3, 1, 1, 1))}, WARNING, "no room"),
     Case("object-quotas", {"quotas": (limited(3, 1, 1, 1), limited(1, 1, 0, 0))}, OK, "have room"),
     Case("gangs-in-name-only", {"gangs": troubled(Reason.NOT_GANGED)}, WARNING, "are none"),
+    Case("gangs-in-name-only", {"gangs": troubled(Reason.NOT_GANGED, blocking=False)}, WARNING, "are none"),
+    Case("gangs-in-name-only", {"gangs": troubled(Reason.POD_GROUP_MISSING, blocking=False)}, OK, "whole"),
     Case("gangs-in-name-only", {"gangs": troubled(Reason.SUSPENDED)}, OK, "whole"),
     Case("kueue-api", {"kueue_versions": ("v1beta1",)}, FAILED, "not served"),
     Case("kueue-api", {"kueue_versions": ()}, OK, "not installed"),

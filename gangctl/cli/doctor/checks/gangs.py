@@ -22,6 +22,7 @@ from gangctl.errors import ClusterUnavailableError, plural
 from gangctl.gang.desired import Lifecycle, desire
 from gangctl.gang.diff import Kind
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes import WAITING
 from gangctl.readiness.facts import unix
 from gangctl.readiness.result import Cause, Readiness
 
@@ -58,8 +59,10 @@ class ReadGangs:
         return f"{plural(self.count, 'gang')} {self.where}"
 
     def with_cause(self, *reasons: Reason) -> list[Cause]:
-        """Those causes that have one of these reasons."""
-        return [cause for cause in self.troubles if cause.reason in reasons]
+        """Those causes that have one of these reasons, and do not end by themselves."""
+        causes = (cause for cause in self.troubles if cause.reason in reasons)
+        # A gang that was made a moment ago waits for a controller or the scheduler, as on every busy cluster.
+        return [cause for cause in causes if cause.blocking or cause.reason not in WAITING]
 
     def unread(self, *resources: str) -> CheckOutcome | None:
         """What follows where one of these resources, or of all, was not read: a part of the gangs proves nothing."""
