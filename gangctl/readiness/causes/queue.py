@@ -19,7 +19,7 @@ from gangctl.kueue.states import (
     eviction_of,
     status_of,
 )
-from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
+from gangctl.readiness.causes.context import LONG, SOON, Command, Context, Suggestion
 from gangctl.readiness.causes.kueuemessages import REMEDIES, Against, read_queue_refusal
 from gangctl.readiness.facts import Snapshot, unix
 from gangctl.readiness.result import Cause
@@ -330,7 +330,8 @@ def _admitted(context: Context, workload: QueuedWorkload, status: QueueStatus) -
     since = unix(status.since)
     late = context.late(since, SOON)
     yield context.cause(
-        Reason.SUSPENDED,
+        # Then it is a problem of the cluster: alerts and events leave out what a user has suspended.
+        Reason.FAILED_TO_START if context.late(since, LONG) else Reason.SUSPENDED,
         "Kueue has admitted it, and it is still suspended",
         evidence=[f"admitted {context.ago(since)}", "spec.suspend is true"],
         remedy="see what Kueue logs about this JobSet: it sets spec.suspend to false, and may be refused"

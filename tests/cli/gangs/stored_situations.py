@@ -204,6 +204,15 @@ def pending(reason: str = "Pending") -> Object:
     Command.QUEUED_WORKLOAD,
 )
 def admitted_and_suspended() -> list[Object]:
+    return waits(condition("QuotaReserved", since=AT), condition("Admitted", since=AT))
+
+
+@stored(
+    Reason.FAILED_TO_START,
+    "snapshot; not with a real Kueue, which resumes what it admits within a second",
+    Command.QUEUED_WORKLOAD,
+)
+def admitted_and_not_resumed() -> list[Object]:
     return waits(condition("QuotaReserved"), condition("Admitted"))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gangctl.controllers.readiness.events import RECORDED_ELSEWHERE
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked, Stuck
 from gangctl.kueue.objects import CheckState, QueuedWorkload
@@ -212,6 +213,13 @@ def test_an_admitted_jobset_that_stays_suspended_is_reported(seconds: int, block
     admitted = queued(QuotaReserved=yes(), Admitted=yes(since=ago(seconds=seconds)))
     cause = the(Reason.SUSPENDED, waiting(admitted))
     assert (cause.since, cause.blocking) == (NOW - seconds, blocking)
+
+
+def test_a_jobset_that_kueue_cannot_resume_is_not_like_one_that_its_user_suspended() -> None:
+    """No alert and no event is about ``Suspended``, and this one holds quota."""
+    cause = the(Reason.FAILED_TO_START, waiting(queued(QuotaReserved=yes(), Admitted=yes(since=ago(seconds=300)))))
+    assert cause.blocking
+    assert cause.reason not in RECORDED_ELSEWHERE
 
 
 def test_a_started_jobset_has_no_queue_cause() -> None:
