@@ -197,8 +197,8 @@ class JobSet:
     finished: bool
     restarts: int
     restarts_left: Restarts = NONE
-    owned: bool = False
-    """Whether another object controls it, such as a TrainJob."""
+    owner: str = ""
+    """Kind and name of the object that controls it (``TrainJob train``), empty for none."""
     outcome: str = ""
     """``Completed`` or ``Failed`` once it has finished."""
     outcome_reason: str = ""
@@ -227,6 +227,11 @@ class JobSet:
     def key(self) -> tuple[str, str]:
         """Namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def owned(self) -> bool:
+        """Whether another object controls it, such as a TrainJob."""
+        return bool(self.owner)
 
     @property
     def jobs(self) -> int:
@@ -375,6 +380,11 @@ def _finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
+def _owner(metadata: Mapping[str, Any]) -> str:
+    owners = [owner for owner in objects_at(metadata, "ownerReferences") if owner.get("controller") is True]
+    return " ".join(text_at(owners[0], field) for field in ("kind", "name")) if owners else ""
+
+
 def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
     """Since when a condition is true, or false; empty where it has another status, or is missing."""
     entry = condition_of({"status": status}, condition)
@@ -414,7 +424,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         finished=end is not None,
         restarts=restarts if isinstance(restarts, int) else 0,
         restarts_left=read_restarts(spec, status),
-        owned=any(owner.get("controller") is True for owner in objects_at(metadata.value, "ownerReferences")),
+        owner=_owner(metadata.value),
         outcome=text_at(end or {}, "type"),
         outcome_reason=text_at(end or {}, "reason"),
         outcome_message=text_at(end or {}, "message"),

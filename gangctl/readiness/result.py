@@ -27,7 +27,7 @@ class GangPhase(StrEnum):
         phase.sentence = sentence
         return phase
 
-    SUSPENDED = "Suspended", "The JobSet is suspended, and no queue will start it."
+    SUSPENDED = "Suspended", "The JobSet is suspended, and no queue of its own will start it."
     QUEUED = "Queued", "It waits in a queue of Kueue."
     GATED = "Gated", "It is held back: by a gate on the JobSet, or by scheduling gates on its pods."
     PENDING = "Pending", "It exists, and no Jobs and no pods of it are known in this cluster yet."

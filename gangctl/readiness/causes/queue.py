@@ -52,12 +52,18 @@ def suspended(context: Context) -> Iterator[Cause]:
         evidence.append(f'it names LocalQueue "{jobset.queue}", and nothing is known of Kueue here')
     if leaving:
         evidence.append(f"{plural(leaving, 'pod')} of it still exist, and are being deleted")
+    owner = jobset.owner
     yield context.cause(
         Reason.SUSPENDED,
-        "it is suspended, and no queue will start it",
+        f"it is suspended until {owner}, which controls it, resumes it"
+        if owner
+        else "it is suspended, and no queue will start it",
         evidence=evidence,
-        remedy="set spec.suspend to false once it should run",
-        command=context.suggest(Command.RESUME),
+        # What controls it undoes a change of the JobSet, or the JobSet would start past the queue of that object.
+        remedy=f"see whether {owner} is suspended, or waits in a queue of Kueue"
+        if owner
+        else "set spec.suspend to false once it should run",
+        command=context.suggest(Command.DESCRIBE_JOBSET if owner else Command.RESUME),
         pods=_pods(context),
     )
 

@@ -216,6 +216,16 @@ def admitted_and_not_resumed() -> list[Object]:
     return waits(condition("QuotaReserved"), condition("Admitted"))
 
 
+@stored(Reason.SUSPENDED, "suspended JobSet that a TrainJob controls", Command.DESCRIBE_JOBSET)
+def suspended_by_its_owner() -> list[Object]:
+    found = without_pods(dump.objects())
+    jobset = find(found, "JobSet")
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": WAITS, "uid": "its-trainjob"}
+    jobset["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    jobset["spec"]["suspend"] = True
+    return found
+
+
 @stored(Reason.QUEUE_BLOCKED, "Workload that Kueue finds inadmissible in an open queue", Command.QUEUED_WORKLOAD)
 def inadmissible() -> list[Object]:
     return waits(condition("QuotaReserved", False, "Inadmissible", "the podset has no resources"))

@@ -234,6 +234,16 @@ def test_the_remedy_for_a_suspension_without_a_queue_is_to_resume() -> None:
     assert cause.command == """kubectl -n t patch jobset js --type=merge -p '{"spec":{"suspend":false}}'"""
 
 
+def test_a_jobset_that_another_object_suspends_is_not_to_be_resumed_by_hand() -> None:
+    """A TrainJob may wait in a queue of Kueue: it has the queue's label, its JobSet has none."""
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "js", "controller": True}
+    raw = {**JS, "metadata": {**JS["metadata"], "ownerReferences": [owner]}}
+    cause = the(Reason.SUSPENDED, Context(raw, suspend=True).snapshot(groups={}))
+    assert "TrainJob js" in cause.message
+    assert "TrainJob js" in cause.remedy
+    assert cause.command == "kubectl -n t describe jobset js"
+
+
 def test_an_unknown_queue_is_named() -> None:
     context = Context(JS, suspend=True, queue="main")
     assert any("main" in line for line in the(Reason.SUSPENDED, context.snapshot(groups={})).evidence)
