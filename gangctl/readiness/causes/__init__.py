@@ -20,7 +20,7 @@ from gangctl.readiness.causes import deletion, jobs, objects, pods, queue, refus
 from gangctl.readiness.causes.context import LATE, Command, Context, Finder
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
-from gangctl.readiness.result import Cause, Readiness
+from gangctl.readiness.result import Cause, GangPhase, Readiness
 
 ALWAYS: Final[tuple[Finder, ...]] = (
     queue.suspended,
@@ -198,18 +198,24 @@ def _unknown(context: Context) -> Cause:
         plural(len(snapshot.nodes), "node") if snapshot.nodes is not None else "no nodes",
         plural(len(snapshot.refused), "refusal"),
     ]
+    # An elastic JobSet may have none for a while.
+    empty = counts.desired == 0 and phase is GangPhase.PENDING
     return context.cause(
         Reason.UNKNOWN,
-        f"it is {phase.value}, and nothing that was looked at says why",
+        "it has no pods: all of its replicated jobs are configured to have none"
+        if empty
+        else f"it is {phase.value}, and nothing that was looked at says why",
         evidence=[
             f"{counts.wanted} pods wanted, {counts.created} created, {counts.placed} on nodes, {counts.ready} ready",
             f"looked at: {', '.join(looked)}",
         ],
-        remedy="read the events of the JobSet, its Jobs and pods",
+        remedy="give it replicas, parallelism and completions above 0 once it should run"
+        if empty
+        else "read the events of the JobSet, its Jobs and pods",
         command=context.suggest(Command.DESCRIBE_JOBSET),
         pods=max(0, counts.wanted - counts.ready),
         since=context.readiness.since,
-        blocking=context.late(context.readiness.since, LATE),
+        blocking=not empty and context.late(context.readiness.since, LATE),
     )
 
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gangctl.api.scheduling import Generation
+from gangctl.gang.desired import assess
 from gangctl.gang.reasons import Reason
+from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.evaluate import evaluate
+from tests.gang.pipeline import read
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, refused_job, the
 from tests.readiness.snapshots import BORN, CREATED, NOW, PENDING, REFUSED, RUNNING, Context
@@ -152,3 +155,15 @@ def test_a_foreign_workload_without_pods_explains_waiting_groups(grouped: bool) 
 def test_without_pods_the_age_of_the_jobset_counts() -> None:
     context = Context(JS)
     assert the(Reason.POD_GROUP_MISSING, context.snapshot(groups={})).since == CREATED
+
+
+def test_a_gang_that_was_resized_to_no_pods_is_blocked_by_nothing() -> None:
+    """It waits for its next resize, and GangStuckPending is not about it."""
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    for entry in context.raw["spec"]["replicatedJobs"]:
+        entry["replicas"] = 0
+    jobset_ = read(context.raw)
+    empty = replace(context.snapshot(groups={}), jobset=jobset_, assessment=assess(jobset_, ClusterRules()), jobs=())
+    (cause,) = evaluate(empty, NOW).causes
+    assert (cause.reason, cause.blocking) == (Reason.UNKNOWN, False)
+    assert "no pods" in cause.message
