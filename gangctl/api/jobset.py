@@ -68,7 +68,7 @@ def read_restarts(spec: Reader, status: Mapping[str, Any]) -> Restarts:
     policy = spec.child("failurePolicy")
     if not policy.value:
         return NONE
-    left = _used(status) < (policy.integer("maxRestarts") or 0)
+    left = restarts_used(status) < (policy.integer("maxRestarts") or 0)
     actions = [action for action in _actions(policy) if left or action[0] not in _COUNTED]
     return Restarts(
         any(action.startswith("RestartJobSet") for action, _ in actions),
@@ -87,7 +87,7 @@ def _actions(policy: Reader) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield _DEFAULT, ()
 
 
-def _used(status: Mapping[str, Any]) -> int:
+def restarts_used(status: Mapping[str, Any]) -> int:
     """Restarts so far that count towards ``maxRestarts``: of the JobSet, and of single Jobs."""
     used = _number(status.get("restartsCountTowardsMax"))
     for entry in objects_at(status, "replicatedJobsStatus"):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gangctl.api.jobset import restarts_used
 from gangctl.api.objects import Key, object_at
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import ago, explanation
@@ -109,7 +110,8 @@ def _lines(state: GangState, key: Key) -> Iterator[str]:
         selector = f"jobset.sigs.k8s.io/jobset-name={name}"
         yield f"$ {state.flags.on(f'kubectl get jobs,pods -n {namespace} -l {selector}')}"
     yield _restarts(
-        object_at(object_at(stored.raw, "spec"), "failurePolicy").get("maxRestarts"), stored.jobset.restarts
+        object_at(object_at(stored.raw, "spec"), "failurePolicy").get("maxRestarts"),
+        restarts_used(object_at(stored.raw, "status")),
     )
     yield "A JobSet that has failed does not start again: repair the cause, delete it, and apply its file again."
     yield f"$ {state.flags.on(f'kubectl delete jobset {name} -n {namespace}')}"

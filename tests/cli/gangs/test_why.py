@@ -161,7 +161,7 @@ def failed_objects(restarts: int) -> list[Object]:
         dump.finish(
             raw, "Failed", "jobset failed due to reaching max number of restarts (first failed job: train-workers-0)"
         )
-        raw["status"]["restarts"] = restarts
+        raw["status"] |= {"restarts": restarts, "restartsCountTowardsMax": restarts}
         raw["spec"]["failurePolicy"] = {"maxRestarts": restarts}
 
     found = dump.changed("JobSet", RUNS, fail)
@@ -182,6 +182,21 @@ def test_why_of_a_failed_gang_names_its_pod_its_logs_and_what_to_do(restarts: in
     assert said in policy
     assert "does not start again" in again
     assert delete == f"  $ kubectl delete jobset {RUNS} -n team-a"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"restarts": 5, "restartsCountTowardsMax": 1},
+        {"restarts": 0, "replicatedJobsStatus": [{"name": "workers", "jobRestartsCountTowardsMax": [1, 0]}]},
+    ],
+    ids=["restarts that do not count", "restarts of one Job"],
+)
+def test_the_restarts_that_count_are_those_of_the_failure_policy(status: Object, tmp_path: Path) -> None:
+    found = failed_objects(2)
+    raw = next(each for each in found if each["kind"] == "JobSet" and each["metadata"]["name"] == RUNS)
+    raw["status"] = {"conditions": raw["status"]["conditions"], **status}
+    assert "It has used 1 of 2 restarts of failurePolicy.maxRestarts." in ask_about(tmp_path, found, "why", RUNS).out
 
 
 def test_why_of_a_failed_gang_notes_missing_pods(tmp_path: Path) -> None:
