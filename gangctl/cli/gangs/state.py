@@ -123,7 +123,7 @@ class GangState:
     scale_ups: list[tuple[str, ScaleUp]] = field(default_factory=list)
     """What autoscalers said of pods, with their namespace."""
     nevers: dict[Key, Never | None] = field(default_factory=dict)
-    """By JobSet: why its queue can never admit it, as long as no object of Kueue changes."""
+    """By JobSet: why its queue can never admit it, until it changes, or an object of Kueue other than a Workload."""
 
     memory: dict[Key, Readiness] = field(default_factory=dict)
     """By JobSet: what the controller knew of it, where it writes Gang objects."""

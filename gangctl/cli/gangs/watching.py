@@ -28,6 +28,7 @@ from gangctl.gang.desired import JobProgress
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import span
 from gangctl.kueue.names import GROUP as KUEUE
+from gangctl.kueue.objects import QueuedWorkload
 from gangctl.readiness.facts import PodFacts, Refused, is_followed
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import GangPhase, Readiness
@@ -53,7 +54,6 @@ class GangWatch:
         self._dirty: set[Key] = set()
         """To evaluate again, besides everything after some changes."""
         self._everything = True
-        self._queues = False
         self._ended: dict[Key, StoredJobSet] = {}
         """JobSets that were deleted since, as they were last, if they had finished."""
         self._changed = asyncio.Event()
@@ -100,10 +100,8 @@ class GangWatch:
 
     def _evaluate(self) -> Changes:
         self._changed.clear()
-        if self._queues:
-            self._state.nevers.clear()
-        keys = {*self.last, *self._state.followed()} if self._everything or self._queues else self._dirty
-        self._dirty, self._everything, self._queues = set(), False, False
+        keys = {*self.last, *self._state.followed()} if self._everything else self._dirty
+        self._dirty, self._everything = set(), False
         now = time.time()
         changes: Changes = []
         for key in sorted(keys):
@@ -152,15 +150,19 @@ class GangWatch:
         def changed(old: Any, new: Any) -> None:
             if of_queues:
                 queues.keep(old, new)
+                self._everything = True
+                # Verdicts on what never fits do not depend on Workloads, and these change all the time.
+                if not isinstance(new or old, QueuedWorkload):
+                    self._state.nevers.clear()
             if new is None and isinstance(old, StoredJobSet) and old.jobset.finished:
                 self._ended[old.jobset.key] = old
             for one in (old, new):
-                if one is None:
+                if one is None or of_queues:
                     continue
+                if isinstance(one, StoredJobSet):
+                    self._state.nevers.pop(one.jobset.key, None)
                 keys = self._keys(one)
-                if of_queues:
-                    self._queues = True
-                elif keys is None:
+                if keys is None:
                     self._everything = True
                 else:
                     self._dirty |= keys

@@ -18,7 +18,9 @@ from gangctl.cli.gangs.watching import GangWatch, NotReachedError, Wait, _until_
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.transport import Transport
+from gangctl.cluster.stock import Stock
 from gangctl.errors import UnauthorizedError
+from gangctl.kueue.queues import Never
 from gangctl.readiness.result import GangPhase
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
@@ -274,6 +276,41 @@ class TestWatch:
                             break
                         here.put(change)
         assert seen == ["NeverFits", "WaitingForQuota"] * 2
+
+
+async def test_a_verdict_is_computed_again_for_quotas_and_its_jobset_and_not_for_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workloads change all the time, and in a large cluster thousands of gangs wait."""
+    found = dump.queued(dump.queued_workload(condition("QuotaReserved", False, "Pending")), cpu="0")
+    (workload,) = (each for each in found if each["apiVersion"].startswith("kueue") and each["kind"] == "Workload")
+    jobset = next(each for each in found if each["kind"] == "JobSet" and each["metadata"]["name"] == WAITS)
+    async with place(tmp_path, found, kueue=True) as here, reading(here) as reader:
+        state = await reader.read()
+        computed: list[Object] = []
+        never = state.queues.never
+
+        def counted(_stock: Stock, raw: Object, namespace: str) -> Never | None:
+            computed.append(raw)
+            return never(raw, namespace)
+
+        monkeypatch.setattr(Stock, "never", counted)
+        async with asyncio.timeout(HUNG_SECONDS), aclosing(GangWatch(reader).turns()) as turns:
+            await anext(turns)
+            # The first turns are of what the informers list.
+            for priority in range(5):
+                workload["spec"]["priority"] = priority
+                before = len(computed)
+                here.put([workload])
+                await anext(turns)
+                if len(computed) == before:
+                    break
+            assert len(computed) == before
+            jobset["spec"]["replicatedJobs"][0]["replicas"] = 2
+            here.put([jobset])
+            while len(computed) == before:
+                await anext(turns)
+    assert computed[-1]["spec"]["replicatedJobs"][0]["replicas"] == 2
 
 
 @asynccontextmanager
