@@ -115,6 +115,17 @@ def test_gangs_exported_by_two_replicas_count_once(context: Context) -> None:
     context.answers(asked("overview", "Gangs held back"), series, {"{}": 2}, {"namespace": "team-a|team-c"})
 
 
+@pytest.mark.parametrize("panel", ["Gangs held back", "Held back for"])
+def test_what_a_user_has_suspended_is_not_held_back(panel: str, context: Context) -> None:
+    suspended = 'namespace="team-a",reason="Suspended"'
+    series = {
+        **LEADER,
+        gauge("gangctl_gangs_blocked", suspended): "1x60",
+        gauge("gangctl_oldest_blocked_gang_timestamp_seconds", suspended): "600x60",
+    }
+    context.answers(asked("overview", panel), series, {"{}": 0})
+
+
 def test_the_table_of_causes_has_queue_cause_count_and_age(context: Context) -> None:
     blocked = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="Unschedulable"')
     gone = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NodeLost"')
