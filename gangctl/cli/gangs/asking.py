@@ -168,6 +168,7 @@ def find(
         from gangctl.cli.gangs.onnodes import compare_with_nodes  # noqa: PLC0415
 
         state = read_files(asking.filenames)
+        state.clock = asking.now
         keys = pick(state, _of_pods_in(state, asking), asking.namespace)
         for key in compared(state, keys):
             compare_with_nodes(state, key, state.queues)

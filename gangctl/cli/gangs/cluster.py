@@ -195,7 +195,9 @@ class ScopeReader:
         """
         self.client = client
         self.scope = scope
-        self.state = GangState(worker=worker, flags=flags or ClusterFlags())
+        self.state = GangState(
+            worker=worker, flags=flags or ClusterFlags(), clock=lambda: client.server_time().timestamp()
+        )
         self.readable: list[ReadCollection[Any]] = []
         self._kueue_namespace = kueue_namespace
         self._watching = watching

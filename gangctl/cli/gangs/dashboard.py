@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import aclosing
 from typing import Final
 
@@ -37,7 +36,7 @@ def show(asking: Asking, console: Console | None = None) -> None:
                             known.pop(key, None)
                         else:
                             known[key] = seen(reader.state, gang)
-                    now = time.time()
+                    now = reader.state.clock()
                     sections = summary_sections(summarise(known.values()), now)
                     text = Text.from_ansi(text_of(sections, screen.width), no_wrap=True, overflow="crop")
                     picture.update(text, refresh=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -98,6 +99,8 @@ class GangState:
     """This worker cluster of MultiKueue; None for the cluster that was asked."""
     flags: ClusterFlags = field(default_factory=ClusterFlags)
     """Those that select this cluster: commands that are suggested have them, too."""
+    clock: Callable[[], float] = time.time
+    """The time in Unix seconds: of the API server, whose objects it is compared with, or when files were written."""
     jobsets: Store[StoredJobSet] = field(default_factory=Store)
     jobs: Store[JobProgress] = field(default_factory=members.job_store)
     pods: Store[PodFacts] = field(default_factory=members.pod_store)

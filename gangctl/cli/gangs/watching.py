@@ -86,12 +86,12 @@ class GangWatch:
     async def _wait(self, tick: float | None) -> bool:
         """Wait for a change, or until time alone changes a result; False for a tick."""
         again = min((readiness.look_again for readiness in self.last.values() if readiness.look_again), default=None)
-        due = None if again is None else max(0.0, again - time.time())
+        due = None if again is None else max(0.0, again - self._state.clock())
         limits = [limit for limit in (tick, due) if limit is not None]
         try:
             await asyncio.wait_for(self._changed.wait(), min(limits, default=None))
         except TimeoutError:
-            now = time.time()
+            now = self._state.clock()
             late = {key for key, gang in self.last.items() if gang.look_again and gang.look_again <= now}
             self._dirty |= late
             return bool(late)
@@ -102,7 +102,7 @@ class GangWatch:
         self._changed.clear()
         keys = {*self.last, *self._state.followed()} if self._everything else self._dirty
         self._dirty, self._everything = set(), False
-        now = time.time()
+        now = self._state.clock()
         changes: Changes = []
         for key in sorted(keys):
             before = self.last.get(key)
@@ -205,7 +205,7 @@ def print_changes(asking: Asking, phases: Collection[GangPhase], listing: Listin
     """Print gangs until Ctrl-C; with ``phases`` only while they are in, or leave, one of these."""
 
     async def follow(reader: ScopeReader, _keys: list[Key]) -> None:
-        printer = _Printer(listing)
+        printer = _Printer(listing, reader.state.clock)
         watch = GangWatch(reader)
         async with aclosing(watch.turns()) as turns:
             async for changes in turns:
@@ -237,7 +237,8 @@ def _cells(gang: Readiness) -> tuple[str, ...]:
 class _Printer:
     """One row, document or name at a time."""
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: Listing, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._form = listing.form
         self._headers = listing.headers
         self._columns: tuple[str, ...] = ()
@@ -246,7 +247,7 @@ class _Printer:
         self._documents = 0
 
     def show(self, changes: Sequence[tuple[Readiness | None, Readiness | None]]) -> None:
-        now = time.time()
+        now = self._clock()
         self._columns = self._columns or headers_of(after for _, after in changes if after is not None)
         if self._form in {TABLE, WIDE}:
             self._rows([self._row(before, after, now) for before, after in changes])

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
+
+from aiohttp import web
 
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS
 from tests.cli.gangs.place import USER, place
 from tests.cli.httpserver import ask as ask_server
-from tests.cli.kueueserver import serving
+from tests.cli.httpserver import listening
+from tests.cli.kueueserver import Server, serving
 from tests.cli.manifests import write
 from tests.cli.run import fine, process
 from tests.jobsets import jobset, rj
+from tests.readiness.snapshots import rfc3339
 from tests.rows import each
 
 
@@ -185,3 +191,20 @@ def test_an_unreachable_server_is_exit_code_3(tmp_path: Path) -> None:
         answer = process(*verb, "--kubeconfig", write(tmp_path / "config", config))
         assert (answer.code, answer.out) == (3, "")
         assert answer.err.startswith("error: ")
+
+
+async def test_ages_are_those_of_the_clusters_clock(tmp_path: Path) -> None:
+    """This machine is ten minutes ahead: what the scheduler and controllers are about to do would count as late."""
+    raw = jobset("js", rj("w"), mode="Gang", namespace="t", uid="u-1")
+    created = time.time() - 610
+    raw["metadata"]["creationTimestamp"] = rfc3339(int(created))
+    server = Server([raw], (), (), kueue=False)
+
+    async def behind(request: web.Request) -> web.StreamResponse:
+        answer = await server.answer(request)
+        answer.headers["Date"] = formatdate(created + 10, usegmt=True)
+        return answer
+
+    async with listening(behind) as url:
+        answer = await ask_server(tmp_path, url, "get", "-n", "t")
+    assert "m" not in answer.out.splitlines()[1].split()[-1], answer
