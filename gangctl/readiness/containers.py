@@ -10,12 +10,14 @@ from gangctl.api.objects import Object, object_at, objects_at, text_at
 from gangctl.errors import one_line, plural
 
 CRASH_LOOP: Final = "CrashLoopBackOff"
-STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+INITIALIZING: Final = "PodInitializing"
+STARTS: Final = frozenset({"", "ContainerCreating", INITIALIZING})
 """Reasons why a container that starts waits, as ``pkg/kubelet`` writes them."""
 RAN: Final = frozenset({"Error", "OOMKilled", "Completed"})
 """Termination reasons of a container that ran: it has logs, and the message is its own, perhaps from its log."""
-_DULL: Final = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
+_DULL: Final = frozenset({"ContainerCreating", INITIALIZING, "Completed"})
 """Unspecific reasons: another container may have a better one."""
+_INIT: Final = "init container"
 _MESSAGE_CHARACTERS: Final = 200
 _SIGNALLED: Final = 128
 """A shell adds the number of the signal that ended a program to this, and so do container runtimes."""
@@ -25,13 +27,17 @@ def waiting_of(status: Object) -> tuple[str, str]:
     """Waiting or termination reason of the first container that is not ready; starting containers come last.
 
     Containers that restart repeatedly have their last termination reason: the kubelet's message contains the pod's
-    name and a time.
+    name and a time. Of a pod whose init containers run, the message says which.
     """
     dull = ("", "")
-    for container in containers_of(status):
+    pending = text_at(status, "phase") == "Pending"
+    for kind, container in _by_kind(status):
         if container.get("ready") is True:
             continue
         state = object_at(container, "state")
+        if pending and kind == _INIT and object_at(state, "running"):
+            dull = dull if dull[0] else (INITIALIZING, one_line(f"{kind} {text_at(container, 'name')} runs"))
+            continue
         waits, ended = object_at(state, "waiting"), object_at(state, "terminated")
         reason, message = text_at(waits or ended, "reason"), one_line(text_at(waits or ended, "message"))
         if reason == CRASH_LOOP:
@@ -87,7 +93,7 @@ def containers_of(status: Object) -> Iterator[Object]:
 
 
 def _by_kind(status: Object) -> Iterator[tuple[str, Object]]:
-    for part, kind in (("initContainerStatuses", "init container"), ("containerStatuses", "container")):
+    for part, kind in (("initContainerStatuses", _INIT), ("containerStatuses", "container")):
         for container in objects_at(status, part):
             yield kind, container
 

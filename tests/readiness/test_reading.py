@@ -208,6 +208,16 @@ def test_a_waiting_init_container_is_read_before_the_others() -> None:
     assert facts(pod(status=status)).waiting == "ImagePullBackOff"
 
 
+def test_an_init_container_that_runs_is_what_a_pod_waits_for() -> None:
+    fetch = {"name": "fetch", "ready": False, "state": {"running": {"startedAt": NOON}}}
+    status = {"initContainerStatuses": [fetch], "containerStatuses": [waits("PodInitializing")]}
+    pending = facts(pod(status={"phase": "Pending", **status}))
+
+    assert (pending.waiting, pending.waiting_message) == ("PodInitializing", "init container fetch runs")
+    # A sidecar that is not ready.
+    assert facts(pod(status={"phase": "Running", "initContainerStatuses": [fetch]})).waiting == ""
+
+
 def test_pods_of_a_gang_share_what_they_have_in_common() -> None:
     refusal = condition("PodScheduled", "False", reason="Unschedulable", message="0/4 nodes are available: 4 full.")
     spec = {"schedulingGroup": {"podGroupName": "pg"}, "priority": 100_000, "schedulingGates": [{"name": "g"}]}

@@ -9,7 +9,7 @@ from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LONG, SOON, THEY_END, Command, Context, gated, oldest
-from gangctl.readiness.containers import RAN, STARTS
+from gangctl.readiness.containers import INITIALIZING, RAN, STARTS
 from gangctl.readiness.facts import EndedPod, NodeFacts, PodFacts, unix
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, GangPhase
@@ -388,20 +388,28 @@ def pods_failed(context: Context) -> Iterator[Cause]:
     )
 
 
+_MOST_INIT: Final = 3
+
+
 def starting(context: Context) -> Iterator[Cause]:
     """Containers that are being created, or run without being ready: normal, unless it takes long."""
-    by_reason: dict[Reason, list[tuple[Group, PodFacts]]] = {}
+    by_reason: dict[tuple[Reason, bool], list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
         for pod in group.pods:
             if pod.node and not pod.ready and pod.waiting in STARTS:
                 reason = Reason.NOT_READY if pod.phase == "Running" else Reason.STARTING
-                by_reason.setdefault(reason, []).append((group, pod))
-    for reason, pairs in by_reason.items():
+                initializes = pod.waiting == INITIALIZING and bool(pod.waiting_message)
+                by_reason.setdefault((reason, initializes), []).append((group, pod))
+    for (reason, initializes), pairs in by_reason.items():
         pods = [pod for _, pod in pairs]
         since = oldest(map(_begun, pods))
         slow = context.late(since, LONG)
         waiting = sorted({pod.waiting for pod in pods if pod.waiting})
-        if reason is Reason.STARTING:
+        if initializes:
+            message = f"init containers of {plural(len(pods), 'pod')} run, and the others wait for their end"
+            usual = "wait: their program decides how long they take"
+            late = "see what the init containers log, and whether they take so long as a rule"
+        elif reason is Reason.STARTING:
             message = f"containers of {plural(len(pods), 'pod')} are being started"
             usual = "wait: images are pulled and volumes mounted"
             late = (
@@ -418,6 +426,7 @@ def starting(context: Context) -> Iterator[Cause]:
                 f"the first of them {context.lasting(since)}: {listed(pod.name for pod in pods)}",
                 f"on {listed(pod.node for pod in pods)}",
                 *([f"containers wait: {', '.join(waiting)}"] if waiting else []),
+                *sorted({pod.waiting_message for pod in pods if initializes})[:_MOST_INIT],
             ],
             remedy=late if slow else usual,
             command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),

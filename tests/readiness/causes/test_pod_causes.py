@@ -281,6 +281,16 @@ def test_a_slow_start_is_normal_until_its_limit(waiting: str, state: dict[str, A
     assert (cause.blocking, cause.since) == (True, PLACED_AT)
 
 
+def test_init_containers_that_run_are_named_instead_of_images_and_volumes() -> None:
+    """Their program decides how long they take: they may load a data set for an hour."""
+    context = Context(JS)
+    pods = context.pods(PLACED, waiting="PodInitializing", waiting_message="init container fetch runs")
+    cause = the(Reason.STARTING, placed(context, pods))
+    assert "init containers of" in cause.message
+    assert "init container fetch runs" in cause.evidence
+    assert "volume" not in cause.remedy
+
+
 def test_a_failed_probe_counts_from_its_failure() -> None:
     context = Context(JS)
     pods = changed(context.pods(READY), 0, ready=False, ready_at=NOW - 10)
