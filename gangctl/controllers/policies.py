@@ -30,6 +30,7 @@ from gangctl.controllers.status import difference, write_status
 from gangctl.errors import ConfigError, ErrorKind, FieldError, ValidationError, one_line
 from gangctl.policy.load import fails_closed, refusal
 from gangctl.policy.loaded import (
+    BrokenPolicy,
     KnownRules,
     LoadedException,
     LoadedPolicy,
@@ -38,6 +39,7 @@ from gangctl.policy.loaded import (
     PolicySet,
     has_effect,
     load_exception,
+    refuses,
     unknown_names,
 )
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
@@ -268,12 +270,13 @@ def policy_status(
     if isinstance(held, PolicyError):
         shown = [one_line(problem.sentence, _TEXT) for problem in held.problems[:_MOST_PROBLEMS]]
         shown += [f"and {len(held.problems) - len(shown)} more"] if len(held.problems) > len(shown) else []
-        message = f"{'; '.join(shown)}. {_consequence(closed=held.broken.fail_closed)}"
+        message = f"{'; '.join(shown)}. {_consequence(held.broken)}"
         return _status(_READY, _condition(_READY, False, _reason(held.problems[0]), message, generation), ())
     if trouble is not None:
         reason, why = trouble
-        requests = "requests that need a worker" if reason == EVALUATION_UNAVAILABLE else _REQUESTS
-        message = f"{why}. {_consequence(requests, closed=held.fail_closed)}"
+        needed = reason != EVALUATION_UNAVAILABLE
+        requests = _REQUESTS if needed else "requests that need a worker"
+        message = f"{why}. {_consequence(held, requests, needed=needed)}"
         return _status(_READY, _condition(_READY, False, reason, message, generation), held.warnings)
     message = f"In force with {len(held.rules)} rule{'s' if len(held.rules) != 1 else ''}."
     if exported == "":
@@ -290,10 +293,14 @@ def _reason(problem: PolicyProblem) -> str:
     return "InvalidField" if problem.offset is None else "InvalidExpression"
 
 
-def _consequence(requests: str = _REQUESTS, *, closed: bool) -> str:
-    if closed:
+def _consequence(policy: LoadedPolicy | BrokenPolicy, requests: str = _REQUESTS, *, needed: bool = False) -> str:
+    """What becomes of requests; without parameters that are ``needed`` they are refused by any action, as natively."""
+    if refuses(policy) or (needed and policy.fail_closed):
         return f"Meanwhile {requests} are refused, because its failurePolicy is Fail."
-    return f"Meanwhile {requests} pass without it, because failurePolicy: Fail is not written in it."
+    why = (
+        "Deny is not among its validationActions" if policy.fail_closed else "failurePolicy: Fail is not written in it"
+    )
+    return f"Meanwhile {requests} pass without it, because {why}."
 
 
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[PolicyProblem]) -> dict[str, Any]:

@@ -212,6 +212,11 @@ class LoadedPolicy:
         return selects or self.spec.selects_namespaces or "namespaceObject" in self.reads
 
 
+def refuses(policy: LoadedPolicy | BrokenPolicy) -> bool:
+    """Whether a request that it cannot evaluate is refused: one that only warns or audits lets it pass."""
+    return policy.fail_closed and ValidationAction.DENY in policy.actions
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedException:
     """An exception ready for evaluation; ``source`` is its document."""

@@ -9,11 +9,11 @@ The webhook for Jobs is called only for a Job of a gang that names no group. The
 after its MutatingAdmissionPolicies, so that this is never the case while the policy of :mod:`.jobpolicy` is in effect.
 
 Those for policies follow the needs of the policies. No policy, no webhook: a cluster without GangPolicies never waits
-for gangctl here. An operation of some policy with failurePolicy Fail is sent to the entry that fails with gangctl, one
-of policies with Ignore alone to the other. Never to both: each entry evaluates all policies, so that one answer holds
-every violation, the first policy by name leads it, and nothing is evaluated twice. gangctl itself decides which objects
-a policy matches (its selectors and matchConditions). Selectors of the entries only leave out what no policy can match,
-so that a policy for one team does not hold up the others while gangctl is down (:mod:`.reach`).
+for gangctl here. An operation of some policy with failurePolicy Fail and action Deny is sent to the entry that fails
+with gangctl, one of other policies alone to the other. Never to both: each entry evaluates all policies, so that one
+answer holds every violation, the first policy by name leads it, and nothing is evaluated twice. gangctl itself decides
+which objects a policy matches (its selectors and matchConditions). Selectors of the entries only leave out what no
+policy can match, so that a policy for one team does not hold up the others while gangctl is down (:mod:`.reach`).
 
 Policies and exceptions themselves are sent when they are created and when their spec changes.
 """

@@ -24,7 +24,7 @@ from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.defaults import defaults_of, without_answer
 from gangctl.policy.evaluate import refused_by_broken, unanswered
-from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet
+from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet, refuses
 from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import JOBSET_RULES, Review, matches
 from gangctl.policy.variables import COMPUTED, ParamCatalogue, gang_of, with_params
@@ -238,8 +238,8 @@ def demand_of(in_force: PolicySet) -> NeededWebhooks:
         *in_force.broken,
     ]
     operations = {policy.name: _operations(policy) for policy in validating}
-    closed = [policy for policy in validating if policy.fail_closed]
-    opened = [policy for policy in validating if not policy.fail_closed]
+    closed = [policy for policy in validating if refuses(policy)]
+    opened = [policy for policy in validating if not refuses(policy)]
     fail = frozenset[str]().union(*(operations[policy.name] for policy in closed))
     ignore = frozenset[str]().union(*(operations[policy.name] for policy in opened))
     fail_reach, elsewhere = _reaches(

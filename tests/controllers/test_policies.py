@@ -14,17 +14,21 @@ from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from gangctl.controllers import policies
+from gangctl.controllers.policies import EVALUATION_UNAVAILABLE, policy_status
 from gangctl.controllers.policy_sources import (
     GANG_POLICIES,
     GANG_POLICY_EXCEPTIONS,
 )
 from gangctl.errors import NotFoundError
+from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedException
+from gangctl.policy.model import API_VERSION
 from gangctl.policy.reports import SEVERITY, severity_of
 from gangctl.runtime.controller import WorkQueue
 from tests.controllers.policycontext import RULE, Context, names, running
 from tests.controlplane.wait import wait_for
 from tests.manifests.definitions.policies import definitions
+from tests.rows import each
 
 
 async def test_definitions_can_be_removed_and_restored(context: Context) -> None:
@@ -95,6 +99,21 @@ async def test_a_broken_policy_is_reported_with_its_location_and_reloaded_when_f
         repaired = await context.condition(GANG_POLICIES, "p", "InForce")
         assert repaired["observedGeneration"] == 2
         assert names(context.keeper.current) == ["good", "p"]
+
+
+@each(
+    ("actions", "reason", "refused"),
+    [
+        (["Deny"], EVALUATION_UNAVAILABLE, True),
+        (["Warn", "Audit"], EVALUATION_UNAVAILABLE, False),
+        (["Warn", "Audit"], "ParametersUnavailable", True),
+    ],
+)
+def test_a_status_reports_whether_requests_are_refused_meanwhile(actions: list[str], reason: str, refused: bool) -> None:
+    document = {"apiVersion": API_VERSION, "kind": "GangPolicy", "metadata": {"name": "p"}}
+    policy = load_policy({**document, "spec": {"validations": [RULE], "validationActions": actions}})
+    (condition,) = policy_status(policy, 1, (reason, "why"))["conditions"]
+    assert ("are refused" in condition["message"]) is refused
 
 
 async def test_a_policy_with_an_internal_error_does_not_hide_the_others(context: Context) -> None:

@@ -53,10 +53,9 @@ def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
 
 def broken(name: str, **spec: Any) -> BrokenPolicy:
     read = model(name, **spec)
-    closed = fails_closed({"spec": spec})
-    return BrokenPolicy(
-        name, {}, "the policy cannot be used: why", read.spec, closed, frozenset({ValidationAction.DENY})
-    )
+    actions = frozenset(map(ValidationAction, read.spec.validation_actions))
+    reason = "the policy cannot be used: why"
+    return BrokenPolicy(name, {}, reason, read.spec, fails_closed({"spec": spec}), actions)
 
 
 @dataclass
@@ -296,8 +295,13 @@ def rules(*operations: str) -> dict[str, Any]:
             (loaded("a", matchConstraints=rules("*")), loaded("b", failurePolicy="Ignore")),
             NeededWebhooks(frozenset({"CREATE", "UPDATE", "DELETE"}), frozenset({"CREATE"})),
         ),
+        ((loaded("a", validationActions=["Warn", "Audit"]),), NeededWebhooks(ignore=frozenset({"CREATE"}))),
         ((broken("b", matchConstraints=rules("UPDATE"), failurePolicy="Fail"),), NeededWebhooks(frozenset({"UPDATE"}))),
         ((broken("b", matchConstraints=rules("UPDATE")),), NeededWebhooks(ignore=frozenset({"UPDATE"}))),
+        (
+            (broken("b", failurePolicy="Fail", validationActions=["Audit"]),),
+            NeededWebhooks(ignore=frozenset({"CREATE"})),
+        ),
     ],
 )
 def test_the_webhook_demand_follows_the_policies(
