@@ -9,6 +9,7 @@ Checks and compiles all expressions, and reports all problems at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -113,8 +114,20 @@ def _refusal(document: Object, model: GangPolicy | None, problems: list[PolicyPr
     """The error, with the parts of the policy that could be read."""
     name = object_at(document, "metadata").get("name")
     name = name if isinstance(name, str) and name else "(without a name)"
-    spec = GangPolicySpec() if model is None else model.spec
+    spec = _readable(document) if model is None else model.spec
     return refusal(name, document, spec, problems, fails_closed=fails_closed(document))
+
+
+def _readable(document: Object) -> GangPolicySpec:
+    """Of a policy of a wrong shape which requests it is about, and what follows; the default of what has one itself."""
+    spec = object_at(document, "spec")
+    # One field of a later version must not turn a policy for one namespace into one that refuses every JobSet.
+    read = GangPolicySpec()
+    for name in ("matchConstraints", "validationActions"):
+        with suppress(ValidationError):
+            one = read_model({name: spec[name]} if name in spec else {}, GangPolicySpec)
+            read = read.model_copy(update={field: getattr(one, field) for field in one.model_fields_set})
+    return read
 
 
 def fails_closed(document: Object) -> bool:

@@ -95,8 +95,8 @@ class PolicyError(GangctlError):
 class BrokenPolicy:
     """A policy that could not be loaded.
 
-    It applies where its constraints match; without any, which includes a policy of a wrong shape, to every JobSet that
-    is created. It refuses those only if its failurePolicy is written and is Fail.
+    It applies where its constraints match; without any, or where these have a wrong shape, to every JobSet that is
+    created. It refuses those only if its failurePolicy is written and is Fail.
     """
 
     name: str

@@ -131,6 +131,15 @@ def test_malformed_documents_are_refused_with_a_message(document: Object) -> Non
     assert not refused.value.broken.fail_closed
 
 
+def test_a_policy_of_a_later_version_is_about_what_it_matches() -> None:
+    selector = {"matchLabels": {"team": "a"}}
+    with pytest.raises(PolicyError) as refused:
+        load_policy(policy(unknown=1, matchConstraints={"namespaceSelector": selector}, validationActions=["Warn"]))
+    broken = refused.value.broken
+    assert broken.spec.match_constraints.namespace_selector.match_labels == selector["matchLabels"]
+    assert broken.actions == {ValidationAction.WARN}
+
+
 def test_the_error_of_a_policy_can_be_pickled() -> None:
     with pytest.raises(PolicyError) as refused:
         load_policy(policy("1"))
