@@ -140,6 +140,13 @@ def test_the_example_passes(policy: Shipped) -> None:
 
 
 @every_policy
+def test_a_scan_finds_no_fault_with_an_example_that_kueue_has_started(policy: Shipped) -> None:
+    started = {**policy.example, "spec": {**policy.example["spec"], "suspend": False}}
+    scanned = loaded()[policy.name].spec.background
+    assert not scanned or not evaluated_by(loaded()[policy.name], started, policy.params).violations
+
+
+@every_policy
 def test_the_readme_has_the_reason_and_a_denial_of_the_tests(policy: Shipped) -> None:
     text = (policy.home / "README.md").read_text()
     assert text.startswith(f"# {policy.annotations[f'{NOTES}title']}\n")
