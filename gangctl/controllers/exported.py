@@ -38,10 +38,12 @@ class Standing:
     """What is exported at one time.
 
     ``differences`` is by GangPolicy: empty where API servers evaluate it, else why they do not do all that gangctl
-    does. ``seconds`` is when to look again, None where only a change of an object matters.
+    does. ``bound`` are those of which API servers evaluate anything. ``seconds`` is when to look again, None where only
+    a change of an object matters.
     """
 
     differences: Mapping[str, str] = field(default_factory=dict)
+    bound: frozenset[str] = frozenset()
     seconds: float | None = None
 
     @property
@@ -116,7 +118,8 @@ class ExportedPolicies:
                     waits.append(wait)
                     why = _UNSETTLED
                 differences[policy.name] = why
-        return Standing(differences, min(waits, default=None))
+        bound = frozenset(origin_of(native.policy) for native in natives if native.binding is not None)
+        return Standing(differences, bound, min(waits, default=None))
 
 
 def _typed(resource: Resource) -> Callable[[Object], Object]:

@@ -313,8 +313,13 @@ def _status(kind: str, condition: dict[str, Any], warnings: Iterable[PolicyProbl
     return {**status, "typeChecking": {"expressionWarnings": shown} if shown else None} if kind == _READY else status
 
 
-def exception_status(held: HeldException, generation: int, now: datetime, known: KnownRules) -> dict[str, Any]:
-    """The status of an exception at ``now``, without times; ``known`` are the policies that exist."""
+def exception_status(
+    held: HeldException, generation: int, now: datetime, known: KnownRules, exported: Collection[str] = ()
+) -> dict[str, Any]:
+    """The status of an exception at ``now``, without times.
+
+    ``known`` are the policies that exist, ``exported`` those that API servers evaluate, which have no exceptions.
+    """
     if isinstance(held, ValidationError):
         message = "; ".join(str(error) for error in held.errors[:_MOST_PROBLEMS])
         return _status(_ACTIVE, _condition(_ACTIVE, False, "InvalidField", message, generation), ())
@@ -327,6 +332,14 @@ def exception_status(held: HeldException, generation: int, now: datetime, known:
         message = one_line("; ".join(problem.sentence for problem in missing[:_MOST_PROBLEMS]), _TEXT) + f".{rest}"
         return _status(_ACTIVE, _condition(_ACTIVE, active, missing[0].kind, message, generation), ())
     message = f"In force until {held.expires_at.isoformat()}."
+    named = [policy.name for policy in held.spec.policies]
+    if still := [name for name in named if name in exported]:
+        message = one_line(
+            f"{message} But API servers, which have no exceptions, go on evaluating what was exported from "
+            f"{', '.join(still)}: delete these ValidatingAdmissionPolicies and their bindings.",
+            _TEXT,
+        )
+        return _status(_ACTIVE, _condition(_ACTIVE, still != named, "Exported", message, generation), ())
     return _status(_ACTIVE, _condition(_ACTIVE, True, "InForce", message, generation), ())
 
 
@@ -376,7 +389,7 @@ class PolicyStatusWriter:
         exception, known = self._keeper.exception(name, generation), self._keeper.rules()
         if exception is None or known is None:
             return None, None
-        status = exception_status(exception, generation, now, known)
+        status = exception_status(exception, generation, now, known, self._keeper.standing.bound)
         if isinstance(exception, ValidationError) or exception.expired(now):
             return status, None
         return status, exception.expires_at

@@ -14,12 +14,14 @@ from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from gangctl.controllers import policies
+from gangctl.controllers.exported import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
 from gangctl.controllers.policies import EVALUATION_UNAVAILABLE, policy_status
 from gangctl.controllers.policy_sources import (
     GANG_POLICIES,
     GANG_POLICY_EXCEPTIONS,
 )
 from gangctl.errors import NotFoundError
+from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedException
 from gangctl.policy.model import API_VERSION
@@ -292,6 +294,27 @@ async def test_an_exception_from_a_rule_that_does_not_exist_is_not_active_until_
         assert partly["status"] == "True"
         renamed = [{**RULE, "name": "sise"}, {**RULE, "name": "owner"}]
         await context.client.merge_patch(GANG_POLICIES, "p", {"spec": {"validations": renamed}})
+        assert (await context.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce"))["status"] == "True"
+
+
+async def test_an_exception_from_what_api_servers_evaluate_is_not_active(context: Context) -> None:
+    await context.define()
+    policy = await context.policy("p")
+    kinds = (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
+    for resource, native in zip(kinds, export(load_policy(policy)).objects, strict=True):
+        # The sandbox has neither kind.
+        definition = loose(definitions()["gangpolicies.yaml"])
+        names = {"plural": resource.plural, "singular": resource.kind.lower(), "kind": resource.kind}
+        definition["metadata"]["name"] = resource.qualified_name
+        definition["spec"] |= {"group": resource.group, "names": {**names, "listKind": f"{resource.kind}List"}}
+        definition["spec"]["versions"][0]["name"] = resource.version
+        await context.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        await wait_for(lambda resource=resource: context.client.list(resource), tolerate=(NotFoundError,))  # type: ignore[misc]  # bound on purpose
+        await context.client.create(resource, native)
+    async with running(context):
+        await context.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(days=1)))
+        assert (await context.condition(GANG_POLICY_EXCEPTIONS, "e", "Exported"))["status"] == "False"
+        await context.client.delete(VALIDATING_ADMISSION_POLICY_BINDINGS, "p")
         assert (await context.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce"))["status"] == "True"
 
 
