@@ -8,8 +8,9 @@ from typing import Any
 from gangctl.api.documents import Document, parse_documents
 from gangctl.api.emit import to_yaml
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.messages import note
 from gangctl.cli.policy.bundle import Bundle, sort_documents
 from gangctl.cli.policy.requests import FileCatalogue
@@ -82,13 +83,21 @@ async def generation_of(client: Client) -> Generation:
     return state.generation
 
 
-async def parameters_of(client: Client, policies: Sequence[LoadedPolicy]) -> FileCatalogue:
-    """The parameter objects that policies may read; a kind that cannot be read is reported, and unknown."""
-    scopes: dict[tuple[str, str], Scope] = {}
-    objects: dict[tuple[object, ...], Object] = {}
+async def parameters_of(
+    client: Client, policies: Sequence[LoadedPolicy], files: Sequence[Object] = ()
+) -> FileCatalogue:
+    """The parameter objects that policies may read, those of ``files`` before those of the cluster.
+
+    A kind that cannot be read is reported, and unknown where no file has one.
+    """
+    objects = {_identity(obj): obj for obj in files}
+    scopes = _scopes(files)
     for policy in policies:
         kind, reference = policy.spec.param_kind, policy.spec.param_ref
         if kind is None or reference is None:
+            continue
+        # The one object that it names: it takes no right to read others.
+        if (kind.api_version, kind.kind, reference.namespace, reference.name) in objects:
             continue
         try:
             resource = await _resource(client, kind.api_version, kind.kind)
@@ -103,9 +112,22 @@ async def parameters_of(client: Client, policies: Sequence[LoadedPolicy]) -> Fil
             continue
         scopes[kind.api_version, kind.kind] = "Namespaced" if resource.namespaced else "Cluster"
         for item in page.items:
-            namespace, name = item["metadata"].get("namespace"), item["metadata"].get("name")
-            objects[kind.api_version, kind.kind, namespace, name] = typed(item, resource)
+            param = typed(item, resource)
+            objects.setdefault(_identity(param), param)
     return FileCatalogue(objects.values(), scopes=scopes)
+
+
+def _identity(obj: Object) -> tuple[str, str, str, str]:
+    metadata = object_at(obj, "metadata")
+    place = str(metadata.get("namespace") or DEFAULT_NAMESPACE)
+    return str(obj.get("apiVersion")), str(obj.get("kind")), place, str(metadata.get("name"))
+
+
+def _scopes(files: Sequence[Object]) -> dict[tuple[str, str], Scope]:
+    """Of the kinds of files, as far as those say it."""
+    written = FileCatalogue(files)
+    kinds = {_identity(obj)[:2] for obj in files}
+    return {kind: scope for kind in kinds if (scope := written.scope(*kind)) is not None}
 
 
 async def _resource(client: Client, api_version: str, kind: str) -> Resource | None:

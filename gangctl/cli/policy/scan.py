@@ -20,7 +20,7 @@ from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import cluster as clusters
 from gangctl.cli.policy.bundle import Bundle, policy_files, read_bundle
 from gangctl.cli.policy.loading import LoadedPolicies, is_parameter, load, try_to_load
-from gangctl.cli.policy.requests import FileCatalogue, Fit, now
+from gangctl.cli.policy.requests import Fit, now
 from gangctl.cli.policy.session import Session, evaluator_of, finding_data
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NAMESPACES
@@ -139,7 +139,7 @@ async def _scan(
     namespaces |= files.namespaces_by_name if files is not None else {}
     others = files.others if files is not None else ()
     params = [document.value for document in others if is_parameter(document, loaded.policies)]
-    catalogue = FileCatalogue(params) if params else await clusters.parameters_of(client, loaded.policies)
+    catalogue = await clusters.parameters_of(client, loaded.policies, params)
     rules = ClusterRules(generation)
     fit = await _fit(client, loaded.policies, kueue_namespace)
     report = ScanResult({policy.name: Counter() for policy in loaded.policies})

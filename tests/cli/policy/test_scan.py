@@ -138,6 +138,23 @@ async def test_results_with_exceptions_and_parameters_are_printed_as_json(tmp_pa
     assert answer.err.splitlines()[1:] == ["note: left out: hidden: spec.background is false"]
 
 
+async def test_a_parameter_in_a_file_does_not_hide_those_of_the_cluster(tmp_path: Path) -> None:
+    limited = [
+        policy(
+            name,
+            rule("gang.totalPods <= int(params.data.pods)"),
+            paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+            paramRef={"name": name, "namespace": "t", "parameterNotFoundAction": "Allow"},
+        )
+        for name in ("a", "b")
+    ]
+    paths = files(tmp_path, new=[*limited, config_map("a", "t", pods="9")])
+    stored = [config_map(name, "t", pods="1") for name in ("a", "b")]
+    async with serving(namespaces=PLACES, jobsets=[LARGE], config_maps=stored) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "-A", "--policy", paths["new"], "-o", "json")
+    assert [each["policy"] for each in answer.json["violations"]] == ["b"]
+
+
 async def test_policies_of_files_before_they_are_applied(tmp_path: Path) -> None:
     paths = files(tmp_path, new=[policy("q", QUEUED, matchConstraints=TEAM), native("n", NAMED), binding("b", "n")])
     async with serving(namespaces=PLACES, jobsets=[SMALL, ELSEWHERE]) as (_, url):
