@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 from gangctl.client.resources import Resource
@@ -167,6 +168,9 @@ def obstacle(error: ApiError) -> Obstacle | None:
     Each obstacle may end by itself: policies and quotas change, permissions are granted, JobSet's definition is
     replaced.
     """
+    # Also from a webhook, as from gangctl's own right after its start: no verdict, and there is one in a moment.
+    if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return None
     # Before the classes of errors: a webhook chooses the status code of its denial.
     if any(words in error.message for words in _DENIED):
         return Obstacle(Reason.ADMISSION_DENIED.value, error.message)
