@@ -25,7 +25,7 @@ from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import Accelerator, Defaults, QueueMatch
 from gangctl.policy.review import Review, labels_of, matches, selects_namespace, selects_object
-from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result
+from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result, merge
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -89,6 +89,16 @@ def _is_unknown(finding: Finding) -> bool:
     """Whether an error leaves open whether a policy applies, also one that an exception covers."""
     about = finding.rule in {WHOLE_POLICY, MATCH_CONDITIONS, PARAMS}
     return about and finding.result in {Result.ERROR, Result.EXEMPT}
+
+
+def refusals(policies: Iterable[LoadedPolicy], outcomes: Iterable[Outcome]) -> Iterator[Finding]:
+    """Why a JobSet is refused before it gets defaults: it is not known whether a policy that fails closed gives any."""
+    closed = {policy.name for policy in policies if policy.fail_closed}
+    for outcome in outcomes:
+        for finding in without_answer(outcome):
+            # A policy that fails open still denies what no failurePolicy excuses, such as an exhausted budget.
+            if outcome.policy in closed or finding in merge([outcome]).denials:
+                yield finding
 
 
 def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> list[LoadedPolicy]:

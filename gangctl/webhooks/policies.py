@@ -22,7 +22,7 @@ from gangctl.cel.faults import EvalKind
 from gangctl.errors import one_line
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.defaults import defaults_of, without_answer
+from gangctl.policy.defaults import defaults_of, refusals
 from gangctl.policy.evaluate import refused_by_broken, unanswered
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet, refuses
 from gangctl.policy.model import LabelSelector
@@ -129,12 +129,8 @@ class PolicyAdmission:
         review = review_of(request, self._view, namespace, conditional)
         asked = {policy.name for policy in conditional if not matches(policy, review)}
         outcomes = await self._view.evaluate(review, asked) if asked else ()
-        closed = {policy.name for policy in conditional if policy.fail_closed}
-        for outcome in outcomes:
-            for finding in without_answer(outcome):
-                # A policy that fails open still denies what no failurePolicy excuses, such as an exhausted budget.
-                if outcome.policy in closed or finding in merge([outcome]).denials:
-                    return _refuse(finding)
+        if (refusal := next(refusals(conditional, outcomes), None)) is not None:
+            return _refuse(refusal)
         applied = defaults_of(policies, review, outcomes)
         if applied.conflicts:
             message = one_line("; ".join(str(conflict) for conflict in applied.conflicts), _MESSAGE_CHARACTERS)

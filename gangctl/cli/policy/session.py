@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gangctl.api import jsonpatch
@@ -20,12 +20,12 @@ from gangctl.cli.policy.requests import RequestSetting, request_of
 from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.policy.defaults import DefaultSource, defaults_of, without_answer
+from gangctl.policy.defaults import DefaultSource, defaults_of, refusals, without_answer
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy, PolicySet
 from gangctl.policy.review import Operation, Review, matches
 from gangctl.policy.variables import ParamCatalogue
-from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
+from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction, merge
 from gangctl.runtime.workers import WorkersBrokenError
 
 DEFAULTS: Final = "defaults"
@@ -66,7 +66,8 @@ class Met:
     """A request as the validating phase meets it.
 
     ``defaults`` says by field which value it was given, and by which policies; with ``conflicts`` the request
-    gets no further, because policies disagree. ``unanswered`` is why it is not known of a policy whether it gives any.
+    gets no further, because policies disagree. ``unanswered`` is why it is not known of a policy whether it gives any,
+    ``refused`` those of it for which admission refuses the request.
     """
 
     review: Review
@@ -74,6 +75,7 @@ class Met:
     defaults: Mapping[str, DefaultSource] = field(default_factory=dict)
     conflicts: tuple[FieldError, ...] = ()
     unanswered: tuple[Finding, ...] = ()
+    refused: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +106,33 @@ class Session:
         # Without conditions a policy gives its defaults to all that it matches: nothing has to be evaluated.
         asked = [policy.name for policy in giving if policy.spec.match_conditions]
         outcomes = await self.evaluator.evaluate(review, asked) if asked else ()
+        refused = tuple(refusals(giving, outcomes))
         applied = defaults_of(giving, review, outcomes)
         unanswered = tuple(finding for outcome in outcomes for finding in without_answer(outcome))
         if applied.conflicts or not applied.patch:
-            return Met(review, notes, conflicts=applied.conflicts, unanswered=unanswered)
+            return Met(review, notes, conflicts=applied.conflicts, unanswered=unanswered, refused=refused)
         given = jsonpatch.apply(review.object, applied.patch)
         # Defaults change the gang and the queue, so that what policies read of these is computed again.
         review, _ = request_of(given, operation, setting, policies, self.catalogue)
-        return Met(review, notes, applied.sources, unanswered=unanswered)
+        return Met(review, notes, applied.sources, unanswered=unanswered, refused=refused)
 
     async def outcomes(self, met: Met, policy: str = "") -> tuple[Outcome, ...]:
         """The outcomes of all policies, or of one; of conflicts the refusal, in the name of that policy."""
         if not met.conflicts:
-            return await self.evaluator.evaluate(met.review, [policy] if policy else None)
+            outcomes = await self.evaluator.evaluate(met.review, [policy] if policy else None)
+            denials = {(finding.policy, finding.rule) for finding in merge(outcomes).denials}
+            refused = [replace(one, always=True) for one in met.refused if (one.policy, one.rule) not in denials]
+            # A test is about what its policy says.
+            return outcomes if policy or not refused else (*outcomes, _refusal(DEFAULTS, refused))
         name = policy or DEFAULTS
-        findings = tuple(Finding(name, CONFLICT, Result.FAIL, str(error), always=True) for error in met.conflicts)
-        actions = frozenset({ValidationAction.DENY})
-        return (Outcome(name, matched=True, actions=actions, findings=findings, violations=findings),)
+        return (
+            _refusal(name, [Finding(name, CONFLICT, Result.FAIL, str(error), always=True) for error in met.conflicts]),
+        )
+
+
+def _refusal(name: str, findings: Sequence[Finding]) -> Outcome:
+    actions = frozenset({ValidationAction.DENY})
+    return Outcome(name, matched=True, actions=actions, findings=tuple(findings), violations=tuple(findings))
 
 
 class Variables(dict[str, Any]):

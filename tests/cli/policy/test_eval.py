@@ -246,6 +246,17 @@ class TestRequests:
         gives = policy("gives", matchConditions=never, defaults={"queue": "q"})
         assert verdict(tmp_path, [gives], [jobset("plain", rj("a"))])["defaults"] == []
 
+    @each(("failure_policy", "allowed"), [("Fail", False), ("Ignore", True)])
+    @each("rules", [[], [rule("true")]])
+    def test_a_condition_of_defaults_that_fails_follows_the_failure_policy(
+        self, tmp_path: Path, rules: list[Object], failure_policy: str, allowed: bool
+    ) -> None:
+        conditions = [{"name": "team", "expression": "object.metadata.labels.team == 'a'"}]
+        more = {"failurePolicy": failure_policy, "validationActions": ["Warn"], "matchConditions": conditions}
+        data = verdict(tmp_path, [policy("gives", *rules, defaults={"queue": "q"}, **more)], [jobset("plain", rj("a"))])
+        assert data["allowed"] is allowed
+        assert allowed or (data["code"], data["denials"][0]["policy"]) == (422, "gives")
+
 
 class TestNatives:
     def test_native_policies_are_evaluated_with_their_bindings(self, tmp_path: Path) -> None:
