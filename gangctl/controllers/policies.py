@@ -112,6 +112,14 @@ class PolicyKeeper:
         wanted = wanted_by(policy.spec)
         return "" if wanted is None else self._parameters.trouble(wanted)
 
+    def absent(self, policy: LoadedPolicy) -> str:
+        """Which parameters a policy has to do without, because there are none; empty without such."""
+        wanted = wanted_by(policy.spec)
+        if wanted is None or not self._parameters.missing(wanted):
+            return ""
+        name = "/".join(filter(None, (wanted.namespace, wanted.name)))
+        return f"There is no {wanted.kind} {name}" if wanted.name else f"Its paramRef selects no {wanted.kind}"
+
     def wake(self) -> None:
         """Check again: something changed."""
         self._dirty.set()
@@ -260,12 +268,16 @@ def _condition(kind: str, status: bool, reason: str, message: str, generation: i
 
 
 def policy_status(
-    held: Held, generation: int, trouble: tuple[str, str] | None = None, exported: str | None = None
+    held: Held,
+    generation: int,
+    trouble: tuple[str, str] | None = None,
+    exported: str | None = None,
+    absent: str = "",
 ) -> dict[str, Any]:
     """The status of a policy, without times.
 
     ``trouble`` is reason and message of why it is not evaluated. ``exported`` is None where it was not exported, empty
-    where API servers evaluate it, else the reason why they do not do all of it.
+    where API servers evaluate it, else the reason why they do not do all of it. ``absent`` are missing parameters.
     """
     if isinstance(held, PolicyError):
         shown = [one_line(problem.sentence, _TEXT) for problem in held.problems[:_MOST_PROBLEMS]]
@@ -283,6 +295,8 @@ def policy_status(
         message = f"{message} API servers evaluate requests by the ValidatingAdmissionPolicy that was exported from it."
     elif exported is not None:
         message = one_line(f"{message} gangctl evaluates it, although it was exported: {exported}.", _TEXT)
+    if absent:
+        message = one_line(f"{message} {absent}. {_without_parameters(held)}", _TEXT)
     reason = "InForce" if exported != "" else "Exported"
     return _status(_READY, _condition(_READY, True, reason, message, generation), held.warnings)
 
@@ -301,6 +315,13 @@ def _consequence(policy: LoadedPolicy | BrokenPolicy, requests: str = _REQUESTS,
         "Deny is not among its validationActions" if policy.fail_closed else "failurePolicy: Fail is not written in it"
     )
     return f"Meanwhile {requests} pass without it, because {why}."
+
+
+def _without_parameters(policy: LoadedPolicy) -> str:
+    reference = policy.spec.param_ref
+    if reference is not None and reference.parameter_not_found_action == "Deny":
+        return _consequence(policy, needed=True)
+    return "Meanwhile it applies to no request, because its parameterNotFoundAction is Allow."
 
 
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[PolicyProblem]) -> dict[str, Any]:
@@ -382,10 +403,11 @@ class PolicyStatusWriter:
         generation = identity(document).generation
         if kind == POLICY_KIND:
             policy = self._keeper.policy(name, generation)
+            if policy is None:
+                return None, None
             exported = self._keeper.standing.differences.get(name)
-            return (
-                None if policy is None else policy_status(policy, generation, self._trouble(policy), exported)
-            ), None
+            absent = "" if isinstance(policy, PolicyError) else self._keeper.absent(policy)
+            return policy_status(policy, generation, self._trouble(policy), exported, absent), None
         exception, known = self._keeper.exception(name, generation), self._keeper.rules()
         if exception is None or known is None:
             return None, None

@@ -262,7 +262,7 @@ class Parameters:
         observer: Observer = lambda _: InformerObserver(),
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Watch nothing yet; ``on_change`` is called when objects become readable or unreadable."""
+        """Watch nothing yet; ``on_change`` is called when objects become readable or unreadable, appear or are gone."""
         self._client = client
         self._on_change = on_change
         self._observer = observer
@@ -295,6 +295,11 @@ class Parameters:
         """Why objects cannot be read, empty when they can."""
         source = self._sources.get(wanted)
         return "not looked for yet" if source is None else source.trouble()
+
+    def missing(self, wanted: WantedObjects) -> bool:
+        """Whether it is known that there are none."""
+        source = self._sources.get(wanted)
+        return source is not None and not source.trouble() and not source.count
 
     def scope(self, api_version: str, kind: str) -> Scope | None:
         """Whether objects of this kind have a namespace; None while that is not known."""
@@ -360,6 +365,10 @@ class _Source(InformerObserver):
     def named(self, namespace: str, name: str) -> list[dict[str, Any]]:
         parameter = self._informer.store.get(namespace, name) if self._informer is not None else None
         return [] if parameter is None else [parameter]
+
+    @property
+    def count(self) -> int:
+        return 0 if self._informer is None else len(self._informer.store)
 
     def objects(self, namespace: str) -> list[dict[str, Any]]:
         return [] if self._informer is None else self._informer.store.by_index("namespace", namespace)
@@ -427,7 +436,7 @@ class _Source(InformerObserver):
         self._informer_observer = self._observer(resource)
         namespace = self._wanted.namespace if resource.namespaced else ""
         name = self._wanted.name
-        return Informer(
+        informer = Informer(
             self._client,
             resource,
             typed(resource),
@@ -438,6 +447,14 @@ class _Source(InformerObserver):
             observer=self,
             options=InformerOptions(cap_delay_seconds=self._retry_seconds),
         )
+        informer.subscribe(self._changed)
+        return informer
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        """The first object appears, or the last one goes: the policies that read them apply otherwise."""
+        synced = self._informer is not None and self._informer.synced.is_set()
+        if synced and ((old is None and self.count == 1) or (new is None and not self.count)):
+            self._on_change()
 
     def _on_synced(self) -> None:
         if self._informer is not None:

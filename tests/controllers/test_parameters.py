@@ -53,6 +53,24 @@ async def test_only_named_parameters_are_watched(context: Context) -> None:
             context.parameters.find("v1", "ConfigMap", "default", name="limits")
 
 
+@pytest.mark.parametrize(("action", "words"), [("Deny", "are refused"), ("Allow", "it applies to no request")])
+async def test_a_status_reports_that_there_are_no_parameters(context: Context, action: str, words: str) -> None:
+    await context.define()
+    await context.policy("p", **with_params(parameterNotFoundAction=action))
+    async with running(context):
+        missing = await context.condition(GANG_POLICIES, "p", "InForce", "There is no ConfigMap default/limits. ")
+        assert words in missing["message"]
+        await config_map(context, "limits", "3")
+
+        async def there() -> bool:
+            condition = await context.condition(GANG_POLICIES, "p", "InForce")
+            return bool(condition["message"] == "In force with 1 rule.")
+
+        await wait_for(there, what="the status to be that of a policy with parameters", interval=0.02)
+        await context.client.delete(CONFIG_MAPS, "limits", "default")
+        await context.condition(GANG_POLICIES, "p", "InForce", words)
+
+
 async def test_parameters_are_read_again_after_an_unexpected_error(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
