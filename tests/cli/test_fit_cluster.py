@@ -139,11 +139,17 @@ async def test_a_namespace_that_gangctl_does_not_serve_has_no_defaults(tmp_path:
 async def test_defaults_that_cannot_be_given_are_noted(tmp_path: Path) -> None:
     file = write(tmp_path / "a.yaml", queued(queue=""))
     two = [giving({"queue": "q"}), giving({"queue": "r"}, "others")]
-    unclear = giving({"queue": "q"}, matchConditions=[{"name": "c", "expression": "object.spec.x.y == 1"}])
+    conditions = [{"name": "c", "expression": "object.spec.x.y == 1"}]
+    unclear = giving({"queue": "q"}, matchConditions=conditions)
+    excused = giving({"queue": "q"}, matchConditions=conditions, failurePolicy="Ignore")
     broken = giving({"queue": "q"}, matchConditions=[{"name": "c", "expression": "objet"}])
     for policies, words in (
         (two, "t/train: gangctl refuses it: metadata.labels[kueue.x-k8s.io/queue-name]: policies disagree on the"),
-        ([unclear], "t/train: whether it has the defaults of GangPolicy team-queues is not known: "),
+        (
+            [unclear],
+            "t/train: gangctl refuses it: whether it has the defaults of GangPolicy team-queues is not known: ",
+        ),
+        ([excused], "t/train: whether it has the defaults of GangPolicy team-queues is not known: "),
         ([broken], "left out: gangpolicy/team-queues: spec.matchConditions[0].expression: "),
     ):
         async with serving(*there("8"), *policies) as (_, url):

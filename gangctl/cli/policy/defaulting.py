@@ -123,4 +123,5 @@ def _note_missing(met: Met, home: str) -> None:
         note(f"{title}: gangctl refuses it: {conflict}")
     for finding in met.unanswered:
         why = finding.error or finding.message
-        note(f"{title}: whether it has the defaults of GangPolicy {finding.policy} is not known: {why}")
+        refuses = "gangctl refuses it: " if finding in met.refused else ""
+        note(f"{title}: {refuses}whether it has the defaults of GangPolicy {finding.policy} is not known: {why}")
