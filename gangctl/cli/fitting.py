@@ -37,8 +37,8 @@ from gangctl.fit.started import Additions
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import DAY, HOUR, MINUTE, UNLIMITED, age, span
-from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.queues import Head, current
+from gangctl.kueue.objects import QueuedWorkload
+from gangctl.kueue.queues import current
 from gangctl.kueue.states import status_of
 
 
@@ -210,11 +210,6 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
     """
     own = [workload for workload in stock.live_workloads() if subject.owns(workload)]
     now = _now()
-
-    def head(queue: ClusterQueue) -> Head | None:
-        # A Workload that may not be read could be before all others.
-        return None if stock.partial else stock.heads.of(queue, now)
-
     request = verdict.FitRequest(
         subject.raw,
         subject.namespace,
@@ -224,7 +219,7 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
         current(own),
         fixed_nodes=fixed_nodes,
         outlook=None if stock.partial else stock.outlook(now),
-        head=head,
+        head=partial(stock.heads.of, now=now),
     )
     with stock.snapshot.without(own):
         report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))

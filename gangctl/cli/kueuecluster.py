@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -56,6 +56,7 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
     for place in places if places is not None else (None,):
         await take(client, stock, kinds.LOCAL_QUEUES, place)
     await asyncio.gather(
+        _other_doors(client, stock, places or ()),
         _try(client, stock, kinds.COHORTS),
         _try(client, stock, kinds.RESOURCE_FLAVORS),
         _try(client, stock, kinds.ADMISSION_CHECKS),
@@ -70,19 +71,10 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
     return stock
 
 
-async def read_other_doors(client: Client, stock: Stock, namespace: str) -> None:
-    """LocalQueues of other namespaces: their Workloads wait in the same ClusterQueue."""
-    try:
-        await take(client, stock, kinds.LOCAL_QUEUES, but={namespace})
-    except ForbiddenError as refused:
-        note(f"positions count what waits in namespace {namespace} alone: {refused}")
-
-
-async def _read_timing(client: Client, stock: Stock, places: Container[str]) -> None:
-    """What only an estimate of a start needs, if it may be read: queues of other namespaces, what JobSets declare."""
-    with suppress(ForbiddenError):
-        await take(client, stock, kinds.LOCAL_QUEUES, but=places)
-    await why_unread(take(client, stock, JOBSETS))
+async def _other_doors(client: Client, stock: Stock, places: Collection[str]) -> None:
+    """LocalQueues of other namespaces, if they may be read: their Workloads wait in the same ClusterQueues."""
+    if places and await why_unread(take(client, stock, kinds.LOCAL_QUEUES, but=places)):
+        stock.heads_known = False
 
 
 async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> Stock:
@@ -204,7 +196,7 @@ async def _workloads(client: Client, stock: Stock, namespaces: list[str] | None)
     except ForbiddenError as refused:
         if namespaces is None:
             raise
-        stock.partial = True
+        stock.partial, stock.heads_known = True, False
         note(f"what others have in use is not counted: {refused}")
         for name in namespaces:
             await take(client, stock, kinds.QUEUED_WORKLOADS, name)
@@ -247,7 +239,8 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[FitSu
     places = {subject.namespace for subject in subjects}
     if not question.fixed_nodes or await has_kueue(client):
         stock = await read_kueue(client, places, kueue_namespace=question.kueue_namespace)
-        await _read_timing(client, stock, places)
+        # What only an estimate of a start needs: what JobSets declare.
+        await why_unread(take(client, stock, JOBSETS))
     else:
         stock = await read_without_kueue(client, places)
     if question.fixed_nodes:

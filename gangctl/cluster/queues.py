@@ -63,6 +63,8 @@ class Queues:
         """Labels of those that are known."""
         self.others: defaultdict[type[Held], Store[Any]] = defaultdict(Store)
         """Of other kinds what was taken, by type."""
+        self.heads_known = True
+        """Whether LocalQueues and Workloads of all namespaces are known: otherwise any may be the head of a queue."""
         self.snapshot = ClusterSnapshot(queued=False, unknown=self.unknown)
         """For fits."""
         self._unused = Quotas()
@@ -391,12 +393,13 @@ class Heads:
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
         configuration = self._queues.configuration
         by_creation = configuration.wait_for_pods_ready.by_creation
-        tried: Iterable[QueuedWorkload] = () if configuration.orders_by_usage(queue) else self._tried(queue)
+        known = self._queues.heads_known and not configuration.orders_by_usage(queue)
+        tried: Iterable[QueuedWorkload] = self._tried(queue) if known else ()
         head = find_head(queue, tried, now, by_creation=by_creation)
         # Without an earlier head there is no change of it, and no listener is called.
-        _, known = self._cached.get(queue.name, (None, head))
+        _, earlier = self._cached.get(queue.name, (None, head))
         self._cached[queue.name] = now + timedelta(seconds=HEAD_SECONDS), head
-        if _reason(known) != _reason(head):
+        if _reason(earlier) != _reason(head):
             for listener in self._listeners:
                 listener(queue.name)
         return head

@@ -380,7 +380,10 @@ class TestCluster:
             alone = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
         assert [each["position"] for each in answer.json["members"]] == [None, 3, 4, 5, None]
         assert [each["position"] for each in alone.json["members"]] == [None, 2, 3, 4, None]
-        assert "note: positions count what waits in namespace t alone: " in alone.err
+        assert "note: positions count what waits in namespace t alone, and no head of a queue is known" in alone.err
+        async with serving(*self.there(), forbidden={f"{KUEUE}/localqueues"}) as (_, url):
+            strict = await ask(tmp_path, url, "queue", "describe", "s", "-o", "json")
+        assert strict.json["stuck"] == []
 
     async def test_a_never_fitting_head_of_a_strict_queue_is_shown(self, tmp_path: Path) -> None:
         stored = queued("head", cpu="500", queue="s", uid="uid-head")

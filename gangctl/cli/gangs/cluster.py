@@ -160,8 +160,10 @@ def node_source(state: GangState) -> ReadCollection[Any]:
 def queue_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollection[Any]]:
     """Kueue's objects, as far as they could be read: an administrator may change any of them during a wait."""
     queues = state.queues
-    yield ReadCollection(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
-    yield ReadCollection(kinds.QUEUED_WORKLOADS, with_placements, queues.workloads, scope.namespace)
+    # Of all namespaces where these may be read: what waits before a gang may be in another one.
+    home = None if queues.heads_known else scope.namespace
+    yield ReadCollection(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, home)
+    yield ReadCollection(kinds.QUEUED_WORKLOADS, with_placements, queues.workloads, home)
     if not queues.queues_known:
         return
     yield ReadCollection(kinds.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)

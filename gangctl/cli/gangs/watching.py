@@ -68,6 +68,7 @@ class GangWatch:
         sources = [*self._reader.readable]
         if self._state.queues.present:
             sources += queue_sources(self._state, self._reader.scope)
+            self._state.queues.heads.subscribe(self._on_head)
         informers = [self._informer(source) for source in sources]
         yield self._evaluate()
         tasks = [asyncio.create_task(informer.run()) for informer in informers]
@@ -143,6 +144,10 @@ class GangWatch:
         informer.subscribe(self._on_change(source))
         return informer
 
+    def _on_head(self, _cluster_queue: str) -> None:
+        self._everything = True
+        self._changed.set()
+
     def _on_change(self, source: ReadCollection[Any]) -> Callable[[Any, Any], None]:
         queues = self._state.queues
         of_queues = source.resource.group == KUEUE
@@ -150,9 +155,13 @@ class GangWatch:
         def changed(old: Any, new: Any) -> None:
             if of_queues:
                 queues.keep(old, new)
+                workload = new or old if isinstance(new or old, QueuedWorkload) else None
+                # Those of other namespaces change often, and concern a gang here only as the head of its queue.
+                if workload is not None and self._reader.scope.namespace not in {None, workload.namespace}:
+                    return
                 self._everything = True
                 # Verdicts on what never fits do not depend on Workloads, and these change all the time.
-                if not isinstance(new or old, QueuedWorkload):
+                if workload is None:
                     self._state.nevers.clear()
             if new is None and isinstance(old, StoredJobSet) and old.jobset.finished:
                 self._ended[old.jobset.key] = old

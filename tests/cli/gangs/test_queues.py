@@ -10,6 +10,9 @@ import pytest
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState
+from gangctl.cli.kueuecluster import read_kueue
+from gangctl.client.client import Client
+from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock
 from gangctl.fit.started import labels_of
@@ -26,7 +29,8 @@ from tests.cli.kueueobjects import (
     queued,
     workload,
 )
-from tests.cli.kueueserver import config_map
+from tests.cli.kueueserver import config_map, serving
+from tests.credentials import StaticCredentials
 
 NOW = datetime(2026, 1, 1, 2, tzinfo=UTC)
 
@@ -171,6 +175,19 @@ def test_a_gang_behind_the_head_of_a_strict_queue_is_reported() -> None:
     head = facts(queues(*strict), "head")
     assert head is not None
     assert head.stuck is None
+
+
+@pytest.mark.parametrize(("forbidden", "head"), [(set(), '"u/first" does not fit now'), ({"localqueues"}, "")])
+async def test_the_head_may_be_in_another_namespace(forbidden: set[str], head: str) -> None:
+    first = workload("first", "q", condition("QuotaReserved", False, "Pending"), namespace="u", priority=9)
+    waits = waiting("second", priority=5), waiting(), first, local_queue("q", "cq", "u")
+    there = [each for each in cluster("8", *waits, queueingStrategy="StrictFIFO") if each is not CONFIGURATION]
+    closed = {f"/apis/{kinds.LOCAL_QUEUES.api_version}/{resource}" for resource in forbidden}
+    async with serving(*there, forbidden=closed) as (_, url), Transport(StaticCredentials(url)) as transport:
+        reported = facts(await read_kueue(Client(transport), ["t"], kueue_namespace="kueue-system"))
+    assert reported is not None
+    stuck = reported.stuck.evidence if reported.stuck is not None else ""
+    assert (stuck.startswith(head), bool(stuck)) == (True, bool(head))
 
 
 class TestChanges:

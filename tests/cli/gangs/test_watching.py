@@ -25,7 +25,7 @@ from gangctl.readiness.result import GangPhase
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import ALL, USER, Place, place
-from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, condition, kueue
+from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, condition, kueue, local_queue, workload
 from tests.cli.kueueserver import config_map
 from tests.cli.publishedschemas import schema_of
 from tests.cli.run import BIN, gangctl
@@ -276,6 +276,29 @@ class TestWatch:
                             break
                         here.put(change)
         assert seen == ["NeverFits", "WaitingForQuota"] * 2
+
+    async def test_a_head_in_another_namespace_is_followed(self, tmp_path: Path) -> None:
+        refused = condition("QuotaReserved", False, "Pending")
+        found = dump.queued(dump.queued_workload(refused), cpu="99")
+        (queue,) = (each for each in found if each["kind"] == "ClusterQueue")
+        queue["spec"]["queueingStrategy"] = "StrictFIFO"
+        first = workload("first", "q", refused, namespace="u", priority=9)
+        admitted = workload("first", "q", namespace="u", held={"f": {"cpu": "1"}})
+        for each_one in (first, admitted):
+            # Its JobSet is not there: the garbage collector would delete it.
+            del each_one["metadata"]["ownerReferences"]
+        elsewhere = local_queue("q", "cq", "u"), first
+        async with place(tmp_path, [*found, *elsewhere], kueue=True) as here, reading(here) as reader:
+            await reader.read()
+            seen = []
+            async with asyncio.timeout(HUNG_SECONDS), aclosing(GangWatch(reader).turns()) as turns:
+                async for turn in turns:
+                    gangs = [after for (_, name), _, after in turn if name == WAITS and after is not None]
+                    seen += [gang.causes[0].reason.value for gang in gangs]
+                    if seen[1:]:
+                        break
+                    here.put([admitted])
+        assert seen == ["HeadBlocksQueue", "WaitingForQuota"]
 
 
 async def test_a_verdict_is_computed_again_for_quotas_and_its_jobset_and_not_for_usage(
