@@ -245,9 +245,9 @@ class Queues:
         return snapshot
 
     def facts_of(
-        self, jobset: JobSet, pods: int, now: datetime, *, never: Nevers, kept: bool = False
+        self, jobset: JobSet, pods: int | None, now: datetime, *, never: Nevers, kept: bool = False
     ) -> QueueFacts | None:
-        """The facts of a JobSet with this many pods left; None without a queue, and without Kueue.
+        """The facts of a JobSet with this many pods left, None if unknown; None without a queue, and without Kueue.
 
         ``kept`` texts are stored for all readers of the JobSet's namespace: they have absolute times, and name no other
         namespace's Workload.
@@ -269,7 +269,7 @@ class Queues:
         if workload is None:
             stuck = self.unqueued(jobset, now, kept=kept)
         else:
-            owner = JobFacts(jobset.finished, pods)
+            owner = facts_of_job(jobset, pods)
             due = stuck_at(workload, owner, self._ready_timeouts())
             stuck = self.stuck(workload, owner, now, blocked=closed, kept=kept)
             # Only where nothing else keeps it: to find a head, all that waits in the queue is sorted.
@@ -330,6 +330,12 @@ class Queues:
             missing_priority_class=missing,
             made=jobset.created if kept else "",
         )
+
+
+def facts_of_job(jobset: JobSet, pods: int | None) -> JobFacts:
+    """The facts of a JobSet of which so many pods are left in this cluster; None if that is not known."""
+    # Of one that MultiKueue runs they are in another cluster.
+    return JobFacts(jobset.finished, None if jobset.managed_elsewhere else pods)
 
 
 def _order(held: object) -> Mapping[str, object]:

@@ -151,7 +151,7 @@ class GangState:
             jobset = replace(jobset, reported=reported_jobs(object_at(stored.raw, "status")))
         own = self.pods.by_index("jobset", key)
         moment = datetime.fromtimestamp(now, UTC)
-        queue = self.queues.facts_of(jobset, len(own), moment, never=self._never)
+        queue = self.queues.facts_of(jobset, len(own) if self.pods_known else None, moment, never=self._never)
         return assemble(
             jobset,
             self.assessment(jobset),

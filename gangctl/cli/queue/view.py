@@ -23,6 +23,7 @@ from gangctl.cli.queue.report import (
 )
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, PODS
+from gangctl.cluster.queues import facts_of_job
 from gangctl.cluster.stock import Stock
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.fit.report import API_VERSION
@@ -44,8 +45,7 @@ class JobSets:
     def owner(self, workload: QueuedWorkload) -> JobFacts:
         """Known facts of the job of a Workload."""
         raw = self.raw.get(workload.owner_uid)
-        finished = raw is not None and read_jobset(raw)[0].finished
-        return JobFacts(finished, self.pods.get(workload.owner_uid))
+        return facts_of_job(read_jobset(raw)[0], self.pods.get(workload.owner_uid)) if raw is not None else JobFacts()
 
 
 async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> JobSets:

@@ -16,6 +16,7 @@ from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock
 from gangctl.fit.started import labels_of
+from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
 from tests.cli.kueueobjects import (
@@ -118,6 +119,24 @@ def test_a_gang_whose_workload_becomes_stuck_by_time_is_looked_at_then() -> None
     snapshot = state.snapshot(("t", "train"), NOW.timestamp())
     assert snapshot is not None
     assert evaluate(snapshot, NOW.timestamp()).look_again == NOW.timestamp() + 120
+
+
+@pytest.mark.parametrize(
+    ("known", "fields", "stuck"), [(True, {}, True), (False, {}, False), (True, {"managedBy": MULTIKUEUE}, False)]
+)
+def test_pods_that_are_not_known_may_need_the_quota_of_an_evicted_gang(
+    known: bool, fields: Object, stuck: bool
+) -> None:
+    evicted = condition("Evicted", reason="Preempted", since="2026-01-01T01:00:00Z")
+    raw = queued("train", uid="uid-train", suspend=True)
+    raw["spec"] |= fields
+    state = GangState(queues=queues(*cluster("8", workload("train", "q", evicted, held={"f": {"cpu": "4"}}))))
+    state.pods_known = known
+    take(state.jobsets, project_stored, raw)
+    snapshot = state.snapshot(("t", "train"), NOW.timestamp())
+    assert snapshot is not None
+    assert snapshot.queue is not None
+    assert (snapshot.queue.stuck is not None) is stuck
 
 
 def test_of_several_workloads_the_active_one_is_used() -> None:
