@@ -16,8 +16,9 @@ from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
 from gangctl.kueue.names import DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
-from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass
+from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass, QueuedWorkload
 from gangctl.kueue.queues import MOST_PODSETS
+from gangctl.kueue.states import eviction_of, failed_checks, is_backed_off
 
 Class = tuple[type[PriorityClass | PodPriorityClass], str, int | None]
 """Kind, name and value of a class of priority; without a value it does not exist, or is not known."""
@@ -116,9 +117,8 @@ class Conditions:
     def held_back(self) -> tuple[Reason, str] | None:
         """Why Kueue does not try its Workload, whatever the queue has, with the name of the cause; None if it does."""
         workload, gates = self._request.workload, self._jobset.gates
-        if workload is not None and not workload.active:
-            detail = "its Workload is deactivated, and Kueue does not try it; set spec.active of it to true"
-            return Reason.DEACTIVATED, detail
+        if workload is not None and (passed_over := _passed_over(workload)) is not None:
+            return passed_over
         # Kueue has the gate since 0.17, and it is on by default since 0.19, the first version with so many podsets.
         new = self._cluster.queue_limit is None or self._cluster.queue_limit >= MOST_PODSETS
         if not gates or not self._configuration.gate("AdmissionGatedBy", default=new):
@@ -151,3 +151,21 @@ class Conditions:
             f"whether {selector} namespace {namespace}: its labels, which kubectl get namespace {namespace} -o yaml "
             "prints"
         )
+
+
+def _passed_over(workload: QueuedWorkload) -> tuple[Reason, str] | None:
+    """Why Kueue does not try a Workload; None if it does, and for one that has quota."""
+    if not workload.active:
+        detail = "its Workload is deactivated, and Kueue does not try it; set spec.active of it to true"
+        return Reason.DEACTIVATED, detail
+    if workload.holds("QuotaReserved"):
+        return None
+    if failed := failed_checks(workload):
+        detail = f"Kueue passes it over because of checks that are not reset: {failed}"
+        return Reason.FAILED_CHECK_WITHOUT_QUOTA, detail
+    if is_backed_off(workload):
+        eviction = eviction_of(workload)
+        why = f"it was evicted {eviction.words}, and " if eviction is not None else ""
+        until = one_line(workload.requeue_at) or "its backoff has ended"
+        return Reason.QUEUE_BACKOFF, f"{why}Kueue does not try it again before {until}"
+    return None

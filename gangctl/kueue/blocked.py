@@ -18,7 +18,15 @@ from gangctl.api.meta import QUEUE_NAME
 from gangctl.gang.reasons import Reason
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import TimeFormat, age, moment, span
-from gangctl.kueue.states import DEACTIVATED, FAILED_TO_START, PODS_READY_TIMEOUT, QueuePhase, eviction_of, phase_of
+from gangctl.kueue.states import (
+    DEACTIVATED,
+    FAILED_TO_START,
+    PODS_READY_TIMEOUT,
+    QueuePhase,
+    eviction_of,
+    failed_checks,
+    phase_of,
+)
 
 
 class Blockage(StrEnum):
@@ -312,12 +320,11 @@ def _waiting(
     if blocked is not None:
         return Stuck(Reason.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
     # Kueue resets checks at an eviction alone: one that a controller changes after that stays so (kueue issue 3543).
-    failed = [check for check in workload.checks if check.state in {"Retry", "Rejected"}]
+    failed = failed_checks(workload)
     if failed and phase is QueuePhase.PENDING:
-        names = ", ".join(f"{check.name} ({check.state})" for check in failed)
         return Stuck(
             Reason.FAILED_CHECK_WITHOUT_QUOTA,
-            f"it holds no quota, and Kueue passes it over because of checks that are not reset: {names}",
+            f"it holds no quota, and Kueue passes it over because of checks that are not reset: {failed}",
             "set spec.active of its Workload to false and to true again, or delete the Workload: Kueue makes a new one",
         )
     if eviction is None or eviction.reason != PODS_READY_TIMEOUT:

@@ -27,6 +27,8 @@ BACKED_OFF: Final = frozenset({PODS_READY_TIMEOUT, ADMISSION_CHECK})
 """Evictions with a backoff; after others the Workload is queued at once, or not by itself."""
 STOPPED: Final = frozenset({"ClusterQueueStopped", "LocalQueueStopped"})
 """Evictions that last as long as the queue is stopped."""
+FAILED_CHECKS: Final = frozenset({"Retry", "Rejected"})
+"""States of a check that has failed."""
 
 _DUE_TO: Final = "DueTo"
 
@@ -247,6 +249,11 @@ def is_backed_off(workload: QueuedWorkload) -> bool:
     if requeued is None:
         return bool(workload.requeue_at)
     return not requeued.status and requeued.reason in BACKED_OFF
+
+
+def failed_checks(workload: QueuedWorkload) -> str:
+    """The checks with which Kueue does not try a Workload, with their states; empty if there are none."""
+    return ", ".join(f"{check.name} ({check.state})" for check in workload.checks if check.state in FAILED_CHECKS)
 
 
 def status_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import pytest
 
 from gangctl.api.meta import QUEUE_PRIORITY
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.objects import Condition, PodPriorityClass, PriorityClass
+from gangctl.kueue.objects import CheckState, Condition, PodPriorityClass, PriorityClass
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, cpu, gist, known, pods, queue, taken_flavors
 from tests.fit.queues import group, holder
 from tests.jobsets import jobset
@@ -105,11 +107,27 @@ class TestNotNow:
         request = FitRequest(raw, NAMESPACE, {}, QUEUE, new=False, workload=own)
         assert gist(fit(request, known(queue(within_queue="LowerPriority"), self.FULL)))[1] == "NeedsPreemption"
 
-    @pytest.mark.parametrize(("active", "reason"), [(True, "Fits"), (False, "Deactivated")])
-    def test_a_deactivated_workload_is_not_tried(self, active: bool, reason: str) -> None:
-        own = holder("own", "", {}, active=active)
+    EVICTED: Final = {
+        "Evicted": Condition(status=True, reason="PodsReadyTimeout"),
+        "Requeued": Condition(status=False, reason="PodsReadyTimeout"),
+    }
+
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            ({}, "Fits"),
+            ({"active": False}, "Deactivated"),
+            ({"conditions": EVICTED, "requeue_at": "2026-03-01T12:00:00Z"}, "QueueBackoff"),
+            ({"conditions": {**EVICTED, "Requeued": Condition(status=True, reason="BackoffFinished")}}, "Fits"),
+            ({"checks": (CheckState("budget", "Ready"), CheckState("nodes", "Retry"))}, "FailedCheckWithoutQuota"),
+        ],
+    )
+    def test_a_workload_that_kueue_does_not_try_does_not_fit(self, fields: dict[str, Any], reason: str) -> None:
+        own = holder("own", "", {}, **{"conditions": {}, **fields})
         request = FitRequest(jobset("js", cpu(10)), NAMESPACE, {}, QUEUE, new=False, workload=own)
-        assert gist(fit(request, known(queue())))[1] == reason
+        report = fit(request, known(queue()))
+        assert gist(report)[1] == reason
+        assert ("before 2026-03-01T12:00:00Z" in report["message"]) is (reason == "QueueBackoff")
 
     def test_too_many_workloads_leave_preemption_unknown(self) -> None:
         each_one = [holder(f"u{n}", "a", {("f1", "cpu"): 10}) for n in range(1000)]
