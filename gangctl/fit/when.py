@@ -6,8 +6,8 @@ gang, are not in it.
 
 The order in which Kueue admits the waiting workloads of a tree of quotas, as others end, is replayed: each queue's
 workloads in their order, one of each queue in a round: first those that do not borrow, then by priority and time; a
-StrictFIFO queue waits for its first (Kueue 0.19, ``pkg/scheduler``). Preemption and the order of fair sharing are left
-out. The usage of the quotas is changed, and put back.
+StrictFIFO queue waits for its first (Kueue 0.19, ``pkg/scheduler``). Preemption is left out; where shares decide who is
+first there is no latest start. The usage of the quotas is changed, and put back.
 """
 
 from __future__ import annotations
@@ -278,6 +278,10 @@ class Estimate:
     """Whether too many wait for a latest start."""
     unclear: int = 0
     """Workloads that wait, and it is not known for what, or in which ClusterQueue."""
+    by_usage: bool = False
+    """Whether the usage of LocalQueues, which is not known here, orders its own queue."""
+    unordered: str = ""
+    """The setting by which Kueue orders what waits in a way that is not known here; empty for none."""
 
     def __post_init__(self) -> None:
         """Find who holds what it needs, and who waits too."""
@@ -298,6 +302,12 @@ class Estimate:
             known = quotas.queue(name)
             if known is not None and known.stop_policy == "None":
                 self.others[name] = list(self._waiting(pending, known))
+                by_usage = self.cluster.configuration.orders_by_usage(known)
+                self.by_usage = self.by_usage or (by_usage and name == queue.name)
+                if self.others[name] and by_usage:
+                    self.unordered = "admissionScope"
+                elif self.others[name] and name != queue.name and self.preemptor.strategies is not None:
+                    self.unordered = "fairSharing"
 
     def _waiting(
         self, pending: Sequence[QueuedWorkload], queue: ClusterQueue
@@ -366,7 +376,7 @@ class Estimate:
 
     def _goes_first(self, workload: QueuedWorkload, waiter: Waiter) -> bool:
         """Whether one ahead is admitted before it in any case, and it is known what it takes."""
-        if waiter.pairs is None or self.own.priority == LOWEST:
+        if waiter.pairs is None or self.own.priority == LOWEST or self.by_usage:
             return False
         if self.own.queue.strategy == "StrictFIFO":
             return True
@@ -380,7 +390,7 @@ class Estimate:
 
         A workload that ends early may let others overtake, so that the gang starts later.
         """
-        if self.unclear or self.placed:
+        if self.unclear or self.placed or self.unordered:
             return inf
         ranges = {workload.uid: self.outlook.end_of_holder(workload) for workload, _ in self.running}
         for those in self.others.values():
@@ -426,13 +436,15 @@ class Estimate:
         if latest == inf and unknown:
             yield f"when {quoted(holder.title for holder in unknown)} will have ended is not known"
         if self.ahead:
-            be = "may be" if self.own.priority == LOWEST else "is" if self.ahead == 1 else "are"
+            be = "may be" if self.own.priority == LOWEST or self.by_usage else "is" if self.ahead == 1 else "are"
             yield f'{plural(self.ahead, "workload")} {be} ahead of it in ClusterQueue "{self.own.queue.name}"'
         if latest == inf and self.crowded:
             yield "too many workloads wait for a latest start"
         if latest == inf and self.unclear:
             other = plural(self.unclear, "other workload waits", "other workloads wait")
             yield f"what {other} for is not known"
+        if latest == inf and self.unordered:
+            yield f"the order in which Kueue admits what waits is not known ({self.unordered})"
         if latest == inf and self.placed:
             yield "whether its topology has room then is not known"
 

@@ -187,6 +187,26 @@ class TestAhead:
         assert start(held, 2, pending=[first]) == (2400, 3000)
         assert said(held, 2, pending=[first]).endswith('; 1 workload is ahead of it in ClusterQueue "a"')
 
+    @pytest.mark.parametrize(
+        ("setting", "own", "queue", "starts"),
+        [
+            ("admissionFairSharing: {}", {"by_usage": True}, QUEUE, (2400, None)),
+            ("admissionFairSharing: {}", {}, QUEUE, (2400 + 900, 3000 + 1000)),
+            ("fairSharing: {}", {}, QUEUE, (2400 + 900, 3000 + 1000)),
+            ("fairSharing: {}", {}, "other", (2400, None)),
+        ],
+    )
+    def test_there_is_no_latest_start_where_shares_decide_who_is_first(
+        self, setting: str, own: dict[str, Any], queue: str, starts: tuple[int, int | None]
+    ) -> None:
+        queues = cluster_queue(cohort="c", strategy="StrictFIFO", **own), cluster_queue(0, "c", "b")
+        holder = running("u", 8, run_time=limited(HOUR, expected=3000))
+        held = *queues, LocalQueue(NAMESPACE, "other", "b"), holder
+        waits = [waiting("v", 6, queue=queue, run_time=self.SURE)]
+        asked = {"pending": waits, "configuration": CONFIGURATION + setting}
+        assert start(held, 5, **asked) == starts
+        assert ("order in which Kueue admits what waits is not known" in said(held, 5, **asked)) is (starts[1] is None)
+
     def test_none_waits_for_a_head_that_may_be_tried_soon_or_comes_later(self) -> None:
         held = cluster_queue(strategy="StrictFIFO"), running("u", 8)
         others = waiting("v", 6, short=False), waiting("v", 6, order=4500), waiting("v", 6, queue="other")
