@@ -82,7 +82,8 @@ def neighbours_of(
     pods = None if stock.pods is None else [pod for pod in stock.pods if not without(pod)]
     devices = stock.devices(key[0], without)
     admitted = stock.admitted.get(key, {}) if uid else {}
-    return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), devices, admitted)
+    levels = stock.topology_levels()
+    return Neighbours(pods, key[0], stock.labels, partial(stock.volume, key[0]), devices, admitted, levels)
 
 
 _ADMITTED: Final = frozenset({"Fits", "FitsReordered", "MayFit"})

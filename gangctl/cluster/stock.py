@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,11 +18,12 @@ from gangctl.errors import InputError
 from gangctl.fit.admitted import differ
 from gangctl.fit.clusterstate import ClusterSnapshot, KnownNodes, Outlook
 from gangctl.fit.devices import Device, Devices, allocated, reserved_for
+from gangctl.fit.domains import HOSTNAME
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
 from gangctl.kueue.blocked import NAMESPACE_NAME
 from gangctl.kueue.names import API_VERSION, GROUP, VERSION
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload, Topology
 from gangctl.kueue.reading import read_expected
 
 CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
@@ -185,6 +186,11 @@ class Stock(Queues):
     def volume(self, namespace: str, claim: str) -> Object | None:
         """The volume to which a claim is bound; None if that is not known."""
         return self._volumes.get(self._claims.get((namespace, claim), ""))
+
+    def topology_levels(self) -> frozenset[str]:
+        """Node labels by which Kueue may choose nodes; that of the host name also where no Topology is known."""
+        topologies: Iterable[Topology] = self.others[Topology].values()
+        return frozenset({HOSTNAME, *(level for topology in topologies for level in topology.levels)})
 
     def claim_templates(self, namespace: str) -> dict[str, Object]:
         """The known ResourceClaimTemplates of a namespace, by name."""

@@ -35,6 +35,8 @@ class Neighbours:
     devices: Devices = field(default_factory=Devices)
     admitted: Mapping[str, Object] = field(default_factory=dict)
     """Pods of the JobSet, by replicated job: what they are outranks the templates."""
+    levels: frozenset[str] = frozenset()
+    """Node labels by which Kueue chooses a node for one pod, in its node selector: they say nothing of other pods."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ waits for other nodes. Nodes that are drained or not ready now count for it, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.objects import PODS, Amounts
+from gangctl.kueue.topology import REQUESTS
 
 _MOST_ROWS: Final = 20
 _MOST_CLOSED: Final = 3
@@ -158,16 +159,20 @@ def _adding(additions: Iterable[Addition]) -> str:
 def admitted(raw: Object, surroundings: Surroundings, neighbours: Neighbours) -> list[PodSet]:
     """Podsets of a JobSet as admission makes their pods: those that are there, or what is known of its changes."""
     return [
-        replace(podset, template=_unplaced(neighbours.admitted[podset.name]))
+        replace(podset, template=_unplaced(neighbours.admitted[podset.name], podset.pod_spec, neighbours.levels))
         if podset.name in neighbours.admitted
         else _as_made(podset, surroundings)
         for podset in podsets_of(raw)
     ]
 
 
-def _unplaced(pod: Object) -> dict[str, Any]:
+def _unplaced(pod: Object, template: Object, levels: Collection[str]) -> dict[str, Any]:
+    spec = object_at(pod, "spec")
+    selector, own = object_at(spec, "nodeSelector"), object_at(template, "nodeSelector")
+    if not REQUESTS.isdisjoint(object_at(object_at(pod, "metadata"), "annotations")):
+        selector = {key: value for key, value in selector.items() if key not in levels or key in own}
     # With a nodeName a pod would count as one that the scheduler does not look at.
-    return {**pod, "spec": {**object_at(pod, "spec"), "nodeName": None}}
+    return {**pod, "spec": {**spec, "nodeName": None, "nodeSelector": selector}}
 
 
 def _without_devices(podset: PodSet) -> PodSet:

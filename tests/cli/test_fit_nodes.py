@@ -250,3 +250,26 @@ class TestAsKueueStartsThem:
         objects = [flavor("f", topologyName="racks"), racks, queue, local_queue("q", "cq"), CONFIGURATION]
         answer = fit(tmp_path, queued(pods=2), [*objects, *nodes, pod("p", "a", "1")])
         assert answer.json["verdict"] == verdict, answer.json["message"]
+
+    @each(
+        ("note", "selector", "verdict"),
+        [
+            ("podset-unconstrained-topology", {}, "fits"),
+            ("podset-unconstrained-topology", {"kubernetes.io/hostname": "a"}, "never"),
+            ("other", {}, "never"),
+        ],
+    )
+    def test_the_node_that_kueue_chose_for_a_pod_is_not_that_of_all(
+        self, note: str, selector: dict[str, str], verdict: str, tmp_path: Path
+    ) -> None:
+        """Of a JobSet whose pods run: Kueue's topology ungater selects a node in each of them."""
+        raw = queued(pods=4, uid="uid-train")
+        raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = selector
+        placed = pod("train-w-0-0", "a", "1", jobset="train")
+        placed["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "w"
+        placed["metadata"]["annotations"] = {f"kueue.x-k8s.io/{note}": "true"}
+        placed["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "a"}
+        nodes = [node(name, "2", **{"kubernetes.io/hostname": name}) for name in "ab"]
+        quota = cluster_queue("cq", {"f": {"cpu": "8"}}), local_queue("q", "cq")
+        answer = fit(tmp_path, raw, [flavor(topologyName="hosts"), TOPOLOGY, *quota, CONFIGURATION, *nodes, placed])
+        assert answer.json["verdict"] == verdict, answer.json["message"]
