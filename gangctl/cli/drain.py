@@ -141,7 +141,7 @@ def _losses(
 
 
 def _plan(losses: Iterable[tuple[FitSubject, Stopped]], stock: Stock, names: Sequence[str]) -> DrainPlan:
-    from gangctl.cli.fitting import answer_of  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.fitting import restarted  # noqa: PLC0415 -- --help does without
     from gangctl.fit.report import API_VERSION  # noqa: PLC0415
 
     there = [node.name for node in stock.nodes]
@@ -155,7 +155,7 @@ def _plan(losses: Iterable[tuple[FitSubject, Stopped]], stock: Stock, names: Seq
     in_gangs = 0
     for subject, loss in losses:
         in_gangs += loss.there
-        fit = answer_of(subject, stock, fixed_nodes=True).report
+        fit = restarted(subject, stock)
         gangs.append(
             {
                 "name": subject.name,

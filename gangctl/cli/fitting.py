@@ -39,7 +39,7 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import DAY, HOUR, MINUTE, UNLIMITED, age, span
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import current
-from gangctl.kueue.states import status_of
+from gangctl.kueue.states import QueuePhase, phase_of, status_of
 
 
 def onto_nodes(
@@ -235,6 +235,19 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
     if subject.unread:
         report = _without_policies(report, subject, kueue=stock.snapshot.queued)
     return Answer({**report, "workers": []}, (*subject.given, *(_remark(workload, now) for workload in own)))
+
+
+def restarted(subject: FitSubject, stock: Stock) -> FitReport:
+    """The report on a JobSet whose pods are started again: without its queue if it keeps its quota meanwhile."""
+    own = current(workload for workload in stock.live_workloads() if subject.owns(workload))
+    # Kueue gives an admitted one other domains only once it has evicted it.
+    if own is None or own.placements or phase_of(own) is not QueuePhase.ADMITTED:
+        return answer_of(subject, stock, fixed_nodes=True).report
+    labels = stock.labels(subject.namespace)
+    request = FitRequest(subject.raw, subject.namespace, labels, subject.queue, new=False, fixed_nodes=True)
+    report = onto_nodes(request, stock, subject.has)
+    refused = _refusal(request, stock, report)
+    return report if refused is None else _with_refusal(report, refused)
 
 
 def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> CreationRefusal | None:

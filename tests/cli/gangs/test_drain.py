@@ -9,7 +9,7 @@ from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object, ask, ask_about
 from tests.cli.gangs.place import USER, place
-from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue
+from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue, workload
 from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
 from tests.rows import each
@@ -88,6 +88,13 @@ def test_the_queue_is_asked_too(tmp_path: Path) -> None:
     found = [*dump.changed("JobSet", RUNS, queue), *queues]
     (gang,) = ask_about(tmp_path, found, "drain", "node-0", "--dry-run", "-o", "json").json["gangs"]
     assert gang["reason"] == "NeverExceedsQuota"
+    # As before a maintenance: what is admitted keeps its quota while its pods are started again.
+    queues[1]["spec"]["stopPolicy"] = "Hold"
+    admitted = workload(RUNS, "q", namespace=NAMESPACE, held={"f": {"cpu": "4"}})
+    (jobset,) = (each_one for each_one in dump.objects("JobSet") if each_one["metadata"]["name"] == RUNS)
+    admitted["metadata"]["ownerReferences"][0]["uid"] = jobset["metadata"]["uid"]
+    (gang,) = ask_about(tmp_path, [*found, admitted], "drain", "node-0", "--dry-run", "-o", "json").json["gangs"]
+    assert (gang["fits"], gang["reason"]) == ("fits", "Fits")
 
 
 @each(
