@@ -404,6 +404,19 @@ class TestCluster:
         assert stuck.startswith('JobSet t/forgotten: WorkloadPriorityClass "gold" of its label does not exist')
         assert other.json["stuck"] == []
 
+    async def test_a_jobset_that_kueue_could_not_start_is_shown(self, tmp_path: Path) -> None:
+        jobsets = [queued(name, uid=f"uid-{name}", suspend=True) for name in ("refused", "over")]
+        for stored in jobsets:
+            stored["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        ends = {"refused": ("FailedToStart", "conflict for labels"), "over": ("Succeeded", "")}
+        finished = [workload(name, "q", condition("Finished", True, *end)) for name, end in ends.items()]
+        async with serving(*self.there(*jobsets, *finished)) as (_, url):
+            answer = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
+        (stuck,) = answer.json["stuck"]
+        assert stuck.startswith(
+            "JobSet t/refused: Kueue could not start it, and does not try again: conflict for labels"
+        )
+
     async def test_quota_that_an_evicted_gang_without_pods_holds(self, tmp_path: Path) -> None:
         evicted = workload("evicted", "q", condition("Evicted", True, "Preempted"), held={"a100": {GPU: "1"}})
         stored = queued("evicted", uid="uid-evicted")

@@ -29,9 +29,9 @@ from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
-from gangctl.kueue.blocked import Blockage, Blocked, JobFacts, blocked
+from gangctl.kueue.blocked import Blockage, Blocked, JobFacts, Stuck, blocked
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.queues import in_order
+from gangctl.kueue.queues import current, in_order
 from gangctl.kueue.states import QueuePhase, status_of
 
 
@@ -182,22 +182,24 @@ class View:
         return stuck + self._forgotten(doors)
 
     def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
-        """JobSets of these LocalQueues without a Workload of Kueue, each in a sentence."""
-        known = {workload.owner_uid for workload in self.stock.live_workloads()}
+        """JobSets of these LocalQueues without a Workload of Kueue that has not finished, each in a sentence."""
         messages = []
         for uid, raw in self.jobsets.raw.items():
             jobset, _ = read_jobset(raw)
-            if uid not in known and (jobset.namespace, jobset.queue) in doors:
-                stuck = self.stock.unqueued(jobset, self.now)
+            workload = current(self.stock.workloads_of(uid))
+            if (workload is None or workload.holds("Finished")) and (jobset.namespace, jobset.queue) in doors:
+                # A finished one is no member of its queue: Kueue may have finished it without a start.
+                stuck = self._stuck_as(workload) if workload is not None else self.stock.unqueued(jobset, self.now)
                 messages += [f"JobSet {jobset.namespace}/{jobset.name}: {stuck.message}"] if stuck is not None else []
         return sorted(messages)
+
+    def _stuck_as(self, workload: QueuedWorkload, closed: Blocked | None = None) -> Stuck | None:
+        return self.stock.stuck(workload, self.jobsets.owner(workload), self.now, blocked=closed)
 
     def _member(self, workload: QueuedWorkload, position: int | None) -> MemberReport:
         closed = self.stock.obstacle(workload.namespace, workload.queue)
         status = status_of(workload, self.now, queue_open=closed is None)
-        stuck = self.stock.stuck(
-            workload, self.jobsets.owner(workload), self.now, blocked=closed if status.phase.waits else None
-        )
+        stuck = self._stuck_as(workload, closed if status.phase.waits else None)
         return {
             "position": position,
             "apiVersion": workload.owner_api_version if workload.owner_kind else names.API_VERSION,
