@@ -209,7 +209,9 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
 
     For a gang with a topologyKey the nodes are checked in any case.
     """
-    own = [workload for workload in stock.live_workloads() if subject.owns(workload)]
+    # A new one takes nothing from a Workload that has finished: that was of another one of its name.
+    workloads: Iterable[QueuedWorkload] = stock.live_workloads() if subject.new else stock.workloads.values()
+    own = [workload for workload in workloads if subject.owns(workload)]
     now = _now()
     request = verdict.FitRequest(
         subject.raw,

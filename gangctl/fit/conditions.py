@@ -18,7 +18,7 @@ from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, sele
 from gangctl.kueue.names import DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
 from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass, QueuedWorkload
 from gangctl.kueue.queues import MOST_PODSETS
-from gangctl.kueue.states import eviction_of, failed_checks, is_backed_off
+from gangctl.kueue.states import FAILED_TO_START, eviction_of, failed_checks, is_backed_off
 
 Class = tuple[type[PriorityClass | PodPriorityClass], str, int | None]
 """Kind, name and value of a class of priority; without a value it does not exist, or is not known."""
@@ -158,6 +158,11 @@ def _passed_over(workload: QueuedWorkload) -> tuple[Reason, str] | None:
     if not workload.active:
         detail = "its Workload is deactivated, and Kueue does not try it; set spec.active of it to true"
         return Reason.DEACTIVATED, detail
+    if workload.holds("Finished") and workload.condition("Finished").reason == FAILED_TO_START:
+        return (
+            Reason.FAILED_TO_START,
+            "Kueue could not start it, and does not try again; gangctl why says what is wrong",
+        )
     if workload.holds("QuotaReserved"):
         return None
     if failed := failed_checks(workload):

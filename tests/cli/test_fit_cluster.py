@@ -305,3 +305,14 @@ async def test_when_it_starts_is_estimated_by_what_may_be_read(
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
     found = answer.json["starts"]
     assert (found and (found["earliest"], found["latest"])) == starts
+
+
+async def test_a_jobset_that_kueue_could_not_start_does_not_fit(tmp_path: Path) -> None:
+    stored = queued("train", uid="uid-train", suspend=True)
+    failed = workload("train", "q", condition("Finished", True, "FailedToStart", "conflict for labels"))
+    again = write(tmp_path / "a.yaml", queued("train"))
+    async with serving(*there("8", stored, failed)) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "train", "-o", "json")
+        other = await ask(tmp_path, url, "fit", "-f", again, "-o", "json")
+    assert (answer.json["verdict"], answer.json["reason"]) == ("not-now", "FailedToStart")
+    assert other.json["verdict"] == "fits"

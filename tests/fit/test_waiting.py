@@ -120,6 +120,7 @@ class TestNotNow:
             ({"conditions": EVICTED, "requeue_at": "2026-03-01T12:00:00Z"}, "QueueBackoff"),
             ({"conditions": {**EVICTED, "Requeued": Condition(status=True, reason="BackoffFinished")}}, "Fits"),
             ({"checks": (CheckState("budget", "Ready"), CheckState("nodes", "Retry"))}, "FailedCheckWithoutQuota"),
+            ({"conditions": {"Finished": Condition(status=True, reason="FailedToStart")}}, "FailedToStart"),
         ],
     )
     def test_a_workload_that_kueue_does_not_try_does_not_fit(self, fields: dict[str, Any], reason: str) -> None:
