@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.api.objects import Object
+from gangctl.api.objects import Key, Object
 from gangctl.api.store import Entry, Store
 from gangctl.client.resources import Resource
 from gangctl.cluster import kinds
@@ -392,6 +392,12 @@ class Heads:
             if was or (workload is new and is_queued(workload) and (head is None or not head.precedes(workload))):
                 self.refresh(name)
 
+    def note_verdict(self, key: Key) -> None:
+        """Call the listeners if this JobSet is a head: whether it can ever be admitted is known, or is another now."""
+        for name, (_, head) in list(self._cached.items()):
+            if head is not None and (head.workload.namespace, head.workload.owner_name) == key:
+                self._notify(name)
+
     def _place(self, workload: QueuedWorkload) -> str:
         """The ClusterQueue of a Workload."""
         return workload.cluster_queue or self._queues.cluster_queue_of((workload.namespace, workload.queue))
@@ -406,9 +412,12 @@ class Heads:
         _, earlier = self._cached.get(queue.name, (None, head))
         self._cached[queue.name] = now + timedelta(seconds=HEAD_SECONDS), head
         if _reason(earlier) != _reason(head):
-            for listener in self._listeners:
-                listener(queue.name)
+            self._notify(queue.name)
         return head
+
+    def _notify(self, cluster_queue: str) -> None:
+        for listener in self._listeners:
+            listener(cluster_queue)
 
     def _tried(self, queue: ClusterQueue) -> Iterator[QueuedWorkload]:
         """Workloads in a ClusterQueue, without those of stopped LocalQueues, which Kueue does not try."""

@@ -184,6 +184,8 @@ def _readiness(
     if queues is not None:
         controller.follow(queues.view, queues.sources.workloads.informer)
         queues.verdicts.follow(controller.mark)
+        # Those behind a head that can never be admitted wait for a person, and not for quota.
+        queues.verdicts.follow(queues.view.heads.note_verdict)
         queues.on_presence.append(controller.mark_at)
 
     async def known() -> None:

@@ -166,6 +166,20 @@ def test_those_behind_a_head_are_evaluated_again_when_it_begins_to_block(context
     assert getattr(context.standings.of(second, 0, NOW), "stuck", "") is None
 
 
+def test_those_behind_a_head_are_evaluated_again_when_it_is_found_that_it_never_fits(context: Context) -> None:
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    context.waiting("first", EARLIER)
+    second = context.waiting("second", "2026-01-01T00:10:00Z")
+    before = context.standings.of(second, 0, NOW)
+    context.never["t", "first"] = Never("NeverExceedsQuota", "it is too large")
+    for name, notified in (("second", []), ("first", ["cq"])):
+        context.ground.view.heads.note_verdict(("t", name))
+        assert context.heads == notified
+    after = context.standings.of(second, 0, NOW)
+    waits = [found.stuck.waits for found in (before, after) if found is not None and found.stuck is not None]
+    assert waits == [True, False]
+
+
 def test_the_head_is_found_again_when_queues_change(context: Context) -> None:
     context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
     context.ground.queue_key("other", "cq")
