@@ -19,6 +19,7 @@ from gangctl.fit.when import demands_of
 from gangctl.kueue.blocked import is_inactive
 from gangctl.kueue.objects import ClusterQueue
 from gangctl.kueue.queues import Head, queued_at
+from gangctl.kueue.states import failed_checks
 
 Rank = tuple[int, int, datetime]
 """The order within a cycle: what borrows less is first, then the higher priority, then the earlier."""
@@ -78,8 +79,8 @@ def _reservations(
         if queue.reclaim == "Any" or node.quotas.keys().isdisjoint(wanted):
             continue
         head = head_of(queue)
-        # Only one that Kueue has tried, and found not to fit.
-        if head is None or head.effect(None, joined=True) is None:
+        # Only one that Kueue has tried, and found not to fit: for one that it passes over it keeps nothing.
+        if head is None or failed_checks(head.workload) or head.effect(None, joined=True) is None:
             continue
         pairs = only_choice(demands_of(head.workload, queue) or ())
         # A head that has room is admitted next: what it takes is usage then, and no reservation.

@@ -193,6 +193,10 @@ CREATION_TIMEOUT: Final = timedelta(seconds=30)
 """How long Kueue may take to make a Workload."""
 OFTEN: Final = 3
 """Evictions by waitForPodsReady after which another try does not help."""
+RESET_CHECKS: Final = (
+    "set spec.active of its Workload to false and to true again, or delete the Workload: Kueue makes a new one"
+)
+"""What helps against checks that failed while the Workload had no quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +329,7 @@ def _waiting(
         return Stuck(
             Reason.FAILED_CHECK_WITHOUT_QUOTA,
             f"it holds no quota, and Kueue passes it over because of checks that are not reset: {failed}",
-            "set spec.active of its Workload to false and to true again, or delete the Workload: Kueue makes a new one",
+            RESET_CHECKS,
         )
     if eviction is None or eviction.reason != PODS_READY_TIMEOUT:
         return None

@@ -17,10 +17,18 @@ from typing import Final
 
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, moment
-from gangctl.kueue.blocked import Blocked, Stuck
+from gangctl.kueue.blocked import RESET_CHECKS, Blocked, Stuck
 from gangctl.kueue.configuration import KueueConfiguration, PodsReady
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.states import ADMISSION_CHECK, PODS_READY_TIMEOUT, QueuePhase, eviction_of, is_backed_off, phase_of
+from gangctl.kueue.states import (
+    ADMISSION_CHECK,
+    PODS_READY_TIMEOUT,
+    QueuePhase,
+    eviction_of,
+    failed_checks,
+    is_backed_off,
+    phase_of,
+)
 
 MOST_PODSETS: Final = 18
 """Podsets of a Workload since Kueue 0.19."""
@@ -152,13 +160,14 @@ class Head:
     ) -> Stuck | None:
         """Its effect on those behind it, and on one that has ``joined``.
 
-        None if it blocks none, and if Kueue has not found that it does not fit.
+        None if it blocks none, and if Kueue has neither found that it does not fit nor passes it over.
         ``reader`` is the namespace of the readers, None for those who may read all that the objects were read from.
         ``impossible`` is one that can never be admitted. ``kept`` texts have absolute times.
         """
         behind = self.behind + joined
         quota = self.workload.condition("QuotaReserved")
-        if (not behind and not impossible) or quota.reason in _NOT_TRIED:
+        failed = failed_checks(self.workload)
+        if (not behind and not impossible) or (quota.reason in _NOT_TRIED and not failed):
             return None
         state, remedy = (
             "does not fit now",
@@ -167,6 +176,8 @@ class Head:
         if impossible:
             state = "can never fit"
             remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"
+        elif failed:
+            state, remedy = f"is passed over because of checks that are not reset: {failed}", RESET_CHECKS
         since = moment(quota.since or self.workload.created)
         waited = f" {TimeFormat(self.now, kept).lasting(since)}" if since is not None else ""
         return Stuck(
@@ -174,7 +185,7 @@ class Head:
             f'"{self.workload.title_for(reader)}" {state}, and is the head of StrictFIFO ClusterQueue '
             f'"{self.queue.name}"{waited}; {behind} behind it wait',
             remedy,
-            waits=not impossible,
+            waits=not (impossible or failed),
         )
 
     def precedes(self, workload: QueuedWorkload) -> bool:

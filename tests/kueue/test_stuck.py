@@ -237,6 +237,10 @@ def test_a_head_without_followers_or_a_first_try_is_not_reported() -> None:
     assert effect(HEAD) is None
     fresh = replace(HEAD, conditions={"QuotaReserved": no("PendingEvaluation", "not evaluated yet")})
     assert effect(fresh, queued("second")) is None
+    failed = effect(replace(fresh, checks=(CheckState("nodes", "Retry"),)), queued("second"))
+    named(failed, Reason.HEAD_BLOCKS_QUEUE, "is passed over because of checks", "nodes (Retry)", "delete the Workload")
+    assert failed is not None
+    assert not failed.waits
     named(effect(HEAD, impossible=True), Reason.HEAD_BLOCKS_QUEUE, "0 behind it")
     assert effect(queued("a", created=ago(hours=9)), queued("b")) is None
 
