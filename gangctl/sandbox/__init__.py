@@ -8,11 +8,11 @@ It validates what gangctl writes: metadata, Workloads, PodGroups, Leases, Events
 JobSets, Jobs and pods, what gangctl's settings decide of webhook registrations, the expressions
 of MutatingAdmissionPolicies, the specs of Jobs, options of writes and deletions, and whatever
 the schema of a definition says.
-ResourceQuotas limit numbers of objects. Everything else is filled in and taken as it comes:
-pods, probes and volumes, ConfigMaps, Secrets, Services, Nodes, RBAC, PriorityClasses, the
-schemas themselves, and what JobSet's webhook refuses of a new JobSet, but for restarts of
+ResourceQuotas limit numbers of objects and what pods request. Everything else is filled in
+and taken as it comes: pods, probes and volumes, ConfigMaps, Secrets, Services, Nodes, RBAC,
+PriorityClasses, the schemas themselves, and what JobSet's webhook refuses of a new JobSet, but for restarts of
 single Jobs without their feature gate. It answers in JSON, and takes JSON and, of built-in
-kinds, protobuf. Left out: the deletion of collections, ``pods/binding`` over HTTP, quotas of
-compute resources and with scopes, params and types in policies, ValidatingAdmissionPolicies,
+kinds, protobuf. Left out: the deletion of collections, ``pods/binding`` over HTTP, quotas
+with scopes, params and types in policies, ValidatingAdmissionPolicies,
 and fields of gates that a release leaves off.
 """

@@ -141,3 +141,33 @@ async def test_a_gated_pod_can_be_constrained_and_then_released() -> None:
     await patch(api, PODS, {"spec": {"nodeSelector": {"a": "b"}}})
     assert "schedulingGates" not in (await patch(api, PODS, {"spec": {"schedulingGates": None}}))["spec"]
     assert messages(await patch_refused(api, PODS, {"spec": {"nodeSelector": {"a": "c"}}})) == [FIXED]
+
+
+@each(
+    ("hard", "why"),
+    [
+        (
+            {"requests.nvidia.com/gpu": "3"},
+            "exceeded quota: q, requested: {0}=2, used: {0}=2, limited: {0}=3".format("requests.nvidia.com/gpu"),
+        ),
+        (
+            {"memory": "96Gi", "cpu": "1500m", "pods": "2"},
+            "exceeded quota: q, requested: cpu=1,memory=64Gi, used: cpu=1,memory=64Gi, limited: cpu=1500m,memory=96Gi",
+        ),
+        (
+            {"limits.cpu": "9", "limits.memory": "1Ti"},
+            "failed quota: q: must specify limits.cpu for: c",
+        ),
+        ({"requests.cpu": "2", "requests.nvidia.com/gpu": "4", "requests.ephemeral-storage": "0"}, ""),
+    ],
+)
+async def test_a_quota_limits_what_pods_request(hard: Object, why: str) -> None:
+    resources = {"requests": {"cpu": 1}, "limits": {"memory": "64Gi", "nvidia.com/gpu": 2}}
+    asking = pod(containers=[{**CONTAINER, "resources": resources}])
+    api = Api()
+    await create(api, PODS, "first", spec=asking)
+    await create(api, "resourcequotas", "q", spec={"hard": hard})
+    if why:
+        assert (await refused(api, PODS, spec=asking)).message == f'pods "x" is forbidden: {why}'
+    else:
+        await create(api, PODS, spec=asking)

@@ -16,14 +16,13 @@ from typing import Any, ClassVar, Final
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.objects import copy
 from gangctl.api.pods import is_finished
-from gangctl.api.quantity import parse_quantity
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
+from gangctl.sandbox.rules import podamounts
+from gangctl.sandbox.rules.podamounts import Amounts, quantities
 from gangctl.sandbox.simulated import controller
 from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, key_of
-
-Resources = dict[str, Fraction]
 
 _PODS: Final = "pods"
 _NOTHING: Final = Fraction(0)
@@ -32,47 +31,9 @@ _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 _CORDONED: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-def requests_of(pod: Object) -> Resources:
-    """Requests of a pod: its containers together, or one init container if that is more, the overhead, one pod.
-
-    Limits replace missing requests, as in the API server's defaulting; pod-level requests replace those of containers.
-    """
-    spec = pod["spec"]
-    total = _sum(_requests(container) for container in spec["containers"])
-    sidecars: Resources = {}
-    most: Resources = {}
-    for container in spec.get("initContainers") or []:
-        own = _requests(container)
-        if container.get("restartPolicy") == "Always":
-            sidecars = _sum([sidecars, own])
-        else:
-            most = _most(most, _sum([sidecars, own]))
-    total = _most(_sum([total, sidecars]), most)
-    level = spec.get("resources") or {}
-    # PodRequests of component-helpers; a limit is the default where the containers request nothing.
-    total = {**_quantities(level.get("limits")), **total, **_quantities(level.get("requests"))}
-    return {**_sum([total, _quantities(spec.get("overhead"))]), _PODS: Fraction(1)}
-
-
-def _requests(container: Mapping[str, Any]) -> Resources:
-    resources = container.get("resources") or {}
-    return _quantities({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-
-
-def _quantities(texts: Mapping[str, Any] | None) -> Resources:
-    return {name: parse_quantity(str(value)) for name, value in (texts or {}).items()}
-
-
-def _sum(parts: Iterable[Mapping[str, Fraction]]) -> Resources:
-    total: Resources = {}
-    for part in parts:
-        for name, value in part.items():
-            total[name] = total.get(name, _NOTHING) + value
-    return total
-
-
-def _most(one: Resources, other: Resources) -> Resources:
-    return {name: max(one.get(name, _NOTHING), other.get(name, _NOTHING)) for name in {**one, **other}}
+def requests_of(pod: Object) -> Amounts:
+    """What a pod requests of a node, one pod included."""
+    return {**podamounts.requests_of(pod), _PODS: Fraction(1)}
 
 
 class FreeCapacity:
@@ -94,14 +55,14 @@ class FreeCapacity:
         other._left = {name: dict(left) for name, left in self._left.items()}
         return other
 
-    def take(self, node: str, requests: Resources) -> None:
+    def take(self, node: str, requests: Amounts) -> None:
         """Reserve the requests of a pod, even beyond the capacity."""
         left = self._left.get(node)
         if left is not None:
             for name, value in requests.items():
                 left[name] = left.get(name, _NOTHING) - value
 
-    def place(self, pod: Object, requests: Resources) -> str | None:
+    def place(self, pod: Object, requests: Amounts) -> str | None:
         """Reserve the pod's requests on the emptiest eligible node: its name, or None."""
         fitting = [name for name, node in self._nodes.items() if not _refusals(node, pod) and self._has(name, requests)]
         if not fitting:
@@ -111,7 +72,7 @@ class FreeCapacity:
         self.take(chosen, requests)
         return chosen
 
-    def why_not(self, pod: Object, requests: Resources) -> str:
+    def why_not(self, pod: Object, requests: Amounts) -> str:
         """Why no node accepts a pod, as in kube-scheduler's message."""
         reasons: dict[str, int] = {}
         for name, node in self._nodes.items():
@@ -122,10 +83,10 @@ class FreeCapacity:
             f"0/{len(self._nodes)} nodes are available: {listed}." if listed else "no nodes available to schedule pods"
         )
 
-    def _has(self, node: str, requests: Resources) -> bool:
+    def _has(self, node: str, requests: Amounts) -> bool:
         return not self._shortages(node, requests)
 
-    def _shortages(self, node: str, requests: Resources) -> list[str]:
+    def _shortages(self, node: str, requests: Amounts) -> list[str]:
         left = self._left[node]
         short = [name for name, value in requests.items() if value and left.get(name, _NOTHING) < value]
         return ["Too many pods" if name == _PODS else f"Insufficient {name}" for name in short]
@@ -139,10 +100,10 @@ class FreeCapacity:
         return sum(float(left[name]) / float(total[name]) for name in names) / max(1, len(names))
 
 
-def _allocatable(node: Object) -> Resources:
+def _allocatable(node: Object) -> Amounts:
     status = node.get("status") or {}
     resources = status.get("allocatable") or status.get("capacity") or {}
-    return _quantities(resources)
+    return quantities(resources)
 
 
 def _refusals(node: Object, pod: Object) -> list[str]:
