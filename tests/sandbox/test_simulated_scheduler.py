@@ -32,6 +32,12 @@ def pod(name: str, cpu: str = "1", **spec: Any) -> Object:
     }
 
 
+def affinity(*terms: Object) -> Object:
+    """A required node affinity with these expressions."""
+    required = {"nodeSelectorTerms": [{"matchExpressions": list(terms)}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
 def reference(minor: str, group: str) -> Object:
     """How a pod names a group that :func:`create_group` makes."""
     if minor == "1.35":
@@ -236,11 +242,24 @@ async def test_a_gang_of_higher_priority_is_scheduled_first() -> None:
     [
         ({"nodeSelector": {"pool": "gpu"}}, True),
         ({"nodeSelector": {"pool": "cpu"}}, False),
+        ({"nodeSelector": {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}}, True),
+        (affinity({"key": "pool", "operator": "In", "values": ["cpu", "gpu"]}), True),
+        (
+            affinity(
+                {"key": "pool", "operator": "In", "values": ["gpu"]}, {"key": "pool", "operator": "Gt", "values": ["1"]}
+            ),
+            False,
+        ),
+        (affinity({"key": "spot", "operator": "Exists"}), False),
+        (affinity(), False),
         ({"schedulingGates": [{"name": "later"}]}, False),
         ({"schedulerName": "volcano"}, False),
         ({"tolerations": []}, False),
     ],
-    ids=["selected", "not-selected", "gated", "another-scheduler", "tainted"],
+    ids=[
+        *("selected", "not-selected", "of-a-kubelet", "affine", "one-of-two", "not-affine", "affine-to-none"),
+        *("gated", "another-scheduler", "tainted"),
+    ],
 )
 async def test_a_pod_is_bound_only_to_a_node_that_it_fits(spec: Object, fits: bool) -> None:
     tolerated = {"tolerations": [{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]}

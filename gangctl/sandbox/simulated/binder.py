@@ -1,9 +1,9 @@
 """Simulates the scheduler: plain pods in order of arrival, gangs all or nothing; by priority, without preemption.
 
 The order is that of arrival, and there is no backoff: every change triggers a retry of all pods. Topology constraints
-of groups are ignored, and of pods affinity, volumes, ports and topology spread. On 1.35 a pod names its group by
-``workloadRef``: a policy in the Workload, one group for each replica key. Later it is ``schedulingGroup``: a PodGroup
-object of its own with the policy in it.
+of groups are ignored, and of pods volumes, ports, topology spread and affinity to other pods. On 1.35 a pod names its
+group by ``workloadRef``: a policy in the Workload, one group for each replica key. Later it is ``schedulingGroup``: a
+PodGroup object of its own with the policy in it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final
 
+from gangctl.api.labelselector import Requirement
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.objects import copy
-from gangctl.api.pods import is_finished
+from gangctl.api.pods import REQUIRED, is_finished
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
@@ -116,9 +117,27 @@ def _refusals(node: Object, pod: Object) -> list[str]:
             return [f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"]
     labels = node["metadata"].get("labels") or {}
     selector = pod["spec"].get("nodeSelector") or {}
-    if any(labels.get(key) != value for key, value in selector.items()):
+    if any(labels.get(key) != value for key, value in selector.items()) or not _in_affinity(node, pod["spec"]):
         return ["node(s) didn't match Pod's node affinity/selector"]
     return []
+
+
+def _in_affinity(node: Object, spec: Object) -> bool:
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
+    if required is None:
+        return True
+    metadata = node["metadata"]
+    parts = (("matchExpressions", metadata.get("labels") or {}), ("matchFields", {"metadata.name": metadata["name"]}))
+    # One term is enough, and an empty one matches no node.
+    return any(
+        any(term.get(part) for part, _ in parts)
+        and all(
+            Requirement(wanted["key"], wanted["operator"], tuple(wanted.get("values") or ())).matches(values)
+            for part, values in parts
+            for wanted in term.get(part) or ()
+        )
+        for term in required.get("nodeSelectorTerms") or ()
+    )
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:

@@ -100,6 +100,9 @@ def _condition(kind: str, status: str, reason: str = "") -> Object:
     return {**condition, "reason": reason} if reason else condition
 
 
+_PLATFORM: Final = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+"""Labels that a kubelet gives its node."""
+
 _CALLER: Final = Caller("system:sandbox:nodes", ("system:masters",))
 
 
@@ -127,7 +130,7 @@ async def add_nodes(
             "kind": "Node",
             "metadata": {
                 "name": name,
-                "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})},
+                "labels": {"kubernetes.io/hostname": name, **_PLATFORM, **(labels or {})},
             },
             "spec": {"taints": [dict(taint) for taint in taints]} if taints else {},
         }
@@ -135,8 +138,8 @@ async def add_nodes(
         created["status"] = {
             "nodeInfo": {
                 "kubeletVersion": MINORS[api.registry.minor].release,
-                "operatingSystem": "linux",
-                "architecture": "amd64",
+                "operatingSystem": _PLATFORM["kubernetes.io/os"],
+                "architecture": _PLATFORM["kubernetes.io/arch"],
             },
             "capacity": dict(resources),
             "allocatable": dict(resources),
