@@ -30,6 +30,11 @@ def now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def seconds_since(moment: str) -> float:
+    """How long ago a time was that :func:`now` wrote."""
+    return (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+
+
 def now_micro() -> str:
     """The time as ``metav1.MicroTime`` carries it."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import SYSTEM
 from gangctl.sandbox.simulated import add_nodes, controller
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Stage, stage
+from tests.search import memory
 
 JOBS = "jobs.batch"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -349,3 +352,21 @@ async def test_an_error_of_a_controller_ends_one_reconcile_only(monkeypatch: pyt
     assert ("a simulated controller failed, and tries again", "error", "job") in {
         (log["event"], log["log_level"], log["controller"]) for log in logs
     }
+
+
+def test_a_job_fails_at_its_deadline_which_counts_from_the_last_resume() -> None:
+    async def at_the_deadline() -> list[str]:
+        async with stage(api=Api()) as on:
+            await add_nodes(on.api, 1)
+            await on.create(JOBS, job(activeDeadlineSeconds=100))
+            await asyncio.sleep(60)
+            for suspended in (True, False):
+                await on.patch(JOBS, "j", {"spec": {"suspend": suspended}})
+                await asyncio.sleep(60)
+            assert controller.find(await on.get(JOBS, "j"), "Failed") is None
+            await asyncio.sleep(45)
+            failed = controller.find(await on.get(JOBS, "j"), "Failed") or {}
+            assert not await on.pods()
+        return [failed["reason"], failed["message"]]
+
+    assert memory.run(0, at_the_deadline) == ["DeadlineExceeded", "Job was active longer than specified deadline"]

@@ -1,7 +1,7 @@
 """Simulates the Job controller: pods of Indexed and NonIndexed Jobs, counted exactly once.
 
-Left out: delays before pods that failed are replaced, success policies, deadlines, and the Workloads that it makes of
-its own with the feature gate WorkloadWithJob.
+Left out: delays before pods that failed are replaced, success policies, and the Workloads that it makes of its own with
+the feature gate WorkloadWithJob.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gangctl.api.objects import controller_owner, copy
 from gangctl.api.pods import is_finished
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, now
+from gangctl.sandbox.objects import Object, now, seconds_since
 from gangctl.sandbox.simulated import controller
 
 _FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
@@ -292,6 +292,8 @@ class JobController(controller.SimulatedController[JobKey]):
             _end(look, "FailureTarget", "PodFailurePolicy", message)
         elif look.count("failed") > int(spec["backoffLimit"]):
             _end(look, "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        elif (left := self._seconds_left(look)) is not None and left <= 0:
+            _end(look, "FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
         elif has_limit_per_index(look.job):
             failed, most = len(look.indexes("failedIndexes")), spec.get("maxFailedIndexes")
             if most is not None and failed > int(most):
@@ -299,6 +301,16 @@ class JobController(controller.SimulatedController[JobKey]):
                 _end(look, "FailureTarget", "MaxFailedIndexesExceeded", message)
             elif failed and failed + look.count("succeeded") >= int(spec["completions"]):
                 _end(look, "FailureTarget", "FailedIndexes", "Job has failed indexes")
+
+    def _seconds_left(self, look: _Look) -> float | None:
+        """Until the deadline of a Job that runs, when it is evaluated again; it counts from the last resume."""
+        deadline, start = look.job["spec"].get("activeDeadlineSeconds"), look.status.get("startTime")
+        if deadline is None or start is None or look.suspended:
+            return None
+        left = int(deadline) - seconds_since(start)
+        if left > 0:
+            self.queue.add_after(look.key, left)
+        return left
 
     async def _manage(self, look: _Look) -> StatusError | None:
         """Create and delete pods up to the desired number of active ones; returns the error that stopped it."""
