@@ -370,3 +370,20 @@ def test_a_job_fails_at_its_deadline_which_counts_from_the_last_resume() -> None
         return [failed["reason"], failed["message"]]
 
     assert memory.run(0, at_the_deadline) == ["DeadlineExceeded", "Job was active longer than specified deadline"]
+
+
+def test_a_job_is_deleted_when_its_time_to_live_is_over() -> None:
+    async def present() -> list[int]:
+        async with stage(api=Api()) as on:
+            await add_nodes(on.api, 1)
+            await on.create(JOBS, job(ttlSecondsAfterFinished=100))
+            (pod,) = await on.until_phase("Running", 1)
+            await on.simulated.kubelet.finish(pod)
+            await on.until_condition(JOBS, "j", "Complete")
+            found = []
+            for seconds in (90, 20):
+                await asyncio.sleep(seconds)
+                found.append(sum("deletionTimestamp" not in job["metadata"] for job in (await on.jobs()).values()))
+        return found
+
+    assert memory.run(0, present) == [1, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import Counter
 from typing import Any
@@ -16,6 +17,7 @@ from gangctl.sandbox.simulated import add_nodes
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, NoWebhooks, Referring, Stage, stage
+from tests.search import memory
 
 JOBSETS = "jobsets.jobset.x-k8s.io"
 JOBS = "jobs.batch"
@@ -331,3 +333,26 @@ async def test_on_1_35_jobset_drops_the_reference_from_what_it_writes_and_cannot
         (job,) = (await on.jobs()).values()
     assert job["spec"]["template"]["spec"]["workloadRef"] == {"name": "js", "podGroup": "w"}
     assert job["spec"]["suspend"] is False
+
+
+@each("ending", ["Completed", "Failed"])
+def test_a_jobset_is_deleted_when_its_time_to_live_is_over(ending: str) -> None:
+    async def present() -> list[bool]:
+        async with stage(api=Api()) as on:
+            await add_nodes(on.api, 1)
+            await on.create_jobset(jobset("js", rj("w", 1, 1, 1, job={"backoffLimit": 0}), ttlSecondsAfterFinished=100))
+            (pod,) = await on.until_phase("Running", 1)
+            if ending == "Completed":
+                await on.simulated.kubelet.finish(pod)
+            else:
+                await on.simulated.kubelet.fail(pod)
+            await on.until_condition(JOBSETS, "js", ending)
+            found = []
+            for seconds in (90, 20):
+                await asyncio.sleep(seconds)
+                found.append("deletionTimestamp" not in (await on.jobset())["metadata"])
+            # No garbage collector runs here, which would remove it.
+            assert (await on.jobset())["metadata"]["finalizers"] == ["foregroundDeletion"]
+        return found
+
+    assert memory.run(0, present) == [True, False]

@@ -17,7 +17,7 @@ from gangctl.sandbox.api import Api
 from gangctl.sandbox.controllers import SandboxController
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, generated_name, name_of, namespace_of, now, now_micro
+from gangctl.sandbox.objects import Object, generated_name, name_of, namespace_of, now, now_micro, seconds_since
 from gangctl.sandbox.requests import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.store import StoredChange, from_storage
 
@@ -35,6 +35,11 @@ def is_true(obj: Mapping[str, Any], kind: str) -> bool:
     """Whether the object has the condition with status True."""
     condition = find(obj, kind)
     return condition is not None and condition["status"] == "True"
+
+
+def first_true(obj: Mapping[str, Any], kinds: Iterable[str]) -> Object | None:
+    """The first condition of these types that is True."""
+    return next((entry for kind in kinds if (entry := find(obj, kind)) and entry["status"] == "True"), None)
 
 
 def put(status: Object, new: Object) -> bool:
@@ -210,6 +215,17 @@ class SimulatedController(SandboxController[K]):
             if not error.about_another:
                 raise
 
+    async def expire(self, mirror: Mirror, obj: Object, key: K, ended: Object) -> None:
+        """Delete an object whose ``ttlSecondsAfterFinished`` is over since that condition, or queue it for then."""
+        ttl = obj["spec"].get("ttlSecondsAfterFinished")
+        if ttl is None or is_deleted(obj):
+            return
+        left = int(ttl) - seconds_since(ended["lastTransitionTime"])
+        if left > 0:
+            self.queue.add_after(key, left)
+        else:
+            await self.delete(mirror, obj, propagation="Foreground")
+
     async def patch(self, mirror: Mirror, obj: Object, patch: Object, subresource: str = "") -> bool:
         """Patch exactly this object strategically; False if it is gone, or another one has its name."""
         metadata = {"uid": obj["metadata"]["uid"], **patch.get("metadata", {})}
@@ -270,9 +286,9 @@ def index_of(pod: Object) -> int | None:
     return int(value) if value is not None else None
 
 
-def is_deleted(pod: Object) -> bool:
-    """Whether a pod is being deleted."""
-    return "deletionTimestamp" in pod["metadata"]
+def is_deleted(obj: Object) -> bool:
+    """Whether an object is being deleted."""
+    return "deletionTimestamp" in obj["metadata"]
 
 
 def has_succeeded(pod: Object) -> bool:

@@ -216,8 +216,9 @@ class JobController(controller.SimulatedController[JobKey]):
             return
         if stored["spec"].get("managedBy") not in {None, _CONTROLLER}:
             return
-        if any(controller.is_true(stored, kind) for kind in _ENDS.values()):
+        if ended := controller.first_true(stored, _ENDS.values()):
             await self._let_go(pods)
+            await self.expire(self._jobs, stored, key, ended)
             return
         job = copy(stored)
         job.setdefault("status", {})

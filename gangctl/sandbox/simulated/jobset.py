@@ -1,7 +1,6 @@
 """Simulates the JobSet controller, release 0.12, with the feature gates ElasticJobSet and RestartJob.
 
-Left out: volumeClaimPolicies, the TTL after finish, in-place restarts (alpha), and the pod webhook of exclusive
-placement.
+Left out: volumeClaimPolicies, in-place restarts (alpha), and the pod webhook of exclusive placement.
 """
 
 from __future__ import annotations
@@ -153,8 +152,9 @@ class JobSetController(SimulatedController[Key]):
 
     async def _advance(self, jobset: Object, jobs: progress.OwnedJobs) -> Event | None:
         """One step, in the status and with Jobs; returns what to say of a restart once the status is written."""
-        if progress.is_finished(jobset):
+        if ended := progress.ended(jobset):
             await self._delete_jobs(jobs.active)
+            await self.expire(self._jobsets, jobset, key_of(jobset), ended)
             return None
         await self._delete_jobs(jobs.previous)
         sequence = progress.Sequence(jobset, jobset["status"]["replicatedJobsStatus"])

@@ -154,9 +154,9 @@ def announced(before: Object, after: Object) -> list[Object]:
     return changed
 
 
-def is_finished(jobset: Object) -> bool:
-    """Whether the JobSet has completed or failed."""
-    return controller.is_true(jobset, "Completed") or controller.is_true(jobset, "Failed")
+def ended(jobset: Object) -> Object | None:
+    """The condition of a JobSet that has completed or failed."""
+    return controller.first_true(jobset, ("Completed", "Failed"))
 
 
 def end(jobset: Object, kind: str, reason: str, message: str) -> None:
