@@ -274,6 +274,34 @@ async def test_pods_of_a_deleted_node_fail_and_are_replaced_on_another() -> None
         assert len(await on.pods()) == 4
 
 
+def test_a_pod_that_does_not_tolerate_a_taint_of_its_node_is_evicted() -> None:
+    forever: Object = {"key": "broken", "operator": "Exists"}
+    tolerations: dict[str, list[Object]] = {
+        "brief": [{**forever, "tolerationSeconds": 100}],
+        "lasting": [forever],
+        "plain": [],
+    }
+
+    async def left() -> list[list[str]]:
+        async with stage(api=Api()) as on:
+            (node,) = await add_nodes(on.api, 1)
+            for name, own in tolerations.items():
+                spec = {"containers": [{"name": "main", "image": "none"}], "tolerations": own}
+                await on.create("pods", {"metadata": {"name": name}, "spec": spec})
+            await on.until_phase("Running", 3)
+            taint = {"key": "broken", "effect": "NoExecute"}
+            await on.api.patch(on.api.kind("nodes"), "", node, {"spec": {"taints": [taint]}}, "merge", SYSTEM)
+            found = []
+            for seconds in (50, 60):
+                await asyncio.sleep(seconds)
+                found.append([pod["metadata"]["name"] for pod in await on.pods()])
+            events = (await on.api.list(on.api.kind("events.events.k8s.io"))).items
+            assert f"Marking for deletion Pod {NAMESPACE}/plain" in [event["note"] for event in events]
+        return found
+
+    assert memory.run(0, left) == [["brief", "lasting"], ["lasting"]]
+
+
 async def test_a_replacement_waits_for_the_end_of_the_pod_if_the_policy_is_failed() -> None:
     async with stage(roles=("job", "scheduler")) as on:
         await add_nodes(on.api, 1)

@@ -23,7 +23,7 @@ from gangctl.sandbox.objects import Object, name_of, namespace_of, now
 from gangctl.sandbox.rules import podamounts
 from gangctl.sandbox.rules.podamounts import Amounts, quantities
 from gangctl.sandbox.simulated import controller
-from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, key_of
+from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, key_of, tolerates
 
 _PODS: Final = "pods"
 _NOTHING: Final = Fraction(0)
@@ -110,10 +110,10 @@ def _allocatable(node: Object) -> Amounts:
 def _refusals(node: Object, pod: Object) -> list[str]:
     # One reason for each node: kube-scheduler's filters end with the first that refuses it. The order is theirs.
     spec, tolerations = node.get("spec") or {}, pod["spec"].get("tolerations") or []
-    if spec.get("unschedulable") and not any(_tolerates(toleration, _CORDONED) for toleration in tolerations):
+    if spec.get("unschedulable") and not any(tolerates(toleration, _CORDONED) for toleration in tolerations):
         return ["node(s) were unschedulable"]
     for taint in spec.get("taints") or []:
-        if taint["effect"] in _KEEPS_AWAY and not any(_tolerates(toleration, taint) for toleration in tolerations):
+        if taint["effect"] in _KEEPS_AWAY and not any(tolerates(toleration, taint) for toleration in tolerations):
             return [f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"]
     labels = node["metadata"].get("labels") or {}
     selector = pod["spec"].get("nodeSelector") or {}
@@ -138,16 +138,6 @@ def _in_affinity(node: Object, spec: Object) -> bool:
         )
         for term in required.get("nodeSelectorTerms") or ()
     )
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    if toleration.get("effect") not in {None, "", taint["effect"]}:
-        return False
-    if not toleration.get("key"):
-        return toleration.get("operator") == "Exists"
-    if toleration["key"] != taint["key"]:
-        return False
-    return toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", "")
 
 
 GroupKey = tuple[str, ...]

@@ -1,7 +1,8 @@
 """Nodes without machines, and the kubelet of every one: runs bound pods, ends them by a policy, confirms deletions.
 
 A node is an object with capacity, ready because its status says so. The pods of a deleted node fail and are deleted, as
-by the garbage collector of pods, which on a real cluster waits for some 40 seconds. Pod statuses are strategic merge
+by the garbage collector of pods, which on a real cluster waits for some 40 seconds. Pods that do not tolerate a
+NoExecute taint of their node are deleted, as by the taint eviction controller. Pod statuses are strategic merge
 patches: conditions of other writers stay.
 """
 
@@ -18,7 +19,7 @@ from gangctl.apiserver.minors import MINORS
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
 from gangctl.sandbox.requests import Caller
-from gangctl.sandbox.simulated.controller import SimulatedController, is_deleted, key_of
+from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, is_deleted, key_of, tolerates
 
 KILLED: Final = 137
 """Exit code of a container that was ended from outside."""
@@ -53,6 +54,12 @@ def orphaned() -> Object:
     """The node is gone."""
     condition = _condition("DisruptionTarget", "True", "DeletionByPodGC")
     return {"phase": "Failed", "conditions": [{**condition, "message": "PodGC: node no longer exists"}]}
+
+
+def evicted() -> Object:
+    """The node has a taint that the pod does not tolerate."""
+    condition = _condition("DisruptionTarget", "True", "DeletionByTaintManager")
+    return {"conditions": [{**condition, "message": "Taint manager: deleting due to NoExecute taint"}]}
 
 
 def _ended(pod: Object, phase: str, exit_code: int, reason: str) -> Object:
@@ -185,6 +192,9 @@ class Kubelet(SimulatedController[Key]):
         self._gone: set[str] = set()
         """Names of deleted nodes."""
         self._verdicts: dict[str, tuple[Outcome, float]] = {}
+        self._tainted: dict[str, float] = {}
+        """When a NoExecute taint of its node was first seen, by a pod's UID."""
+        self._events = Recorder(api, self.caller, "taint-eviction-controller")
 
     @property
     def pods(self) -> list[Object]:
@@ -216,10 +226,12 @@ class Kubelet(SimulatedController[Key]):
         if not self._filled:
             return
         name = name_of(node)
-        if self._nodes.get(key_of(node)) is not None:
+        if self._nodes.get(key_of(node)) is None:
+            self._gone.add(name)
+        else:
             self._gone.discard(name)
-            return
-        self._gone.add(name)
+            if not _expelling(node) and not self._tainted:
+                return
         for pod in self.pods:
             if pod["spec"]["nodeName"] == name:
                 self.queue.add(key_of(pod))
@@ -233,19 +245,57 @@ class Kubelet(SimulatedController[Key]):
             await self._collect(pod)
         elif is_deleted(pod):
             # Report the end of a deleted pod, then remove it; with a grace of 0 the server waits only for finalizers.
-            self._verdicts.pop(pod["metadata"]["uid"], None)
+            self._forget(pod)
             if not is_finished(pod):
                 await self._write_status(pod, failed(pod, KILLED))
             if pod["metadata"].get("deletionGracePeriodSeconds"):
                 await self.delete(self._pods, pod, grace_seconds=0)
+        elif self._is_expelled(pod):
+            await self._evict(pod)
         elif pod["status"].get("phase") == "Pending":
             await self._write_status(pod, running(pod))
         elif not is_finished(pod):
             await self._decide(pod)
 
+    def _forget(self, pod: Object) -> None:
+        """A pod that ends needs no verdict and no time."""
+        self._verdicts.pop(pod["metadata"]["uid"], None)
+        self._tainted.pop(pod["metadata"]["uid"], None)
+
+    def _is_expelled(self, pod: Object) -> bool:
+        """Whether the taints of its node delete a pod now; for one that tolerates them for a time it is asked again."""
+        # processPodOnNode of kube-controller-manager.
+        uid = pod["metadata"]["uid"]
+        taints = _expelling(self._nodes.get(("", pod["spec"]["nodeName"])) or {})
+        if not taints:
+            self._tainted.pop(uid, None)
+            return False
+        seconds = []
+        for taint in taints:
+            fitting = (one for one in pod["spec"].get("tolerations") or [] if tolerates(one, taint))
+            toleration = next(fitting, None)
+            if toleration is None:
+                return True
+            seconds.append(toleration.get("tolerationSeconds"))
+        limits = [limit for limit in seconds if limit is not None]
+        if not limits:
+            return False
+        moment = asyncio.get_running_loop().time()
+        left = self._tainted.setdefault(uid, moment) + min(limits) - moment
+        if left > 0:
+            self.queue.add_after(key_of(pod), left)
+        return left <= 0
+
+    async def _evict(self, pod: Object) -> None:
+        """Delete a pod, with a condition that says why."""
+        what = f"Marking for deletion Pod {'/'.join(key_of(pod))}"
+        await self._events.record(pod, "v1", "TaintManagerEviction", what)
+        await self._write_status(pod, evicted())
+        await self.delete(self._pods, pod)
+
     async def _collect(self, pod: Object) -> None:
         """Fail and delete a pod whose node is gone."""
-        self._verdicts.pop(pod["metadata"]["uid"], None)
+        self._forget(pod)
         if not is_finished(pod):
             await self._write_status(pod, orphaned())
         if not is_deleted(pod) or pod["metadata"].get("deletionGracePeriodSeconds"):
@@ -271,6 +321,11 @@ class Kubelet(SimulatedController[Key]):
 
     async def _write_status(self, pod: Object, status: Object) -> None:
         await self.patch(self._pods, pod, {"status": status}, "status")
+
+
+def _expelling(node: Object) -> list[Object]:
+    """The taints that delete pods that run."""
+    return [taint for taint in (node.get("spec") or {}).get("taints") or [] if taint["effect"] == "NoExecute"]
 
 
 def _jobset_of(pod: Object) -> str | None:
