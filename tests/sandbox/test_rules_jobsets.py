@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable
+from pathlib import Path
 
 import pytest
+import yaml
 
 from gangctl.api.objects import copy
 from gangctl.sandbox.api import Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
+from tests.cli.manifests import EXAMPLES
 from tests.controlplane.plane import ControlPlane
 from tests.rows import each
+from tests.sandbox.asking import create, patch
 from tests.sandbox.jobset_cases import ANSWERS, CHANGED, CHANGES, NEW, OLD, STATUSES, ask, recorded
 
 ME = Caller("me")
@@ -93,3 +97,17 @@ async def test_without_elastic_jobset_the_size_is_immutable() -> None:
 @pytest.mark.controlplane
 async def test_the_recorded_answers_equal_those_of_a_real_server(plane_1_37: ControlPlane, namespace: str) -> None:
     assert await ask(plane_1_37.api, namespace) == REAL
+
+
+def _spec_in(file: Path) -> Object:
+    (written,) = yaml.safe_load_all(file.read_text(encoding="utf-8"))
+    spec: Object = written["spec"]
+    return spec
+
+
+@each("example", EXAMPLES, ids=lambda path: path.stem)
+async def test_the_file_of_an_example_can_be_applied_again(example: Path) -> None:
+    """kubectl apply sends a list as a whole once a default in it differs from the file; JobSet defaults at creation."""
+    spec, api = _spec_in(example), Api()
+    await create(api, "jobsets.jobset.x-k8s.io", spec=spec)
+    await patch(api, "jobsets.jobset.x-k8s.io", {"spec": {"replicatedJobs": spec["replicatedJobs"]}})
