@@ -98,8 +98,8 @@ def sandbox(  # noqa: PLR0917 -- one for each option
     kubelets, in memory and on loopback only. kubectl works with it, and so does "gangctl
     controller". Pods run until they are deleted, containers never.
 
-    The scheduler knows gangs, priorities, requests, taints, node selectors and node affinity. It
-    preempts nothing, and ignores topology, volumes, ports and affinity to other pods. Evictions
+    The scheduler knows gangs, priorities, requests, host ports, taints, node selectors and node
+    affinity. It preempts nothing, and ignores topology, volumes and affinity to other pods. Evictions
     need no PodDisruptionBudget. To try these, make a cluster of real Kubernetes with simulated nodes.
 
     PROGRAM, such as a shell, has the cluster in KUBECONFIG, and its exit code is that of this command.

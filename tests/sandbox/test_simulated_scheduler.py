@@ -285,6 +285,21 @@ async def test_pods_spread_over_the_emptiest_nodes_and_extended_resources_count(
     assert refused["message"] == "0/2 nodes are available: 2 Insufficient example.com/tpu."
 
 
+async def test_pods_with_the_same_host_port_are_not_on_one_node() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 2)
+        for name in ("p", "q", "r"):
+            wanted = pod(name, hostNetwork=True)
+            wanted["spec"]["containers"][0]["ports"] = [{"containerPort": 8471}]
+            await on.create("pods", wanted)
+        await on.idle()
+        placed = sorted(p["spec"]["nodeName"] for p in await on.bound())
+        (waiting,) = [p for p in await on.pods() if not p["spec"].get("nodeName")]
+    assert placed == ["node-0", "node-1"]
+    why = "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."
+    assert condition(waiting, "PodScheduled")["message"] == why
+
+
 async def test_a_cordoned_node_takes_no_pod_and_is_counted_as_kube_scheduler_counts_it() -> None:
     async with stage() as on:
         await add_nodes(on.api, 2, cpu="1")

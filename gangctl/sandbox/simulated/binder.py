@@ -1,7 +1,7 @@
 """Simulates the scheduler: plain pods in order of arrival, gangs all or nothing; by priority, without preemption.
 
 The order is that of arrival, and there is no backoff: every change triggers a retry of all pods. Topology constraints
-of groups are ignored, and of pods volumes, ports, topology spread and affinity to other pods. On 1.35 a pod names its
+of groups are ignored, and of pods volumes, topology spread and affinity to other pods. On 1.35 a pod names its
 group by ``workloadRef``: a policy in the Workload, one group for each replica key. Later it is ``schedulingGroup``: a
 PodGroup object of its own with the policy in it.
 """
@@ -17,6 +17,7 @@ from gangctl.api.labelselector import Requirement
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.objects import copy
 from gangctl.api.pods import REQUIRED, is_finished
+from gangctl.apiserver.pods import containers
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
@@ -26,15 +27,22 @@ from gangctl.sandbox.simulated import controller
 from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, key_of, tolerates
 
 _PODS: Final = "pods"
-_NOTHING: Final = Fraction(0)
+_PORT: Final = "port "
 _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 # Who tolerates this taint is placed on unschedulable nodes, also on those that do not have it.
 _CORDONED: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def requests_of(pod: Object) -> Amounts:
-    """What a pod requests of a node, one pod included."""
-    return {**podamounts.requests_of(pod), _PODS: Fraction(1)}
+    """What a pod requests of a node, one pod included, and one of each of its host ports."""
+    ports = (port for container in containers(pod["spec"]) for port in container.get("ports") or ())
+    claimed = {f"{_PORT}{port.get('protocol', 'TCP')}/{port['hostPort']}" for port in ports if port.get("hostPort")}
+    return {**podamounts.requests_of(pod), _PODS: Fraction(1), **dict.fromkeys(claimed, Fraction(1))}
+
+
+def _unlisted(name: str) -> Fraction:
+    """How much a node has of what its status does not list: each port once."""
+    return Fraction(name.startswith(_PORT))
 
 
 class FreeCapacity:
@@ -61,7 +69,7 @@ class FreeCapacity:
         left = self._left.get(node)
         if left is not None:
             for name, value in requests.items():
-                left[name] = left.get(name, _NOTHING) - value
+                left[name] = left.get(name, _unlisted(name)) - value
 
     def place(self, pod: Object, requests: Amounts) -> str | None:
         """Reserve the pod's requests on the emptiest eligible node: its name, or None."""
@@ -89,7 +97,10 @@ class FreeCapacity:
 
     def _shortages(self, node: str, requests: Amounts) -> list[str]:
         left = self._left[node]
-        short = [name for name, value in requests.items() if value and left.get(name, _NOTHING) < value]
+        short = [name for name, value in requests.items() if value and left.get(name, _unlisted(name)) < value]
+        # NodePorts comes before NodeResourcesFit.
+        if any(name.startswith(_PORT) for name in short):
+            return ["node(s) didn't have free ports for the requested pod ports"]
         return ["Too many pods" if name == _PODS else f"Insufficient {name}" for name in short]
 
     def _free_share(self, node: str) -> float:
