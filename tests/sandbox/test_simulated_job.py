@@ -382,6 +382,30 @@ async def test_an_error_of_a_controller_ends_one_reconcile_only(monkeypatch: pyt
     }
 
 
+@each(
+    ("rule", "index"),
+    [
+        ({"succeededIndexes": "0"}, 0),
+        ({"succeededIndexes": "1-2", "succeededCount": 1}, 2),
+        ({"succeededCount": 1}, 1),
+    ],
+)
+async def test_a_success_policy_ends_a_job_before_all_indexes_have_succeeded(rule: Object, index: int) -> None:
+    rules = {"rules": [{"succeededIndexes": "0,1"}, rule]}
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create(
+            JOBS, job(completionMode="Indexed", parallelism=3, completions=3, successPolicy=rules, backoffLimit=0)
+        )
+        pods = await on.until_phase("Running", 3)
+        (leader,) = [pod for pod in pods if controller.index_of(pod) == index]
+        await on.simulated.kubelet.finish(leader)
+        done = await ending(on, "j", "Complete")
+        assert len(await on.pods()) == 1
+    condition = controller.find(done, "Complete") or {}
+    assert (condition["reason"], condition["message"]) == ("SuccessPolicy", "Matched rules at index 1")
+
+
 def test_a_job_fails_at_its_deadline_which_counts_from_the_last_resume() -> None:
     async def at_the_deadline() -> list[str]:
         async with stage(api=Api()) as on:

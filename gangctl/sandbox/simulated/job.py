@@ -1,7 +1,7 @@
 """Simulates the Job controller: pods of Indexed and NonIndexed Jobs, counted exactly once.
 
-Left out: delays before pods that failed are replaced, success policies, and the Workloads that it makes of its own with
-the feature gate WorkloadWithJob.
+Left out: delays before pods that failed are replaced, and the Workloads that it makes of its own with the feature gate
+WorkloadWithJob.
 """
 
 from __future__ import annotations
@@ -119,6 +119,17 @@ def next_failure_counts(job: Object, replaced: Object | None) -> dict[str, str]:
     ignored = _failures(replaced, _IGNORED) + (not counted)
     counts = {_FAILURES: str(_failures(replaced, _FAILURES) + counted)}
     return {**counts, _IGNORED: str(ignored)} if ignored else counts
+
+
+def success_message(job: Object, succeeded: Collection[int]) -> str:
+    """Which rule of its success policy the succeeded indexes of a Job satisfy; "" if none."""
+    for position, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
+        count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
+        wanted = set(succeeded) if indexes is None else controller.parse_indexes(indexes)
+        needed = len(wanted) if count is None else int(count)
+        if succeeded and wanted and len(wanted.intersection(succeeded)) >= needed:
+            return f"Matched rules at index {position}"
+    return ""
 
 
 JobKey = tuple[str, str, str]
@@ -302,6 +313,7 @@ class JobController(controller.SimulatedController[JobKey]):
                 _end(look, "FailureTarget", "MaxFailedIndexesExceeded", message)
             elif failed and failed + look.count("succeeded") >= int(spec["completions"]):
                 _end(look, "FailureTarget", "FailedIndexes", "Job has failed indexes")
+        _apply_success_policy(look)
 
     def _seconds_left(self, look: _Look) -> float | None:
         """Until the deadline of a Job that runs, when it is evaluated again; it counts from the last resume."""
@@ -411,6 +423,11 @@ def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int
     taken |= {index for pod in (*look.active, *replaced) if (index := controller.index_of(pod)) is not None}
     free = (index for index in range(int(look.job["spec"]["completions"])) if index not in taken)
     return [index for index, _ in zip(free, range(missing), strict=False)]
+
+
+def _apply_success_policy(look: _Look) -> None:
+    if not look.ending and (message := success_message(look.job, look.indexes("completedIndexes"))):
+        _end(look, "SuccessCriteriaMet", "SuccessPolicy", message)
 
 
 def _complete(look: _Look) -> None:
