@@ -111,7 +111,9 @@ async def test_a_broken_policy_is_reported_with_its_location_and_reloaded_when_f
         (["Warn", "Audit"], "ParametersUnavailable", True),
     ],
 )
-def test_a_status_reports_whether_requests_are_refused_meanwhile(actions: list[str], reason: str, refused: bool) -> None:
+def test_a_status_reports_whether_requests_are_refused_meanwhile(
+    actions: list[str], reason: str, refused: bool
+) -> None:
     document = {"apiVersion": API_VERSION, "kind": "GangPolicy", "metadata": {"name": "p"}}
     policy = load_policy({**document, "spec": {"validations": [RULE], "validationActions": actions}})
     (condition,) = policy_status(policy, 1, (reason, "why"))["conditions"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -116,7 +117,7 @@ class TestWait:
             answer = await here.ask("wait", WAITS, RUNS, "--timeout", "0")
         assert answer.code == 1
         assert f"error: gang {TITLE} is not ready after 0s: Unschedulable: the scheduler finds no nodes" in answer.err
-        assert f"gangctl why {WAITS} -n {NAMESPACE} says more" in answer.err
+        assert re.search(rf"gangctl why {WAITS} -n {NAMESPACE} --kubeconfig \S+ says more", answer.err)
         assert answer.out.splitlines()[1] == f"{NAMESPACE}/{RUNS}: Ready, 5 of 5 pods ready"
 
     async def test_old_facts_of_a_cluster_that_does_not_answer_any_more_are_no_result(self, tmp_path: Path) -> None:
