@@ -281,7 +281,7 @@ class Kubelet(SimulatedController[Key]):
         if not limits:
             return False
         moment = asyncio.get_running_loop().time()
-        left = self._tainted.setdefault(uid, moment) + min(limits) - moment
+        left: float = self._tainted.setdefault(uid, moment) + min(limits) - moment
         if left > 0:
             self.queue.add_after(key_of(pod), left)
         return left <= 0
