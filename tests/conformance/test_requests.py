@@ -119,7 +119,7 @@ async def test_wrong_types_in_metadata_are_refused_before_they_are_compared(serv
     answer = await send(server.api, "PUT", here, wrong)
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
     assert "cannot unmarshal array into Go struct field ObjectMeta.metadata.uid of type " in answer.body["message"]
-    # kube-apiserver converts what a patch makes of an object, and says so with 422; the sandbox says 400.
+    # kube-apiserver converts what a patch makes of an object, and says so with 422, where a PUT is 400.
     answers = [
         await send(server.api, "PATCH", here, wrong, "application/merge-patch+json"),
         await send(
