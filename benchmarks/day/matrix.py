@@ -181,7 +181,7 @@ class Matrix:
         )
 
     def _window(self, cell: Cell) -> Window:
-        return next(each for each in self.windows if each.name == cell.window)
+        return next(window for window in self.windows if window.name == cell.window)
 
     def _replay(self, cell: Cell) -> Replay:
         return prepare(self._window(cell), VARIATIONS[cell.variation], self.speed)

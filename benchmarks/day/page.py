@@ -176,7 +176,7 @@ def write(directory: Path, results: Sequence[Measured] | None = None) -> Path:
 
 def page(results: Sequence[Measured]) -> str:
     """The page of the docs: those results that may be published."""
-    return f"{TITLE}\n\n{INTRODUCTION}\n\n{tables([each for each in results if each.publishable])}\n"
+    return f"{TITLE}\n\n{INTRODUCTION}\n\n{tables([result for result in results if result.publishable])}\n"
 
 
 def pictures(results: Sequence[Measured]) -> dict[Path, str]:

@@ -78,7 +78,7 @@ def _await_writer(descriptor: int, path: Path) -> bytes:
     end = time.monotonic() + _WRITER_SECONDS
     while not select.select([descriptor], [], [], _LOOK_SECONDS)[0]:
         try:
-            # Reading tells whether there is a writer: without one the pipe is at its end, with one it would block.
+            # Only reading shows whether there is a writer: without one the pipe is at its end, with one it would block.
             if first := os.read(descriptor, 1):
                 return first
         except BlockingIOError:  # a writer has it open, and has not written yet

@@ -26,7 +26,7 @@ from gangctl.api.scheduling import MAX_TEMPLATES
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.config import MAX_CLAIMS, PATH, Gang, GangConfig, GangMode, GangOptions, ResourceClaim, is_label_key
 from gangctl.gang.naming import template_names
-from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods
+from gangctl.gang.plan import is_sequenced, is_split, job_pods, replicated_job_pods
 from gangctl.gang.validate import check_sequences, pod_field
 
 ROOT: Final = "spec.scheduling"
@@ -83,8 +83,7 @@ def _jobset_wide(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
     members = [rj for rj, mode in pairs if mode is None]
     if not members:
         return {}
-    # As resolve() does, which gives a single one in order a gang of its own.
-    sequenced = jobset.in_order or is_sequenced(jobset, members)
+    sequenced = is_split(jobset, members)
     if len(members) == len(pairs) and not sequenced:
         return _policy(config.options)
     if len(members) == 1 or sequenced:

@@ -61,6 +61,14 @@ def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
     return False
 
 
+def is_split(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
+    """Whether ``members`` in a gang of the whole JobSet are a gang for each ReplicatedJob instead: sequenced ones.
+
+    A single one in order, too: the stamps of JobSets in clusters say so.
+    """
+    return jobset.in_order or is_sequenced(jobset, members)
+
+
 def pods_per_job(parallelism: int | None, completions: int | None) -> int:
     """Pods of one Job that exist at once, with batch/v1's defaults for what is unset."""
     wanted = 1 if parallelism is None else parallelism

@@ -19,7 +19,7 @@ from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang import validate
 from gangctl.gang.config import Gang, GangConfig, GangMode, read_config
 from gangctl.gang.naming import Scope, Stamp, base_name, template_names
-from gangctl.gang.plan import is_sequenced, make_plan, replicated_job_pods
+from gangctl.gang.plan import is_sequenced, is_split, make_plan, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
 
 JOBSET_TEMPLATE: Final = "jobset"
@@ -164,8 +164,7 @@ def _split_sequenced(draft: _Draft) -> None:
     if draft.config.gangs:
         draft.errors += validate.check_sequences(draft.jobset, draft.config.gangs)
         return
-    # A single one in order has a gang of its own, too: the stamp of JobSets in clusters says so.
-    if draft.config.jobset is not GangMode.GANG or not (draft.jobset.in_order or is_sequenced(draft.jobset, members)):
+    if draft.config.jobset is not GangMode.GANG or not is_split(draft.jobset, members):
         return
     several = len(members) > 1
     if several and draft.config.options.sequenced == "reject":

@@ -48,18 +48,22 @@ class Server:
     ) -> None:
         self.objects = list(objects)
         self.forbidden = forbidden
-        self.resources = [each for each in RESOURCES if each.path() not in unserved and (kueue or each.group != GROUP)]
+        self.resources = [
+            resource for resource in RESOURCES if resource.path() not in unserved and (kueue or resource.group != GROUP)
+        ]
         self.asked: list[tuple[str, str]] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append((request.method, request.path))
         if request.path in self.forbidden:
             return _status(403, "Forbidden")
-        groups = [each for each in self.resources if each.group and request.path == f"/apis/{each.group}"]
+        groups = [
+            resource for resource in self.resources if resource.group and request.path == f"/apis/{resource.group}"
+        ]
         if groups:
-            versions = dict.fromkeys(each.version for each in groups)
+            versions = dict.fromkeys(resource.version for resource in groups)
             return web.json_response({"kind": "APIGroup", "versions": [{"version": version} for version in versions]})
-        served = [{"name": each.plural} for each in self.resources if request.path == f"/apis/{each.api_version}"]
+        served = [{"name": kind.plural} for kind in self.resources if request.path == f"/apis/{kind.api_version}"]
         if served:
             return web.json_response({"kind": "APIResourceList", "resources": served})
         if request.path == f"/openapi/v3/apis/{GROUP}/{VERSION}":

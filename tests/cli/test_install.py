@@ -284,7 +284,7 @@ class TestCluster:
             answer = await ask("install", *flags, "--kubeconfig", kubeconfig(tmp_path, url))
         assert (answer.code, answer.err) == (0, "")
         everywhere = fine("install", *flags).documents
-        assert answer.documents == [each for each in everywhere if each["apiVersion"] != "monitoring.coreos.com/v1"]
+        assert answer.documents == [item for item in everywhere if item["apiVersion"] != "monitoring.coreos.com/v1"]
         assert answer.documents != everywhere
 
     async def test_an_unreachable_cluster_is_an_error(self, tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ async def test_a_list_that_need_not_be_of_one_version_goes_on(
     names: list[str] = []
     with nullcontext() if token == "t2" else pytest.raises(GoneError):
         async with aclosing(client.pages(PODS, ahead=ahead, consistent=False)) as pages:
-            async for each in pages:
-                names += [item["metadata"]["name"] for item in each.items]
+            async for part in pages:
+                names += [item["metadata"]["name"] for item in part.items]
     assert names == ["a", "b"][: 2 if token == "t2" else 1]
     asked = [seen.query.get("continue") for seen in server.seen]
     assert asked == [None, "t1", "t2"][: len(names) + 1]

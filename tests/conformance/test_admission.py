@@ -78,7 +78,7 @@ async def test_webhooks_see_what_the_servers_own_plugins_made_of_a_pod(hooks: Ho
     spec = hooks.requests("hook")[-1]["object"]["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
     assert spec["serviceAccountName"] == "default"
-    assert {each["key"] for each in spec["tolerations"]} == {
+    assert {toleration["key"] for toleration in spec["tolerations"]} == {
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
     }

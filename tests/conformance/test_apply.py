@@ -218,9 +218,9 @@ async def test_an_entry_that_an_apply_drops_goes_with_what_others_set_in_it(serv
     await apply(1, 2)
     change = {"spec": {"ports": [{"port": 2, "targetPort": 7}]}}
     changed = await server.api.patch(path, change, kind="strategic", fieldManager="two")
-    assert [each["targetPort"] for each in changed["spec"]["ports"]] == [1, 7]
+    assert [port["targetPort"] for port in changed["spec"]["ports"]] == [1, 7]
     left = await apply(1)
-    assert [each["port"] for each in left["spec"]["ports"]] == [1]
+    assert [port["port"] for port in left["spec"]["ports"]] == [1]
     # Nothing is left of the other's.
     assert "two" not in {entry["manager"] for entry in left["metadata"]["managedFields"]}
 

@@ -53,7 +53,7 @@ async def test_a_list_is_sorted_and_may_be_empty(server: Server, namespace: str)
     assert [item["metadata"]["namespace"] for item in listed] == [longer, namespace]
     page = await server.api.get(everywhere, labelSelector=mine, limit=1)
     rest = await server.api.get(everywhere, labelSelector=mine, **{"continue": page["metadata"]["continue"]})
-    pages = [item["metadata"]["namespace"] for each in (page, rest) for item in list_items(each)]
+    pages = [item["metadata"]["namespace"] for part in (page, rest) for item in list_items(part)]
     assert pages == [longer, namespace]
 
 

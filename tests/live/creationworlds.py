@@ -43,7 +43,7 @@ SLICE: Final[Object] = {
     },
 }
 SHARED: Final = (NODE, CLASS, SLICE)
-"""What is known of every world; the API server needs none of it."""
+"""What is known of every world; the API server does not need it."""
 _UNITS: Final = {"cpu": "", "memory": "Gi", DISK: "Gi"}
 _RANGED: Final = ("cpu", "memory")
 

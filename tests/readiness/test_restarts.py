@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gangctl.readiness.metrics import queue_of
 from gangctl.readiness.restarts import WITHIN, RestartLog
-from gangctl.readiness.result import GangPhase
+from gangctl.readiness.result import GangPhase, Readiness
 from tests.readiness.standings import standing
 
 
@@ -35,22 +35,24 @@ def test_restarts_of_one_job_alone_are_a_loop() -> None:
     assert restarts.loops(5.0) == {queue_of(last): 1}
 
 
-def test_a_finished_jobset_is_in_no_loop() -> None:
+def looping() -> tuple[RestartLog, Readiness]:
+    """A log, and the JobSet whose loop is in it."""
     restarts, last = RestartLog(), standing("js")
     for attempt in (1, 2, 3):
         now = standing("js", attempt=attempt)
         restarts.stands(last, now, 0.0)
         last = now
+    return restarts, last
+
+
+def test_a_finished_jobset_is_in_no_loop() -> None:
+    restarts, last = looping()
     restarts.stands(last, standing("js", attempt=3, phase=GangPhase.SUCCEEDED), 1.0)
     assert restarts.loops(1.0) == {}
 
 
 def test_a_loop_counts_in_the_queue_of_now_and_ends_with_the_jobset() -> None:
-    restarts, last = RestartLog(), standing("js")
-    for attempt in (1, 2, 3):
-        now = standing("js", attempt=attempt)
-        restarts.stands(last, now, 0.0)
-        last = now
+    restarts, last = looping()
     moved = replace(last, cluster_queue="another")
     assert not restarts.stands(last, moved, 1.0)
     assert restarts.loops(1.0) == {queue_of(moved): 1}

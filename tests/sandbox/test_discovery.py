@@ -53,5 +53,5 @@ async def test_versions_of_a_group_are_ordered_by_stability_and_number(sandbox: 
         sandbox.api.registry.add(ResourceKind("example.com", name, "things", "Thing", custom=True), KindRules())
     async with Wire(sandbox.url, sandbox.token()) as wire:
         group = (await wire.get("/apis/example.com")).json
-    assert [each["version"] for each in group["versions"]] == ordered
+    assert [version["version"] for version in group["versions"]] == ordered
     assert group["preferredVersion"]["version"] == "v10"

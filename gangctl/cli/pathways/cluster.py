@@ -40,7 +40,7 @@ def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> SeenObje
         job = await _found(client, PATHWAYS_JOBS, client.get(PATHWAYS_JOBS, name, home))
         jobset = await _found(client, JOBSETS, client.get(JOBSETS, name, home))
         foreign = job is not None and jobset is not None and pathways_owner(jobset) != text_at(job["metadata"], "uid")
-        # Without a PathwaysJob, the label alone tells a JobSet of Pathways from others.
+        # Without a PathwaysJob, only the label distinguishes a JobSet of Pathways from others.
         if job is None and jobset is not None and object_at(jobset["metadata"], "labels").get(JOB_LABEL) != name:
             jobset = None
         if job is None and jobset is None:

@@ -1,6 +1,6 @@
 """What a pod requests, and its limits: of resource names, summed over its containers (PodRequests and PodLimits).
 
-Pods of a template ask for the same, and are summed up once: nobody may change what is returned here.
+Pods of a template ask for the same, and are summed up once: callers must not change what is returned here.
 """
 
 from __future__ import annotations

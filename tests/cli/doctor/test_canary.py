@@ -46,7 +46,7 @@ class CanaryServer:
         if request.method == "POST":
             body = await request.json()
             self.jobsets[body["metadata"]["name"]] = body
-            jobs = [each["template"]["spec"] for each in body["spec"]["replicatedJobs"]]
+            jobs = [rj["template"]["spec"] for rj in body["spec"]["replicatedJobs"]]
             self.deadlines += [job["activeDeadlineSeconds"] for job in jobs]
             return web.json_response(body, status=201)
         if collection.endswith("/jobsets"):

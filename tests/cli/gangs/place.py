@@ -38,8 +38,8 @@ KUEUE: Final = tuple(
     )
 )
 CORE: Final = tuple(
-    ResourceKind(each.group, each.version, each.plural, each.kind, namespaced=each.namespaced)
-    for each in (kinds.CLAIMS, kinds.VOLUMES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES)
+    ResourceKind(resource.group, resource.version, resource.plural, resource.kind, namespaced=resource.namespaced)
+    for resource in (kinds.CLAIMS, kinds.VOLUMES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES)
 )
 """Kinds that the simulated API server has not."""
 GANG_OBJECTS: Final = ResourceKind(GANGS.group, GANGS.version, GANGS.plural, GANGS.kind, custom=True)

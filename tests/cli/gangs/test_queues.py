@@ -200,7 +200,7 @@ def test_a_gang_behind_the_head_of_a_strict_queue_is_reported() -> None:
 async def test_the_head_may_be_in_another_namespace(forbidden: set[str], head: str) -> None:
     first = workload("first", "q", condition("QuotaReserved", False, "Pending"), namespace="u", priority=9)
     waits = waiting("second", priority=5), waiting(), first, local_queue("q", "cq", "u")
-    there = [each for each in cluster("8", *waits, queueingStrategy="StrictFIFO") if each is not CONFIGURATION]
+    there = [item for item in cluster("8", *waits, queueingStrategy="StrictFIFO") if item is not CONFIGURATION]
     closed = {f"/apis/{kinds.LOCAL_QUEUES.api_version}/{resource}" for resource in forbidden}
     async with serving(*there, forbidden=closed) as (_, url), Transport(StaticCredentials(url)) as transport:
         reported = facts(await read_kueue(Client(transport), ["t"], kueue_namespace="kueue-system"))

@@ -256,9 +256,9 @@ class TestWatch:
             return kueue("Cohort", "all", spec=cluster_queue("", {"f": {"cpu": cpu}})["spec"])
 
         found = dump.queued(dump.queued_workload(condition("QuotaReserved", False, "Pending")), cpu="0")
-        (queue,) = (each for each in found if each["kind"] == "ClusterQueue")
+        (queue,) = (item for item in found if item["kind"] == "ClusterQueue")
         queue["spec"]["cohortName"] = "all"
-        (flavor,) = (each for each in found if each["kind"] == "ResourceFlavor")
+        (flavor,) = (item for item in found if item["kind"] == "ResourceFlavor")
         async with (
             place(tmp_path, [*found, cohort("1"), config_map(CONFIGURATION)], kueue=True) as here,
             reading(here) as reader,
@@ -281,7 +281,7 @@ class TestWatch:
     async def test_a_head_in_another_namespace_is_followed(self, tmp_path: Path) -> None:
         refused = condition("QuotaReserved", False, "Pending")
         found = dump.queued(dump.queued_workload(refused), cpu="99")
-        (queue,) = (each for each in found if each["kind"] == "ClusterQueue")
+        (queue,) = (item for item in found if item["kind"] == "ClusterQueue")
         queue["spec"]["queueingStrategy"] = "StrictFIFO"
         first = workload("first", "q", refused, namespace="u", priority=9)
         admitted = workload("first", "q", namespace="u", held={"f": {"cpu": "1"}})
@@ -307,8 +307,8 @@ async def test_a_verdict_is_computed_again_for_quotas_and_its_jobset_and_not_for
 ) -> None:
     """Workloads change all the time, and in a large cluster thousands of gangs wait."""
     found = dump.queued(dump.queued_workload(condition("QuotaReserved", False, "Pending")), cpu="0")
-    (workload,) = (each for each in found if each["apiVersion"].startswith("kueue") and each["kind"] == "Workload")
-    jobset = next(each for each in found if each["kind"] == "JobSet" and each["metadata"]["name"] == WAITS)
+    (workload,) = (item for item in found if item["apiVersion"].startswith("kueue") and item["kind"] == "Workload")
+    jobset = next(item for item in found if item["kind"] == "JobSet" and item["metadata"]["name"] == WAITS)
     async with place(tmp_path, found, kueue=True) as here, reading(here) as reader:
         state = await reader.read()
         computed: list[Object] = []

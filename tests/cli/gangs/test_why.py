@@ -194,7 +194,7 @@ def test_why_of_a_failed_gang_names_its_pod_its_logs_and_what_to_do(restarts: in
 )
 def test_the_restarts_that_count_are_those_of_the_failure_policy(status: Object, tmp_path: Path) -> None:
     found = failed_objects(2)
-    raw = next(each for each in found if each["kind"] == "JobSet" and each["metadata"]["name"] == RUNS)
+    raw = next(item for item in found if item["kind"] == "JobSet" and item["metadata"]["name"] == RUNS)
     raw["status"] = {"conditions": raw["status"]["conditions"], **status}
     assert "It has used 1 of 2 restarts of failurePolicy.maxRestarts." in ask_about(tmp_path, found, "why", RUNS).out
 

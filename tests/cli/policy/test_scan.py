@@ -58,7 +58,7 @@ async def test_a_policy_can_use_fit(tmp_path: Path) -> None:
     """What a JobSet holds itself is not in its way, and nothing is asked of queues where no policy does."""
     train, large = kueueobjects.queued(pods=8, uid="uid-train"), kueueobjects.queued("large", pods=9, uid="uid-large")
     own = kueueobjects.workload("train", "q", held={"f": {"cpu": "8"}})
-    objects = [each for each in kueueobjects.cluster("8") if each is not kueueobjects.CONFIGURATION]
+    objects = [item for item in kueueobjects.cluster("8") if item is not kueueobjects.CONFIGURATION]
     objects += [kueueserver.config_map(kueueobjects.CONFIGURATION), kueueserver.labelled("t"), train, large, own]
     path = files(tmp_path, policy=[policy("fits", rule("fit.verdict == 'fits'")), policy("queued", rule("true"))])
     async with kueueserver.serving(*objects) as (server, url):
@@ -69,7 +69,7 @@ async def test_a_policy_can_use_fit(tmp_path: Path) -> None:
 
 async def test_the_configuration_is_read_where_kueue_runs(tmp_path: Path) -> None:
     configuration = {**kueueobjects.CONFIGURATION, "resources": {"excludeResourcePrefixes": ["cpu"]}}
-    objects = [each for each in kueueobjects.cluster("8") if each is not kueueobjects.CONFIGURATION]
+    objects = [item for item in kueueobjects.cluster("8") if item is not kueueobjects.CONFIGURATION]
     objects += [kueueserver.config_map(configuration, "there"), kueueserver.labelled("t"), kueueobjects.queued(pods=9)]
     path = files(tmp_path, policy=[policy("fits", rule("fit.verdict == 'fits'"))])
     arguments = ("policy", "scan", "--policy", path["policy"], "--kueue-namespace")
@@ -152,7 +152,7 @@ async def test_a_parameter_in_a_file_does_not_hide_those_of_the_cluster(tmp_path
     stored = [config_map(name, "t", pods="1") for name in ("a", "b")]
     async with serving(namespaces=PLACES, jobsets=[LARGE], config_maps=stored) as (_, url):
         answer = await ask(tmp_path, url, "scan", "-A", "--policy", paths["new"], "-o", "json")
-    assert [each["policy"] for each in answer.json["violations"]] == ["b"]
+    assert [violation["policy"] for violation in answer.json["violations"]] == ["b"]
 
 
 async def test_policies_of_files_before_they_are_applied(tmp_path: Path) -> None:
