@@ -345,7 +345,7 @@ def parse_selector(text: str) -> list[dict[str, Any]]:
     """``matchExpressions`` of a label selector such as ``team=ml,tier in (gold, silver),!legacy``."""
     terms = parse_labels(text)
     if any(term.operator in {"Gt", "Lt"} for term in terms):
-        raise ValueError("> and < are not for namespaces: the selectors of webhooks have no such operator")
+        raise ValueError("> and < are not for namespaces: write key, !key, key=value, key!=value, or key in (a, b)")
     return [
         {"key": term.key, "operator": term.operator, **({"values": list(term.values)} if term.values else {})}
         for term in terms
