@@ -113,6 +113,21 @@ def pod_requests(pod_spec: Mapping[str, Any]) -> tuple[Requests, tuple[FieldErro
     return _add(total, overhead), tuple(errors)
 
 
+def pod_limits(pod_spec: Mapping[str, Any], *, overhead: bool = False) -> Requests:
+    """The limits of a pod (PodLimits), with the ``overhead`` of what has one if it is asked for."""
+    kinds = {kind: [_limited(one) for one in objects_at(pod_spec, kind)] for kind in ("containers", "initContainers")}
+    limits = pod_requests({**kinds, **_limited(pod_spec)})[0]
+    added = pod_requests({"overhead": pod_spec.get("overhead")})[0] if overhead else {}
+    return _add(limits, {name: amount for name, amount in added.items() if limits.get(name)})
+
+
+def _limited(holder: Mapping[str, Any]) -> dict[str, Any]:
+    """A container, or a pod, that requests what it is limited to."""
+    limits = object_at(object_at(holder, "resources"), "limits")
+    kept = {key: holder[key] for key in ("name", "restartPolicy") if key in holder}
+    return {**kept, "resources": {"requests": limits}}
+
+
 def resized_requests(pod: Object) -> Requests | None:
     """Requests of a pod on a node that is being resized, None for any other.
 

@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from gangctl.api.objects import Object, object_at, objects_at, text_at
-from gangctl.api.requests import as_integers, is_extended, pod_requests
+from gangctl.api.requests import as_integers, is_extended, pod_limits, pod_requests
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.devices import counted_by_quotas, is_of_claims
-from gangctl.fit.limitranges import pod_limits
 from gangctl.fit.report import figure, joined, quoted
 from gangctl.fit.requests import PodSet, Surroundings, filled_in, requests_of, stages_of
 from gangctl.kueue.amounts import amount, read_quantity
@@ -62,9 +61,7 @@ class _PodsToCreate:
     @cached_property
     def limits(self) -> Amounts:
         """The same of limits, in which overhead counts only where a container is limited (PodLimits)."""
-        overhead = as_integers(pod_requests({"overhead": self.spec.get("overhead")})[0])
-        limits = as_integers(pod_limits(self.spec))
-        return {name: value + overhead.get(name, 0) * bool(value) for name, value in limits.items()}
+        return as_integers(pod_limits(self.spec, overhead=True))
 
     def of_one(self, counted: str) -> int | None:
         """What a quota counts of one pod under a name; None if it counts nothing of pods, or that is not known."""

@@ -5,13 +5,12 @@ The rules of taints and of required node affinity are the scheduler's (``k8s.io/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.objects import condition_of, object_at, objects_at
-from gangctl.api.pods import REQUIRED
+from gangctl.api.pods import REQUIRED, beyond, integer, tolerates
 from gangctl.fit.requests import PodSet
 from gangctl.kueue.amounts import read_amounts
 from gangctl.kueue.objects import Amounts
@@ -107,7 +106,6 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
 # PreferNoSchedule keeps no pod from a node.
 _REPELLING: Final = ("NoSchedule", "NoExecute")
 # Kubernetes parses 64 bits, and a longer text is no number there.
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def untolerated(
@@ -118,25 +116,6 @@ def untolerated(
         if taint.get("effect") in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
     return None
-
-
-def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether a toleration matches a taint, with any effect."""
-    effect, key = toleration.get("effect"), toleration.get("key")
-    # An empty effect or key matches any: `operator: Exists` alone tolerates every taint.
-    if (effect and effect != taint.get("effect")) or (key and key != taint.get("key")):
-        return False
-    wanted, value = toleration.get("value") or "", taint.get("value") or ""
-    match toleration.get("operator") or "Equal":
-        case "Equal":
-            return bool(wanted == value)
-        case "Exists":
-            return True
-        # KEP-5471: numeric comparison in tolerations.
-        case "Gt" | "Lt" as operator:
-            bound = _integer(wanted)
-            return bound is not None and _beyond(operator, _integer(value), bound)
-    return False
 
 
 def affinity_allows(
@@ -216,17 +195,9 @@ def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return label is None
         case "Gt" | "Lt" as operator:
-            bound = _integer(wanted[0]) if len(wanted) == 1 else None
-            return bound is None or _beyond(operator, _integer(label), bound)
+            bound = integer(wanted[0]) if len(wanted) == 1 else None
+            return bound is None or beyond(operator, integer(label), bound)
     return True
-
-
-def _beyond(operator: str, number: int | None, bound: int) -> bool:
-    return number is not None and (number > bound if operator == "Gt" else number < bound)
-
-
-def _integer(value: object) -> int | None:
-    return int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else None
 
 
 def features_of(pod_spec: Mapping[str, Any]) -> frozenset[str]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.objects import object_at, objects_at
-from gangctl.api.requests import Requests, pod_requests, read_list
+from gangctl.api.requests import Requests, pod_limits, pod_requests, read_list
 from gangctl.errors import one_line
 from gangctl.kueue.amounts import amount, read_quantity
 
@@ -66,19 +66,6 @@ def _amounts(entry: Mapping[str, Any], key: str) -> Requests:
     written = entry.get(key)
     quantities = {name: read_quantity(value) for name, value in (written if isinstance(written, dict) else {}).items()}
     return {name: value for name, value in quantities.items() if value is not None}
-
-
-def pod_limits(spec: Mapping[str, Any]) -> Requests:
-    """The limits of a whole pod, without overhead (PodLimits)."""
-    kinds = {kind: [_limited(container) for container in objects_at(spec, kind)] for kind in _CONTAINERS}
-    return pod_requests({**kinds, **_limited(spec)})[0]
-
-
-def _limited(holder: Mapping[str, Any]) -> dict[str, Any]:
-    """A container, or a pod, that requests what it is limited to."""
-    limits = object_at(object_at(holder, "resources"), "limits")
-    kept = {key: holder[key] for key in ("name", "restartPolicy") if key in holder}
-    return {**kept, "resources": {"requests": limits}}
 
 
 def refused_by_kueue(spec: Mapping[str, Any], total: Requests, limits: Mapping[str, RangeLimits]) -> Iterator[str]:

@@ -39,7 +39,7 @@ def _verdicts() -> dict[int, tuple[str, str]]:
     [
         *((limitranges, "_amounts", _without(key)) for key in ("min", "max", "maxLimitRequestRatio", "default")),
         (limitranges, "_exceeds", lambda *_: iter(())),
-        (creation, "pod_limits", lambda _: {}),
+        (creation, "pod_limits", lambda _, **__: {}),
         (limitranges, "pod_limits", lambda spec: pod_requests({"containers": spec["containers"]})[0]),
         (creation, "_missing_classes", lambda *_: iter(())),
         (creation._PodsToCreate, "is_in", lambda *_: True),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.api import requests
+from gangctl.api import pods, requests
 from gangctl.fit import floor, nodes, placedpods, scheduling, volumes
 from gangctl.fit import requests as podsets
 from tests.live.detailedworlds import PLAYED, world
@@ -66,7 +66,7 @@ def without_huge_pages(spec: Spec) -> Any:
         *((_HOLDERS, "pod_requests", blind) for blind in (without_sidecars, without_overhead, without_huge_pages)),
         ((placedpods,), "resized_requests", lambda _: None),
         ((floor,), "features_of", lambda _: frozenset()),
-        ((floor,), "_beyond", lambda *_: False),
+        ((pods, floor), "beyond", lambda *_: False),
         ((volumes,), "_zones", lambda _: iter(())),
         ((scheduling,), "is_of_one_pod", lambda _: False),
         ((nodes,), "_requesting", dict),

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from gangctl.api.pods import tolerates
 from gangctl.fit.demands import all_with_topology, refusal
-from gangctl.fit.floor import affinity_allows, tolerates, untolerated
+from gangctl.fit.floor import affinity_allows, untolerated
 from gangctl.fit.requests import Counted, PodSet, podsets_of
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor
 from gangctl.kueue.topology import Layer, TopologyRequest

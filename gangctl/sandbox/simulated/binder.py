@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final
 
+from gangctl.api.fieldpath import FieldPath
 from gangctl.api.labelselector import Requirement
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.objects import copy
-from gangctl.api.pods import REQUIRED, is_finished
+from gangctl.api.pods import REQUIRED, is_finished, tolerates
+from gangctl.api.requests import Requests, read_list
 from gangctl.apiserver.pods import containers
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
 from gangctl.sandbox.rules import podamounts
-from gangctl.sandbox.rules.podamounts import Amounts, quantities
 from gangctl.sandbox.simulated import controller
-from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, key_of, tolerates
+from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, key_of
 
 _PODS: Final = "pods"
 _PORT: Final = "port "
@@ -33,7 +34,7 @@ _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 _CORDONED: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-def requests_of(pod: Object) -> Amounts:
+def requests_of(pod: Object) -> Requests:
     """What a pod requests of a node, one pod included, and one of each of its host ports."""
     ports = (port for container in containers(pod["spec"]) for port in container.get("ports") or ())
     claimed = {f"{_PORT}{port.get('protocol', 'TCP')}/{port['hostPort']}" for port in ports if port.get("hostPort")}
@@ -64,14 +65,14 @@ class FreeCapacity:
         other._left = {name: dict(left) for name, left in self._left.items()}
         return other
 
-    def take(self, node: str, requests: Amounts) -> None:
+    def take(self, node: str, requests: Requests) -> None:
         """Reserve the requests of a pod, even beyond the capacity."""
         left = self._left.get(node)
         if left is not None:
             for name, value in requests.items():
                 left[name] = left.get(name, _unlisted(name)) - value
 
-    def place(self, pod: Object, requests: Amounts) -> str | None:
+    def place(self, pod: Object, requests: Requests) -> str | None:
         """Reserve the pod's requests on the emptiest eligible node: its name, or None."""
         fitting = [name for name, node in self._nodes.items() if not _refusals(node, pod) and self._has(name, requests)]
         if not fitting:
@@ -81,7 +82,7 @@ class FreeCapacity:
         self.take(chosen, requests)
         return chosen
 
-    def why_not(self, pod: Object, requests: Amounts) -> str:
+    def why_not(self, pod: Object, requests: Requests) -> str:
         """Why no node accepts a pod, as in kube-scheduler's message."""
         reasons: dict[str, int] = {}
         for name, node in self._nodes.items():
@@ -92,10 +93,10 @@ class FreeCapacity:
             f"0/{len(self._nodes)} nodes are available: {listed}." if listed else "no nodes available to schedule pods"
         )
 
-    def _has(self, node: str, requests: Amounts) -> bool:
+    def _has(self, node: str, requests: Requests) -> bool:
         return not self._shortages(node, requests)
 
-    def _shortages(self, node: str, requests: Amounts) -> list[str]:
+    def _shortages(self, node: str, requests: Requests) -> list[str]:
         left = self._left[node]
         short = [name for name, value in requests.items() if value and left.get(name, _unlisted(name)) < value]
         # NodePorts comes before NodeResourcesFit.
@@ -112,10 +113,10 @@ class FreeCapacity:
         return sum(float(left[name]) / float(total[name]) for name in names) / max(1, len(names))
 
 
-def _allocatable(node: Object) -> Amounts:
+def _allocatable(node: Object) -> Requests:
     status = node.get("status") or {}
     resources = status.get("allocatable") or status.get("capacity") or {}
-    return quantities(resources)
+    return read_list(resources, FieldPath(), [])
 
 
 def _refusals(node: Object, pod: Object) -> list[str]:

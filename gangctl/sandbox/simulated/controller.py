@@ -291,17 +291,6 @@ def is_deleted(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
-def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether a toleration of a pod is for this taint of a node."""
-    if toleration.get("effect") not in {None, "", taint["effect"]}:
-        return False
-    if not toleration.get("key"):
-        return toleration.get("operator") == "Exists"
-    if toleration["key"] != taint["key"]:
-        return False
-    return toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", "")
-
-
 def has_succeeded(pod: Object) -> bool:
     """Whether a pod has Succeeded."""
     return bool((pod.get("status") or {}).get("phase") == "Succeeded")

@@ -14,12 +14,12 @@ from typing import ClassVar, Final, Literal
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key, copy
-from gangctl.api.pods import is_finished
+from gangctl.api.pods import is_finished, tolerates
 from gangctl.apiserver.minors import MINORS
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
 from gangctl.sandbox.requests import Caller
-from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, is_deleted, key_of, tolerates
+from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, is_deleted, key_of
 
 KILLED: Final = 137
 """Exit code of a container that was ended from outside."""
