@@ -88,19 +88,20 @@ def drain(*, nodes: tuple[ObjectName, ...], dry_run: bool, form: str, **flags: A
     names = list(dict.fromkeys(node.name for node in nodes))
     # A drain stops pods of all namespaces.
     question = asking.asked(everywhere=True, **flags)
-    plan = _of_files(question, names) if question.offline else asking.live(question, _Cluster(question, names))
-    print_answer(form, [plan], lambda: _sections(plan, question.now()))
+    plan, now = _of_files(question, names) if question.offline else asking.live(question, _Cluster(names))
+    print_answer(form, [plan], lambda: _sections(plan, now))
 
 
 class _Cluster:
-    def __init__(self, question: asking.Asking, names: Sequence[str]) -> None:
-        self._question, self._names = question, names
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
 
-    async def __call__(self, reader: ScopeReader, keys: Sequence[tuple[str, str]]) -> DrainPlan:
-        """Read what ``gangctl fit`` reads of a cluster, beside the gangs."""
+    async def __call__(self, reader: ScopeReader, keys: Sequence[tuple[str, str]]) -> tuple[DrainPlan, float]:
+        """Read what ``gangctl fit`` reads of a cluster, beside the gangs; the plan, and its time."""
         from gangctl.cli.kueuecluster import read_fixed_nodes, read_without_kueue  # noqa: PLC0415 -- --help does without
 
-        losses = _losses(self._question, reader.state, keys, self._names)
+        now = reader.state.clock()
+        losses = _losses(reader.state, keys, self._names, now)
         subjects = [subject for subject, _ in losses]
         stock = reader.state.queues
         if not stock.queues_known:
@@ -109,24 +110,26 @@ class _Cluster:
         if stock.pods is None:
             hint = "a drain stops pods of all namespaces: get the right to list pods cluster-wide"
             raise ClusterUnavailableError("what is on the nodes is not known: pods may not be read", hint=hint)
-        return _plan(losses, stock, self._names)
+        return _plan(losses, stock, self._names), now
 
 
-def _of_files(question: asking.Asking, names: Sequence[str]) -> DrainPlan:
+def _of_files(question: asking.Asking, names: Sequence[str]) -> tuple[DrainPlan, float]:
     selection = asking.find(question)
     if not selection.state.queues.nodes:
         raise InputError("the files have no Node", hint="kubectl get nodes -o yaml")
-    return _plan(_losses(question, selection.state, selection.keys, names), selection.state.queues, names)
+    state = selection.state
+    now = state.clock()
+    return _plan(_losses(state, selection.keys, names, now), state.queues, names), now
 
 
 def _losses(
-    question: asking.Asking, state: GangState, keys: Iterable[tuple[str, str]], names: Iterable[str]
+    state: GangState, keys: Iterable[tuple[str, str]], names: Iterable[str], now: float
 ) -> list[tuple[FitSubject, Stopped]]:
     """The JobSets of which something stops."""
     from gangctl.cli.fitting import FitSubject  # noqa: PLC0415 -- --help does without
     from gangctl.readiness.drain import stopped  # noqa: PLC0415
 
-    now, drained = question.now(), set(names)
+    drained = set(names)
     losses = []
     for key in keys:
         stored, snapshot, readiness = state.jobsets.get(*key), state.snapshot(key, now), state.readiness(key, now)

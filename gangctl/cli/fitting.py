@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -212,7 +212,7 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
     # A new one takes nothing from a Workload that has finished: that was of another one of its name.
     workloads: Iterable[QueuedWorkload] = stock.live_workloads() if subject.new else stock.workloads.values()
     own = [workload for workload in workloads if subject.owns(workload)]
-    now = _now()
+    now = stock.now()
     request = verdict.FitRequest(
         subject.raw,
         subject.namespace,
@@ -289,10 +289,6 @@ def _without_policies(report: FitReport, subject: FitSubject, *, kueue: bool) ->
         "message": message,
         "unknown": [*report["unknown"], why],
     }
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _remark(workload: QueuedWorkload, now: datetime) -> str:

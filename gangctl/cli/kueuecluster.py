@@ -48,7 +48,7 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
     """
     if not await has_kueue(client):
         raise ClusterUnavailableError(f"the cluster does not have Kueue ({GROUP}/{VERSION})", hint=HINT)
-    stock = Stock()
+    stock = Stock(client.server_time)
     stock.note_presence(True)
     places = None if namespaces is None else sorted(set(namespaces))
     # Before the others, not together with them: without these two there is no answer, and their error is raised.
@@ -79,7 +79,7 @@ async def _other_doors(client: Client, stock: Stock, places: Collection[str]) ->
 
 async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> Stock:
     """Objects that change the requests of pods, without Kueue."""
-    stock = Stock()
+    stock = Stock(client.server_time)
     await _of_pods(client, stock, sorted(set(namespaces)))
     return stock
 

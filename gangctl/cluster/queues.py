@@ -54,6 +54,8 @@ class Queues:
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), *, masked: bool = False) -> None:
         """Start empty; ``masked`` reports name no Workload outside of their JobSet's namespace."""
+        self.now = now
+        """The time, by the clock of the cluster where that is known."""
         self._masked = masked
         self.cluster_queues: Store[ClusterQueue] = Store()
         self.local_queues: Store[LocalQueue] = kinds.local_queue_store()

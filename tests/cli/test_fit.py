@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from gangctl.api.meta import EXPECTED_DURATION
-from gangctl.cli import fitting
+from gangctl.cli import queuefiles
 from gangctl.cluster.kinds import READERS
+from gangctl.cluster.stock import Stock
 from tests.cli.conftest import Golden
 from tests.cli.kueueobjects import (
     CONFIGURATION,
@@ -166,7 +168,7 @@ class TestStart:
 
     @pytest.fixture(autouse=True)
     def _clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fitting, "_now", lambda: datetime.fromisoformat(LATER))
+        monkeypatch.setattr(queuefiles, "Stock", partial(Stock, lambda: datetime.fromisoformat(LATER)))
 
     def test_a_maximum_execution_time_limits_the_start(self, tmp_path: Path) -> None:
         held = workload("other", "q", held=self.HELD, maximumExecutionTimeSeconds=7200)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gangctl.api.meta import EXPECTED_DURATION, SKIP_LABEL
-from gangctl.cli import fitting
+from gangctl.client.client import Client
 from gangctl.policy.model import API_VERSION
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
@@ -293,7 +293,8 @@ async def test_jobsets_of_several_namespaces_are_evaluated(tmp_path: Path) -> No
 async def test_when_it_starts_is_estimated_by_what_may_be_read(
     closed: set[str], starts: tuple[int, int | None] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "_now", lambda: datetime.fromisoformat(LATER))
+    # By the clock of the API server; that of this machine may be another.
+    monkeypatch.setattr(Client, "server_time", lambda _: datetime.fromisoformat(LATER))
     held = workload("other", "q", held={"f": {"cpu": "4"}}, maximumExecutionTimeSeconds=7200)
     declares = queued("other", annotations={EXPECTED_DURATION: "90m"}, uid="uid-other")
     # It asks for more than is free until then, in another namespace.

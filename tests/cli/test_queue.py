@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gangctl.client.client import Client
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
@@ -371,6 +373,14 @@ class TestCluster:
         assert len(everybody.out.splitlines()) == 4
         assert len(queues.out.splitlines()) == 2
         assert {method for method, _ in server.asked} == {"GET"}
+
+    async def test_ages_are_those_of_the_clusters_clock(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Client, "server_time", lambda _: datetime.fromisoformat(LATER) + timedelta(minutes=7))
+        waits = [*cluster("8"), waiting("waits", created=LATER)]
+        async with serving(*(item for item in waits if item is not CONFIGURATION)) as (_, url):
+            answer = await ask(tmp_path, url, "queue", "list", "-o", "wide")
+        header, row = answer.out.splitlines()[:2]
+        assert row[header.index("OLDEST") :].split()[0] == "7m", answer.out
 
     async def test_positions_count_workloads_of_other_namespaces(self, tmp_path: Path) -> None:
         others = (local_queue("v", "cq", "u"), waiting("important", "v", namespace="u", priority=1000))

@@ -323,7 +323,7 @@ class ScopeReader:
 
     async def _own_queues(self, namespaces: Iterable[str] | None) -> Stock:
         """Objects of Kueue that users may usually read: LocalQueues and Workloads of a namespace."""
-        stock = Stock()
+        stock = Stock(self.client.server_time)
         stock.note_presence(True)
         # Otherwise those that JobSets and queues name would count as missing.
         for resource in (kinds.CLUSTER_QUEUES, kinds.PRIORITY_CLASSES):

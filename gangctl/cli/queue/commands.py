@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 
@@ -124,7 +124,7 @@ def command(
     # A ClusterQueue has Workloads from LocalQueues of all namespaces.
     everywhere |= cluster_queues
     objects = read(queue_files, cluster, namespace, everywhere=everywhere)
-    now = datetime.now(UTC)
+    now = objects.stock.now()
     reports = _reports(objects.stock, now, None if everywhere else objects.home, cluster_queues=cluster_queues)
     if selector:
         reports = [report for report in reports if options.selected(selector, objects.stock.raw[_key(report)])]
@@ -201,7 +201,7 @@ def describe(
     objects = read(
         queue_files, cluster, namespace, everywhere=cluster_queue, kueue_namespace=kueue_namespace, more=more
     )
-    now = datetime.now(UTC)
+    now = objects.stock.now()
     report = _report(objects, name.name, now, cluster_queue=cluster_queue)
     names = (
         {"apiVersion": member["apiVersion"], "kind": member["kind"], "metadata": {"name": member["name"]}}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
+
+from gangctl.client.client import Client
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object, ask, ask_about
@@ -121,6 +125,17 @@ async def test_a_cluster_gives_the_same_plan_and_is_not_written_to(tmp_path: Pat
     (gang,), (known,) = live.json["gangs"], dumped["gangs"]
     for key in ("name", "groups", "podsOnNodes", "pods", "fits", "runningSince"):
         assert gang[key] == known[key], key
+
+
+async def test_running_times_are_those_of_the_clusters_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumped = ask("drain", "node-0", "--dry-run", "-o", "json").json["gangs"][0]
+    since = datetime.fromisoformat(dumped["runningSince"])
+    monkeypatch.setattr(Client, "server_time", lambda _: since + timedelta(minutes=7))
+    async with place(tmp_path, dump.objects()) as here:
+        told = await here.ask("drain", "node-0", "--dry-run", "-o", "json")
+        shown = await here.ask("drain", "node-0", "--dry-run")
+    assert told.json["gangs"][0]["lostPodSeconds"] == 7 * 60 * dumped["pods"]
+    assert " 7m " in shown.out, shown.out
 
 
 async def test_without_the_right_to_read_pods_nothing_is_said_to_stop(tmp_path: Path) -> None:
