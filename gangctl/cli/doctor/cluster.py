@@ -75,6 +75,7 @@ class Cluster:
     # One time for the whole run: a Lease must not look old because other facts were slow to read.
     now: float = field(default_factory=time.time)
     facts: dict[Callable[[Cluster], Awaitable[Any]], Awaitable[Any]] = field(default_factory=dict)
+    _lists: dict[tuple[Resource, Selection], asyncio.Task[list[dict[str, Any]]]] = field(default_factory=dict)
 
     async def widely(self, read: Callable[[str | None], Awaitable[T]]) -> T:
         """What is read of all namespaces, else of the selected one; ForbiddenError if neither may be read."""
@@ -84,7 +85,14 @@ class Cluster:
             return await read(self.namespace)
 
     async def list_widely(self, resource: Resource, selection: Selection = EVERYTHING) -> list[dict[str, Any]]:
-        """The same of a list."""
+        """The same of a list, which is read once."""
+        known = self._lists.get((resource, selection))
+        if known is None:
+            name = f"list-{resource.plural}"
+            known = self._lists[resource, selection] = asyncio.create_task(self._list(resource, selection), name=name)
+        return await known
+
+    async def _list(self, resource: Resource, selection: Selection) -> list[dict[str, Any]]:
         return (await self.widely(lambda namespace: self.client.list(resource, namespace, selection=selection))).items
 
 

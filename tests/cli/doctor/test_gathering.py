@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
@@ -264,6 +265,21 @@ async def test_ages_are_those_of_the_clusters_clock(tmp_path: Path) -> None:
     answers = {**installed(), "/version": behind, LEASES: [renewed]}
     answer = await doctor(tmp_path, answers, "--only", "gangctl-leader")
     assert found(answer, "gangctl-leader")[0] == "ok"
+
+
+async def test_checks_share_a_list(tmp_path: Path) -> None:
+    asked: Counter[str] = Counter()
+
+    async def counted(plural: str) -> list[Object]:
+        asked[plural] += 1
+        return []
+
+    lists = {f"{SCHEDULING}/v1alpha2/{plural}": partial(counted, plural) for plural in ("workloads", "podgroups")}
+    checks = ("stored-objects", "job-controller-gangs", "terminating-groups")
+    flags = [flag for check in checks for flag in ("--only", check)]
+    answer = await doctor(tmp_path, {**installed(), **lists}, *flags)
+    assert {item["verdict"] for item in answer.json["checks"]} == {"ok"}
+    assert asked == {"workloads": 1, "podgroups": 1}
 
 
 async def test_the_missing_right_does_not_depend_on_the_order_of_answers(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from gangctl.api.objects import object_at, within
@@ -188,17 +187,17 @@ async def stored(cluster: Cluster) -> dict[str, str]:
     """Why objects cannot be listed, by resource; empty if they can."""
     made = await generation(cluster)
     kinds_of_gangs = list(scheduling_resources(made).values()) if made is not None else []
-    errors = await all_of(cluster.widely(partial(_refusal, cluster, resource)) for resource in kinds_of_gangs)
+    errors = await all_of(_refusal(cluster, resource) for resource in kinds_of_gangs)
     return {resource.qualified_name: text for resource, text in zip(kinds_of_gangs, errors, strict=True)}
 
 
-async def _refusal(cluster: Cluster, resource: Resource, namespace: str | None) -> str:
+async def _refusal(cluster: Cluster, resource: Resource) -> str:
     """Why they cannot be listed."""
     try:
         # All pages: the API server decodes only those objects that a page has, where its watch cache is not ready.
-        await cluster.client.list(resource, namespace)
+        await cluster.list_widely(resource)
     except (ForbiddenError, UnavailableError):
-        # `widely` asks again in the namespace; no answer at all says nothing of the objects.
+        # They say nothing of the objects.
         raise
     except ApiError as error:
         return error.message
