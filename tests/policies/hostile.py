@@ -20,6 +20,7 @@ from tests.policies.pack import Object, Shipped
 BREAKS: Final = {Expected.FAIL, Expected.WARN}
 MODE: Final = "gangctl.dev/gang-mode"
 GANGS: Final = "gangctl.dev/gangs"
+OPTIONS: Final = "gangctl.dev/gang-options"
 PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 LARGE: Final = 12_000
 """Containers that run nothing: about 200 KB, of the 1.5 MB that an API server stores."""
@@ -196,6 +197,18 @@ def gang_as_field(draw: random.Random, raw: Object) -> None:
         raw["spec"]["gangConfig"] = {"gangMode": "Gang"}
 
 
+def gangs_of_one(draw: random.Random, raw: Object) -> None:
+    """As many pods, each of which is a gang of its own."""
+    del draw
+    for key in (MODE, GANGS, OPTIONS):
+        (raw["metadata"].get("annotations") or {}).pop(key, None)
+    for rj in replicated_jobs(raw):
+        metadata, job = rj["template"].setdefault("metadata", {}), rj["template"]["spec"]
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), MODE: "ReplicatedGang"}
+        rj["replicas"] = rj.get("replicas", 1) * job.get("parallelism", 1)
+        job |= {"parallelism": 1, "completions": 1}
+
+
 def placement_on_pods(draw: random.Random, raw: Object) -> None:
     """JobSet copies the annotation of exclusive placement to the pods: it may as well be there from the beginning."""
     del draw
@@ -222,10 +235,11 @@ CHANGES: Final[tuple[Change, ...]] = (
 """For every policy, in the order in which they are applied."""
 OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {
     "coordinator-set": (gang_as_list, gang_as_field),
-    "gang-accelerators": (sidecars,),
+    "gang-accelerators": (sidecars, gangs_of_one),
     "gang-exclusive-topology": (placement_on_pods,),
     "gang-not-sequenced": (gang_as_field,),
     "gang-peers-resolvable": (gang_as_list, gang_as_field),
+    "gang-required": (gangs_of_one,),
     "gang-restart-strategy": (gang_as_list, gang_as_field),
     "gang-size-limit": (gang_as_list,),
     "gang-uniform-priority": (gang_as_field,),

@@ -285,6 +285,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         nothing_else,
         "Fail",
     ),
+    "a gang of one pod is a gang": (
+        ("gang-accelerators",),
+        reading("minCount < 2", "minCount < 1"),
+        nothing_else,
+        "Fail",
+    ),
     "negative replicas count": (
         ("coordinator-set",),
         reading(".filter(jobs, jobs > 0)", ""),
