@@ -209,6 +209,12 @@ def gangs_of_one(draw: random.Random, raw: Object) -> None:
         job |= {"parallelism": 1, "completions": 1}
 
 
+def gangs_together(draw: random.Random, raw: Object) -> None:
+    """The same gang in the words of the option ``composite``: gangs of one pod that start together."""
+    gangs_of_one(draw, raw)
+    raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), OPTIONS: '{"composite": true}'}
+
+
 def placement_on_pods(draw: random.Random, raw: Object) -> None:
     """JobSet copies the annotation of exclusive placement to the pods: it may as well be there from the beginning."""
     del draw
@@ -241,7 +247,7 @@ OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {
     "gang-peers-resolvable": (gang_as_list, gang_as_field),
     "gang-required": (gangs_of_one,),
     "gang-restart-strategy": (gang_as_list, gang_as_field),
-    "gang-size-limit": (gang_as_list,),
+    "gang-size-limit": (gang_as_list, gangs_together),
     "gang-uniform-priority": (gang_as_field,),
     "images-pinned": (sidecars,),
     "priority-classes": (priority_as_label,),

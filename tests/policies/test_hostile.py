@@ -291,6 +291,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         nothing_else,
         "Fail",
     ),
+    "gangs that start together are small": (
+        ("gang-size-limit",),
+        reading("gang.composite != null ? gang.gangedPods : ", ""),
+        nothing_else,
+        "Fail",
+    ),
     "negative replicas count": (
         ("coordinator-set",),
         reading(".filter(jobs, jobs > 0)", ""),
