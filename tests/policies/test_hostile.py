@@ -293,7 +293,7 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
     ),
     "gangs that start together are small": (
         ("gang-size-limit",),
-        reading("gang.composite != null ? gang.gangedPods : ", ""),
+        reading("gang.composite != null || gang.groups.size() < 2", "gang.groups.size() < 2"),
         nothing_else,
         "Fail",
     ),
