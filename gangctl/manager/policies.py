@@ -107,7 +107,7 @@ class ReplicaScanView:
             return None
         policies = self.scanned()
         reads = read_by(policies)
-        plan = gang_of(jobset, view.cluster_rules()) if reads & COMPUTED.keys() else None
+        plan = gang_of(jobset, view.cluster_rules(), new=False) if reads & COMPUTED.keys() else None
         fit = view.fit(jobset, jobset["metadata"]["namespace"], new=False) if "fit" in reads else None
         review = review_of_existing(jobset, namespace, plan, view.now(), fit)
         # By name, because those that API servers evaluate at admission are scanned here, too.

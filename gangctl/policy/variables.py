@@ -57,8 +57,10 @@ GENERATED: Final = "xxxxx"
 """Placeholder for the suffix that the API server will append to ``generateName``."""
 
 
-def gang_of(raw: Mapping[str, Any], rules: ClusterRules) -> PlanReport | str:
+def gang_of(raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True) -> PlanReport | str:
     """The plan of a JobSet, or the reason why it cannot be planned: malformed, refused, or without bounds.
+
+    One that is not ``new`` may have become smaller than its minCount.
 
     Such a JobSet may run all the same, because JobSet and the API server check less: to a policy it is an error, never
     the same as one that asks for no gang.
@@ -72,7 +74,7 @@ def gang_of(raw: Mapping[str, Any], rules: ClusterRules) -> PlanReport | str:
         return _unplanned(f"{jobs} Jobs, at most {MAX_JOBS} can be planned")
     if not jobset.name and jobset.generate_name:
         jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
-    resolution = resolve(jobset, rules)
+    resolution = resolve(jobset, rules, resizable=not new)
     if resolution.errors:
         return _unplanned(resolution.errors[0])
     plan = make_plan(jobset, resolution.stamps, resolution.config)

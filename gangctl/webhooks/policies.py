@@ -170,7 +170,7 @@ def review_of(
 ) -> Review:
     """The request as these policies see it, complete with the parameters of those that apply."""
     reads = read_by(policies)
-    raw = request.object
+    raw, new = request.object, request.operation == "CREATE"
     review = Review(
         operation=request.operation,
         now=view.now(),
@@ -178,10 +178,8 @@ def review_of(
         object=request.object,
         old_object=request.old_object,
         namespace=namespace,
-        gang=gang_of(raw, view.cluster_rules()) if raw is not None and reads & COMPUTED.keys() else None,
-        fit=view.fit(raw, request.namespace, new=request.operation == "CREATE")
-        if raw is not None and "fit" in reads
-        else None,
+        gang=gang_of(raw, view.cluster_rules(), new=new) if raw is not None and reads & COMPUTED.keys() else None,
+        fit=view.fit(raw, request.namespace, new=new) if raw is not None and "fit" in reads else None,
     )
     return with_params(review, policies, view.catalogue)
 

@@ -75,6 +75,16 @@ def test_a_jobset_that_cannot_be_planned_gives_the_reason(raw: dict[str, Any], p
     assert place in reason
 
 
+def test_a_jobset_that_became_smaller_than_its_minimum_has_a_plan() -> None:
+    gangs = '[{"name": "all", "replicatedJobs": ["w"], "minCount": 4}]'
+    raw = jobset("js", rj("w", 1, 2, 2), annotations={"gangctl.dev/gangs": gangs})
+    new, existing = gang_of(raw, ClusterRules()), gang_of(raw, ClusterRules(), new=False)
+    assert isinstance(new, str)
+    assert "could never start" in new
+    assert not isinstance(existing, str)
+    assert [group["minCount"] for group in existing["groups"]] == [2]
+
+
 @PROPERTY
 @given(hostile_jobsets())
 def test_any_jobset_gives_a_value_without_an_error(raw: dict[str, Any]) -> None:

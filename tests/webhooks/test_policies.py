@@ -186,6 +186,17 @@ async def test_a_gang_is_planned_for_policies_that_read_it(reads: str, planned: 
     assert (view.reviews[0].gang is not None) is planned
 
 
+async def test_an_elastic_jobset_may_become_smaller_than_its_minimum() -> None:
+    gangs = '[{"name": "all", "replicatedJobs": ["w"], "minCount": 4}]'
+    raw = jobset("js", rj("w", 1, 2, 2), annotations={"gangctl.dev/gangs": gangs})
+    view = View(PolicySet(1, (loaded("a", "gang"),)))
+    await PolicyAdmission(view).validate_or_refuse(asked("UPDATE", raw))
+    await PolicyAdmission(view).validate_or_refuse(asked("CREATE", raw))
+    updated, created = (review.gang for review in view.reviews)
+    assert isinstance(updated, dict)
+    assert isinstance(created, str)
+
+
 async def test_without_policies_nothing_is_evaluated() -> None:
     view = View(known=None)
     assert (await PolicyAdmission(view).validate_or_refuse(asked())).allowed

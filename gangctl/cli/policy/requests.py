@@ -211,7 +211,7 @@ def review_of(subject: Object, operation: Operation, setting: RequestSetting, ol
         # At DELETE the API server sends the object as oldObject alone.
         old_object=subject if operation == "DELETE" else old,
         namespace=namespace_object(namespace, setting) if namespace else None,
-        gang=gang_of(new, setting.rules) if new is not None and is_jobset(new) else None,
+        gang=gang_of(new, setting.rules, new=operation == "CREATE") if new is not None and is_jobset(new) else None,
         fit=setting.fit(new, namespace) if new is not None and is_jobset(new) else None,
     )
 

@@ -151,7 +151,7 @@ async def _scan(
                 if clusters.is_left_alone(home, namespaces):
                     report.left_alone += 1
                     continue
-                plan, answer = gang_of(jobset, rules), fit(jobset, home)
+                plan, answer = gang_of(jobset, rules, new=False), fit(jobset, home)
                 review = review_of_existing(jobset, namespaces.get(home), plan, moment, answer)
                 report.add(jobset, await session.evaluator.evaluate(with_params(review, loaded.policies, catalogue)))
     return report
