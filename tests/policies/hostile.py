@@ -317,8 +317,8 @@ def exhausting(policy: Shipped) -> Attempt:
 def earlier(raw: Object) -> Iterator[Object]:
     """States from which an update that JobSet accepts leads to this one.
 
-    Without one of its labels or annotations (keys of gangctl are settled when a JobSet is created), suspended, or with
-    a short TTL.
+    Without one of its labels or annotations (keys of gangctl are settled when a JobSet is created), suspended, with a
+    short TTL, or with fewer pods, where it is elastic.
     """
     for part in ("labels", "annotations"):
         for key in raw["metadata"].get(part) or {}:
@@ -326,6 +326,13 @@ def earlier(raw: Object) -> Iterator[Object]:
                 before = copy.deepcopy(raw)
                 del before["metadata"][part][key]
                 yield before
+    for halved in (True, False):
+        before = copy.deepcopy(raw)
+        for rj in replicated_jobs(before):
+            job = rj["template"]["spec"]
+            pods = max(1, job.get("parallelism", 1) // 2) if halved else 1
+            job |= {"parallelism": pods, "completions": pods}
+        yield before
     yield {**raw, "spec": {**raw["spec"], "suspend": True}}
     yield {**raw, "spec": {**raw["spec"], "ttlSecondsAfterFinished": 60}}
 
