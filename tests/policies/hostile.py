@@ -179,13 +179,13 @@ def priority_as_label(draw: random.Random, raw: Object) -> None:
 
 
 def gang_as_list(draw: random.Random, raw: Object) -> None:
-    """A JobSet-wide gang in the annotation that lists gangs."""
-    del draw
+    """A JobSet-wide gang in the annotation that lists gangs, with words of another one."""
     notes = raw["metadata"].get("annotations") or {}
     if notes.get(MODE) == "Gang":
         del notes[MODE]
         names = [rj["name"] for rj in replicated_jobs(raw)]
-        notes[GANGS] = f"- name: all\n  replicatedJobs: [{', '.join(names)}]\n"
+        more = draw.choice(["", "  perReplica: false\n", "  topologyKey: perReplica\n", "# perReplica: true\n"])
+        notes[GANGS] = f"- name: all\n  replicatedJobs: [{', '.join(names)}]\n{more}"
 
 
 def gang_as_field(draw: random.Random, raw: Object) -> None:
