@@ -97,7 +97,7 @@ class Evaluation:
             return _erroneous(policy, finding, exceptions, review)
         # One for all parameter objects: the budget of a policy does not grow with what a selector finds.
         own = meter.policy()
-        runs = [_PolicyRun(self, policy, one, own) for one in params]
+        runs = [PolicyRun(self, policy, one, own) for one in params]
         for run in runs:
             run.evaluate()
         findings = tuple(finding for run in runs for finding in run.findings)
@@ -192,7 +192,7 @@ def namespace_object(review: Review) -> Object | None:
 class _PolicyVariables(Mapping[str, Any]):
     """``variables``: each computed when it is first read, and only once, even if it failed."""
 
-    def __init__(self, run: _PolicyRun) -> None:
+    def __init__(self, run: PolicyRun) -> None:
         self._run = run
         self._known: dict[str, Any] = {}
         self._nested = 0
@@ -233,7 +233,7 @@ class _PolicyVariables(Mapping[str, Any]):
 
 
 @dataclass(slots=True)
-class _PolicyRun:
+class PolicyRun:
     """One evaluation of a policy: with one parameter object, or with none."""
 
     evaluation: Evaluation
@@ -246,21 +246,24 @@ class _PolicyRun:
     bindings: Bindings = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
 
+    def bind(self) -> None:
+        """What :meth:`value` reads: the request, the parameters, and variables that nothing has read yet."""
+        bindings = self.evaluation.bindings
+        self.bindings = bindings if self.params is None else {**bindings, "params": self.params}
+        self.variables = _PolicyVariables(self)
+
     def evaluate(self) -> None:
         """Fill the findings, or record why there are none."""
-        values: dict[str, Any] = {} if self.params is None else {"params": self.params}
-        bindings = self.evaluation.bindings
-        self.bindings = {**bindings, **values} if values else bindings
+        self.bind()
         conditions = self.policy.programs.match_conditions
         if conditions:
             seen = self.bindings
             if any("namespaceObject" in condition.checked.reads for condition in conditions):
                 # Natively, match conditions do not see the Namespace.
-                self.bindings = {**bindings, **values, "namespaceObject": None}
+                self.bindings = {**seen, "namespaceObject": None}
             if not self._conditions_hold():
                 return
             self.bindings = seen
-        self.variables = _PolicyVariables(self)
         self.findings += [self._finding(rule) for rule in self.policy.programs.rules]
         for key, expression in self.policy.programs.audit_annotations:
             self._annotate(key, expression)

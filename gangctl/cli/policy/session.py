@@ -21,8 +21,8 @@ from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.defaults import DefaultSource, defaults_of, refusals, without_answer
-from gangctl.policy.evaluate import Evaluation
-from gangctl.policy.loaded import Expression, LoadedPolicy, PolicySet
+from gangctl.policy.evaluate import Evaluation, PolicyRun
+from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.review import Operation, Review, matches
 from gangctl.policy.variables import ParamCatalogue
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction, merge
@@ -135,28 +135,6 @@ def _refusal(name: str, findings: Sequence[Finding]) -> Outcome:
     return Outcome(name, matched=True, actions=actions, findings=tuple(findings), violations=tuple(findings))
 
 
-class Variables(dict[str, Any]):
-    """Variables computed when they are read, as at admission."""
-
-    def __init__(self, policy: LoadedPolicy, evaluation: Evaluation, params: Object | None) -> None:
-        """None of them yet; one parameter object, or none."""
-        super().__init__()
-        self._expressions = policy.programs.variables
-        self._bindings = evaluation.bindings if params is None else {**evaluation.bindings, "params": params}
-        self._meter = StepMeter.request(time.monotonic).policy()
-
-    def __missing__(self, name: str) -> Any:
-        self[name] = self.value(self._expressions[name])
-        return self[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._expressions
-
-    def value(self, expression: Expression) -> Any:
-        """The value of an expression that may read them; EvalError."""
-        return expression.program.evaluate(self._bindings, self, self._meter.expression())
-
-
 def variables_of(policies: Sequence[LoadedPolicy], review: Review) -> dict[str, dict[str, str]]:
     """Values of all variables by policy and name, as text; of policies that the request is about."""
     evaluation = Evaluation(review)
@@ -168,13 +146,20 @@ def variables_of(policies: Sequence[LoadedPolicy], review: Review) -> dict[str, 
         params = review.params.get(policy.name, ())
         for obj in params or (None,):
             suffix = f" (params {object_at(obj or {}, 'metadata').get('name') or ''})" if len(params) > 1 else ""
-            variables = Variables(policy, evaluation, obj)
+            run = _run(evaluation, policy, obj)
             for name in policy.programs.variables:
-                texts.setdefault(policy.name, {})[f"{name}{suffix}"] = _text(variables, name)
+                texts.setdefault(policy.name, {})[f"{name}{suffix}"] = _text(run.variables, name)
     return texts
 
 
-def _text(variables: Variables, name: str) -> str:
+def _run(evaluation: Evaluation, policy: LoadedPolicy, params: Object | None) -> PolicyRun:
+    """What expressions of a policy read at admission, with limits of its own."""
+    run = PolicyRun(evaluation, policy, params, StepMeter.request(time.monotonic).policy())
+    run.bind()
+    return run
+
+
+def _text(variables: Mapping[str, Any], name: str) -> str:
     try:
         text = json.dumps(plain(variables[name]), ensure_ascii=False, default=str)
     except EvalError as error:
@@ -193,7 +178,7 @@ def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review) -> str:
     evaluation = Evaluation(review)
     for params in review.params.get(policy.name, ()) or (None,):
         try:
-            message = plain(Variables(policy, evaluation, params).value(expression))
+            message = plain(_run(evaluation, policy, params).value(expression))
         except EvalError as error:
             return f"{error.kind}: {error.message}"
         text = message.strip() if isinstance(message, str) else ""

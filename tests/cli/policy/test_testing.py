@@ -234,6 +234,15 @@ class TestMessages:
         line = path.read_text().splitlines().index("- policy: p") + 1
         assert answer.err.startswith(f"note: {path}:{line}: p/r: messageExpression says nothing: {why}")
 
+    def test_a_message_reads_a_long_chain_of_variables_as_at_admission(self, tmp_path: Path) -> None:
+        nested = "[1].map(a, [a].map(b, [b].exists(c, variables.v{0} > 0) ? variables.v{0} : 0).sum()).sum()"
+        chain = [{"name": "v0", "expression": "1"}]
+        chain += [{"name": f"v{number}", "expression": nested.format(number - 1)} for number in range(1, 64)]
+        long = policy("p", rule("false") | {"messageExpression": "'of ' + string(variables.v63)"}, variables=chain)
+        path = suite(tmp_path, row("fail", policy_name="p", message="of 1"), documents={"policies": [long]})
+        answer = run(path)
+        assert (answer.code, answer.err) == (0, "")
+
 
 class TestCoverage:
     def test_rules_without_both_examples_are_reported(self, tmp_path: Path) -> None:
