@@ -24,7 +24,7 @@ from gangctl.policy.defaults import DefaultSource, defaults_of, refusals, withou
 from gangctl.policy.evaluate import Evaluation, PolicyRun
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.review import Operation, Review, matches
-from gangctl.policy.variables import ParamCatalogue
+from gangctl.policy.variables import ParamCatalogue, name_of
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction, merge
 from gangctl.runtime.workers import WorkersBrokenError
 
@@ -167,16 +167,19 @@ def _text(variables: Mapping[str, Any], name: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review) -> str:
-    """Why a rule's messageExpression has no result for a request, so that its message is used; empty if it has.
+def fault_of_message(policy: LoadedPolicy, broken: Finding, review: Review) -> str:
+    """Why the messageExpression of a broken rule has no result, so that its message is used; empty if it has.
 
     Admission does not report that, because the user of the request could not fix it.
     """
-    expression = next((rule.message_expression for rule in policy.programs.rules if rule.id == rule_id), None)
+    expression = next((rule.message_expression for rule in policy.programs.rules if rule.id == broken.rule), None)
     if expression is None:
         return ""
     evaluation = Evaluation(review)
     for params in review.params.get(policy.name, ()) or (None,):
+        # Where the rule holds, its message may read what is not there.
+        if params is not None and name_of(params) != broken.params:
+            continue
         try:
             message = plain(_run(evaluation, policy, params).value(expression))
         except EvalError as error:

@@ -304,7 +304,7 @@ class _Run:
             self.tests.tested.append(Tested(case.file, case.index, case.subject, seen, failure, seconds))
             start = time.perf_counter()
             for finding in outcome.findings:
-                if finding.result is Result.FAIL and (fault := fault_of_message(policy, finding.rule, met.review)):
+                if finding.result is Result.FAIL and (fault := fault_of_message(policy, finding, met.review)):
                     # Admission falls back silently.
                     rule = f"{case.file.path}:{case.line}: {policy.name}/{finding.rule}"
                     self.tests.notes[f"{rule}: messageExpression says nothing: {fault}"] = None

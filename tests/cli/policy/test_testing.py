@@ -234,6 +234,17 @@ class TestMessages:
         line = path.read_text().splitlines().index("- policy: p") + 1
         assert answer.err.startswith(f"note: {path}:{line}: p/r: messageExpression says nothing: {why}")
 
+    def test_a_message_is_computed_with_the_parameters_that_break_the_rule(self, tmp_path: Path) -> None:
+        over = [{"name": "over", "expression": "[gang.totalPods].filter(pods, pods > int(params.data.pods))"}]
+        broken = rule("variables.over.size() == 0") | {"messageExpression": "string(variables.over[0]) + ' pods'"}
+        found = {"selector": {}, "namespace": "t", "parameterNotFoundAction": "Deny"}
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        limits = policy("p", broken, variables=over, paramKind=kind, paramRef=found)
+        documents = {"policies": [limits], "params": [config_map("a", "t", pods="9"), config_map("b", "t", pods="1")]}
+        rows = (row("fail", policy_name="p", message="2 pods"), row("pass", policy_name="p", params="a"))
+        answer = run(suite(tmp_path, *rows, documents=documents, params=["params.yaml"]))
+        assert (answer.code, answer.err) == (0, "")
+
     def test_a_message_reads_a_long_chain_of_variables_as_at_admission(self, tmp_path: Path) -> None:
         nested = "[1].map(a, [a].map(b, [b].exists(c, variables.v{0} > 0) ? variables.v{0} : 0).sum()).sum()"
         chain = [{"name": "v0", "expression": "1"}]
