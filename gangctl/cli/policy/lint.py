@@ -28,12 +28,11 @@ from gangctl.cli.policy.loading import (
     remarks_of,
     try_to_load,
 )
-from gangctl.cli.policy.requests import now
+from gangctl.cli.policy.requests import FileCatalogue, now
 from gangctl.cli.policy.writes import refused_writes
 from gangctl.errors import InputError
 from gangctl.policy.loaded import NO_SUCH_RULE, Expression, LoadedException, LoadedPolicy, unknown_names
 from gangctl.policy.model import API_VERSION
-from gangctl.policy.variables import takes_params
 
 LONGEST: Final = timedelta(days=366)
 """An exception for longer is one that is forgotten."""
@@ -182,8 +181,11 @@ class Inspection:
 
     def _parameters(self) -> Iterator[Remark]:
         """Parameters in the namespace of the JobSet: ConfigMaps are in the role edit."""
-        reference = self.policy.spec.param_ref
-        if takes_params(self.policy.spec) and reference is not None and not reference.namespace:
+        kind, reference = self.policy.spec.param_kind, self.policy.spec.param_ref
+        if kind is None or reference is None or reference.namespace:
+            return
+        # Of most kinds it is not known without a cluster.
+        if FileCatalogue([]).scope(kind.api_version, kind.kind) != "Cluster":
             message = "the parameters are in the namespace of the JobSet, where its owner may be able to change them"
             hint = "set namespace to one in which no tenant writes; its data can have a key for each namespace"
             yield self.remark("TenantParams", "spec.paramRef", message, hint=hint)

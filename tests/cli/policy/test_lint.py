@@ -278,6 +278,11 @@ class TestWhatTenantsWrite:
         limited = rule("gang.totalPods <= int(params.data.pods)")
         assert codes(tmp_path, policy("p", limited, **spec)) == [(code, "warning", "spec.paramRef") for code in codes_]
 
+    def test_parameters_of_a_kind_without_namespaces(self, tmp_path: Path) -> None:
+        reference = {"name": "pods", "parameterNotFoundAction": "Deny"}
+        spec = {"paramKind": {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}, "paramRef": reference}
+        assert codes(tmp_path, policy("p", rule("gang.totalPods <= params.value"), **spec)) == []
+
     @each(
         ("match", "code"),
         [
