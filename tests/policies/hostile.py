@@ -318,7 +318,7 @@ def earlier(raw: Object) -> Iterator[Object]:
     """States from which an update that JobSet accepts leads to this one.
 
     Without one of its labels or annotations (keys of gangctl are settled when a JobSet is created), suspended, with a
-    short TTL, or with fewer pods, where it is elastic.
+    short TTL, with a coordinator, or with fewer pods, where it is elastic.
     """
     for part in ("labels", "annotations"):
         for key in raw["metadata"].get(part) or {}:
@@ -333,6 +333,7 @@ def earlier(raw: Object) -> Iterator[Object]:
             pods = max(1, job.get("parallelism", 1) // 2) if halved else 1
             job |= {"parallelism": pods, "completions": pods}
         yield before
+    yield {**raw, "spec": {**raw["spec"], "coordinator": {"replicatedJob": replicated_jobs(raw)[0]["name"]}}}
     yield {**raw, "spec": {**raw["spec"], "suspend": True}}
     yield {**raw, "spec": {**raw["spec"], "ttlSecondsAfterFinished": 60}}
 

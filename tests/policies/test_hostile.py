@@ -14,6 +14,8 @@ from typing import Any, Final, cast
 
 import pytest
 
+from gangctl.apiserver import structural
+from gangctl.apiserver.jobsets import jobset_schema
 from gangctl.apiserver.jobsetwebhook import validate_update
 from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.requests import FileCatalogue, Fit, RequestSetting, fit_of
@@ -217,6 +219,40 @@ async def test_what_breaks_a_policy_cannot_be_brought_in_by_an_update() -> None:
                 if reachable and await admits(ground, before, None) and await admits(ground, raw, before):
                     passed.add(policy.name)
     assert passed == LATER.keys()
+
+
+SETTLED: Final = ("failurePolicy", "network", "startupPolicy", "successPolicy")
+"""Fields that the definition of JobSets calls immutable: a rule about what was there before and is there afterwards."""
+
+
+def is_accepted(raw: Object, old: Object) -> bool:
+    """Whether JobSet and its definition accept an update."""
+    return not validate_update(raw, old, {}) and not structural.validate(raw, jobset_schema(), old)
+
+
+def without(raw: Object, field: str) -> Object:
+    return {**raw, "spec": {key: raw["spec"][key] for key in raw["spec"].keys() - {field}}}
+
+
+@each("field", SETTLED)
+async def test_what_breaks_a_policy_cannot_be_brought_in_by_two_updates(field: str) -> None:
+    about = [each for each in shipped() if any(field in text for text in each.expressions)]
+    assert about
+    for policy in about:
+        ground = Ground(policy, load_policy(enforced(policy.document)))
+        for name, base, old in bases(policy):
+            if old is not None or field not in base["spec"]:
+                continue
+            # As it is created, with the default of the field; without the field; and as it would be refused.
+            raw, created = stored(base), stored(without(base, field))
+            if raw is None or created is None:
+                continue  # what JobSet refuses
+            taken = without(created, field)
+            assert is_accepted(taken, created)
+            assert is_accepted(raw, taken)
+            assert not all([await admits(ground, *one) for one in ((created, None), (taken, created), (raw, taken))]), (
+                f"{policy.name}: {name}"
+            )
 
 
 COSTLY: Final = ("gang-accelerators", "images-pinned", "resource-requests")
