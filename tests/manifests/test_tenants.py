@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gangctl.client.resources import Resource
+from gangctl.cluster import kinds
 from gangctl.manager.settings import parse_selector
 from tests.manifests.files import MANIFESTS, ROOT, documents, one
 
@@ -75,6 +77,13 @@ def test_both_kinds_of_workload_are_distinguished_by_api_group() -> None:
         assert {
             verb for g, resource, verb in rights("gangctl-tenant-view") if (g, resource) == (group, "workloads")
         } == READ
+
+
+def test_queues_view_lists_each_kind_of_the_cluster_that_queues_are_read_from() -> None:
+    of_queues = (kind for kind in vars(kinds).values() if isinstance(kind, Resource) and not kind.namespaced)
+    read = [kinds.RUNTIME_CLASSES, *(kind for kind in of_queues if (kind.group, kind.kind) in kinds.READERS)]
+    for kind in read:
+        assert (kind.group, kind.plural, "list") in rights("gangctl-queues-view")
 
 
 def test_no_role_reads_secrets_or_changes_rbac() -> None:

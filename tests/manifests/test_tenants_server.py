@@ -40,6 +40,7 @@ MATRIX = {
     ("list", KUEUE, "clusterqueues"): "q",
     ("get", KUEUE, "resourceflavors"): "q",
     ("list", KUEUE, "cohorts"): "q",
+    ("list", GANGS, "priorityclasses"): "q",
     ("update", KUEUE, "clusterqueues"): "",
     ("list", OURS, "gangs"): "vea",
     ("get", OURS, "gangs/status"): "vea",
