@@ -126,6 +126,9 @@ def all_done(times: Sequence[int]) -> int:
 COUNTING_SECONDS: Final = 5
 """How long a Job may take to count a succeeded pod. Finished pods are not watched: until then a missing pod may have
 succeeded, and the gang is not degraded."""
+COUNTED_IN_A_SECOND: Final = 10
+"""How many succeeded pods are surely counted in a second: the Job controller takes the finalizer of each off before it
+counts the next 500 of a Job, and sends 20 requests a second (``--kube-api-qps``)."""
 
 
 def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *, kept: bool = False) -> Readiness:
@@ -161,7 +164,7 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     causes, later = find_causes(snapshot, groups, readiness, now, kept=kept)
     # Without pods there is nothing that could start in part.
     lost = next((cause for cause in causes if cause.reason in PROMISES and readiness.counts.desired), None)
-    times = [float(group.missing_since + COUNTING_SECONDS) for group in readiness.groups if group.missing_since]
+    times = [float(group.counted_by) for group in readiness.groups if group.counted_by]
     if later is not None:
         times.append(later)
     shown = tuple(cause for cause in causes if cause.reason is Reason.CRASH_LOOP or not readiness.phase.settled)
@@ -284,10 +287,12 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
     # The condition stays while the JobSet is suspended. Without it the begin of a restart is not known.
     begun = max(restarted, free_at) if restarted or not jobset.restarts else 0
     recovered = _recovered(snapshot)
+    # Of all groups: one Job controller counts the pods of all of them.
+    within = COUNTING_SECONDS + sum(group.desired for group in groups) // COUNTED_IN_A_SECOND
     states = []
     for group in groups:
         life = Life(begun, jobset.restarts, now, known.get(group.name))
-        states.append(_running_group(group, life, recovered=recovered))
+        states.append(_running_group(group, life, recovered=recovered, within=within))
     return states, *rolled_up(states, _to_come(snapshot, [group for group in groups if not group.pods]))
 
 
@@ -351,12 +356,14 @@ def _recovered(snapshot: Snapshot) -> bool:
     return ready.status or ready.reason == "WaitForRecovery"
 
 
-def _running_group(group: Group, life: Life, *, recovered: bool) -> GroupReadiness:
+def _running_group(group: Group, life: Life, *, recovered: bool, within: int) -> GroupReadiness:
+    """The readiness of a group whose Jobs count succeeded pods ``within`` so many seconds."""
     sum_ = totals(group, runs=True)
     evidence = traces(group)
     been = _been_ready(group, evidence, life.before, recovered=recovered)
-    missing = _missing_since(group, sum_, life) if been else 0
-    counting = missing > 0 and life.now < missing + COUNTING_SECONDS
+    failed = sum(job.failed for job in group.jobs)
+    counted_by = _counted_by(group, sum_, life, failed, within) if been else 0
+    counting = life.now < counted_by
     phase = phase_of_group(group, sum_, life.attempt, been_ready=been, counting=counting)
     been = been or phase is GangPhase.READY
     return GroupReadiness(
@@ -370,7 +377,8 @@ def _running_group(group: Group, life: Life, *, recovered: bool) -> GroupReadine
         first_ready_at=(life.before.first_ready_at if life.before else 0) or nth(sum_.ready_at, 1),
         ready_at=moments.ready_at(group, sum_, been, life),
         been_ready=been,
-        missing_since=missing if counting else 0,
+        counted_by=counted_by if counting else 0,
+        failed=life.before.failed if counting and life.before is not None else failed,
     )
 
 
@@ -383,8 +391,8 @@ def _been_ready(group: Group, found: Traces, before: GroupReadiness | None, *, r
     return found.turned > 0 and shows_readiness(group, found)
 
 
-def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
-    """Since when the only problem is missing pods that may have succeeded; 0 otherwise."""
+def _counted_by(group: Group, sum_: Totals, life: Life, failed: int, within: int) -> int:
+    """Until when the only problem is missing pods that may have succeeded; 0 otherwise."""
     counts, before = sum_.counts, life.before
     if before is None or before.phase is not GangPhase.READY or group.leaving:
         return 0
@@ -393,10 +401,10 @@ def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
         return 0
     if counts.created >= counts.wanted or counts.ready < counts.created:
         return 0
+    # A pod that has failed is a loss, and others may be, which are counted as slowly as those that succeed.
+    by = life.now + (COUNTING_SECONDS if failed > before.failed else within)
     # With another number of wanted pods the Job has counted one: what is missing then is missing since now.
-    if before.missing_since and before.counts.wanted == counts.wanted:
-        return before.missing_since
-    return life.now
+    return min(by, before.counted_by) if before.counted_by and before.counts.wanted == counts.wanted else by
 
 
 def _whole(

@@ -121,8 +121,10 @@ class GroupReadiness:
     """When the first and the last pod became ready; the latter 0 until all are."""
     been_ready: Annotated[bool, INTERNAL] = False
     """Whether it has been ready in this attempt."""
-    missing_since: Annotated[int, INTERNAL] = 0
-    """Since when pods are missing that their Jobs may soon count as succeeded."""
+    counted_by: Annotated[int, INTERNAL] = 0
+    """Until when pods are missing that their Jobs may count as succeeded; 0 for none."""
+    failed: Annotated[int, INTERNAL] = 0
+    """Pods that its Jobs had counted as failed, before any of these."""
     written_before: Annotated[bool, INTERNAL] = False
     """Whether a Gang object has it, which may be of long ago."""
 

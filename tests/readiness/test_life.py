@@ -224,6 +224,25 @@ def test_a_gang_whose_pods_succeed_is_not_degraded() -> None:
     assert (late.phase, late.look_again is None or late.look_again > NOW + 4 + COUNTING_SECONDS) == (P.DEGRADED, True)
 
 
+def test_a_large_gang_whose_pods_succeed_together_is_not_degraded_while_they_are_counted() -> None:
+    """The Job controller counts 500 pods at once, and the next ones when it has taken off the finalizers of these."""
+    context = Context(jobset("js", rj("a", 1, 2000, 2000), mode="Gang"))
+    ready = evaluate(context.snapshot(context.pods(READY)), NOW)
+    ended = evaluate(context.snapshot(), NOW, ready)
+    found = ended
+    for seconds, succeeded in ((2, 500), (27, 500), (28, 1000), (53, 1000), (54, 1500), (79, 1500)):
+        found = evaluate(context.snapshot(jobs=context.jobs(succeeded=succeeded)), NOW + seconds, found)
+        assert (found.phase, found.counts.wanted) == (P.READY, 2000 - succeeded)
+    assert evaluate(context.snapshot(jobs=context.jobs(succeeded=1500)), NOW + 600, found).phase is P.DEGRADED
+    # Not where pods have failed since.
+    failed = context.snapshot(jobs=context.jobs(failed=1))
+    noticed = evaluate(failed, NOW + 30, ended)
+    assert evaluate(failed, NOW + 30 + COUNTING_SECONDS, noticed).phase is P.DEGRADED
+    before = evaluate(context.snapshot(context.pods(READY), jobs=context.jobs(failed=1)), NOW)
+    earlier = evaluate(failed, NOW, before)
+    assert evaluate(failed, NOW + 30, earlier).phase is P.READY
+
+
 @pytest.mark.parametrize("how", ["terminating", "not ready", "replaced"])
 def test_a_lost_pod_degrades_the_gang_at_once(how: str) -> None:
     context = Context(RAW)
