@@ -292,6 +292,7 @@ class Queues:
             never=reason,
             cluster=workload.cluster if workload is not None else "",
             queues_known=self.queues_known,
+            workloads_known=not self.trouble(kinds.QUEUED_WORKLOADS),
         )
 
     def obstacle(self, namespace: str, name: str) -> Blocked | None:
@@ -317,9 +318,9 @@ class Queues:
         return ReadyTimeouts(timedelta(seconds=ready.timeout), timedelta(seconds=recovery))
 
     def unqueued(self, jobset: JobSet, now: datetime, *, kept: bool = False) -> Stuck | None:
-        """Why Kueue has made no Workload for a JobSet with a queue; None while that is normal."""
+        """Why Kueue has made no Workload for a JobSet with a queue; None while that is normal, or is not known."""
         waited = age(jobset.created, now)
-        if waited is None or not jobset.suspend or jobset.finished:
+        if waited is None or not jobset.suspend or jobset.finished or self.trouble(kinds.QUEUED_WORKLOADS):
             return None
         configuration = self.configuration
         missing = jobset.priority_class if self.has_priority_class(jobset.priority_class) is False else ""

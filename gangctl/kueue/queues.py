@@ -53,7 +53,7 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """State of a JobSet in Kueue; ``workload`` is None if Kueue has created none (yet)."""
+    """State of a JobSet in Kueue; ``workload`` is None if Kueue has created none (yet), and if that is not known."""
 
     local_queue: str
     cluster_queue: str
@@ -68,6 +68,8 @@ class QueueFacts:
     """The worker cluster on which MultiKueue runs it, or ran it; empty for none."""
     queues_known: bool = True
     """Whether ClusterQueues may be read."""
+    workloads_known: bool = True
+    """Whether Workloads may be read: without this right it may have one."""
 
 
 def current(workloads: Iterable[QueuedWorkload]) -> QueuedWorkload | None:

@@ -19,7 +19,13 @@ from tests.jobsets import jobset, rj
 Object = dict[str, Any]
 NOW: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _PRIORITY: Final = "kueue.x-k8s.io/priority-class"
-_MAY_BE_UNREAD: Final = (kinds.COHORTS, kinds.RESOURCE_FLAVORS, kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES)
+_MAY_BE_UNREAD: Final = (
+    kinds.COHORTS,
+    kinds.RESOURCE_FLAVORS,
+    kinds.ADMISSION_CHECKS,
+    kinds.PRIORITY_CLASSES,
+    kinds.QUEUED_WORKLOADS,
+)
 _EVICTIONS: Final = ("Preempted", "PodsReadyTimeout", "AdmissionCheck", "Deactivated", "ClusterQueueStopped")
 
 

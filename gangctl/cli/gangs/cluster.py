@@ -331,6 +331,7 @@ class ScopeReader:
         for namespace in namespaces if namespaces is not None else (None,):
             for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
                 if why := await why_unread(take_queues(self.client, stock, resource, namespace)):
+                    stock.note_unread(resource, f"{resource.plural} {why}")
                     self._left_out.append(f"{resource.qualified_name} {why}")
         return stock
 

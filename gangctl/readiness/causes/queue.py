@@ -115,7 +115,7 @@ def _stuck(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     yield context.cause(
         stuck.reason,
         stuck.evidence,
-        evidence=_kueue_conditions(facts.workload),
+        evidence=_stated(facts),
         remedy=stuck.remedy,
         command=_show_queue(context, facts) if facts.workload is None else _show_workload(context, facts.workload),
         pods=_pods(context),
@@ -124,10 +124,18 @@ def _stuck(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     )
 
 
-def _kueue_conditions(workload: QueuedWorkload | None) -> list[str]:
+_UNREAD: Final = "Workloads of Kueue may not be read: whether it has one, and what Kueue says of it, is not known"
+
+
+def _stated(facts: QueueFacts) -> list[str]:
+    """What Kueue says of it, as far as that is known."""
+    if facts.workload is None:
+        return ["it has no Workload of Kueue" if facts.workloads_known else _UNREAD]
+    return _kueue_conditions(facts.workload)
+
+
+def _kueue_conditions(workload: QueuedWorkload) -> list[str]:
     """Its conditions that differ from those of an admitted one, with Kueue's messages."""
-    if workload is None:
-        return ["it has no Workload of Kueue"]
     texts = []
     for name in ("QuotaReserved", "Admitted", "Evicted", "Requeued", "PodsReady", "Finished"):
         condition = workload.conditions.get(name)
@@ -150,6 +158,18 @@ def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     if facts.stuck is not None:
         return
     since = unix(jobset.created)
+    if not facts.workloads_known:
+        yield context.cause(
+            Reason.WAITING_FOR_QUOTA,
+            f'it waits in LocalQueue "{facts.local_queue}", for what is not known',
+            evidence=[_UNREAD],
+            remedy="get the right to list workloads.kueue.x-k8s.io",
+            command=_show_queue(context, facts),
+            pods=_pods(context),
+            since=since,
+            blocking=False,
+        )
+        return
     context.changes.append(since + SOON)
     yield context.cause(
         Reason.WAITING_FOR_QUOTA,
@@ -170,7 +190,7 @@ def _closed(context: Context, facts: QueueFacts, status: QueueStatus) -> Iterato
         yield context.cause(
             Reason.NEVER_FITS,
             "its queue can never admit it, whatever else finishes",
-            evidence=[facts.never.message, *_kueue_conditions(facts.workload)],
+            evidence=[facts.never.message, *_stated(facts)],
             remedy=REMEDIES.get(facts.never.reason, "put right what it says, or use another queue"),
             command=context.suggest(Command.FIT),
             pods=_pods(context),
@@ -180,7 +200,7 @@ def _closed(context: Context, facts: QueueFacts, status: QueueStatus) -> Iterato
         yield context.cause(
             Reason.QUEUE_BLOCKED,
             f"its queue admits nothing now: {facts.blocked.message.partition(';')[0]}",
-            evidence=[facts.blocked.message, *_kueue_conditions(facts.workload)],
+            evidence=[facts.blocked.message, *_stated(facts)],
             remedy="ask its owner to open it, or use another one: nothing in it is admitted until then",
             command=_show_queue(context, facts),
             pods=_pods(context),

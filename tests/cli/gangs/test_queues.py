@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from gangctl.fit.started import labels_of
 from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
+from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,
     Object,
@@ -183,6 +185,29 @@ def test_a_gang_without_a_workload_is_reported() -> None:
     assert found is not None
     assert found.stuck is not None
     assert found.stuck.reason == "WorkloadMissing"
+
+
+def test_a_gang_whose_workload_may_not_be_read_is_not_said_to_have_none() -> None:
+    there = queues(*cluster("8"))
+    there.note_unread(kinds.QUEUED_WORKLOADS, "workloads may not be read")
+    found = facts(there)
+    assert found is not None
+    assert (found.stuck, found.workloads_known) == (None, False)
+
+
+@pytest.mark.parametrize("everywhere", [(), ("-A",)])
+async def test_a_user_who_may_not_read_workloads_is_not_told_that_there_is_none(
+    everywhere: tuple[str, ...], tmp_path: Path
+) -> None:
+    stored = queued("train", uid="uid-train", suspend=True)
+    stored["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
+    there = [item for item in cluster("8", stored, waiting()) if item is not CONFIGURATION]
+    group = f"/apis/{kinds.QUEUED_WORKLOADS.api_version}"
+    closed = {f"{group}/{where}workloads" for where in ("", "namespaces/t/")}
+    async with serving(*there, forbidden={*closed, f"{group}/clusterqueues"}) as (_, url):
+        answer = await ask(tmp_path, url, "why", *(everywhere or ("train",)), "-o", "json")
+        get = await ask(tmp_path, url, "get", *everywhere, "-o", "wide")
+    assert (answer.code, "WorkloadMissing" in answer.out + get.out) == (0, False), answer.out
 
 
 def test_a_gang_behind_the_head_of_a_strict_queue_is_reported() -> None:

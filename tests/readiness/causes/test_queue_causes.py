@@ -202,6 +202,15 @@ def test_a_deactivated_workload_is_reported() -> None:
     assert the(Reason.SUSPENDED, waiting(queued(active=False))).blocking
 
 
+def test_a_workload_that_may_not_be_read_is_not_missing() -> None:
+    cause = the(Reason.WAITING_FOR_QUOTA, waiting(None, workloads_known=False))
+    assert (cause.message, cause.blocking) == ('it waits in LocalQueue "main", for what is not known', False)
+    assert cause.command == "gangctl queue describe main -n t"
+    closed = the(Reason.QUEUE_BLOCKED, waiting(None, workloads_known=False, blocked=CLOSED))
+    for evidence in (cause.evidence, closed.evidence):
+        assert "Workloads of Kueue may not be read" in evidence[-1]
+
+
 def test_a_missing_workload_is_reported_after_a_delay() -> None:
     readiness = evaluate(waiting(None, created=NOW - 10), NOW)
     assert [(each.reason, each.blocking) for each in readiness.causes] == [(Reason.WAITING_FOR_QUOTA, False)]
