@@ -10,7 +10,6 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
-from gangctl.cli.messages import note
 from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError, name_argument
 from gangctl.cli.options import F
 from gangctl.cli.output import Listing, print_answer
@@ -194,8 +193,6 @@ def describe(
     async def more(client: Client, objects: QueueObjects) -> None:
         from gangctl.cli.queue.view import read_jobsets  # noqa: PLC0415 -- needs the client, as files do not
 
-        if not objects.stock.heads_known:
-            note(f"positions count what waits in namespace {objects.home} alone, and no head of a queue is known")
         objects.jobsets = await read_jobsets(client, objects.stock, None if cluster_queue else objects.home)
 
     objects = read(

@@ -22,6 +22,11 @@ from gangctl.kueue.states import QueuePhase
 SUMMARY: Final = "QueueSummary"
 DESCRIPTION: Final = "QueueDescription"
 
+USAGE: Final = "what its Workloads hold: those of other namespaces may not be read"
+COHORT: Final = "what its cohort lends: Cohorts may not be read"
+POSITIONS: Final = "positions, and the head of the queue: what waits in other namespaces may not be read"
+WITHOUT_WORKLOAD: Final = "which JobSets have no Workload: JobSets may not be read"
+
 State = Literal["active", "stopped", "missing", "inactive"]
 QueueKind = Literal["LocalQueue", "ClusterQueue"]
 
@@ -38,11 +43,13 @@ class QuotaReport(TypedDict):
 
     flavor: str
     resource: str
-    used: Annotated[int, "What its Workloads hold.", QUANTITY]
+    used: Annotated[int | None, "What its Workloads hold; null if unknown.", QUANTITY]
     nominal: Annotated[int, "The queue's own quota.", QUANTITY]
-    borrowed: Annotated[int, "What it uses beyond its own quota.", QUANTITY]
-    borrowable: Annotated[int | None, "The most that could ever be borrowed; null without a bound.", QUANTITY]
-    free: Annotated[int, "What is available now, borrowing included.", QUANTITY]
+    borrowed: Annotated[int | None, "What it uses beyond its own quota; null if unknown.", QUANTITY]
+    borrowable: Annotated[
+        int | None, "The most that could ever be borrowed; null without a bound, or unknown.", QUANTITY
+    ]
+    free: Annotated[int | None, "What is available now, borrowing included; null if unknown.", QUANTITY]
 
 
 class BorrowerReport(TypedDict):
@@ -58,7 +65,8 @@ class MemberReport(TypedDict):
     """A Workload of Kueue in a queue; one of a JobSet is a gang."""
 
     position: Annotated[
-        int | None, "Of those that wait in the ClusterQueue, from 1, in the order that Kueue tries them."
+        int | None,
+        "Of those that wait in the ClusterQueue, from 1, in the order that Kueue tries them; or unknown.",
     ]
     apiVersion: Annotated[str, "Of what it is a Workload of."]
     kind: Annotated[str, "What it is a Workload of: JobSet, Job and others; Workload for one without an owner."]
@@ -94,6 +102,7 @@ class QueueAndCluster(TypedDict):
     admitted: Annotated[int, "Workloads of the queue that hold quota."]
     oldest: Annotated[str, "When the oldest pending Workload was created: RFC 3339, empty where none is pending."]
     quotas: Annotated[list[QuotaReport], "Of the ClusterQueue."]
+    unknown: Annotated[list[str], "What may not be read: fields that depend on it are null."]
 
 
 class QueueReport(QueueAndCluster):
@@ -107,7 +116,9 @@ class QueueDescription(QueueAndCluster):
 
     kind: Literal["QueueDescription"]
     members: Annotated[list[MemberReport], "Those that hold quota first, then those that wait, in order."]
-    borrowers: Annotated[list[BorrowerReport], "ClusterQueues of the same cohort that use more than is theirs."]
+    borrowers: Annotated[
+        list[BorrowerReport] | None, "ClusterQueues of the same cohort that use more than is theirs; null if unknown."
+    ]
     stuck: Annotated[list[str], "Why no Workload of the queue is admitted, a sentence each."]
 
 
@@ -127,7 +138,7 @@ def list_entry(report: QueueReport, now: datetime, *, local: bool) -> ListItem:
     """One queue of a list."""
     identity = report["metadata"]
     used = (
-        f"{quota['flavor']}/{quota['resource']}={amount(quota['resource'], quota['used'])}"
+        f"{quota['flavor']}/{quota['resource']}={_known(quota['resource'], quota['used'])}"
         f"/{amount(quota['resource'], quota['nominal'])}"
         for quota in report["quotas"]
     )
@@ -147,16 +158,22 @@ def list_entry(report: QueueReport, now: datetime, *, local: bool) -> ListItem:
     return ListItem(with_quantities(report, QueueReport), row, named)
 
 
+def _known(resource: str, value: int | None) -> str:
+    """An amount, or that it is not known."""
+    return "unknown" if value is None else amount(resource, value)
+
+
 def _quota(report: QueueAndCluster) -> Section:
     """The quotas of the ClusterQueue."""
+    unbounded = "unknown" if COHORT in report["unknown"] else "no bound"
     rows = tuple(
         (
             quota["flavor"],
             quota["resource"],
-            amount(quota["resource"], quota["used"]),
+            _known(quota["resource"], quota["used"]),
             amount(quota["resource"], quota["nominal"]),
-            "no bound" if quota["borrowable"] is None else amount(quota["resource"], quota["borrowable"]),
-            amount(quota["resource"], quota["free"]),
+            unbounded if quota["borrowable"] is None else amount(quota["resource"], quota["borrowable"]),
+            _known(quota["resource"], quota["free"]),
         )
         for quota in report["quotas"]
     )
@@ -175,11 +192,12 @@ def describe_sections(report: QueueDescription, now: datetime) -> list[Section]:
     ]
     lines = [", ".join(filter(None, behind)), f"{report['pending']} pending, {report['admitted']} admitted"]
     warnings = [report["message"]] if report["message"] else []
+    unknown = [f"not known: {fact}" for fact in report["unknown"]]
     sections = [
         Section(
             f"{report['queue']} {name}: {report['state']}",
             tuple(filter(None, lines)),
-            warnings=(*warnings, *report["stuck"]),
+            warnings=(*warnings, *report["stuck"], *unknown),
         )
     ]
     if report["quotas"]:

@@ -11,8 +11,12 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_UID, QUEUE_NAME
 from gangctl.api.pods import is_finished
 from gangctl.cli.queue.report import (
+    COHORT,
     DESCRIPTION,
+    POSITIONS,
     SUMMARY,
+    USAGE,
+    WITHOUT_WORKLOAD,
     BorrowerReport,
     MemberReport,
     QueueDescription,
@@ -23,6 +27,7 @@ from gangctl.cli.queue.report import (
 )
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, PODS
+from gangctl.cluster import kinds
 from gangctl.cluster.queues import facts_of_job
 from gangctl.cluster.stock import Stock
 from gangctl.errors import ForbiddenError, NotFoundError
@@ -41,6 +46,8 @@ class JobSets:
 
     raw: dict[str, dict[str, Any]] = field(default_factory=dict)
     pods: dict[str, int] = field(default_factory=dict)
+    unread: bool = False
+    """Whether they may not be read."""
 
     def owner(self, workload: QueuedWorkload) -> JobFacts:
         """Known facts of the job of a Workload."""
@@ -58,8 +65,10 @@ async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> J
             # Only the pods of an evicted Workload show whether it holds its quota unnecessarily.
             if workload.owner_uid in jobsets.raw and workload.holds("Evicted") and workload.holds("QuotaReserved"):
                 jobsets.pods[workload.owner_uid] = await _pods(client, workload)
-    except (ForbiddenError, NotFoundError):
-        return jobsets
+    except ForbiddenError:
+        jobsets.unread = not jobsets.raw
+    except NotFoundError:
+        pass
     return jobsets
 
 
@@ -127,22 +136,30 @@ class View:
             "admitted": len(inside) - len(pending),
             "oldest": min(filter(None, (workload.created for workload in pending)), default=""),
             "quotas": [] if queue is None else self._quotas(queue),
+            "unknown": [] if queue is None else self._unknown(queue),
         }
+
+    def _unknown(self, queue: ClusterQueue) -> list[str]:
+        """What of its quota is not known."""
+        unknown = [USAGE] if self.stock.partial else []
+        return [*unknown, COHORT] if queue.cohort and self.stock.trouble(kinds.COHORTS) else unknown
 
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
         quotas: list[QuotaReport] = []
+        unknown = self._unknown(queue)
         for (flavor, resource), quota in quotas_of(queue.groups).items():
-            used = self.stock.snapshot.quotas.used(queue.name, flavor, resource)
+            used = None if USAGE in unknown else self.stock.snapshot.quotas.used(queue.name, flavor, resource)
             ceiling = self.stock.snapshot.quotas.ceiling(queue.name, flavor, resource).amount
+            free = max(0, self.stock.snapshot.quotas.available(queue.name, flavor, resource))
             quotas.append(
                 {
                     "flavor": flavor,
                     "resource": resource,
                     "used": used,
                     "nominal": quota.nominal,
-                    "borrowed": max(0, used - quota.nominal),
-                    "borrowable": None if ceiling is None else max(0, ceiling - quota.nominal),
-                    "free": max(0, self.stock.snapshot.quotas.available(queue.name, flavor, resource)),
+                    "borrowed": None if used is None else max(0, used - quota.nominal),
+                    "borrowable": None if ceiling is None or COHORT in unknown else max(0, ceiling - quota.nominal),
+                    "free": None if unknown else free,
                 }
             )
         return quotas
@@ -156,13 +173,21 @@ class View:
         by_creation = self.stock.configuration.wait_for_pods_ready.by_creation
         ordered = in_order(self.stock.inside(queue.name), queue, by_creation=by_creation) if queue is not None else []
         order = {workload.uid: number for number, workload in enumerate(ordered, 1)}
-        members = [self._member(workload, order.get(workload.uid)) for workload in inside]
+        members = sorted((self._member(workload, order.get(workload.uid)) for workload in inside), key=_rank)
+        unknown = list(report["unknown"])
+        if not self.stock.heads_known:
+            unknown.append(POSITIONS)
+            # Their order holds: what waits in other namespaces is between them.
+            members = [{**member, "position": None} for member in members]
+        if self.jobsets.unread:
+            unknown.append(WITHOUT_WORKLOAD)
         return {
             **report,
             "kind": DESCRIPTION,
-            "members": sorted(members, key=_rank),
+            "members": members,
             "borrowers": self._borrowers(queue) if queue is not None else [],
             "stuck": self._stuck(report, queue),
+            "unknown": unknown,
         }
 
     def _stuck(self, report: QueueReport, queue: ClusterQueue | None) -> list[str]:
@@ -220,7 +245,9 @@ class View:
             "trouble": str(stuck.reason) if stuck is not None else "",
         }
 
-    def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport]:
+    def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport] | None:
+        if self.stock.partial:
+            return None
         borrowers: list[BorrowerReport] = []
         for name in self.stock.snapshot.quotas.tree(queue.name):
             borrower = self.stock.cluster_queue(name)
