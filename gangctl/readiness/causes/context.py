@@ -164,12 +164,15 @@ class Context:
 
     @cached_property
     def failed(self) -> Sequence[tuple[Group, EndedPod]]:
-        """Pods that failed in this attempt, of Jobs that get others and have fewer ready pods than they should."""
+        """Pods that failed in this attempt, of Jobs that get others and have fewer ready pods than they should.
+
+        Not those from before a suspension. JobSet writes its end once it has resumed all Jobs: a moment late.
+        """
         jobset = self.snapshot.jobset
         by_job: dict[tuple[str, int], list[EndedPod]] = {}
         for one in self.snapshot.ended:
             own = one.pod.attempt >= jobset.restarts and one.pod.created >= unix(jobset.created)
-            if own and one.pod.phase == "Failed":
+            if own and one.pod.phase == "Failed" and not 0 < one.at < self.free_since - SOON:
                 by_job.setdefault((one.pod.replicated_job, one.pod.job_index), []).append(one)
         failed: list[tuple[Group, EndedPod]] = []
         for group in self.groups if by_job else ():

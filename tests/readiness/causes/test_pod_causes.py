@@ -22,6 +22,7 @@ from tests.readiness.snapshots import (
     RUNNING,
     Context,
     changed,
+    condition,
     initially_scheduled,
     nodes,
     rfc3339,
@@ -255,6 +256,14 @@ def test_pods_that_failed_are_no_cause_once_all_are_ready_nor_of_another_attempt
     for earlier in ({"attempt": 0}, {"created": 1}, {"phase": "Succeeded"}):
         assert Reason.CRASH_LOOP not in reasons(placed(context, some, ended=[ended(context, 1, "x", **earlier)]))
     assert Reason.CRASH_LOOP not in reasons(placed(context, context.pods(READY), ended=[ended(context, 1, "x")]))
+
+
+@each(("resumed", "counts"), [(NOW - 30, False), (NOW - 61, True), (NOW - 3600, True)])
+def test_a_pod_that_failed_before_a_suspension_is_no_cause_after_it(resumed: int, counts: bool) -> None:
+    context = Context(JS, end=condition("Suspended", resumed, status=False), created=NOW - 7200)
+    one = replace(ended(context, 1, "x"), at=NOW - 90)
+    found = reasons(placed(context, context.pods(READY, count=1), ended=[one]))
+    assert (Reason.CRASH_LOOP in found) is counts
 
 
 def test_a_pod_that_ended_because_it_was_preempted_has_not_failed_by_itself() -> None:
