@@ -102,11 +102,11 @@ def _shape(job: JobDetail) -> tuple[object, ...]:
 
 def _progress(job: JobDetail) -> str:
     if not job["exists"] and not job["pods"]:
-        return f"not there, {plural(job['wanted'], 'pod')} missing"
+        return "not there" + (f", {plural(job['wanted'], 'pod')} missing" if job["wanted"] else "")
     done = f", {job['succeeded']} succeeded" if job["succeeded"] else ""
     if failed := job["failedIndexes"]:
         done += f", {failed} failed for good"
-    missing = job["wanted"] - job["succeeded"] - failed - len(job["pods"])
+    missing = job["wanted"] - len(job["pods"])
     return f"{job['ready']} of {job['wanted']} ready{done}" + (f", {missing} missing" if missing > 0 else "")
 
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, TypedDict
 
+from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.api.pods import FINISHED
 from gangctl.api.reportfields import rfc3339
 from gangctl.cli.messages import plural
 from gangctl.cli.output import EMPTY, INDENT, Section
 from gangctl.errors import one_line
-from gangctl.gang.desired import JobProgress
+from gangctl.gang.desired import JobProgress, job_pods_left
 from gangctl.kueue.amounts import span
 from gangctl.readiness.causes import WAITING
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
@@ -39,7 +40,7 @@ class JobDetail(TypedDict):
     name: str
     replicatedJob: str
     exists: Annotated[bool, "Whether it has been created."]
-    wanted: Annotated[int, "Pods at once when none has finished."]
+    wanted: Annotated[int, "Pods that should exist now."]
     ready: Annotated[int, "Pods that are ready."]
     succeeded: Annotated[int, "Pods that have finished with success."]
     failedIndexes: Annotated[int, "Indexes that failed for good (backoffLimitPerIndex): their pods are not replaced."]
@@ -75,7 +76,7 @@ def inventory_of(snapshot: Snapshot, only: str) -> Inventory:
     if snapshot.jobset.managed_elsewhere or not snapshot.pods_known:
         return {"groups": [], "nodes": []}
     groups = [group for group in members(snapshot) if only in {"", group.name}]
-    details = [_group(group) for group in groups]
+    details = [_group(group, snapshot.jobset) for group in groups]
     pods = [pod for group in groups for pod in _all(group)]
     covered = {name for group in groups for name in group.replicated_jobs}
     alone = [pod for pod in snapshot.pods if pod.replicated_job not in covered and pod.phase not in FINISHED]
@@ -114,13 +115,17 @@ def _all(group: Group) -> list[PodFacts]:
     return [*group.pods, *group.leaving, *group.earlier]
 
 
-def _group(group: Group) -> GroupDetail:
+def _group(group: Group, jobset: JobSet) -> GroupDetail:
     exist = {job.key: job for job in group.jobs}
+    replicated_jobs = {rj.name: rj for rj in jobset.replicated_jobs}
     pods = _by_job(_all(group))
     jobs = []
     for planned in group.planned:
         key = planned.replicated_job, planned.index
-        jobs.append(_job(planned.name, key, exist.get(key), planned.pods, pods.get(key, [])))
+        job = exist.get(key)
+        # One that has finished gets no more pods: those of a failed Job are not missing.
+        wanted = 0 if jobset.finished else max(0, job_pods_left(replicated_jobs[key[0]], job, jobset.restarts))
+        jobs.append(_job(planned.name, key, job, wanted, pods.get(key, [])))
     return {"name": group.name if group.scope is not None else "", "template": group.template, "jobs": jobs}
 
 

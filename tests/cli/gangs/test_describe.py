@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gangctl.cli.gangs.costs import BEFORE_SUSPENSION, ENDED_READY, GONE, NO_CAUSE, NO_LOSS
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
@@ -190,6 +192,47 @@ def test_equal_jobs_are_counted(tmp_path: Path) -> None:
 
     tree = tree_of(ask_about(tmp_path, dump.changed("JobSet", WAITS, widen), "describe", WAITS).out)
     assert tree[-1] == "     └─ 11 Jobs sweep-workers-1 ... sweep-workers-11: each not there, 6 pods missing"
+
+
+@pytest.mark.parametrize(
+    ("completions", "status", "gone", "progress"),
+    [
+        (2, {}, 1, "1 of 2 ready, 1 missing"),
+        (2, {"succeeded": 1}, 1, "1 of 1 ready, 1 succeeded"),
+        # One pod is left to be made in place of another, however many have succeeded.
+        (9, {"succeeded": 3}, 1, "1 of 2 ready, 3 succeeded, 1 missing"),
+        (
+            2,
+            {"succeeded": 1, "conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]},
+            2,
+            "0 of 0 ready, 1 succeeded",
+        ),
+    ],
+)
+def test_missing_pods_are_those_that_should_exist(
+    completions: int, status: Object, gone: int, progress: str, tmp_path: Path
+) -> None:
+    found = dump.objects()
+    for each in found:
+        match each["kind"], each["metadata"]["name"]:
+            case "JobSet", dump.RUNS:
+                (workers,) = (rj for rj in each["spec"]["replicatedJobs"] if rj["name"] == "workers")
+                workers["template"]["spec"]["completions"] = completions
+            case "Job", "train-workers-1":
+                each["spec"]["completions"] = completions
+                each["status"] |= status
+    pods = [pod for pod in dump.pods_of(found, RUNS) if pod["metadata"]["name"].startswith("train-workers-1-")][:gone]
+    kept = [each for each in found if each not in pods]
+    tree = tree_of(ask_about(tmp_path, kept, "describe", RUNS).out)
+    (line,) = (line for line in tree if "Job train-workers-1: " in line)
+    assert line.partition(": ")[2] == progress
+
+
+def test_a_jobset_that_has_failed_misses_no_pods(tmp_path: Path) -> None:
+    found = dump.changed("JobSet", RUNS, lambda raw: dump.finish(raw, "Failed"))
+    pods = [id(pod) for pod in dump.pods_of(found, RUNS)]
+    kept = [each for each in found if id(each) not in pods]
+    assert "missing" not in ask_about(tmp_path, kept, "describe", RUNS).out
 
 
 def test_pods_without_a_gang_are_described(tmp_path: Path) -> None:
