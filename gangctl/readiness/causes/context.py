@@ -6,7 +6,6 @@ them works on the cluster that it is printed for: with the objects that exist th
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -166,7 +165,8 @@ class Context:
     def failed(self) -> Sequence[tuple[Group, EndedPod]]:
         """Pods that failed in this attempt, of Jobs that get others and have fewer ready pods than they should.
 
-        Not those from before a suspension. JobSet writes its end once it has resumed all Jobs: a moment late.
+        Not those of which a ready pod has the completion index, nor those from before a suspension. JobSet writes the
+        end of that once it has resumed all Jobs: a moment late.
         """
         jobset = self.snapshot.jobset
         by_job: dict[tuple[str, int], list[EndedPod]] = {}
@@ -176,11 +176,16 @@ class Context:
                 by_job.setdefault((one.pod.replicated_job, one.pod.job_index), []).append(one)
         failed: list[tuple[Group, EndedPod]] = []
         for group in self.groups if by_job else ():
-            ready = Counter((pod.replicated_job, pod.job_index) for pod in group.pods if pod.ready)
+            ready: dict[tuple[str, int], list[PodFacts]] = {}
+            for pod in group.pods:
+                if pod.ready:
+                    ready.setdefault((pod.replicated_job, pod.job_index), []).append(pod)
             for planned, job, wanted in self.expected[group.name]:
                 key = planned.replicated_job, planned.index
-                if job is not None and ready[key] < wanted:
-                    failed += ((group, one) for one in by_job.get(key, ()))
+                if job is None or key not in by_job or len(there := ready.get(key, [])) >= wanted:
+                    continue
+                whole = {_completion_index(planned, pod) for pod in there} - {""}
+                failed += ((group, one) for one in by_job[key] if _completion_index(planned, one.pod) not in whole)
         return failed
 
     @property
@@ -251,6 +256,12 @@ class Context:
             since=since,
             blocking=blocking,
         )
+
+
+def _completion_index(planned: PlannedJob, pod: PodFacts) -> str:
+    """The completion index in the name of a pod, ``JOB-INDEX-RANDOM``; empty in one without, and of a very long Job."""
+    index, _, suffix = pod.name.removeprefix(f"{planned.name}-").partition("-")
+    return index if suffix and index.isdigit() else ""
 
 
 def _dated(seconds: float) -> datetime:

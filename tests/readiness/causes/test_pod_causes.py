@@ -239,7 +239,7 @@ def test_a_pod_that_failed_for_good_is_a_cause_while_its_job_lacks_a_ready_one()
     context = Context(JS)
     failed = [ended(context, number, why) for number, why in ((1, "lost peer"), (0, "out of memory"), (2, "lost peer"))]
     jobs = context.jobs(failed=3)
-    cause = the(Reason.CRASH_LOOP, placed(context, context.pods(READY, count=1), jobs=jobs, ended=failed))
+    cause = the(Reason.CRASH_LOOP, placed(context, context.pods(READY)[3:], jobs=jobs, ended=failed))
     assert cause.message == "3 pods failed: out of memory"
     assert [line.partition(" ")[0] for line in cause.evidence] == ["out", "lost"]
     assert "lost peer: 2 pods, the last 58s ago: js-w-0-2-0 on n0" in cause.evidence
@@ -264,6 +264,20 @@ def test_a_pod_that_failed_before_a_suspension_is_no_cause_after_it(resumed: int
     one = replace(ended(context, 1, "x"), at=NOW - 90)
     found = reasons(placed(context, context.pods(READY, count=1), ended=[one]))
     assert (Reason.CRASH_LOOP in found) is counts
+
+
+def test_a_pod_that_failed_is_no_cause_while_the_one_in_its_place_is_ready() -> None:
+    context = Context(JS)
+    first, second, *_ = failed = [ended(context, number, "x") for number in range(4)]
+    pods = context.pods(READY)
+    assert Reason.CRASH_LOOP not in reasons(placed(context, pods[1:], ended=failed[1:]))
+    assert the(Reason.CRASH_LOOP, placed(context, pods[1:], ended=failed)).pods == 1
+    # Without completion indexes in their names any may be in its place.
+    named = [
+        replace(one, pod=replace(one.pod, name=f"js-w-0-{number}ab")) for number, one in enumerate((first, second))
+    ]
+    pods = [replace(pod, name=f"js-w-0-{number}cd") for number, pod in enumerate(pods)]
+    assert the(Reason.CRASH_LOOP, placed(context, pods[1:], ended=named)).pods == 2
 
 
 def test_a_pod_that_ended_because_it_was_preempted_has_not_failed_by_itself() -> None:
