@@ -16,6 +16,8 @@ FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """A field selector of the pods in any other phase."""
+FAILED: Final = "status.phase=Failed"
+"""A field selector of the pods that have failed."""
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The field of node and pod affinity whose terms the scheduler enforces."""

@@ -18,7 +18,7 @@ from gangctl.api.scheduling_versions import SchedulingAdapter
 from gangctl.api.store import Store
 from gangctl.errors import InputError
 from gangctl.gang.desired import JobProgress
-from gangctl.readiness.facts import PodFacts, Refused
+from gangctl.readiness.facts import EndedPod, PodFacts, Refused
 
 _INDEXES: Final = re.compile(r"\b([0-9]{1,10})(?:-([0-9]{1,10}))?\b")
 
@@ -109,6 +109,11 @@ def pod_store() -> Store[PodFacts]:
             "node": lambda pod: [pod.node] if pod.node else [],
         }
     )
+
+
+def ended_store() -> Store[EndedPod]:
+    """Pods that have finished, also by their JobSet."""
+    return Store({"jobset": lambda one: [(one.pod.namespace, one.pod.jobset)]})
 
 
 def scheduling_store() -> Store[Observed]:

@@ -64,8 +64,11 @@ def _signal(number: int) -> str:
     return Signals(number).name if number in set(Signals) else ""
 
 
-def failure_of(status: Object) -> str:
-    """Why a pod failed: what its status says, or else the container that failed first; empty if that is not known."""
+def failure_of(status: Object, *, quoted: bool = True) -> str:
+    """Why a pod failed: what its status says, or else the container that failed first; empty if that is not known.
+
+    What the container itself said is ``quoted``, or left out.
+    """
     reason, message = text_at(status, "reason"), text_at(status, "message")
     if reason:
         return one_line(f"{reason}: {message}" if message else reason)
@@ -78,7 +81,7 @@ def failure_of(status: Object) -> str:
         return one_line(message)
     # Kubernetes writes times in one form, in UTC: their texts have their order.
     _, kind, container, ended = min(failed, key=lambda one: one[0])
-    name, own = text_at(container, "name"), text_at(ended, "message")
+    name, own = text_at(container, "name"), text_at(ended, "message") if quoted else ""
     return (
         (f"{kind} {name}: " if name else "")
         + ending_of(ended)

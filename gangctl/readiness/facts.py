@@ -181,7 +181,7 @@ class Snapshot:
     """Whether pods may be read; otherwise there are none here, and what follows is from the status of the JobSet."""
     on_nodes: OnNodes = field(default_factory=OnNodes)
     ended: Sequence[EndedPod] = ()
-    """Pods with its name that have finished, as far as a command has read them; the controller reads none."""
+    """Pods with its name that have failed, and as far as a command has read them those that have succeeded."""
 
     @property
     def queued_workload(self) -> QueuedWorkload | None:
@@ -321,14 +321,19 @@ def read_pod(raw: Object) -> PodFacts | None:
     )
 
 
-def read_ended(raw: Object) -> EndedPod | None:
-    """A pod that has finished; None for others, and for those of no JobSet."""
+def read_ended(raw: Object, *, quoted: bool = True) -> EndedPod | None:
+    """A pod that has finished; None for others, and for those of no JobSet.
+
+    Why it failed has what its containers said last, perhaps in their logs, if it is to be ``quoted``.
+    """
     pod = read_pod(raw) if is_finished(raw) else None
     if pod is None:
         return None
     status = object_at(raw, "status")
     ends = [object_at(object_at(one, "state"), "terminated").get("finishedAt") for one in containers_of(status)]
-    return EndedPod(pod, max(map(unix, ends), default=0), failure_of(status) if pod.phase == "Failed" else "")
+    return EndedPod(
+        pod, max(map(unix, ends), default=0), failure_of(status, quoted=quoted) if pod.phase == "Failed" else ""
+    )
 
 
 def read_node(raw: Object) -> NodeFacts:

@@ -66,8 +66,6 @@ def by_commands(
     state = read_files([str(file)])
     # A file without any pod may be one of a user who cannot read them; a controller knows that there are none.
     state.pods_known = True
-    # A controller does not follow pods that have finished.
-    state.ended = []
     state.queues.note_presence(state.queues.known, podset_limit)
     for resource in unread:
         state.queues.note_unread(resource, f"{resource.plural} may not be read")
@@ -177,8 +175,11 @@ class Fed:
         elif (group, kind) in self._informers:
             if kind == "JobSet":
                 self._raws[raw["metadata"]["namespace"], raw["metadata"]["name"]] = raw
-            if kind != "Pod" or raw.get("status", {}).get("phase") not in FINISHED:
+            phase = raw.get("status", {}).get("phase") if kind == "Pod" else None
+            if phase not in FINISHED:
                 self._informers[group, kind]._upsert(raw)
+            elif phase == "Failed":
+                self.sources.failed.informer._upsert(raw)
 
     def withdraw(self, raw: Object) -> None:
         """An object is gone, or a pod has finished."""

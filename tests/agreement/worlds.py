@@ -199,12 +199,16 @@ def _pod(random: Random, name: str, namespace: str, index: int) -> Object:
     placed, ready = random.random() < 0.6, random.random() < 0.5
     conditions = [condition("PodScheduled", placed, "" if placed else "Unschedulable", "no room", _time(random))]
     conditions.append(condition("Ready", placed and ready, since=_time(random)))
+    status: Object = {"phase": "Running" if placed else "Pending", "conditions": conditions}
+    if placed and not ready and random.random() < 0.3:
+        ended = {"reason": "Error", "exitCode": random.randint(1, 2), "finishedAt": _time(random), "message": "why"}
+        status |= {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": ended}}]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**metadata, "creationTimestamp": _time(random)},
         "spec": {"nodeName": "n"} if placed else {},
-        "status": {"phase": "Running" if placed else "Pending", "conditions": conditions},
+        "status": status,
     }
 
 

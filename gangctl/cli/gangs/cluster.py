@@ -15,13 +15,13 @@ from typing import Any, Final, Generic, TypeVar
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
-from gangctl.api.pods import FINISHED, UNFINISHED
+from gangctl.api.pods import FAILED, UNFINISHED
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
 from gangctl.cli.cluster import connected, no_jobsets
 from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.onnodes import compare_with_nodes
-from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events, read_finished
+from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events, read_succeeded
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings, why_unread
 from gangctl.cli.kueuecluster import take as take_queues
 from gangctl.cli.messages import note
@@ -44,6 +44,7 @@ from gangctl.kueue.topology import with_placements
 from gangctl.readiness.autoscaling import REASONS
 from gangctl.readiness.facts import (
     is_followed,
+    read_ended,
     read_node,
     read_pod,
     read_refusal,
@@ -137,6 +138,7 @@ def member_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollect
     label = _label(scope.names)
     yield ReadCollection(JOBS, project_job, state.jobs, scope.namespace, Selection(label))
     yield ReadCollection(PODS, read_pod, state.pods, scope.namespace, Selection(label, UNFINISHED))
+    yield ReadCollection(PODS, read_ended, state.failed, scope.namespace, Selection(label, FAILED))
     # A collection for each reason: field selectors have no `or`.
     for reason, store in state.refusals.items():
         yield ReadCollection(EVENTS, read_refusal, store, scope.namespace, Selection(field_selector=f"reason={reason}"))
@@ -256,11 +258,11 @@ class ScopeReader:
                 scale_ups = filter(None, map(read_scale_up, page.items))
                 self.state.scale_ups += [(namespace, one) for one in scale_ups]
 
-    async def read_finished(self, key: Key, phases: Collection[str] = FINISHED) -> None:
-        """Read the pods of a JobSet that have finished, if allowed."""
+    async def read_succeeded(self, key: Key) -> None:
+        """Read the pods of a JobSet that have succeeded, if allowed."""
         # That pods may not be read is in the notes already.
         with suppress(ForbiddenError):
-            self.state.ended += await read_finished(self.client, key, phases)
+            self.state.succeeded += await read_succeeded(self.client, key)
 
     async def read_events(self, key: Key) -> None:
         """Read the events of a JobSet and of its groups, if allowed."""

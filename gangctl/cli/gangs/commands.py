@@ -152,7 +152,7 @@ def describe(*, name: ObjectName, group: str | None, form: str, **flags: Any) ->
     async def more(reader: ScopeReader, keys: list[Key]) -> None:
         await reader.look_closely(keys)
         for key in keys:
-            await reader.read_finished(key)
+            await reader.read_succeeded(key)
             await reader.read_events(key)
 
     wanted = asking.asked((name,), **flags)
@@ -204,8 +204,6 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
 
     async def more(reader: ScopeReader, keys: list[Key]) -> None:
         await reader.look_closely(compared(reader.state, keys))
-        for key in keys if names else ():
-            await reader.read_finished(key, {"Failed"})
 
     selection = asking.find(wanted, more, compared)
     keys = asking.one_of_each(selection) if names else selection.keys

@@ -126,10 +126,13 @@ class _Taking:
 
     def _take_pod(self, raw: dict[str, Any]) -> bool:
         """Finished pods are counted by their Jobs, as with a cluster."""
+        if not is_finished(raw):
+            return take(self._state.pods, read_pod, raw)
         ended = read_ended(raw)
-        if ended is not None:
-            self._state.ended.append(ended)
-        return ended is not None or (not is_finished(raw) and take(self._state.pods, read_pod, raw))
+        if ended is None or ended.pod.phase == "Failed":
+            return ended is not None and take(self._state.failed, read_ended, raw)
+        self._state.succeeded.append(ended)
+        return True
 
     def _take_jobset(self, raw: dict[str, Any]) -> bool:
         if raw.get("apiVersion") != JOBSET_API_VERSION:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, TypedDict
 from gangctl.api.jobset import JobSet, reported_jobs
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key, Object, object_at
-from gangctl.api.pods import FINISHED
 from gangctl.api.reportfields import rfc3339
 from gangctl.api.scheduling import ApiState, Observed
 from gangctl.api.store import Store
@@ -104,8 +103,10 @@ class GangState:
     jobsets: Store[StoredJobSet] = field(default_factory=Store)
     jobs: Store[JobProgress] = field(default_factory=members.job_store)
     pods: Store[PodFacts] = field(default_factory=members.pod_store)
-    ended: list[EndedPod] = field(default_factory=list)
-    """Pods that have finished, as far as they were read: what they cost is known, and nothing else needs them."""
+    failed: Store[EndedPod] = field(default_factory=members.ended_store)
+    """Pods that have failed."""
+    succeeded: list[EndedPod] = field(default_factory=list)
+    """Pods that have succeeded, as far as they were read: what they cost is known, and nothing else needs them."""
     workloads: Store[Observed] = field(default_factory=members.scheduling_store)
     groups: Store[Observed] = field(default_factory=members.scheduling_store)
     refusals: dict[str, Store[Refused]] = field(
@@ -227,7 +228,8 @@ class GangState:
 
     def ended_of(self, key: Key) -> list[EndedPod]:
         """The pods of one JobSet that have finished, as far as they were read."""
-        return [one for one in self.ended if (one.pod.namespace, one.pod.jobset) == key]
+        succeeded = [one for one in self.succeeded if (one.pod.namespace, one.pod.jobset) == key]
+        return [*self.failed.by_index("jobset", key), *succeeded]
 
     def outcome(self, key: Key) -> str:
         """The JobSet's message about its end; empty while it has not finished."""
@@ -253,15 +255,14 @@ _MOST_GROUPS: Final = 8
 """Maximum of groups whose events are read; a JobSet may have hundreds."""
 
 
-async def read_finished(client: Client, key: Key, phases: Collection[str] = FINISHED) -> list[EndedPod]:
-    """The pods of a JobSet that have finished, in one of ``phases``; ForbiddenError if pods may not be read."""
+async def read_succeeded(client: Client, key: Key) -> list[EndedPod]:
+    """The pods of a JobSet that have succeeded; ForbiddenError if pods may not be read."""
     namespace, jobset = key
     ended: list[EndedPod | None] = []
-    for phase in sorted(phases):
-        selection = Selection(f"{JOBSET_NAME}={jobset}", f"status.phase={phase}")
-        async with aclosing(client.pages(PODS, namespace, selection=selection)) as pages:
-            async for page in pages:
-                ended += map(read_ended, page.items)
+    selection = Selection(f"{JOBSET_NAME}={jobset}", "status.phase=Succeeded")
+    async with aclosing(client.pages(PODS, namespace, selection=selection)) as pages:
+        async for page in pages:
+            ended += map(read_ended, page.items)
     return [one for one in ended if one is not None]
 
 

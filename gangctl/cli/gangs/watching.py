@@ -29,7 +29,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import span
 from gangctl.kueue.names import GROUP as KUEUE
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.readiness.facts import PodFacts, Refused, is_followed
+from gangctl.readiness.facts import EndedPod, PodFacts, Refused, is_followed
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import GangPhase, Readiness
 from gangctl.runtime.informer import Informer
@@ -186,6 +186,8 @@ class GangWatch:
                 return {changed.jobset.key}
             case JobProgress() | PodFacts():
                 return {(changed.namespace, changed.jobset)}
+            case EndedPod():
+                return {(changed.pod.namespace, changed.pod.jobset)}
             case Observed():
                 return {(changed.namespace, name) for name in (changed.owner_jobset, changed.claims_jobset) if name}
             case Refused():

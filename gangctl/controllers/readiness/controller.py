@@ -31,7 +31,16 @@ from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSource
 from gangctl.gang.desired import JobProgress
 from gangctl.kueue.checks import of_jobset
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.readiness.facts import Collections, NodeFacts, PodFacts, Refused, Snapshot, assemble, is_followed
+from gangctl.readiness.facts import (
+    Collections,
+    EndedPod,
+    NodeFacts,
+    PodFacts,
+    Refused,
+    Snapshot,
+    assemble,
+    is_followed,
+)
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import in_parts
 from gangctl.runtime.informer import Informer
@@ -221,6 +230,7 @@ class ReadinessController:
         # Not from the caches' own notices: these leave out what no reconcile depends on, such as first pods.
         caches.informers["jobs"].subscribe(self._on_member)
         sources.pods.informer.subscribe(self._on_member)
+        sources.failed.informer.subscribe(self._on_failed)
         sources.nodes.informer.subscribe(self._on_node)
         for source in sources.refusals:
             source.informer.subscribe(self._on_refusal)
@@ -352,7 +362,8 @@ class ReadinessController:
         if self._queues is not None:
             queue = self._queues.of(jobset, len(self._sources.pods_of(jobset.key)), now)
         assessment = self._assessments.of(jobset)
-        return assemble(jobset, assessment, self._assessments.state(), self._collections(), queue=queue)
+        ended = self._sources.failed_of(jobset.key)
+        return assemble(jobset, assessment, self._assessments.state(), self._collections(), queue=queue, ended=ended)
 
     def _collections(self) -> Collections:
         caches = self._caches
@@ -376,6 +387,9 @@ class ReadinessController:
         member = new or old
         if member is not None:
             self.mark((member.namespace, member.jobset))
+
+    def _on_failed(self, old: EndedPod | None, new: EndedPod | None) -> None:
+        self._on_member(old.pod if old is not None else None, new.pod if new is not None else None)
 
     def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         workload = new or old

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
-from gangctl.api.pods import UNFINISHED
+from gangctl.api.pods import FAILED, UNFINISHED
 from gangctl.api.store import Store
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
@@ -26,7 +26,17 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.source import RETRY_SECONDS, InformerSource
 from gangctl.kueue.queues import Never, QueueFacts
-from gangctl.readiness.facts import REFUSING_KINDS, NodeFacts, PodFacts, Refused, read_node, read_pod, read_refusal
+from gangctl.readiness.facts import (
+    REFUSING_KINDS,
+    EndedPod,
+    NodeFacts,
+    PodFacts,
+    Refused,
+    read_ended,
+    read_node,
+    read_pod,
+    read_refusal,
+)
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
 from gangctl.runtime.shards import Share
@@ -83,6 +93,8 @@ PAGE_SIZE: Final = 250
 """The garbage collector walks all of a larger page of pods while it is decoded."""
 # Jobs count finished pods. With the selector, a pod that finishes leaves the watch as if it were deleted.
 _OF_JOBSETS: Final = Selection(JOBSET_NAME, UNFINISHED)
+# Of those that fail Jobs do not say why.
+_FAILED: Final = Selection(JOBSET_NAME, FAILED)
 
 
 class ReadinessSources:
@@ -109,6 +121,10 @@ class ReadinessSources:
             members.pod_store(),
             _OF_JOBSETS,
         )
+        # Not quoted: the controller stores it where others read it than those who may read logs.
+        self.failed: InformerSource[EndedPod] = self._source(
+            PODS, partial(read_ended, quoted=False), members.ended_store(), _FAILED
+        )
         self.nodes: InformerSource[NodeFacts] = self._source(NODES, read_node)
         self.refusals: tuple[InformerSource[Refused], ...] = tuple(
             self._source(EVENTS, read_refusal, members.refusal_store(), _about_kind(reason, kind))
@@ -121,11 +137,15 @@ class ReadinessSources:
     @property
     def all(self) -> tuple[InformerSource[Any], ...]:
         """Every source."""
-        return self.pods, self.nodes, *self.refusals
+        return self.pods, self.failed, self.nodes, *self.refusals
 
     def pods_of(self, key: Key) -> list[PodFacts]:
         """Pods of JobSets of this name that have not finished."""
         return self.pods.store.by_index("jobset", key)
+
+    def failed_of(self, key: Key) -> list[EndedPod]:
+        """Pods of JobSets of this name that have failed."""
+        return self.failed.store.by_index("jobset", key)
 
     def gangs_on(self, node: str) -> dict[Key, None]:
         """JobSets that have pods on a node."""

@@ -242,6 +242,12 @@ async def test_why_has_the_exit_code_and_the_logs_of_a_pod_that_is_never_restart
         assert f" -n team-a logs {name} --all-containers --ignore-errors\n" in answer.out
 
 
+async def test_every_command_finds_a_pod_that_failed(tmp_path: Path) -> None:
+    async with place(tmp_path, one_pod_failed(137)) as here:
+        answers = [await here.ask(*asked) for asked in (("get", RUNS), ("describe", RUNS), ("why",))]
+    assert ["CrashLoop" in answer.out for answer in answers] == [True] * 3, answers
+
+
 def test_a_cause_that_ends_by_itself_is_exit_code_0(tmp_path: Path) -> None:
     found = dump.objects()
     for pod in dump.pods_of(found, WAITS):

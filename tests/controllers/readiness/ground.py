@@ -153,6 +153,13 @@ class Ground:
         metadata = self.metadata(f"{name}-w-0-{index}", name)
         self.put(self.sources.pods.informer, {"metadata": metadata, "spec": {"nodeName": node}, "status": status})
 
+    def failed(self, name: str, index: int = 0, *, said: str = "") -> None:
+        """A pod of a JobSet that has failed."""
+        ended = {"reason": "Error", "exitCode": 3, "finishedAt": "2026-01-01T00:00:30Z", "message": said}
+        status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": ended}}]}
+        metadata = {**self.metadata(f"{name}-w-0-{index}", name), "creationTimestamp": "2026-01-01T00:00:05Z"}
+        self.put(self.sources.failed.informer, {"metadata": metadata, "spec": {}, "status": status})
+
     def node(self, name: str, *, ready: bool = True) -> None:
         conditions = [{"type": "Ready", "status": "True" if ready else "Unknown", "reason": "NodeStatusUnknown"}]
         metadata = {"name": name, "uid": f"uid-{name}"}

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from gangctl.api.scheduling import ApiState
 from gangctl.controllers.readiness.controller import ReadinessObserver
+from gangctl.gang.reasons import Reason
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import GangPhase, Readiness
@@ -108,6 +109,26 @@ async def test_a_refusal_event_affects_the_jobset_of_the_job_or_pod(ground: Grou
         assert await ground.later() == []
 
 
+async def test_a_pod_that_failed_for_good_is_a_cause_without_what_it_said(ground: Ground) -> None:
+    ground.jobset("a")
+    ground.job("a", failed=1)
+    ground.pod("a", 1, node="n1", ready=True)
+    async with ground.leading():
+        await ground.later()
+        ground.failed("a", said="token=abc")
+        assert await ground.later() == ["a"]
+        found = ground.controller.readiness((NAMESPACE, "a"))
+        assert found is not None
+        (cause,) = [cause for cause in found.causes if cause.reason is Reason.CRASH_LOOP]
+        assert cause.message == "1 pod failed: container main: Error, exit code 3"
+        assert "token" not in str(found)
+        ground.drop(ground.sources.failed.informer, "a-w-0-0")
+        assert await ground.later() == ["a"]
+        found = ground.controller.readiness((NAMESPACE, "a"))
+        assert found is not None
+        assert Reason.CRASH_LOOP not in [cause.reason for cause in found.causes]
+
+
 async def test_a_deleted_jobset_is_reported_once(ground: Ground) -> None:
     ground.jobset("a")
     async with ground.leading():
@@ -139,7 +160,7 @@ async def test_a_standby_computes_nothing_and_remembers_nothing(ground: Ground) 
         assert await ground.later() == ["a"]
     assert ground.notes.forgotten == 1
     assert ground.controller.readiness((NAMESPACE, "a")) is None
-    assert [len(source.store) for source in ground.sources.all] == [0, 0, 0, 0]
+    assert [len(source.store) for source in ground.sources.all] == [0, 0, 0, 0, 0]
     assert ground.sources.nodes_by_name() is None
     ground.jobset("a", 3)
     assert await ground.later(60) == []
