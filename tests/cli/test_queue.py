@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.queue.report import COHORT, POSITIONS, USAGE, WITHOUT_WORKLOAD
+from gangctl.cli.queue.report import COHORT, NAMESPACE, POSITIONS, USAGE, WITHOUT_WORKLOAD
 from gangctl.client.client import Client
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import ask
@@ -430,6 +430,17 @@ class TestCluster:
         assert (quota["used"], quota["free"], quota["borrowable"]) == ("0", free, None if cohort else "0")
         assert report["unknown"] == ([COHORT] if cohort else [])
         assert table.out.count("unknown") == (2 if cohort else 0)
+
+    @pytest.mark.parametrize(("labels", "unknown"), [({"team": "a"}, [NAMESPACE]), ({}, [])])
+    async def test_whether_a_queue_takes_a_namespace_may_not_be_known(
+        self, labels: dict[str, str], unknown: list[str], tmp_path: Path
+    ) -> None:
+        there = [item for item in cluster("8", namespaceSelector={"matchLabels": labels}) if item is not CONFIGURATION]
+        async with serving(*there, labelled("t"), forbidden={"/api/v1/namespaces/t"}) as (_, url):
+            answer = await ask(tmp_path, url, "queue", "list", "-o", "json")
+        (report,) = answer.json["items"]
+        assert (report["state"], report["unknown"]) == ("active", unknown)
+        assert answer.err == "".join(f"note: not known: {fact}\n" for fact in unknown)
 
     async def test_a_never_fitting_head_of_a_strict_queue_is_shown(self, tmp_path: Path) -> None:
         stored = queued("head", cpu="500", queue="s", uid="uid-head")

@@ -10,6 +10,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
+from gangctl.cli.messages import note
 from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError, name_argument
 from gangctl.cli.options import F
 from gangctl.cli.output import Listing, print_answer
@@ -18,6 +19,7 @@ from gangctl.cli.queue.report import (
     HEADERS,
     LIST_LEGEND,
     LOCAL_HEADERS,
+    USAGE,
     WIDE_HEADERS,
     QueueDescription,
     QueueReport,
@@ -127,6 +129,9 @@ def command(
     reports = _reports(objects.stock, now, None if everywhere else objects.home, cluster_queues=cluster_queues)
     if selector:
         reports = [report for report in reports if options.selected(selector, objects.stock.raw[_key(report)])]
+    # What is in use has a note of the reading already.
+    for fact in dict.fromkeys(fact for report in reports for fact in report["unknown"] if fact != USAGE):
+        note(f"not known: {fact}")
     kind = "ClusterQueues" if cluster_queues else "LocalQueues"
     listing.print(
         HEADERS if cluster_queues else (*LOCAL_HEADERS, *HEADERS),

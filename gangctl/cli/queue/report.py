@@ -25,6 +25,7 @@ DESCRIPTION: Final = "QueueDescription"
 USAGE: Final = "what its Workloads hold: those of other namespaces may not be read"
 COHORT: Final = "what its cohort lends: Cohorts may not be read"
 POSITIONS: Final = "positions, and the head of the queue: what waits in other namespaces may not be read"
+NAMESPACE: Final = "whether its namespaceSelector takes the namespace: the labels of that are not known"
 WITHOUT_WORKLOAD: Final = "which JobSets have no Workload: JobSets may not be read"
 
 State = Literal["active", "stopped", "missing", "inactive"]
@@ -102,7 +103,7 @@ class QueueAndCluster(TypedDict):
     admitted: Annotated[int, "Workloads of the queue that hold quota."]
     oldest: Annotated[str, "When the oldest pending Workload was created: RFC 3339, empty where none is pending."]
     quotas: Annotated[list[QuotaReport], "Of the ClusterQueue."]
-    unknown: Annotated[list[str], "What may not be read: fields that depend on it are null."]
+    unknown: Annotated[list[str], "What is not known: fields that depend on it are null."]
 
 
 class QueueReport(QueueAndCluster):

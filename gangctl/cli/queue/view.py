@@ -13,6 +13,7 @@ from gangctl.api.pods import is_finished
 from gangctl.cli.queue.report import (
     COHORT,
     DESCRIPTION,
+    NAMESPACE,
     POSITIONS,
     SUMMARY,
     USAGE,
@@ -34,7 +35,7 @@ from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
-from gangctl.kueue.blocked import Blockage, Blocked, JobFacts, Stuck, blocked
+from gangctl.kueue.blocked import Blockage, Blocked, JobFacts, Stuck, blocked, selected
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import current, in_order
 from gangctl.kueue.states import QueuePhase, status_of
@@ -111,7 +112,12 @@ class View:
         closed = self.stock.obstacle(door.namespace, door.name)
         report = self._summary(queue, closed, self._behind(door.namespace, door.name))
         identity: QueueIdentity = {"name": door.name, "namespace": door.namespace}
-        return {**report, "metadata": identity, "clusterQueue": door.cluster_queue}
+        unknown = list(report["unknown"])
+        labels = self.stock.labels(door.namespace)
+        # Labels that are not known close no queue.
+        if closed is None and queue is not None and selected(queue.selector, labels, door.namespace) is None:
+            unknown.append(NAMESPACE)
+        return {**report, "metadata": identity, "clusterQueue": door.cluster_queue, "unknown": unknown}
 
     def _behind(self, namespace: str, name: str) -> list[QueuedWorkload]:
         key = namespace, name
