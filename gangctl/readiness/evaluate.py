@@ -396,11 +396,13 @@ def _counted_by(group: Group, sum_: Totals, life: Life, failed: int, within: int
     counts, before = sum_.counts, life.before
     if before is None or before.phase is not GangPhase.READY or group.leaving:
         return 0
-    # Since an unknown time: without gangctl nothing updates the object, and Jobs have counted their pods long ago.
-    if before.written_before:
-        return 0
     if counts.created >= counts.wanted or counts.ready < counts.created:
         return 0
+    if before.written_at is not None:
+        # The object has these counts where the controller has seen the pods go, and waits. Without gangctl nothing
+        # updates it, and Jobs have counted their pods long ago.
+        seen = (before.counts.wanted, before.counts.created) == (counts.wanted, counts.created)
+        return before.written_at + within if seen and before.written_at else 0
     # A pod that has failed is a loss, and others may be, which are counted as slowly as those that succeed.
     by = life.now + (COUNTING_SECONDS if failed > before.failed else within)
     # With another number of wanted pods the Job has counted one: what is missing then is missing since now.

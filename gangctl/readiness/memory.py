@@ -23,7 +23,8 @@ def remembered(raw: dict[str, Any]) -> Readiness | None:
     phase = _PHASES.get(text_at(status, "phase"))
     if owner is None or not is_jobset_owner(owner) or owner.get("name") != metadata.get("name") or phase is None:
         return None
-    groups = tuple(_group(entry) for entry in objects_at(status, "groups"))
+    written = max((unix(entry.get("time")) for entry in objects_at(metadata, "managedFields")), default=0)
+    groups = tuple(_group(entry, written) for entry in objects_at(status, "groups"))
     return Readiness(
         namespace=text_at(metadata, "namespace"),
         name=text_at(metadata, "name"),
@@ -38,7 +39,7 @@ def remembered(raw: dict[str, Any]) -> Readiness | None:
     )
 
 
-def _group(entry: Object) -> GroupReadiness:
+def _group(entry: Object, written: int) -> GroupReadiness:
     phase = _PHASES.get(text_at(entry, "phase"), GangPhase.PENDING)
     return GroupReadiness(
         name=text_at(entry, "name"),
@@ -49,13 +50,13 @@ def _group(entry: Object) -> GroupReadiness:
         counts=_counts(entry),
         # The object does not say it: a gang in one of these phases is ready, or was.
         been_ready=phase in _BEEN_READY,
-        written_before=True,
+        written_at=written,
     )
 
 
 def _counts(entry: Object) -> Counts:
     pods = object_at(entry, "pods")
-    return Counts(desired=_number(pods, "desired"), minimum=_number(pods, "minimum"), wanted=_number(pods, "wanted"))
+    return Counts(*(_number(pods, count) for count in ("desired", "minimum", "wanted", "created")))
 
 
 def _number(entry: Object, key: str) -> int:

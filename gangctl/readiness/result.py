@@ -125,8 +125,8 @@ class GroupReadiness:
     """Until when pods are missing that their Jobs may count as succeeded; 0 for none."""
     failed: Annotated[int, INTERNAL] = 0
     """Pods that its Jobs had counted as failed, before any of these."""
-    written_before: Annotated[bool, INTERNAL] = False
-    """Whether a Gang object has it, which may be of long ago."""
+    written_at: Annotated[int | None, INTERNAL] = None
+    """When a Gang object was written that has it, 0 if that is not known; None for a result of this process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,17 @@ from gangctl.readiness.memory import remembered
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import GangPhase, Readiness
 from tests.jobsets import jobset, rj
-from tests.readiness.snapshots import NOW, PLACED, READY, RUNNING, Context, changed, initially_scheduled
+from tests.readiness.snapshots import (
+    CREATED,
+    NOW,
+    PLACED,
+    READY,
+    RUNNING,
+    Context,
+    changed,
+    initially_scheduled,
+    rfc3339,
+)
 from tests.rows import each
 
 P = GangPhase
@@ -45,7 +55,7 @@ def test_a_gang_that_was_ready_and_whose_pods_have_all_been_replaced_is_degraded
 
 
 def test_pods_that_are_missing_from_a_gang_that_was_ready_degrade_it_at_once() -> None:
-    """The object does not say when it was written: gangctl may have been down since, and no Job counts them any more.
+    """The object has the pods: gangctl may have been down since it was written, and no Job counts them any more.
 
     A process that saw the gang ready waits for its Jobs to count pods that may have succeeded.
     """
@@ -55,6 +65,23 @@ def test_pods_that_are_missing_from_a_gang_that_was_ready_degrade_it_at_once() -
     assert evaluate(lost, NOW + 3600, seen).phase is P.READY
     assert evaluate(lost, NOW + 3600).phase is P.DEGRADED
     assert evaluate(lost, NOW + 3600, remembered(written(seen))).phase is P.DEGRADED
+
+
+@each(
+    ("written_at", "phase"),
+    [(NOW + 1, P.READY), (NOW - 3600, P.DEGRADED), (None, P.DEGRADED)],
+)
+def test_pods_that_the_controller_has_seen_go_may_be_counted_until_its_object_is_old(
+    written_at: int | None, phase: GangPhase
+) -> None:
+    pods = CONTEXT.pods(READY)
+    lost = CONTEXT.snapshot(pods[1:], groups=GROUPS)
+    waits = evaluate(lost, NOW, evaluate(CONTEXT.snapshot(pods, groups=GROUPS), NOW))
+    assert waits.phase is P.READY
+    raw = written(waits)
+    if written_at is not None:
+        raw["metadata"]["managedFields"] = [{"time": rfc3339(CREATED)}, {"time": rfc3339(written_at)}]
+    assert evaluate(lost, NOW + 2, remembered(raw)).phase is phase
 
 
 def test_the_object_of_an_earlier_jobset_and_of_an_earlier_attempt_do_not_matter() -> None:
