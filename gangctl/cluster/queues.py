@@ -243,6 +243,7 @@ class Queues:
         """The snapshot with the facts that no change of an object carries."""
         snapshot.queued = self.present
         snapshot.queue_limit = self.podset_limit
+        snapshot.heads_known = self.heads_known
         snapshot.unread = frozenset(kind for resource, kind in kinds.CLASSES.items() if self.trouble(resource))
         return snapshot
 

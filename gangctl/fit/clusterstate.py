@@ -178,6 +178,8 @@ class ClusterSnapshot:
         self.unknown = unknown
         self.unread: frozenset[type[object]] = frozenset()
         """Kinds of priority classes that could not be read."""
+        self.heads_known = True
+        """Whether the heads of StrictFIFO queues can be known: what waits in all namespaces may be read."""
         self._held: dict[type[object], dict[tuple[str, str], Any]] = defaultdict(dict)
         """By kind, then by namespace and name."""
         self._limit_ranges: dict[str, dict[str, Object]] = defaultdict(dict)

@@ -285,11 +285,13 @@ def _behind(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor, *,
 def _doubt_order(case: QueueCase, queue: ClusterQueue) -> None:
     """Doubt the verdict on a gang that has room, if it is not known which Workload of its queue is tried first."""
     own = int(case.request.workload is not None)
-    if case.strict and queue.pending > own and case.cluster.configuration.orders_by_usage(queue):
-        case.unknown.append(
-            f'which of the workloads in StrictFIFO ClusterQueue "{queue.name}" Kueue tries first, by the usage of '
-            "their LocalQueues (admissionScope)"
-        )
+    if not case.strict or queue.pending <= own:
+        return
+    which = f'which of the workloads in StrictFIFO ClusterQueue "{queue.name}" Kueue tries first'
+    if case.cluster.configuration.orders_by_usage(queue):
+        case.unknown.append(f"{which}, by the usage of their LocalQueues (admissionScope)")
+    elif not case.cluster.heads_known:
+        case.unknown.append(f"{which}: what waits in other namespaces may not be read")
 
 
 def _unready(case: QueueCase) -> report.FitReport | None:

@@ -262,6 +262,27 @@ async def test_with_rights_in_one_namespace_the_uncounted_sources_are_reported(t
     assert "note: what others have in use is not counted: " in answer.err
 
 
+@each(
+    ("strategy", "pending", "closed", "verdict"),
+    [
+        ("StrictFIFO", 1, "localqueues", "unknown"),
+        ("StrictFIFO", 1, "workloads", "unknown"),
+        ("StrictFIFO", 0, "workloads", "fits"),
+        ("BestEffortFIFO", 1, "workloads", "fits"),
+    ],
+)
+async def test_a_strict_queue_may_have_a_head_that_is_not_known(
+    strategy: str, pending: int, closed: str, verdict: str, tmp_path: Path
+) -> None:
+    objects = there("8", queueingStrategy=strategy)
+    (queue,) = (item for item in objects if item["kind"] == "ClusterQueue")
+    queue["status"] = {"pendingWorkloads": pending}
+    file = write(tmp_path / "a.yaml", queued(pods=4))
+    async with serving(*objects, forbidden={f"{KUEUE}/{closed}"}) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert (answer.json["verdict"], len(answer.json["unknown"])) == (verdict, int(verdict == "unknown"))
+
+
 async def test_a_namespace_that_the_queue_does_not_select_is_blocked(tmp_path: Path) -> None:
     selector = {"matchLabels": {"team": "a"}}
     file = write(tmp_path / "a.yaml", queued())
