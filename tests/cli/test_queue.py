@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.queue.report import COHORT, NAMESPACE, POSITIONS, USAGE, WITHOUT_WORKLOAD
+from gangctl.cli.queue.report import POSITIONS, WITHOUT_WORKLOAD
 from gangctl.client.client import Client
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import ask
@@ -397,50 +397,6 @@ class TestCluster:
         async with serving(*self.there(), forbidden={f"{KUEUE}/localqueues"}) as (_, url):
             strict = await ask(tmp_path, url, "queue", "describe", "s", "-o", "json")
         assert strict.json["stuck"] == []
-
-    async def test_usage_is_not_known_to_those_who_read_workloads_of_one_namespace(self, tmp_path: Path) -> None:
-        held = workload("theirs", "v", held={"a100": {GPU: "4"}}, namespace="u")
-        others = (local_queue("v", "cq", "u"), held)
-        async with serving(*self.there(*others), forbidden={f"{KUEUE}/workloads"}) as (_, url):
-            described = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
-            table = await ask(tmp_path, url, "queue", "describe", "q")
-            listed = await ask(tmp_path, url, "queue", "list", "-o", "wide")
-            (summary, *_) = (await ask(tmp_path, url, "queue", "list", "-o", "json")).json["items"]
-        report = described.json
-        assert violations(summary, schema_of("queue-list")) == []
-        assert violations(report, schema_of("queue-describe")) == []
-        quota = {"nominal": "8", "borrowable": "8", "used": None, "borrowed": None, "free": None}
-        assert report["quotas"][0] == {"flavor": "a100", "resource": GPU, **quota}
-        assert (report["borrowers"], report["unknown"]) == (None, [USAGE, POSITIONS])
-        # Of the LocalQueue all is known.
-        assert (summary["pending"], summary["admitted"], summary["unknown"]) == (4, 1, [USAGE])
-        assert ["a100", GPU, "unknown", "8", "8", "unknown"] in [line.split() for line in table.out.splitlines()]
-        assert f"! not known: {USAGE}" in table.out
-        assert f"a100/{GPU}=unknown/8" in listed.out
-
-    @pytest.mark.parametrize(("cohort", "free"), [("all", None), ("", "8")])
-    async def test_what_a_cohort_lends_is_not_known_without_cohorts(
-        self, cohort: str, free: str | None, tmp_path: Path
-    ) -> None:
-        there = [cluster_queue("cq", {"f": {"cpu": 8}}, cohortName=cohort), flavor(), local_queue("q", "cq")]
-        async with serving(*there, forbidden={f"{KUEUE}/cohorts"}) as (_, url):
-            report = (await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")).json
-            table = await ask(tmp_path, url, "queue", "describe", "q")
-        (quota,) = report["quotas"]
-        assert (quota["used"], quota["free"], quota["borrowable"]) == ("0", free, None if cohort else "0")
-        assert report["unknown"] == ([COHORT] if cohort else [])
-        assert table.out.count("unknown") == (2 if cohort else 0)
-
-    @pytest.mark.parametrize(("labels", "unknown"), [({"team": "a"}, [NAMESPACE]), ({}, [])])
-    async def test_whether_a_queue_takes_a_namespace_may_not_be_known(
-        self, labels: dict[str, str], unknown: list[str], tmp_path: Path
-    ) -> None:
-        there = [item for item in cluster("8", namespaceSelector={"matchLabels": labels}) if item is not CONFIGURATION]
-        async with serving(*there, labelled("t"), forbidden={"/api/v1/namespaces/t"}) as (_, url):
-            answer = await ask(tmp_path, url, "queue", "list", "-o", "json")
-        (report,) = answer.json["items"]
-        assert (report["state"], report["unknown"]) == ("active", unknown)
-        assert answer.err == "".join(f"note: not known: {fact}\n" for fact in unknown)
 
     async def test_a_never_fitting_head_of_a_strict_queue_is_shown(self, tmp_path: Path) -> None:
         stored = queued("head", cpu="500", queue="s", uid="uid-head")
