@@ -61,7 +61,7 @@ class Outlook:
         grace = holder.run_time.grace
         evicted = self.since(holder, "Evicted")
         # Only the condition Evicted has the time from which the grace period runs; otherwise the end is not known.
-        if evicted is not None or holder.deleting or not holder.active:
+        if evicted is not None or holder.deleting:
             return 0.0, inf if evicted is None else _in_future(grace - evicted)
         age = self.since(holder, "Admitted")
         # It has quota, and its checks are not done: it may lose it at once, and hold it for any time.

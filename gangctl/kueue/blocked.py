@@ -238,8 +238,9 @@ def stuck_at(workload: objects.QueuedWorkload, owner: JobFacts, timeouts: ReadyT
     ``timeouts`` are None if ``waitForPodsReady`` is off or unknown.
     """
     match phase_of(workload):
-        case QueuePhase.EVICTING:
-            since = moment(workload.condition("Evicted").since) if workload.holds("Evicted") else None
+        # One that is deactivated holds no quota, whatever its status says (HasActiveQuotaReservation of Kueue).
+        case QueuePhase.EVICTING if workload.active:
+            since = moment(workload.condition("Evicted").since)
             # None is not known: only no pods at all are a proof that nothing uses the quota.
             return _after(since, TIMEOUT) if since is not None and owner.pods == 0 else None
         case QueuePhase.ADMITTED:
@@ -290,13 +291,13 @@ def stuck_workload(
     due = stuck_at(workload, owner, timeouts)
     due = None if due is None or now < due else due
     match phase:
-        case QueuePhase.EVICTING:
+        case QueuePhase.EVICTING if workload.active:
             return _finished(workload, owner, now) if due is None else _evicted(when.ago(due - TIMEOUT))
         case QueuePhase.QUOTA_RESERVED:
             return _finished(workload, owner, now)
         case QueuePhase.ADMITTED:
             return _finished(workload, owner, now) or (_not_ready(workload, when, timeouts) if due else None)
-        case QueuePhase.DEACTIVATED:
+        case QueuePhase.DEACTIVATED | QueuePhase.EVICTING:
             eviction = eviction_of(workload)
             # A user who deactivates a Workload knows it.
             if eviction is None or eviction.reason != DEACTIVATED or not eviction.cause:

@@ -129,7 +129,7 @@ _SENTENCES: Final[Mapping[QueuePhase, str]] = {
     QueuePhase.WAITING_FOR_PODS_READY: "It waits until the pods of everything admitted before it are ready.",
     QueuePhase.QUOTA_RESERVED: "It has quota, and waits for its admission checks before it may start.",
     QueuePhase.ADMITTED: "It is admitted: its pods may run.",
-    QueuePhase.EVICTING: "It is evicted, and holds its quota until its pods are gone.",
+    QueuePhase.EVICTING: "It is evicted, and holds its quota until its pods are gone, unless it is deactivated.",
     QueuePhase.DEACTIVATED: "It is deactivated, and not queued until spec.active is true again.",
     QueuePhase.SUCCEEDED: "It has finished, with success.",
     QueuePhase.FAILED: "It has finished, without success.",
@@ -201,7 +201,7 @@ def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Que
     # Before the others: Kueue leaves them as they are when a Workload finishes.
     if finished.status:
         return QueuePhase.SUCCEEDED if finished.reason == "Succeeded" else QueuePhase.FAILED
-    # Before Deactivated: it holds its quota until its pods are gone.
+    # Before Deactivated: its pods are not gone yet.
     if workload.holds("QuotaReserved") and (workload.holds("Evicted") or not workload.active):
         return QueuePhase.EVICTING
     if not workload.active:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -45,6 +46,9 @@ class TestNotNow:
             }
         ]
         assert '8 cpu in flavor "f1" short now, in use by "team/big"' in report["message"]
+
+    def test_a_deactivated_workload_holds_no_quota_while_its_pods_end(self) -> None:
+        assert gist(ask(known(queue(), replace(self.FULL, active=False)), cpu(10))) == ("fits", "Fits")
 
     @pytest.mark.parametrize(("own", "reason"), [(3, "WaitsForQuota"), (4, "NeedsPreemption"), (None, "QueueBlocked")])
     def test_a_gang_of_higher_priority_needs_preemption(self, own: int | None, reason: str) -> None:

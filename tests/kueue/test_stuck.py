@@ -66,6 +66,7 @@ def named(stuck: Stuck | None, reason: Reason, *words: str) -> None:
         queued(active=False, QuotaReserved=yes(since=ago(hours=1))),
         queued(active=False, QuotaReserved=yes(since=ago(hours=1)), Evicted=no(since=ago(hours=1))),
         queued(active=False, Evicted=yes("Deactivated")),
+        replace(holding(Evicted=yes("Deactivated", since=ago(hours=1))), active=False),
         queued(Finished=yes("Succeeded")),
         queued(Finished=yes("Failed")),
     ],
@@ -200,7 +201,10 @@ def test_a_job_that_failed_to_start_is_reported() -> None:
 
 def test_a_workload_deactivated_by_kueue_is_stuck() -> None:
     rejected = queued(active=False, Evicted=yes("DeactivatedDueToAdmissionCheck", "check a said no"))
-    named(found(rejected), Reason.DEACTIVATED, "an admission check that rejected it: check a said no", "spec.active")
+    ending = replace(rejected, conditions={**rejected.conditions, "QuotaReserved": yes(since=ago(hours=1))})
+    words = "an admission check that rejected it: check a said no", "spec.active"
+    for workload in (rejected, ending):
+        named(found(workload), Reason.DEACTIVATED, *words)
 
 
 STRICT = ClusterQueue(name="q", strategy="StrictFIFO")

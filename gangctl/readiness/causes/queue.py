@@ -380,7 +380,7 @@ def _evicting(context: Context, workload: QueuedWorkload, status: QueueStatus) -
         evidence=[eviction.message if eviction is not None else "", *_kueue_conditions(workload)],
         remedy="wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
         if preempted
-        else "wait for its pods to end; it holds its quota until then",
+        else f"wait for its pods to end{'; it holds its quota until then' if workload.active else ''}",
         command=_show_workload(context, workload),
         pods=_pods(context),
         since=unix(status.since),
