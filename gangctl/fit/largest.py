@@ -106,7 +106,8 @@ def alone(raw: Object, index: int, topology: str, pods: int) -> dict[str, Any]:
     template = {**template, "metadata": {**object_at(template, "metadata"), "annotations": own}, "spec": job}
     entry = {**_without(entry, "dependsOn", "gangConfig"), "replicas": 1, "template": template}
     return {
-        **raw,
+        # Its status is about other numbers of Jobs.
+        **_without(raw, "status"),
         "metadata": {**metadata, "annotations": annotations},
         "spec": {**_without(spec, *_OTHERS), "replicatedJobs": [entry]},
     }

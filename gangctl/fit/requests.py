@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
+from gangctl.api.jobset import reported_jobs
 from gangctl.api.objects import object_at, objects_at
 from gangctl.api.requests import Requests, pod_requests
 from gangctl.errors import one_line
@@ -95,6 +96,18 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
         problems=problems,
         jobs=jobs,
     )
+
+
+def unfinished(podsets: Iterable[PodSet], jobset: Mapping[str, Any]) -> Iterator[PodSet]:
+    """The podsets without the pods of Jobs that have succeeded: a JobSet that is evicted and waits asks for the others.
+
+    As ReclaimablePods of Kueue's JobSet, which podSetsCountsAfterReclaim takes out.
+    """
+    reported = reported_jobs(object_at(jobset, "status"))
+    for podset in podsets:
+        _, succeeded = reported.get(podset.name, (0, 0))
+        left = podset.jobs - succeeded
+        yield replace(podset, pods=podset.pods // podset.jobs * left) if 0 <= left < podset.jobs else podset
 
 
 _MOST_STAGES: Final = 64

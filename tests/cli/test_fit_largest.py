@@ -85,6 +85,14 @@ def test_without_nodes_quota_alone_is_asked_and_the_rest_is_unknown(tmp_path: Pa
     assert podset["unknown"] == ["what the nodes have room for"]
 
 
+def test_jobs_that_have_succeeded_leave_the_numbers_as_they_are(tmp_path: Path) -> None:
+    raw = jobset("js", rj("w", 2, 3, 3, cpu="1"), uid="u")
+    raw["metadata"]["labels"] = queued()["metadata"]["labels"]
+    raw["status"] = {"replicatedJobsStatus": [{"name": "w", "succeeded": 1}]}
+    (podset,) = largest(tmp_path, raw, cluster("6"))
+    assert rooms(podset)["gang"] == ("", 6, 6)
+
+
 def test_a_node_that_may_become_ready_makes_two_numbers(tmp_path: Path) -> None:
     unready = node("d", **{RACK: "2"})
     unready["status"]["conditions"] = [{"type": "Ready", "status": "False"}]

@@ -14,6 +14,8 @@ from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, cpu, gist, kn
 from tests.fit.queues import group, holder
 from tests.jobsets import jobset
 
+GATES_OFF: Final = "featureGates: {ReclaimablePods: false}\n"
+
 
 class TestNotNow:
     FULL = holder("u", "a", {("f1", "cpu"): 8000}, owner_kind="JobSet", owner_name="big", priority=3)
@@ -110,6 +112,16 @@ class TestNotNow:
         raw, own = jobset("js", cpu(10)), holder("own", "", {}, priority=9)
         request = FitRequest(raw, NAMESPACE, {}, QUEUE, new=False, workload=own)
         assert gist(fit(request, known(queue(within_queue="LowerPriority"), self.FULL)))[1] == "NeedsPreemption"
+
+    @pytest.mark.parametrize(
+        ("new", "gates", "reason"),
+        [(False, "", "Fits"), (True, "", "NeverExceedsQuota"), (False, GATES_OFF, "NeverExceedsQuota")],
+    )
+    def test_jobs_that_have_succeeded_need_no_quota_after_an_eviction(self, new: bool, gates: str, reason: str) -> None:
+        raw = jobset("js", {**cpu(3), "replicas": 4})
+        raw["status"] = {"replicatedJobsStatus": [{"name": "w", "succeeded": 1}]}
+        request = FitRequest(raw, NAMESPACE, {}, QUEUE, new=new)
+        assert gist(fit(request, known(queue(), configuration=CONFIGURATION + gates)))[1] == reason
 
     EVICTED: Final = {
         "Evicted": Condition(status=True, reason="PodsReadyTimeout"),
