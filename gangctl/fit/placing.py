@@ -8,12 +8,14 @@ before. Source: Kueue ``pkg/scheduler/flavorassigner/tas_flavorassigner.go`` and
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gangctl.api.objects import object_at
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.demands import Member, Needs, all_with_topology, groups
 from gangctl.fit.domains import HOSTNAME, DomainView, FlavorDomains, Usage, use
 from gangctl.fit.report import DomainReport, joined, quoted
+from gangctl.fit.requests import PodSet, requests_of
 from gangctl.fit.search import Demand, Step
 from gangctl.fit.topology import Ask, DomainAssignment, find
 from gangctl.kueue.names import PROVISIONING
@@ -65,6 +67,7 @@ class Placing:
         last = [member.podset.name for member in members if member.podset.index == needs.last]
         self._unplaced = last if units else []
         self._trees: dict[tuple[str, bool], FlavorDomains] = {}
+        self._requests: dict[int, Placement] = {}
 
     def unknown(self) -> Iterator[str]:
         """Facts without which no domain is certain; none if no podset needs one."""
@@ -243,7 +246,20 @@ class Placing:
             for placement in workload.placements:
                 everywhere = domains.hosts and self._overlapping and placement.levels[-1:] == (HOSTNAME,)
                 if everywhere or domains.flavor.name in placement.flavors:
-                    yield workload, placement
+                    yield workload, self._filled_in(workload.namespace, placement)
+
+    def _filled_in(self, namespace: str, placement: Placement) -> Placement:
+        """With the overhead of its pods and the defaults of LimitRanges, which Kueue counts here, too."""
+        surroundings = self._cluster.surroundings(namespace)
+        # Few have either, and a simulation of preemption asks for all of them each time.
+        if not surroundings.limit_ranges and not object_at(placement.template, "spec").get("runtimeClassName"):
+            return placement
+        # By identity: the domains of one are not hashable.
+        if id(placement) not in self._requests:
+            counted = requests_of(PodSet("", 0, 1, placement.template), surroundings)
+            # AdjustResources of Kueue's workload controller, before its cache takes a Workload.
+            self._requests[id(placement)] = replace(placement, requests=counted.asked)
+        return self._requests[id(placement)]
 
     def _freed(self, domains: FlavorDomains, without: Collection[str]) -> Usage:
         """The usage of workloads that is ignored, as less than nothing."""

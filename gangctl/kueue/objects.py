@@ -158,13 +158,14 @@ class Placement:
     """Pods of one podset in domains of a topology, as Kueue assigned them.
 
     ``domains`` are counts by the values of ``levels``, which are only the lowest one if that is the host name.
-    ``requests`` are of one pod.
+    ``requests`` are of one pod, by ``template``, its pod template, alone.
     """
 
     flavors: frozenset[str]
     levels: tuple[str, ...]
     domains: Mapping[tuple[str, ...], int]
     requests: Amounts
+    template: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

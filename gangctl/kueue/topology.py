@@ -208,6 +208,7 @@ def with_placements(raw: Mapping[str, Any]) -> QueuedWorkload:
                 _domains(written),
                 # NewRequestsFromPodSpec: Kueue excludes and transforms nothing of what it places.
                 as_integers(pod_requests(object_at(template, "spec"))[0]),
+                template,
             )
         )
     return replace(read_workload(raw), placements=tuple(placements))

@@ -305,6 +305,17 @@ class TestCluster:
         assert gist(answer) == ("fits", "Fits", 0)
         assert answer.json["domains"][0]["domain"] == "x/b"
 
+    async def test_defaults_of_other_namespaces_count_for_what_is_placed(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", asking(2, required_topology=RACK))
+        limits = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}}]}
+        ranges = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "u"}, "spec": limits}
+        other = placed("other", {"a0": 1, "b0": 1})
+        other["metadata"]["namespace"] = "u"
+        del other["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]
+        async with serving(*self.objects(other, ranges)) as (_, url):
+            answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+        assert gist(answer) == ("not-now", "WaitsForTopology", 0)
+
     async def test_nodes_are_not_read_without_a_topology(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", asking(2))
         plain = [flavor("f") if each["kind"] == "ResourceFlavor" else each for each in self.objects()]

@@ -102,6 +102,20 @@ class TestUsage:
     ) -> None:
         assert gist(fit(gang(asking(count)), cluster(*held, at=nodes(TWO_BY_TWO, used)))) == expected
 
+    @pytest.mark.parametrize("kept", [1, 2])
+    def test_pods_that_kueue_placed_have_overhead_and_the_defaults_of_their_namespace(self, kept: int) -> None:
+        template = pods("w", 1, {"runtimeClassName": "kata"})["template"]["spec"]["template"]
+        placement = Placement(frozenset({"f1"}), (HOST,), {("a0",): 1}, {"cpu": 0}, template)
+        held = holder("u", "a", {("f1", "cpu"): 1000}, placements=(placement,))
+        limits = {"type": "Container", "defaultRequest": {"cpu": "600m"}}
+        around: dict[str, Any] = {
+            "limit_ranges": [{"metadata": {"name": "l", "namespace": "team"}, "spec": {"limits": [limits]}}],
+            "runtime_classes": [{"metadata": {"name": "kata"}, "overhead": {"podFixed": {"cpu": "400m"}}}],
+        }
+        shapes = [node("a0", cpu=kept)]
+        assert gist(fit(gang(asking(1)), cluster(held, at=nodes(shapes), **around))) == (WAITS, FITS)[kept - 1]
+        assert gist(fit(gang(asking(1)), cluster(held, at=nodes(shapes)))) == FITS
+
     def test_usage_of_a_node_counts_for_every_flavor_that_has_it(self) -> None:
         both = queue({"f1": {"cpu": 99_000}, "f2": {"cpu": 99_000}})
         held = [both, ResourceFlavor("f2", topology="t"), placed("u", {"a0": 1, "b0": 1}, "f2")]
