@@ -200,6 +200,14 @@ class Queues:
             workloads += [workload for workload in came if not workload.cluster_queue]
         return [workload for workload in workloads if not workload.holds("Finished")]
 
+    def tried(self, cluster_queue: str) -> Iterator[QueuedWorkload]:
+        """The same without those of stopped LocalQueues, which Kueue does not try."""
+        # A generator: of a queue without a head nothing is listed.
+        for workload in self.inside(cluster_queue):
+            local_queue = self.local_queue(workload.namespace, workload.queue)
+            if local_queue is not None and local_queue.stop_policy == "None":
+                yield workload
+
     def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises.
 
@@ -410,7 +418,7 @@ class Heads:
         configuration = self._queues.configuration
         by_creation = configuration.wait_for_pods_ready.by_creation
         known = self._queues.heads_known and not configuration.orders_by_usage(queue)
-        tried: Iterable[QueuedWorkload] = self._tried(queue) if known else ()
+        tried: Iterable[QueuedWorkload] = self._queues.tried(queue.name) if known else ()
         head = find_head(queue, tried, now, by_creation=by_creation)
         # Without an earlier head there is no change of it, and no listener is called.
         _, earlier = self._cached.get(queue.name, (None, head))
@@ -422,14 +430,6 @@ class Heads:
     def _notify(self, cluster_queue: str) -> None:
         for listener in self._listeners:
             listener(cluster_queue)
-
-    def _tried(self, queue: ClusterQueue) -> Iterator[QueuedWorkload]:
-        """Workloads in a ClusterQueue, without those of stopped LocalQueues, which Kueue does not try."""
-        # A generator: of a queue with another strategy, which has no head, nothing is listed.
-        for workload in self._queues.inside(queue.name):
-            local_queue = self._queues.local_queue(workload.namespace, workload.queue)
-            if local_queue is not None and local_queue.stop_policy == "None":
-                yield workload
 
 
 def _reason(head: Head | None) -> tuple[str, bool] | None:

@@ -210,6 +210,11 @@ class TestDescribe:
         ]
         assert (report["pending"], report["admitted"], report["metadata"]) == (4, 1, {"name": "q", "namespace": "t"})
 
+    def test_what_came_through_a_stopped_local_queue_has_no_position(self, tmp_path: Path) -> None:
+        stopped = local_queue("stopped", "cq", stopPolicy="Hold"), waiting("held", "stopped")
+        report = describe(tmp_path, cluster("8", *stopped, waiting("next", created=LATER)), "cq", "--cluster-queue")
+        assert [(each["position"], each["name"]) for each in report["members"]] == [(1, "next"), (None, "held")]
+
     @each(("timestamp", "first"), [("Creation", "evicted"), ("Eviction", "new")])
     def test_kueue_may_keep_the_place_of_what_it_evicts_as_not_ready(
         self, timestamp: str, first: str, tmp_path: Path

@@ -177,7 +177,7 @@ class View:
         inside = self._behind(**identity) if local else self.stock.inside(identity["name"])
         # With requeuingStrategy.timestamp Creation, a Workload that is evicted as not ready keeps its place.
         by_creation = self.stock.configuration.wait_for_pods_ready.by_creation
-        ordered = in_order(self.stock.inside(queue.name), queue, by_creation=by_creation) if queue is not None else []
+        ordered = in_order(self.stock.tried(queue.name), queue, by_creation=by_creation) if queue is not None else []
         order = {workload.uid: number for number, workload in enumerate(ordered, 1)}
         members = sorted((self._member(workload, order.get(workload.uid)) for workload in inside), key=_rank)
         unknown = list(report["unknown"])
