@@ -20,8 +20,14 @@ _PASSING: Final = (
     "node.cloudprovider.kubernetes.io/",
     "ToBeDeletedByClusterAutoscaler",
     "DeletionCandidateOfClusterAutoscaler",
+    *(f"{kind}-taint.cluster-autoscaler.kubernetes.io/" for kind in ("startup", "status", "ignore")),
+    # disrupted, and disruption before 1.0.
+    "karpenter.sh/disrupt",
+    "karpenter.sh/unregistered",
 )
-"""Prefixes of taints that components add and remove: a node is not ready, drained, short of memory."""
+"""Prefixes of taints that components add and remove: a node is not ready, drained, short of memory, starts, or ends."""
+_STARTING: Final = "/agent-not-ready"
+"""The name of those that Cilium and CSI drivers remove once they run on a node."""
 
 
 _LEFT_LATER: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -77,11 +83,15 @@ class NodeShape:
         return self.capacity if self.allocatable is None else self.allocatable
 
 
+def _passes(key: str) -> bool:
+    return key.startswith(_PASSING) or key.endswith(_STARTING)
+
+
 def read_node(raw: Mapping[str, Any]) -> NodeShape:
     """Project a raw Node; total."""
     metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
     taints = objects_at(spec, "taints")
-    passing = [taint for taint in taints if str(taint.get("key", "")).startswith(_PASSING)]
+    passing = [taint for taint in taints if _passes(str(taint.get("key", "")))]
     capacity = read_amounts(status.get("capacity"))
     allocatable = read_amounts(status.get("allocatable")) or capacity
     # Failed devices are missing in allocatable until they are repaired. Of CPU and memory the kubelet reserves a part,

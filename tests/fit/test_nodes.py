@@ -222,6 +222,12 @@ class TestNodes:
     def test_an_invalid_node_is_read_without_an_error(self, raw: dict[str, Any]) -> None:
         assert read_node(raw).name == ""
 
+    @pytest.mark.parametrize("key", ["node.cilium.io/agent-not-ready", "karpenter.sh/disrupted"])
+    def test_a_taint_of_a_node_that_starts_or_ends_passes(self, key: str) -> None:
+        taint = {"key": key, "effect": "NoSchedule"}
+        raw = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": {"capacity": {"cpu": "8", "pods": 9}}}
+        assert gist(ask(gang(cpu(1)), [read_node(raw)], used={})) == ("not-now", "WaitsForNodes")
+
     def test_a_gang_waits_for_drained_nodes(self) -> None:
         drained = nodes(4, cordoned=True)
         assert gist(ask(gang(cpu(4, 4)), drained, used={})) == ("not-now", "WaitsForNodes")
