@@ -347,7 +347,8 @@ def _starts(
     case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor, short: dict[Pair, int]
 ) -> report.StartReport | None:
     """When it starts, if it is asked and all is known."""
-    if case.request.outlook is None or case.unknown:
+    # One that Kueue does not try starts at no time, whatever ends.
+    if case.request.outlook is None or case.unknown or case.conditions.held_back() is not None:
         return None
     placed = any(member.podset.topology for member in case.members)
     uid = case.request.workload.uid if case.request.workload is not None else ""

@@ -390,7 +390,7 @@ class Estimate:
 
         A workload that ends early may let others overtake, so that the gang starts later.
         """
-        if self.unclear or self.placed or self.unordered:
+        if self.unclear or self.placed or self.unordered or self._blocks:
             return inf
         ranges = {workload.uid: self.outlook.end_of_holder(workload) for workload, _ in self.running}
         for those in self.others.values():
@@ -419,6 +419,11 @@ class Estimate:
         mine.insert(self.ahead, (self.own, inf))
         return replay.start(holders, waiting, self.own)
 
+    @property
+    def _blocks(self) -> bool:
+        """Whether Kueue admits nothing while pods of any other are not ready, which takes any time."""
+        return self.cluster.configuration.wait_for_pods_ready.blocks
+
     def why(self, latest: float) -> Iterator[str]:
         """The reasons, each as a sentence without its full stop."""
         concerned = [workload for workload, held in self.holders if not self.short.keys().isdisjoint(held)]
@@ -445,6 +450,8 @@ class Estimate:
             yield f"what {other} for is not known"
         if latest == inf and self.unordered:
             yield f"the order in which Kueue admits what waits is not known ({self.unordered})"
+        if latest == inf and self._blocks:
+            yield "how long Kueue waits for the pods of others is not known (waitForPodsReady.blockAdmission)"
         if latest == inf and self.placed:
             yield "whether its topology has room then is not known"
 

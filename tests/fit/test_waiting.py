@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
 
 from gangctl.api.meta import QUEUE_PRIORITY
+from gangctl.fit.clusterstate import Outlook
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.objects import CheckState, Condition, PodPriorityClass, PriorityClass
+from gangctl.kueue.objects import CheckState, Condition, PodPriorityClass, PriorityClass, RunTime
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, cpu, gist, known, pods, queue, taken_flavors
 from tests.fit.queues import group, holder
 from tests.jobsets import jobset
@@ -145,6 +147,15 @@ class TestNotNow:
         report = fit(request, known(queue()))
         assert gist(report)[1] == reason
         assert ("before 2026-03-01T12:00:00Z" in report["message"]) is (reason == "QueueBackoff")
+
+    @pytest.mark.parametrize("active", [True, False])
+    def test_a_workload_that_kueue_does_not_try_has_no_start(self, active: bool) -> None:
+        now = datetime(2026, 3, 1, tzinfo=UTC)
+        running = {name: Condition(status=True, since=now.isoformat()) for name in ("QuotaReserved", "Admitted")}
+        held = replace(self.FULL, conditions=running, run_time=RunTime(3600))
+        own = holder("own", "", {}, conditions={}, active=active)
+        request = FitRequest(jobset("js", cpu(10)), NAMESPACE, {}, QUEUE, workload=own, outlook=Outlook(now))
+        assert (fit(request, known(queue(), held))["starts"] is not None) is active
 
     def test_too_many_workloads_leave_preemption_unknown(self) -> None:
         each_one = [holder(f"u{n}", "a", {("f1", "cpu"): 10}) for n in range(1000)]

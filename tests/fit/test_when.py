@@ -365,6 +365,13 @@ class TestAhead:
         held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
         assert start(held, pending=[waiting("v", 6, requests={})]) == (2400, None)
 
+    def test_waiting_for_pods_of_others_leaves_the_latest_start_open(self) -> None:
+        held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
+        text = CONFIGURATION + "waitForPodsReady: {blockAdmission: true}\n"
+        assert start(held) == (2400, 3000)
+        assert start(held, configuration=text) == (2400, None)
+        assert "waitForPodsReady.blockAdmission" in said(held, configuration=text)
+
     def test_too_many_others_leave_the_latest_start_open(self) -> None:
         held = cluster_queue(), *(running(f"u{n}", 1, run_time=limited(HOUR + n, expected=3000)) for n in range(10))
         many = [waiting(f"v{n}", 10, order=n - 2000, run_time=limited(100)) for n in range(1500)]
