@@ -13,7 +13,7 @@ large a one is deleted and created again; pods that run do not need it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -36,17 +36,23 @@ from gangctl.gang.config import GangConfig
 from gangctl.gang.naming import Scope, Stamp, read_stamp
 
 
-def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
+def is_sequenced(
+    jobset: JobSet, members: Sequence[ReplicatedJob], whole: Iterable[Sequence[ReplicatedJob]] = ()
+) -> bool:
     """Whether JobSet creates the Jobs of ``members`` one after another: a deadlock if they are one gang.
 
     With startupPolicy InOrder it does if there are several. With dependsOn it does if a member
     depends on another member, directly or through ReplicatedJobs outside the gang.
     A dependency only on ReplicatedJobs outside the gang delays the gang without splitting it.
+    What depends on a ReplicatedJob of one of the gangs in ``whole``, each of which starts with all its pods or not at
+    all, depends on all of its ReplicatedJobs.
     """
     if jobset.in_order:
         return len(members) > 1
     names = {rj.name for rj in members}
     edges = {rj.name: rj.depends_on for rj in jobset.replicated_jobs}
+    for gang in whole:
+        edges |= dict.fromkeys((rj.name for rj in gang), tuple(name for rj in gang for name in rj.depends_on))
     # Shared by all members: a path from one that reached no other member reaches none from the rest.
     seen: set[str] = set()
     for rj in members:

@@ -252,18 +252,34 @@ def _source(claim: Claim) -> str:
     return ", ".join(f'"{key}": "{value}"' for key, value in claim.encode().items() if key != "name")
 
 
-def check_sequences(jobset: JobSet, gangs: Iterable[Gang]) -> list[FieldError]:
-    """Errors for ReplicatedJobs of one gang that JobSet starts one after another: the gang would deadlock."""
+def check_sequences(jobset: JobSet, gangs: Sequence[Gang]) -> list[FieldError]:
+    """Errors for gangs that would deadlock.
+
+    JobSet starts the ReplicatedJobs of one gang one after another, or gangs wait for each other.
+    """
     by_name = {rj.name: rj for rj in jobset.replicated_jobs}
-    detail = (
-        "these replicated jobs start one after another (dependsOn or startupPolicy InOrder): the first pods of the "
-        "gang would wait for pods that wait for them. Write a gang for each of them"
-    )
-    return [
-        FieldError(f"{PATH}[{index}].replicatedJobs", ErrorKind.INVALID, detail)
-        for index, gang in enumerate(gangs)
-        if is_sequenced(jobset, [by_name[name] for name in gang.replicated_jobs])
+    members = [[by_name[name] for name in gang.replicated_jobs] for gang in gangs]
+    # A gang does not wait for a ReplicatedJob without pods.
+    present = [[rj for rj in group if replicated_job_pods(rj)] for group in members]
+    # One that may start with fewer pods may not need those that come later.
+    needs_all = [
+        gang.min_count is None or gang.min_count >= sum(map(replicated_job_pods, group))
+        for gang, group in zip(gangs, present, strict=True)
     ]
+    whole = [group for group, every in zip(present, needs_all, strict=True) if every and len(group) > 1]
+    errors = []
+    for index, group in enumerate(members):
+        if is_sequenced(jobset, group):
+            why = "these replicated jobs start one after another (dependsOn or startupPolicy InOrder)"
+        elif whole and needs_all[index] and is_sequenced(jobset, present[index], whole):
+            why = "one of these replicated jobs starts only after another gang, which waits for this one (dependsOn)"
+        else:
+            continue
+        detail = (
+            f"{why}: the first pods of the gang would wait for pods that wait for them. Write a gang for each of them"
+        )
+        errors.append(FieldError(f"{PATH}[{index}].replicatedJobs", ErrorKind.INVALID, detail))
+    return errors
 
 
 def check_composite(jobset: JobSet, config: GangConfig, members: Sequence[ReplicatedJob]) -> list[FieldError]:

@@ -131,6 +131,27 @@ def test_sequenced_members_of_one_gang_are_rejected() -> None:
     assert errors(grouped(*apart, entries=entries)) == []
 
 
+CROSSED = (rj("a"), rj("b", 1, 2, 2), rj("c", depends_on="a"), rj("d", depends_on="b"))
+
+
+@each(
+    ("first", "entries", "refused"),
+    [
+        ({}, CROSSED, 2),
+        ({"minCount": 2}, CROSSED, 2),
+        # It starts with the pod of "a".
+        ({"minCount": 1}, CROSSED, 0),
+        ({}, (*CROSSED[:3], rj("d", 0, depends_on="b")), 0),
+        ({}, (*CROSSED[:3], rj("d", depends_on="a")), 1),
+    ],
+)
+def test_gangs_that_wait_for_each_other_are_rejected(first: Raw, entries: tuple[Raw, ...], refused: int) -> None:
+    gangs = ({"name": "x", "replicatedJobs": ["a", "d"], **first}, {"name": "y", "replicatedJobs": ["b", "c"]})
+    found = errors(grouped(*gangs, entries=entries))
+    assert len(found) == refused, found
+    assert all("].replicatedJobs: " in error for error in found)
+
+
 def test_older_kubernetes_has_no_options_of_a_gang() -> None:
     found = errors(grouped(*TWO), Generation.V1ALPHA1)
     assert [each.partition(":")[0] for each in found] == ["[0].topologyKey", "[1].disruption", "[0].resourceClaims"]
