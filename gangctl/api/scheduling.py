@@ -255,6 +255,8 @@ class Observed:
     topology_key: str = ""
     composite: bool = False
     """The templates of a Workload have a composite one as parent."""
+    parent: str = ""
+    """Name of the CompositePodGroup that a PodGroup belongs to."""
     scheduled: Scheduled | None = None
     """The scheduler's condition on a PodGroup, None as long as there is none."""
     orphan_of: str = ""
@@ -369,6 +371,7 @@ def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Obser
         priority_class=str(spec.get("priorityClassName") or ""),
         topology_key=_topology_key(object_at(spec, "schedulingConstraints")),
         composite=bool(spec.get("compositePodGroupTemplates")),
+        parent=text_at(spec, "parentCompositePodGroupName"),
         scheduled=_scheduled(object_at(raw, "status")),
         orphan_of=_orphan_of(meta, spec) if not owner else "",
     )

@@ -9,7 +9,7 @@ attempt come last: a JobSet can do without them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gangctl.api.scheduling import Capabilities, CompositePodGroup, Observed, PodGroup, Workload
@@ -235,6 +235,28 @@ def _recountable(plan: GangPlan, existing: Existing) -> Observed | None:
     return have
 
 
+def _needing_children(plan: GangPlan, existing: Existing) -> GangPlan:
+    """The plan whose CompositePodGroup needs only groups that belong to it, or will.
+
+    The parent of a group is immutable, and while the cluster has no CompositePodGroups, groups are made without one.
+    Those that are made later would wait permanently for these.
+    """
+    composite = plan.composite
+    if composite is None:
+        return plan
+    apart = sum(
+        group.name not in plan.finished
+        and (have := existing.groups.get(group.name)) is not None
+        and have.owner_uid == plan.uid
+        and have.parent != composite.name
+        for group in plan.groups
+    )
+    if not apart:
+        return plan
+    count = max(1, composite.min_group_count - apart)
+    return replace(plan, composite=composite._replace(min_group_count=count))
+
+
 def _of_composite(plan: GangPlan, existing: Existing, capabilities: Capabilities) -> Change | None:
     """The creation of the parent of all groups, or the deletion of one whose minGroupCount cannot be changed."""
     if plan.composite is not None and plan.composite.name not in existing.composites:
@@ -277,9 +299,9 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
     Only minCount is changed: it is the only mutable field that gangctl sets. Fields that the
     server defaults or drops are no drift.
     """
-    plan, workload = desired.plan, existing.workload
-    if plan is None:
+    if desired.plan is None:
         return Difference()
+    plan, workload = _needing_children(desired.plan, existing), existing.workload
     if workload is not None and workload.owner_uid != plan.uid:
         # PodGroups name their Workload: they would belong to that of another owner.
         return Difference(conflicts=(("Workload", workload.name),))

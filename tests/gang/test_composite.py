@@ -147,6 +147,23 @@ def test_from_any_history_it_arrives_at_the_plan_and_stops(data: st.DataObject, 
     assert store.objects == {}
 
 
+@each("missing", [0, 1, 2])
+def test_groups_that_were_made_without_a_parent_are_not_waited_for(missing: int) -> None:
+    before = assess(read(stored(slices())), ClusterRules(lacks=frozenset({Feature.COMPOSITE}))).plan
+    plan = some_plan(slices())
+    assert before is not None
+    store = full(before)
+    for group in plan.groups[:missing]:
+        del store.objects["PodGroup", group.name]
+    for _ in range(3):
+        for change in difference(plan, store).changes:
+            store.apply(change, plan.uid)
+    assert difference(plan, store) == Difference()
+    found = store.observed("CompositePodGroup", parent(plan).name)
+    assert found is not None
+    assert found.min_counts == (("", max(1, missing)),)
+
+
 def test_a_foreign_object_under_its_name_is_a_conflict() -> None:
     plan = some_plan(slices())
     store = full(plan)
