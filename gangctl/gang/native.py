@@ -27,7 +27,7 @@ from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.config import MAX_CLAIMS, PATH, Gang, GangConfig, GangMode, GangOptions, ResourceClaim, is_label_key
 from gangctl.gang.naming import template_names
 from gangctl.gang.plan import is_sequenced, is_split, job_pods, replicated_job_pods
-from gangctl.gang.validate import check_sequences, pod_field
+from gangctl.gang.validate import check_sequences, deadlocks, pod_field
 
 ROOT: Final = "spec.scheduling"
 
@@ -423,7 +423,10 @@ def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[Fi
     for gang in gangs if by_entries or listed else ():
         _check_several(parse, gang)
     if listed and not parse.errors:
-        return _as_list(jobset, real, composite=composite), ()
+        config = _as_list(jobset, real, composite=composite)
+        for index, detail in deadlocks(jobset, config.gangs):
+            parse.refuse(f"{real[index].path}.targetReplicatedJobs", detail, ErrorKind.INVALID)
+        return config, tuple(parse.errors)
     mode, modes = _modes(parse, gangs) if by_entries and not parse.errors else (GangMode.GANG, {})
     options = GangOptions()
     if real and not parse.errors:

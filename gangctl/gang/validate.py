@@ -252,8 +252,8 @@ def _source(claim: Claim) -> str:
     return ", ".join(f'"{key}": "{value}"' for key, value in claim.encode().items() if key != "name")
 
 
-def check_sequences(jobset: JobSet, gangs: Sequence[Gang]) -> list[FieldError]:
-    """Errors for gangs that would deadlock.
+def deadlocks(jobset: JobSet, gangs: Sequence[Gang]) -> Iterator[tuple[int, str]]:
+    """The gangs, by position, that could never start, and why.
 
     JobSet starts the ReplicatedJobs of one gang one after another, or gangs wait for each other.
     """
@@ -267,7 +267,6 @@ def check_sequences(jobset: JobSet, gangs: Sequence[Gang]) -> list[FieldError]:
         for gang, group in zip(gangs, present, strict=True)
     ]
     whole = [group for group, every in zip(present, needs_all, strict=True) if every and len(group) > 1]
-    errors = []
     for index, group in enumerate(members):
         if is_sequenced(jobset, group):
             why = "these replicated jobs start one after another (dependsOn or startupPolicy InOrder)"
@@ -275,11 +274,18 @@ def check_sequences(jobset: JobSet, gangs: Sequence[Gang]) -> list[FieldError]:
             why = "one of these replicated jobs starts only after another gang, which waits for this one (dependsOn)"
         else:
             continue
-        detail = (
-            f"{why}: the first pods of the gang would wait for pods that wait for them. Write a gang for each of them"
+        yield (
+            index,
+            f"{why}: the first pods of the gang would wait for pods that wait for them. Write a gang for each of them",
         )
-        errors.append(FieldError(f"{PATH}[{index}].replicatedJobs", ErrorKind.INVALID, detail))
-    return errors
+
+
+def check_sequences(jobset: JobSet, gangs: Sequence[Gang]) -> list[FieldError]:
+    """Errors for gangs that could never start, because of the order in which JobSet starts their ReplicatedJobs."""
+    return [
+        FieldError(f"{PATH}[{index}].replicatedJobs", ErrorKind.INVALID, detail)
+        for index, detail in deadlocks(jobset, gangs)
+    ]
 
 
 def check_composite(jobset: JobSet, config: GangConfig, members: Sequence[ReplicatedJob]) -> list[FieldError]:

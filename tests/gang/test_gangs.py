@@ -152,6 +152,14 @@ def test_gangs_that_wait_for_each_other_are_rejected(first: Raw, entries: tuple[
     assert all("].replicatedJobs: " in error for error in found)
 
 
+def test_entries_of_spec_scheduling_that_wait_for_each_other_are_no_list() -> None:
+    entries = [{"targetReplicatedJobs": ["a", "d"]}, {"targetReplicatedJobs": ["b", "c"]}]
+    found = convert(jobset("js", *CROSSED, scheduling={"replicatedJobs": entries}), Notation.ANNOTATIONS).errors
+    assert [error.path for error in found] == [
+        f"spec.scheduling.replicatedJobs[{index}].targetReplicatedJobs" for index in range(2)
+    ]
+
+
 def test_older_kubernetes_has_no_options_of_a_gang() -> None:
     found = errors(grouped(*TWO), Generation.V1ALPHA1)
     assert [each.partition(":")[0] for each in found] == ["[0].topologyKey", "[1].disruption", "[0].resourceClaims"]
