@@ -186,7 +186,7 @@ class GangController:
             self._reporter.planned(jobset, desired, observed.foreign)
         if desired.plan is None:
             # The event that it runs without a gang is recorded for as long as it does.
-            return self._resync() if desired.assessment.unstamped else await_change()
+            return self._resync() if desired.assessment.lacks_its_gang else await_change()
         existing = await self._caches.existing(desired.plan)
         if self._caches.reading:
             # What seems to be missing would be created, and reported as new. Each JobSet follows once all is read.

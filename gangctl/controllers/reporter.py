@@ -130,6 +130,7 @@ def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
     return notices
 
 
+_LASTING: Final = frozenset({Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG})
 NEW: Final = timedelta(minutes=2)
 """Younger JobSets get the events of their creation again after a restart of gangctl, in case they died with it."""
 
@@ -221,9 +222,9 @@ class GangReporter:
             )
             notices.append(Notice(Reason.NOT_GANGED, message))
         # The decision at a JobSet's creation is reported once, the lack of a gang for as long as it lives, and so is a
-        # configuration without effect: it is changed later, or the cluster is.
+        # configuration that is invalid or without effect: it is changed later, or the cluster is, or it went unchecked.
         if not (assessment.unstamped or self._is_new(jobset)):
-            notices = [notice for notice in notices if notice.reason is Reason.CONFIG_IGNORED and not jobset.finished]
+            notices = [notice for notice in notices if notice.reason in _LASTING and not jobset.finished]
         self._record_all(jobset, notices)
         self._record_all(jobset, desired.notices)
 

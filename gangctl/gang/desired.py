@@ -65,6 +65,12 @@ class Assessment:
     notices: tuple[Notice, ...] = ()
     unstamped: bool = False
 
+    @property
+    def lacks_its_gang(self) -> bool:
+        """Whether it asks for a gang and runs without: it has no stamp, or its configuration is invalid."""
+        invalid = any(notice.reason is Reason.INVALID_GANG_CONFIG for notice in self.notices)
+        return self.unstamped or (self.plan is None and invalid)
+
 
 def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False) -> Lifecycle:
     """What should exist for a JobSet while it is suspended.

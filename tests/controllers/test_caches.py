@@ -17,12 +17,13 @@ from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.controllers import caches
 from gangctl.controllers.caches import GangCaches, changes_objects, same_object
-from gangctl.controllers.gangs import Assessments, GangController, PodReader
+from gangctl.controllers.gangs import RESYNC_SECONDS, Assessments, GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.gang.desired import JobProgress, assess
+from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules
-from gangctl.runtime.controller import await_change
+from gangctl.runtime.controller import await_change, requeue
 from tests.credentials import StaticCredentials
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
@@ -93,6 +94,28 @@ async def test_informers_of_a_generation_that_is_not_followed_any_more_are_not_s
     await gangs.follow(None)
     await transport.close()
     assert [informer.synced.is_set() for informer in left] == [False, False]
+
+
+async def test_a_configuration_that_was_stored_unchecked_is_reported_again() -> None:
+    """An API server keeps an event for an hour."""
+    transport = Transport(StaticCredentials("http://127.0.0.1:1"))
+    gangs = GangCaches(Client(transport), lambda *_: None, lambda: 0.0)
+    raw = jobset("js", rj("w", mode="gang"), uid=FIXTURE_UID)
+    raw["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+    running = read_jobset(raw)[0]
+    gangs.jobsets.store.put(running.key, Entry(FIXTURE_UID, "1", running))
+    notices = list[Reason]()
+    reporter = GangReporter(lambda _, notice: notices.append(notice.reason), GangMetrics(CollectorRegistry()))
+    assessments = Assessments(lambda: ApiState(Generation.V1BETA1), ClusterRules)
+
+    def write(_: Generation) -> Writer:
+        raise AssertionError("there is no gang")
+
+    pods = PodReader(Client(transport))
+    controller = GangController(gangs, write, pods, reporter, assessments, randomness=lambda: 0.0)
+    assert await controller.reconcile(running.key) == requeue(RESYNC_SECONDS)
+    assert notices == [Reason.INVALID_GANG_CONFIG]
+    await transport.close()
 
 
 async def test_no_gang_is_compared_with_objects_that_are_still_read() -> None:

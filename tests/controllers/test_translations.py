@@ -61,8 +61,8 @@ def test_an_edited_topology_is_reported_with_both_keys() -> None:
 @each(
     ("created", "ended", "recorded"),
     [
-        ("", "", [Reason.GANG_SPLIT, Reason.CONFIG_IGNORED]),
-        ("2020-01-01T00:00:00Z", "", [Reason.CONFIG_IGNORED]),
+        ("", "", [Reason.GANG_SPLIT, Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG]),
+        ("2020-01-01T00:00:00Z", "", [Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG]),
         ("2020-01-01T00:00:00Z", "Failed", []),
     ],
     ids=["new", "old", "finished"],
@@ -75,7 +75,11 @@ def test_a_configuration_without_effect_is_reported_of_any_age(
     raw["metadata"]["creationTimestamp"], raw["status"] = created, {"terminalState": ended}
     running, notices = read_jobset(raw)[0], list[Reason]()
     reporter = GangReporter(lambda _, notice: notices.append(notice.reason), GangMetrics(CollectorRegistry()))
-    decided = (Notice(Reason.GANG_SPLIT, "split"), Notice(Reason.CONFIG_IGNORED, "changed"))
+    decided = (
+        Notice(Reason.GANG_SPLIT, "split"),
+        Notice(Reason.CONFIG_IGNORED, "changed"),
+        Notice(Reason.INVALID_GANG_CONFIG, "stored while gangctl was down"),
+    )
     reporter.planned(running, Desired(Assessment(Lifecycle.PRESENT, None, decided)), None)
     assert notices == recorded
 
