@@ -316,7 +316,8 @@ def plan_manifests(question: PlanQuestion, uid: str | None = None, *, sizes: boo
     for manifest in read:
         errors = list(manifest.errors)
         if manifest.readable:
-            resolution = resolve(manifest.jobset, rules)
+            # One with a UID exists, and an elastic resize may have made it smaller than its minCount.
+            resolution = resolve(manifest.jobset, rules, resizable=bool(manifest.jobset.uid))
             errors += manifest.at_source([*resolution.errors, *requests_per_pod(manifest.raw)[1]])
         if problems.add(manifest.document, errors):
             continue

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Generation
 from tests.cases import CASES, Case
 from tests.cli.conftest import Golden
@@ -119,6 +120,14 @@ class TestKube:
         file = write(tmp_path / "a.yaml", mixed)
         assert "MixedPriority" in fine("plan", "-f", file, "--kube", "1.36").out
         assert gangctl("plan", "-f", file, "--kube", "1.37").code == 2
+
+
+def test_a_gang_that_exists_may_be_smaller_than_its_min_count(tmp_path: Path) -> None:
+    notes = {GANGS: '[{"name": "w", "replicatedJobs": ["w"], "minCount": 4}]'}
+    resized, new = (jobset("js", rj("w", 1, 3, 3), annotations=notes, uid=uid) for uid in (FIXTURE_UID, None))
+    report = fine("plan", "-f", write(tmp_path / "js.yaml", resized), "-o", "json").json
+    assert [group["minCount"] for group in report["groups"]] == [3]
+    assert gangctl("plan", "-f", write(tmp_path / "js.yaml", new)).code == 2
 
 
 def test_the_minimum_of_other_schedulers_is_named_as_gangctl_has_it(tmp_path: Path) -> None:
