@@ -21,9 +21,7 @@ _PASSING: Final = (
     "ToBeDeletedByClusterAutoscaler",
     "DeletionCandidateOfClusterAutoscaler",
     *(f"{kind}-taint.cluster-autoscaler.kubernetes.io/" for kind in ("startup", "status", "ignore")),
-    # disrupted, and disruption before 1.0.
-    "karpenter.sh/disrupt",
-    "karpenter.sh/unregistered",
+    "karpenter.sh/",
 )
 """Prefixes of taints that components add and remove: a node is not ready, drained, short of memory, starts, or ends."""
 _STARTING: Final = "/agent-not-ready"

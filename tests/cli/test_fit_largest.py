@@ -88,7 +88,11 @@ def test_without_nodes_quota_alone_is_asked_and_the_rest_is_unknown(tmp_path: Pa
 def test_jobs_that_have_succeeded_leave_the_numbers_as_they_are(tmp_path: Path) -> None:
     raw = jobset("js", rj("w", 2, 3, 3, cpu="1"), uid="u")
     raw["metadata"]["labels"] = queued()["metadata"]["labels"]
-    raw["status"] = {"replicatedJobsStatus": [{"name": "w", "succeeded": 1}]}
+    raw["status"] = {
+        "replicatedJobsStatus": [
+            {"name": "w", **dict.fromkeys(("active", "failed", "ready", "suspended"), 0), "succeeded": 1}
+        ]
+    }
     (podset,) = largest(tmp_path, raw, cluster("6"))
     assert rooms(podset)["gang"] == ("", 6, 6)
 
