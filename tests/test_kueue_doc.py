@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, get_args
 
 import click
 import pytest
 
-from gangctl.cli import fitting
+from gangctl.cli import queuefiles
 from gangctl.cli.fit import fit
 from gangctl.cli.program import program
 from gangctl.cli.queue.commands import command as list_queues
 from gangctl.cli.queue.commands import describe
+from gangctl.cluster.stock import Stock
 from gangctl.fit.report import Verdict
 from gangctl.kueue.states import QueuePhase
 from tests.cli.run import gangctl
@@ -43,7 +45,7 @@ def test_the_pages_have_commands() -> None:
 @pytest.fixture(autouse=True)
 def noon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time at which docs/start-times.md asks when a gang starts."""
-    monkeypatch.setattr(fitting, "_now", lambda: datetime(2026, 11, 25, 12, tzinfo=UTC))
+    monkeypatch.setattr(queuefiles, "Stock", partial(Stock, lambda: datetime(2026, 11, 25, 12, tzinfo=UTC)))
 
 
 @each(("command", "code"), OFFLINE)

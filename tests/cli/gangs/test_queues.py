@@ -196,9 +196,7 @@ def test_a_gang_whose_workload_may_not_be_read_is_not_said_to_have_none() -> Non
 
 
 @pytest.mark.parametrize("everywhere", [(), ("-A",)])
-async def test_a_user_who_may_not_read_workloads_is_not_told_that_there_is_none(
-    everywhere: tuple[str, ...], tmp_path: Path
-) -> None:
+async def test_workloads_that_may_not_be_read_are_not_missing(everywhere: tuple[str, ...], tmp_path: Path) -> None:
     stored = queued("train", uid="uid-train", suspend=True)
     stored["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
     there = [item for item in cluster("8", stored, waiting()) if item is not CONFIGURATION]
