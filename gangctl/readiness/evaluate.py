@@ -124,7 +124,7 @@ def all_done(times: Sequence[int]) -> int:
 
 
 COUNTING_SECONDS: Final = 5
-"""How long a Job may take to count a succeeded pod. Finished pods are not watched: until then a missing pod may have
+"""How long a Job may take to count a succeeded pod. Succeeded pods are not watched: until then a missing pod may have
 succeeded, and the gang is not degraded."""
 COUNTED_IN_A_SECOND: Final = 10
 """How many succeeded pods are surely counted in a second: the Job controller takes the finalizer of each off before it

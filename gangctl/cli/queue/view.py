@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -58,18 +59,20 @@ class JobSets:
 
 async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> JobSets:
     """The JobSets of the cluster; unknown if they may not be read."""
-    jobsets = JobSets()
     try:
         page = await client.list(JOBSETS, namespace, selection=Selection(label_selector=QUEUE_NAME))
-        jobsets.raw = {str(item["metadata"].get("uid")): item for item in page.items}
+    except ForbiddenError:
+        return JobSets(unread=True)
+    except NotFoundError:
+        # A cluster without JobSets has none.
+        return JobSets()
+    jobsets = JobSets({str(item["metadata"].get("uid")): item for item in page.items})
+    # Without the right to read pods, what an evicted Workload waits for is not known.
+    with suppress(ForbiddenError):
         for workload in stock.live_workloads():
             # Only the pods of an evicted Workload show whether it holds its quota unnecessarily.
             if workload.owner_uid in jobsets.raw and workload.holds("Evicted") and workload.holds("QuotaReserved"):
                 jobsets.pods[workload.owner_uid] = await _pods(client, workload)
-    except ForbiddenError:
-        jobsets.unread = not jobsets.raw
-    except NotFoundError:
-        pass
     return jobsets
 
 

@@ -91,9 +91,9 @@ T = TypeVar("T")
 
 PAGE_SIZE: Final = 250
 """The garbage collector walks all of a larger page of pods while it is decoded."""
-# Jobs count finished pods. With the selector, a pod that finishes leaves the watch as if it were deleted.
+# Jobs count succeeded pods. With the selector, a pod that finishes leaves the watch as if it were deleted.
 _OF_JOBSETS: Final = Selection(JOBSET_NAME, UNFINISHED)
-# Of those that fail Jobs do not say why.
+# Jobs count those that fail, too, and do not say why they did.
 _FAILED: Final = Selection(JOBSET_NAME, FAILED)
 
 

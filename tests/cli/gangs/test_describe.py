@@ -213,16 +213,16 @@ def test_missing_pods_are_those_that_should_exist(
     completions: int, status: Object, gone: int, progress: str, tmp_path: Path
 ) -> None:
     found = dump.objects()
-    for each in found:
-        match each["kind"], each["metadata"]["name"]:
+    for item in found:
+        match item["kind"], item["metadata"]["name"]:
             case "JobSet", dump.RUNS:
-                (workers,) = (rj for rj in each["spec"]["replicatedJobs"] if rj["name"] == "workers")
+                (workers,) = (rj for rj in item["spec"]["replicatedJobs"] if rj["name"] == "workers")
                 workers["template"]["spec"]["completions"] = completions
             case "Job", "train-workers-1":
-                each["spec"]["completions"] = completions
-                each["status"] |= status
+                item["spec"]["completions"] = completions
+                item["status"] |= status
     pods = [pod for pod in dump.pods_of(found, RUNS) if pod["metadata"]["name"].startswith("train-workers-1-")][:gone]
-    kept = [each for each in found if each not in pods]
+    kept = [item for item in found if item not in pods]
     tree = tree_of(ask_about(tmp_path, kept, "describe", RUNS).out)
     (line,) = (line for line in tree if "Job train-workers-1: " in line)
     assert line.partition(": ")[2] == progress
@@ -231,13 +231,13 @@ def test_missing_pods_are_those_that_should_exist(
 def test_a_jobset_that_has_failed_misses_no_pods(tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda raw: dump.finish(raw, "Failed"))
     pods = [id(pod) for pod in dump.pods_of(found, RUNS)]
-    kept = [each for each in found if id(each) not in pods]
+    kept = [item for item in found if id(item) not in pods]
     assert "missing" not in ask_about(tmp_path, kept, "describe", RUNS).out
 
 
 def test_pods_without_a_gang_are_described(tmp_path: Path) -> None:
-    def loosen(each: Object) -> None:
-        del each["spec"]["replicatedJobs"][0]["template"]["metadata"]
+    def loosen(item: Object) -> None:
+        del item["spec"]["replicatedJobs"][0]["template"]["metadata"]
 
     found = dump.changed("JobSet", RUNS, loosen)
     tree = tree_of(ask_about(tmp_path, found, "describe", RUNS).out)

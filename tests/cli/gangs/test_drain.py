@@ -132,9 +132,9 @@ async def test_running_times_are_those_of_the_clusters_clock(tmp_path: Path, mon
     since = datetime.fromisoformat(dumped["runningSince"])
     monkeypatch.setattr(Client, "server_time", lambda _: since + timedelta(minutes=7))
     async with place(tmp_path, dump.objects()) as here:
-        told = await here.ask("drain", "node-0", "--dry-run", "-o", "json")
+        counted = await here.ask("drain", "node-0", "--dry-run", "-o", "json")
         shown = await here.ask("drain", "node-0", "--dry-run")
-    assert told.json["gangs"][0]["lostPodSeconds"] == 7 * 60 * dumped["pods"]
+    assert counted.json["gangs"][0]["lostPodSeconds"] == 7 * 60 * dumped["pods"]
     assert " 7m " in shown.out, shown.out
 
 
