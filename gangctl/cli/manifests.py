@@ -27,7 +27,8 @@ from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang import signals
 from gangctl.gang.config import MINIMUMS, is_configured
 from gangctl.gang.convert import check_words
-from gangctl.gang.plan import make_plan
+from gangctl.gang.desired import assess
+from gangctl.gang.plan import GangPlan, make_plan, stored_stamps
 from gangctl.gang.reasons import Notice
 from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -316,16 +317,28 @@ def plan_manifests(question: PlanQuestion, uid: str | None = None, *, sizes: boo
     for manifest in read:
         errors = list(manifest.errors)
         if manifest.readable:
-            # One with a UID exists, and an elastic resize may have made it smaller than its minCount.
-            resolution = resolve(manifest.jobset, rules, resizable=bool(manifest.jobset.uid))
-            errors += manifest.at_source([*resolution.errors, *requests_per_pod(manifest.raw)[1]])
+            plan, notices, refused = _decided(manifest.jobset, rules, uid)
+            errors += manifest.at_source([*refused, *requests_per_pod(manifest.raw)[1]])
         if problems.add(manifest.document, errors):
             continue
-        plan = make_plan(manifest.jobset, resolution.stamps, resolution.config, uid)
         # The notices of a rendered PathwaysJob have them already.
         lost = signals.notices(manifest.raw) if plan is not None and manifest.translation is None else ()
-        planned = Planned(manifest.jobset, plan, (*manifest.notices, *resolution.notices, *lost), rules.generation)
+        planned = Planned(manifest.jobset, plan, (*manifest.notices, *notices, *lost), rules.generation)
         report, _ = plan_report(manifest.raw, planned)
         manifests.append(PlannedManifest(manifest, planned, report))
     problems.raise_if_any()
     return manifests
+
+
+def _decided(
+    jobset: JobSet, rules: ClusterRules, uid: str | None
+) -> tuple[GangPlan | None, tuple[Notice, ...], tuple[FieldError, ...]]:
+    """The plan with its notices, or why it is refused; one that exists is the gang of its stamps, refused now or not."""
+    if jobset.uid and any(stored_stamps(jobset)[0]):
+        assessment = assess(jobset, rules)
+        return assessment.plan, assessment.notices, ()
+    # One with a UID exists, and an elastic resize may have made it smaller than its minCount.
+    resolution = resolve(jobset, rules, resizable=bool(jobset.uid))
+    if resolution.errors:
+        return None, resolution.notices, resolution.errors
+    return make_plan(jobset, resolution.stamps, resolution.config, uid), resolution.notices, ()

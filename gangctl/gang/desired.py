@@ -103,7 +103,7 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
     """
     lifecycle = _lifecycle(jobset, suspended)
     if lifecycle is Lifecycle.UNTOUCHED:
-        return Assessment(lifecycle, None)
+        return Assessment(lifecycle, None, resolve(jobset, rules).notices)
     stamps, malformed = stored_stamps(jobset)
     # One with stamps was accepted: an elastic resize may have made it smaller than its minCount since.
     resolution = resolve(jobset, rules, resizable=any(stamps))

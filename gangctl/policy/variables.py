@@ -19,7 +19,8 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Object, object_at
 from gangctl.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_of
 from gangctl.fit.report import FitReport, report_of
-from gangctl.gang.plan import make_plan
+from gangctl.gang.desired import assess
+from gangctl.gang.plan import make_plan, stored_stamps
 from gangctl.gang.report import Planned, PlanReport, plan_report
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS
@@ -60,10 +61,11 @@ GENERATED: Final = "xxxxx"
 def gang_of(raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True) -> PlanReport | str:
     """The plan of a JobSet, or the reason why it cannot be planned: malformed, refused, or without bounds.
 
-    One that is not ``new`` may have become smaller than its minCount.
-
     Such a JobSet may run all the same, because JobSet and the API server check less: to a policy it is an error, never
     the same as one that asks for no gang.
+
+    One that is not ``new`` is the gang that its stamps say, as for the controller: what it asks for may be refused now,
+    and without stamps it is none.
     """
     jobset, malformed = read_jobset(raw)
     if malformed:
@@ -74,11 +76,16 @@ def gang_of(raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True) ->
         return _unplanned(f"{jobs} Jobs, at most {MAX_JOBS} can be planned")
     if not jobset.name and jobset.generate_name:
         jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
-    resolution = resolve(jobset, rules, resizable=not new)
-    if resolution.errors:
-        return _unplanned(resolution.errors[0])
-    plan = make_plan(jobset, resolution.stamps, resolution.config)
-    report, errors = plan_report(raw, Planned(jobset, plan, resolution.notices, rules.generation))
+    # One in a file, without a UID and stamps, stands for one that was accepted.
+    if not new and (jobset.uid or any(stored_stamps(jobset)[0])):
+        assessment = assess(jobset, rules)
+        plan, notices = assessment.plan, assessment.notices
+    else:
+        resolution = resolve(jobset, rules, resizable=not new)
+        if resolution.errors:
+            return _unplanned(resolution.errors[0])
+        plan, notices = make_plan(jobset, resolution.stamps, resolution.config), resolution.notices
+    report, errors = plan_report(raw, Planned(jobset, plan, notices, rules.generation))
     return _unplanned(errors[0]) if errors else report
 
 

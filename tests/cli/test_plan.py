@@ -17,6 +17,7 @@ from tests.cli.manifests import EXAMPLES, PLACEHOLDER, gang, write
 from tests.cli.publishedschemas import schema_of
 from tests.cli.run import fine, gangctl
 from tests.cli.schema import violations
+from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 
@@ -128,6 +129,19 @@ def test_a_gang_that_exists_may_be_smaller_than_its_min_count(tmp_path: Path) ->
     report = fine("plan", "-f", write(tmp_path / "js.yaml", resized), "-o", "json").json
     assert [group["minCount"] for group in report["groups"]] == [3]
     assert gangctl("plan", "-f", write(tmp_path / "js.yaml", new)).code == 2
+
+
+def test_a_gang_that_exists_is_the_one_that_was_decided(tmp_path: Path) -> None:
+    """Kubernetes 1.36 accepted it, and 1.37 would refuse it."""
+    mixed = jobset("js", rj("a", pod={"priorityClassName": "high"}), rj("b"), mode="Gang", uid=FIXTURE_UID)
+    before = write(tmp_path / "js.yaml", stored(mixed, Generation.V1ALPHA2))
+    for command in ("plan", "translate"):
+        answer = fine(command, "-f", before, "--kube", "1.37")
+        assert f"js-{FIXTURE_UID[:13]}-0" in answer.out
+        assert "ConfigIgnored" in answer.out + answer.err
+    del mixed["metadata"]["uid"]
+    again = write(tmp_path / "again.yaml", stored(mixed, Generation.V1ALPHA2))
+    assert gangctl("plan", "-f", again, "--kube", "1.37").code == 2
 
 
 def test_the_minimum_of_other_schedulers_is_named_as_gangctl_has_it(tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ from typing import Any
 from click.testing import CliRunner
 from hypothesis import given
 
+from gangctl.api.scheduling import NEWEST, Feature, Generation
 from gangctl.cel.types import BOOL, DYN, INT, STRING, Type
 from gangctl.cli.program import program
 from gangctl.cli.quantities import with_quantities
 from gangctl.gang.report import PlanReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.variables import GANG_TYPE, gang_of
-from tests.jobsets import jobset, rj
+from tests.gang.pipeline import stored
+from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets, jobsets
 
@@ -83,6 +85,41 @@ def test_a_jobset_that_became_smaller_than_its_minimum_has_a_plan() -> None:
     assert "could never start" in new
     assert not isinstance(existing, str)
     assert [group["minCount"] for group in existing["groups"]] == [2]
+
+
+HIGH = {"priorityClassName": "high"}
+LOST = {
+    "a feature gate": (
+        jobset("js", rj("a", mode="Gang"), rj("b", mode="Gang"), options='{"composite": true}', uid=FIXTURE_UID),
+        NEWEST,
+        ClusterRules(lacks=frozenset({Feature.COMPOSITE}), known=True),
+    ),
+    "an older minor": (
+        jobset("js", rj("a"), rj("b", pod=HIGH), mode="Gang", uid=FIXTURE_UID),
+        Generation.V1ALPHA2,
+        ClusterRules(NEWEST, known=True),
+    ),
+}
+
+
+@each(("raw", "before", "now"), LOST.values(), ids=LOST)
+def test_the_gang_of_a_jobset_that_exists_is_that_of_its_stamps(
+    raw: dict[str, Any], before: Generation, now: ClusterRules
+) -> None:
+    """It was accepted, and would be refused now: an update, as Kueue's resume, is about the gang that it is."""
+    assert isinstance(gang_of(raw, now), str)
+    gang = gang_of(stored(raw, before), now, new=False)
+    assert not isinstance(gang, str)
+    assert gang["gangedPods"] == 2
+    assert [warning["reason"] for warning in gang["warnings"]] == ["ConfigIgnored"]
+
+
+def test_a_jobset_that_exists_without_stamps_is_no_gang() -> None:
+    """It was created past the webhook, and its pods are scheduled one by one."""
+    raw = jobset("js", rj("w", 1, 2, 2, mode="Gang"), uid=FIXTURE_UID)
+    gang = gang_of(raw, ClusterRules(), new=False)
+    assert not isinstance(gang, str)
+    assert (gang["level"], gang["gangedPods"], gang["totalPods"]) == ("None", 0, 2)
 
 
 @PROPERTY
