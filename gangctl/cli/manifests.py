@@ -333,7 +333,7 @@ def plan_manifests(question: PlanQuestion, uid: str | None = None, *, sizes: boo
 def _decided(
     jobset: JobSet, rules: ClusterRules, uid: str | None
 ) -> tuple[GangPlan | None, tuple[Notice, ...], tuple[FieldError, ...]]:
-    """The plan with its notices, or why it is refused; one that exists is the gang of its stamps, refused now or not."""
+    """The plan with its notices, or why it is refused; one that exists is the gang of its stamps in any case."""
     if jobset.uid and any(stored_stamps(jobset)[0]):
         assessment = assess(jobset, rules)
         return assessment.plan, assessment.notices, ()

@@ -213,8 +213,14 @@ class Collections:
 
 
 def is_followed(jobset: JobSet) -> bool:
-    """Whether a gang was requested, or is stamped."""
-    return any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs) or read_config(jobset)[0].asks_for_gangs
+    """Whether a gang was requested, or is stamped.
+
+    An invalid configuration is a request, too: it was stored past the webhook, and the JobSet runs without its gang.
+    """
+    if any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs):
+        return True
+    config, errors = read_config(jobset)
+    return config.asks_for_gangs or bool(errors)
 
 
 def assemble(

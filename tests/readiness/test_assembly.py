@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import NEWEST, ApiState, Observed
 from gangctl.gang.desired import JobProgress, assess
 from gangctl.gang.resolve import ClusterRules
@@ -85,6 +86,9 @@ def test_unknown_facts_stay_unknown() -> None:
         (jobset("js", rj("w"), mode="Gang"), True),
         (jobset("js", rj("w", mode="Gang")), True),
         (stored(jobset("js", rj("w"), mode="Gang", uid="u")), True),
+        (jobset("js", rj("w"), mode="gang"), True),
+        (jobset("js", rj("w", mode="Gong"), mode="Off"), True),
+        (jobset("js", rj("w"), annotations={GANGS: "w"}), True),
     ],
 )
 def test_only_jobsets_that_request_a_gang_are_followed(raw: dict[str, Any], followed: bool) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gangctl.api.meta import GANGS
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import GangPhase, Readiness
-from tests.jobsets import jobset, rj
+from tests.jobsets import MODE, REF, jobset, rj
 from tests.readiness.snapshots import NOW, PLACED_AT, READY, Context, initially_scheduled
+from tests.rows import each
 
 GANG = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"))
 
@@ -41,6 +43,21 @@ def test_a_group_ignored_by_the_scheduler_lacks_the_guarantee() -> None:
 
 def test_a_jobset_that_bypassed_the_webhook_lacks_the_guarantee() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"), stamped=False)
+    assert lost(evaluate(context.snapshot(context.pods(READY)), NOW)) is Reason.NOT_GANGED
+
+
+@each("notes", [{MODE: "gang"}, {GANGS: "w"}])
+def test_a_jobset_whose_gang_configuration_is_invalid_lacks_the_guarantee(notes: dict[str, str]) -> None:
+    """It was created past the webhook: whatever says nothing of it takes it for one that asks for no gang."""
+    context = Context(jobset("js", rj("w", 1, 4, 4), annotations=notes, uid="u"), stamped=False)
+    readiness = evaluate(context.snapshot(context.pods(READY)), NOW)
+    assert lost(readiness) is Reason.NOT_GANGED
+    assert readiness.lost is not None
+    assert f"metadata.annotations[{next(iter(notes))}]" in readiness.lost.evidence[0]
+
+
+def test_a_jobset_whose_stamps_are_malformed_lacks_the_guarantee() -> None:
+    context = Context(jobset("js", rj("w", 1, 4, 4, annotations={REF: "w"}), mode="Gang", uid="u"), stamped=False)
     assert lost(evaluate(context.snapshot(context.pods(READY)), NOW)) is Reason.NOT_GANGED
 
 

@@ -23,9 +23,9 @@ from gangctl.cluster.queues import LocalQueueKey
 from gangctl.controllers.queues.view import Affected, QueueView, reportable_reason
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.fit.report import FitReport, never_of
-from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.queues import Never, current, may_be_admitted
+from gangctl.readiness.facts import is_followed
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.events import KEPT_SECONDS
 from gangctl.runtime.families import Family, PlacedGauge, new_registry
@@ -268,8 +268,7 @@ def _may_wait(jobset: JobSet) -> bool:
     """Whether it is to be evaluated: suspended, in a queue, and asking for a gang."""
     if not jobset.queue or not jobset.suspend or jobset.finished or jobset.deleting or jobset.managed_elsewhere:
         return False
-    config, _ = read_config(jobset)
-    return config.asks_for_gangs
+    return is_followed(jobset)
 
 
 def _verdict(report: FitReport) -> str:

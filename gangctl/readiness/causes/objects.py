@@ -300,11 +300,12 @@ def api_unavailable(context: Context) -> Iterator[Cause]:
 
 
 def not_ganged(context: Context) -> Iterator[Cause]:
-    """A gang was requested, but the JobSet has no stamp and no Workload: pods are scheduled one by one."""
+    """A gang was requested, but the JobSet has no valid stamp and no Workload: pods are scheduled one by one."""
     assessment, jobset = context.snapshot.assessment, context.snapshot.jobset
     if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or context.snapshot.foreign_workload:
         return
-    if not read_config(jobset)[0].asks_for_gangs or any(rj.annotations.get(GANG_REF) for rj in jobset.replicated_jobs):
+    decided = any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs)
+    if not assessment.lacks_its_gang and (decided or not read_config(jobset)[0].asks_for_gangs):
         return
     pods = _unplaced(context)
     why = [notice.message for notice in assessment.notices]
