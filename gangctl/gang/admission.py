@@ -20,7 +20,7 @@ from gangctl.api.scheduling_versions import SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import GangMode, read_config
 from gangctl.gang.naming import Stamp, read_stamp
-from gangctl.gang.plan import job_pods, job_reference, replicated_job_pods, stored_stamps
+from gangctl.gang.plan import is_sequenced, job_pods, job_reference, replicated_job_pods, stored_stamps
 from gangctl.gang.resolve import Resolution
 from gangctl.gang.validate import check_groups, check_templates
 
@@ -141,14 +141,39 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
     return errors
 
 
-def _unschedulable(jobset: JobSet, stamps: Sequence[Stamp | None], generation: Generation) -> list[FieldError]:
-    """Errors that prevent scheduling of the groups of these stamps."""
+def _groups(jobset: JobSet, stamps: Sequence[Stamp | None]) -> list[list[ReplicatedJob]]:
+    """The ReplicatedJobs of each template of these stamps."""
     groups: dict[str, list[ReplicatedJob]] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=False):
         if stamp is not None:
             groups.setdefault(stamp.template, []).append(rj)
-    errors, _ = check_groups(jobset, groups.values(), generation.capabilities)
-    return [*errors, *check_templates(jobset, list(groups.values()))]
+    return list(groups.values())
+
+
+def _unschedulable(jobset: JobSet, stamps: Sequence[Stamp | None], generation: Generation) -> list[FieldError]:
+    """Errors that prevent scheduling of the groups of these stamps."""
+    groups = _groups(jobset, stamps)
+    errors, _ = check_groups(jobset, groups, generation.capabilities)
+    return [*errors, *check_templates(jobset, groups)]
+
+
+def _put_in_order(old: JobSet, new: JobSet, stamps: Sequence[Stamp | None]) -> list[FieldError]:
+    """Errors where ReplicatedJobs that start together would start one after another.
+
+    The definition of JobSets refuses another startupPolicy, but neither its removal nor one where there is none.
+    """
+    if old.in_order or not new.in_order:
+        return []
+    groups = _groups(new, stamps)
+    if read_config(old)[0].options.composite:
+        groups = [[rj for group in groups for rj in group]]
+    if not any(is_sequenced(new, group) for group in groups):
+        return []
+    detail = (
+        "is InOrder, and replicated jobs of this JobSet are a gang together: the first pods would wait for pods that "
+        "wait for them. Leave it out, or create a new JobSet"
+    )
+    return [FieldError("spec.startupPolicy.startupPolicyOrder", ErrorKind.FORBIDDEN, detail)]
 
 
 def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch:
@@ -166,10 +191,14 @@ def check_update(old: JobSet, new: JobSet, generation: Generation | None) -> tup
     # Finalizers are removed by updates: a refusal would keep the object.
     if new.deleting or new.managed_elsewhere:
         return ()
-    errors = [*_changed_configuration(old, new), *_resized(old, new, generation)]
+    stamps, _ = stored_stamps(old)
+    errors = [
+        *_changed_configuration(old, new),
+        *_resized(old, new, generation),
+        *_put_in_order(old, new, stamps),
+    ]
     if generation is not None:
         # What an update adds: more pods per Job, or JobSet annotations, next to exclusive placement.
-        stamps, _ = stored_stamps(old)
         known = {error.path for error in _unschedulable(old, stamps, generation)}
         errors += [error for error in _unschedulable(new, stamps, generation) if error.path not in known]
     return tuple(errors)

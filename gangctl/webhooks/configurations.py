@@ -101,7 +101,7 @@ def _annotations(metadata: str, *keys: str) -> tuple[str, ...]:
 def _of_jobset(name: str) -> str:
     """CEL: what :func:`gangctl.gang.admission.check_update` compares of the JobSet ``name`` itself."""
     notes = _annotations(f"{name}.?metadata", *keys_at(Place.JOBSET, KeyRole.CONFIGURATION), *PLACEMENT)
-    return _listed(f"{name}.?spec.gangConfig", *notes)
+    return _listed(f"{name}.?spec.gangConfig", f"{name}.?spec.startupPolicy.startupPolicyOrder", *notes)
 
 
 def _of_replicated_jobs(name: str) -> str:

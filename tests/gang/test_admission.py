@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.admission import (
@@ -229,6 +229,35 @@ def test_a_suspended_jobset_may_not_bring_it_by_its_pod_template() -> None:
     after["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"annotations": {EXCLUSIVE: "r"}}
     path = f"spec.replicatedJobs[0].template.spec.template.metadata.annotations[{EXCLUSIVE}]"
     assert places(check_update(read(before), read(after), Generation.V1BETA1)) == [(path, ErrorKind.FORBIDDEN)]
+
+
+ORDERED = [
+    ("a gang of the JobSet", jobset("js", rj("a"), rj("b"), mode="Gang"), True),
+    (
+        "a gang of two",
+        jobset("js", rj("a"), rj("b"), annotations={GANGS: '[{"name": "g", "replicatedJobs": ["a", "b"]}]'}),
+        True,
+    ),
+    ("together", jobset("js", rj("a", mode="Gang"), rj("b", mode="Gang"), options='{"composite": true}'), True),
+    ("a gang of each", jobset("js", rj("a", mode="Gang"), rj("b", mode="Gang")), False),
+    ("one alone", jobset("js", rj("a"), rj("b", mode="Off"), mode="Gang"), False),
+    ("none", jobset("js", rj("a"), rj("b")), False),
+]
+
+
+@each(("raw", "refused"), [row[1:] for row in ORDERED], ids=[row[0] for row in ORDERED])
+def test_an_update_may_not_put_the_parts_of_a_gang_in_order(raw: Raw, refused: bool) -> None:
+    """JobSet refuses a change of startupPolicy, and no removal, after which any other may be written."""
+    first = stored(raw)
+    second, third = copy.deepcopy(first), copy.deepcopy(first)
+    first["spec"]["startupPolicy"] = {"startupPolicyOrder": "AnyOrder"}
+    third["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    for generation in (Generation.V1BETA1, None):
+        assert check_update(read(first), read(second), generation) == ()
+        errors = check_update(read(second), read(third), generation)
+        assert places(errors) == [("spec.startupPolicy.startupPolicyOrder", ErrorKind.FORBIDDEN)] * refused
+        assert check_update(read(third), read(third), generation) == ()
+        assert check_update(read(third), read(second), generation) == ()
 
 
 def test_an_update_may_not_bring_more_pods_than_int32() -> None:

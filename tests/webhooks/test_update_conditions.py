@@ -153,6 +153,7 @@ DECIDED: Final[dict[str, Edit]] = {
         {EXCLUSIVE: "rack"}
     ),
     "exclusive placement of pods": lambda raw: pods(raw).update(metadata={"annotations": {EXCLUSIVE: "rack"}}),
+    "startup in order": lambda raw: raw["spec"].update(startupPolicy={"startupPolicyOrder": "InOrder"}),
     "replicas": lambda raw: entry(raw).update(replicas=3),
     "parallelism": lambda raw: entry(raw)["template"]["spec"].update(parallelism=3),
     "completions": lambda raw: entry(raw)["template"]["spec"].update(completions=1),
