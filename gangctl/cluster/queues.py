@@ -416,10 +416,9 @@ class Heads:
 
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
         configuration = self._queues.configuration
-        by_creation = configuration.wait_for_pods_ready.by_creation
         known = self._queues.heads_known and not configuration.orders_by_usage(queue)
         tried: Iterable[QueuedWorkload] = self._queues.tried(queue.name) if known else ()
-        head = find_head(queue, tried, now, by_creation=by_creation)
+        head = find_head(queue, tried, now, configuration.ordering)
         # Without an earlier head there is no change of it, and no listener is called.
         _, earlier = self._cached.get(queue.name, (None, head))
         self._cached[queue.name] = now + timedelta(seconds=HEAD_SECONDS), head

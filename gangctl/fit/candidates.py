@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
 from gangctl.fit.tree import Pair, TreeNode, plus
 from gangctl.kueue.amounts import moment
+from gangctl.kueue.configuration import DEFAULT_ORDERING, Ordering
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.queues import queued_at
 
 LOWEST: Final = -(2**31) - 1
 """Below the priority of every workload: what is preempted for it is preempted for any."""
+_BUFFER: Final = timedelta(minutes=5)
+"""timestampPreemptionBuffer of Kueue."""
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -45,8 +48,7 @@ class Preemptor:
     """Of fair sharing; None without."""
     within_nominal: bool = True
     """Feature gate FairSharingPreemptWithinNominal."""
-    by_creation: bool = False
-    """As of :func:`~gangctl.kueue.queues.queued_at`."""
+    ordering: Ordering = DEFAULT_ORDERING
 
     def outranks(self, policy: str, workload: QueuedWorkload) -> bool:
         """Whether a policy of the queue allows to preempt a workload."""
@@ -58,8 +60,9 @@ class Preemptor:
                 return lower
             case "LowerOrNewerEqualPriority":
                 # A new gang is queued after all that exist, so that it is older than none of them.
-                since = queued_at(workload, by_creation=self.by_creation)
-                older = self.since is not None and self.since < since
+                newer = queued_at(workload, self.ordering)
+                least = _BUFFER if self.ordering.buffered else timedelta()
+                older = self.since is not None and newer - self.since > least
                 return lower or (workload.priority == self.priority and older)
         return False
 

@@ -18,7 +18,7 @@ from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.floor import affinity_allows, affinity_terms, untolerated
 from gangctl.fit.requests import Counted, PodSet
 from gangctl.fit.search import Demand
-from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, ResourceFlavor, ResourceGroup
+from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, QueuedWorkload, ResourceFlavor, ResourceGroup
 from gangctl.kueue.topology import TopologyRequest
 
 _SHOWN: Final = 80
@@ -243,6 +243,25 @@ def contradictions(
                         f'which nodes "{member.podset.name}" gets: its flavors "{other}" and "{name}" have {first} and '
                         f"{value} in nodeLabels[{label}], and Kueue writes either"
                     )
+
+
+def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, ...] | None:
+    """What a waiting workload asks for, as Kueue counted it when it was tried; None if that is not known.
+
+    Any flavor of a resource group counts as one that its pods may use: pod templates are not stored.
+    """
+    if not workload.requests:
+        return None
+    demands = []
+    for number, (name, requests) in enumerate(workload.requests.items()):
+        counted = dict(requests)
+        if PODS in with_pods({}, queue):
+            counted[PODS] = workload.pods.get(name, 0)
+        for part, group in enumerate(queue.groups):
+            amounts = {resource: counted[resource] for resource in group.resources if counted.get(resource)}
+            if amounts:
+                demands.append(Demand(amounts, tuple(flavor.name for flavor in group.flavors), part, number))
+    return tuple(demands)
 
 
 def groups(members: Iterable[Member]) -> list[list[Member]]:

@@ -11,18 +11,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from gangctl.fit.demands import demands_of
 from gangctl.fit.preemption import borrows_from, reserved_for
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.search import Demand, taken
 from gangctl.fit.tree import Pair, TreeNode
-from gangctl.fit.when import demands_of
 from gangctl.kueue.blocked import is_inactive
+from gangctl.kueue.configuration import Ordering
 from gangctl.kueue.objects import ClusterQueue
 from gangctl.kueue.queues import Head, queued_at
 from gangctl.kueue.states import failed_checks
 
 Rank = tuple[int, int, datetime]
-"""The order within a cycle: what borrows less is first, then the higher priority, then the earlier."""
+"""The order within a cycle: what borrows less is first, then the higher priority if that counts, then the earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,9 @@ class Reservation:
     rank: Rank
 
 
-def rank_of(node: TreeNode, pairs: Mapping[Pair, int], priority: int, since: datetime) -> Rank:
+def rank_of(node: TreeNode, pairs: Mapping[Pair, int], priority: int, since: datetime, ordering: Ordering) -> Rank:
     """The place of a Workload that asks for these amounts."""
-    return borrows_from(node, pairs), -priority, since
+    return borrows_from(node, pairs), -priority if ordering.by_priority else 0, since
 
 
 def only_choice(demands: Sequence[Demand]) -> Mapping[Pair, int] | None:
@@ -52,12 +53,15 @@ def keeping(
     pairs: Mapping[Pair, int],
     rank: Rank | None,
     head_of: Callable[[ClusterQueue], Head | None],
+    *,
+    ordering: Ordering,
 ) -> list[Reservation]:
     """The heads before which a Workload of a queue does not get these amounts, although they are free.
 
     Without a ``rank`` those that may be before it.
     """
-    before = [one for one in _reservations(quotas, queue.name, pairs, head_of) if rank is None or one.rank < rank]
+    found = _reservations(quotas, queue.name, pairs, ordering, head_of)
+    before = [one for one in found if rank is None or one.rank < rank]
     # All at once: several heads may keep together what each of them leaves.
     for one in before:
         quotas.use(one.head.queue.name, one.amounts, 1)
@@ -69,7 +73,11 @@ def keeping(
 
 
 def _reservations(
-    quotas: Quotas, own: str, wanted: Collection[Pair], head_of: Callable[[ClusterQueue], Head | None]
+    quotas: Quotas,
+    own: str,
+    wanted: Collection[Pair],
+    ordering: Ordering,
+    head_of: Callable[[ClusterQueue], Head | None],
 ) -> Iterator[Reservation]:
     for name in quotas.tree(own):
         queue, node = quotas.queue(name), quotas.node(name)
@@ -88,5 +96,5 @@ def _reservations(
             continue
         amounts = reserved_for(node, queue, pairs)
         if any(amounts.values()):
-            since = queued_at(head.workload, by_creation=head.by_creation)
-            yield Reservation(head, amounts, rank_of(node, pairs, head.workload.priority, since))
+            since = queued_at(head.workload, ordering)
+            yield Reservation(head, amounts, rank_of(node, pairs, head.workload.priority, since, ordering))

@@ -319,12 +319,13 @@ def _kept(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor) -> r
     # Another flavor would do.
     if pairs is None:
         return None
-    unknown = case.conditions.priority() is None
+    unknown = preemptor.ordering.by_priority and case.conditions.priority() is None
     unsure = "fairSharing" if preemptor.strategies is not None else "by its priority" if unknown else ""
     # A new one is behind all of its priority.
     since = preemptor.since or datetime.max.replace(tzinfo=UTC)
-    rank = None if unsure else rank_of(gang.node, pairs, preemptor.priority, since)
-    before = keeping(case.cluster.quotas, gang.queue, pairs, rank, case.request.head)
+    rank = None if unsure else rank_of(gang.node, pairs, preemptor.priority, since, preemptor.ordering)
+    quotas, ordering = case.cluster.quotas, preemptor.ordering
+    before = keeping(quotas, gang.queue, pairs, rank, case.request.head, ordering=ordering)
     if not before:
         return None
     reader = case.request.reader
@@ -358,14 +359,14 @@ def _starts(
 def _preemptor(case: QueueCase, queue: ClusterQueue) -> Preemptor:
     configuration = case.cluster.configuration
     priority, workload = case.conditions.priority(), case.request.workload
-    by_creation = configuration.wait_for_pods_ready.by_creation
+    ordering = configuration.ordering
     return Preemptor(
         queue,
         LOWEST if priority is None else priority,
-        queued_at(workload, by_creation=by_creation) if workload is not None else None,
+        queued_at(workload, ordering) if workload is not None else None,
         configuration.fair_sharing,
         within_nominal=configuration.gate("FairSharingPreemptWithinNominal", default=True),
-        by_creation=by_creation,
+        ordering=ordering,
     )
 
 

@@ -24,14 +24,16 @@ from typing import Final, Literal
 from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterSnapshot, Outlook, Range
-from gangctl.fit.demands import with_pods
-from gangctl.fit.preemption import borrows_from, reserved_for, without_preemption
+from gangctl.fit.demands import demands_of
+from gangctl.fit.heads import rank_of
+from gangctl.fit.preemption import reserved_for, without_preemption
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import StartReport, quoted
 from gangctl.fit.search import Demand, pairs_of, search, taken, totals, tries
 from gangctl.fit.tree import Pair
 from gangctl.kueue.amounts import span
-from gangctl.kueue.objects import PODS, ClusterQueue, QueuedWorkload
+from gangctl.kueue.configuration import Ordering
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.queues import in_order, queued_at
 from gangctl.kueue.states import QueuePhase, phase_of
 
@@ -66,25 +68,6 @@ class Waiter:
             self.pairs = taken(self.demands, (demand.flavors[0] for demand in self.demands))
 
 
-def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, ...] | None:
-    """What a waiting workload asks for, as Kueue counted it when it was tried; None if that is not known.
-
-    Any flavor of a resource group counts as one that its pods may use: pod templates are not stored.
-    """
-    if not workload.requests:
-        return None
-    demands = []
-    for number, (name, requests) in enumerate(workload.requests.items()):
-        counted = dict(requests)
-        if PODS in with_pods({}, queue):
-            counted[PODS] = workload.pods.get(name, 0)
-        for part, group in enumerate(queue.groups):
-            amounts = {resource: counted[resource] for resource in group.resources if counted.get(resource)}
-            if amounts:
-                demands.append(Demand(amounts, tuple(flavor.name for flavor in group.flavors), part, number))
-    return tuple(demands)
-
-
 _Holding = tuple[float, str, Mapping[Pair, int]]
 """Until when a ClusterQueue has what is in use."""
 _End = tuple[float, int, str, Mapping[Pair, int]]
@@ -101,6 +84,7 @@ class Replay:
 
     quotas: Quotas
     budget: int
+    ordering: Ordering
     _changes: list[tuple[str, Mapping[Pair, int], Literal[1, -1]]] = field(default_factory=list)
 
     @contextmanager
@@ -200,10 +184,9 @@ class Replay:
                 held = self._placed(waiter)
                 asked = held if held is not None else waiter.pairs or {}
                 node = self.quotas.node(name)
-                # Kueue's order of a scheduling cycle: what borrows less, then priority, then the time of queueing.
-                borrowed = borrows_from(node, asked) if node is not None else 0
-                rank = borrowed, -waiter.priority, waiter.since, name
-                nominated.append((rank, waiter, length, held))
+                if node is not None:
+                    rank = rank_of(node, asked, waiter.priority, waiter.since, self.ordering)
+                    nominated.append(((*rank, name), waiter, length, held))
             moved = False
             kept: list[tuple[str, Mapping[Pair, int]]] = []
             for (*_, name), waiter, length, held in sorted(nominated, key=lambda each: each[0]):
@@ -312,15 +295,15 @@ class Estimate:
     def _waiting(
         self, pending: Sequence[QueuedWorkload], queue: ClusterQueue
     ) -> Iterator[tuple[QueuedWorkload, Waiter]]:
-        by_creation = self.preemptor.by_creation
-        for workload in in_order(pending, queue, by_creation=by_creation):
+        ordering = self.preemptor.ordering
+        for workload in in_order(pending, queue, ordering):
             if workload.uid == self.own.uid:
                 continue
             demands = demands_of(workload, queue)
             if demands is None:
                 self.unclear += 1
             else:
-                since = queued_at(workload, by_creation=by_creation)
+                since = queued_at(workload, ordering)
                 yield workload, Waiter(workload.uid, queue, demands, workload.priority, since)
 
     def report(self) -> StartReport | None:
@@ -344,12 +327,12 @@ class Estimate:
         ]
         self.ahead = len(first)
         try:
-            earliest = self._early(Replay(self.cluster.quotas, BUDGET), first)
+            earliest = self._early(Replay(self.cluster.quotas, BUDGET, self.preemptor.ordering), first)
         except OutOfStepsError:
             # Now is not later than any start, so that it is true without a replay.
             earliest = 0.0
         try:
-            latest = self._late(Replay(self.cluster.quotas, BUDGET))
+            latest = self._late(Replay(self.cluster.quotas, BUDGET, self.preemptor.ordering))
         except OutOfStepsError:
             self.crowded, latest = True, inf
         return earliest, max(earliest, latest)

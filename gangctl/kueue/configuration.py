@@ -59,6 +59,21 @@ class PodsReady:
     """``requeuingStrategy.timestamp`` is Creation: an eviction for this reason keeps the place in the queue."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """What of the configuration decides which Workload is before another, and which is newer."""
+
+    by_creation: bool = False
+    """As of :class:`PodsReady`."""
+    by_priority: bool = True
+    """Gate PrioritySortingWithinCohort: the priority decides between Workloads of several queues, too."""
+    buffered: bool = False
+    """Gate SchedulerTimestampPreemptionBuffer: one is not newer than another of about the same time."""
+
+
+DEFAULT_ORDERING: Final = Ordering()
+
+
 def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
     return (SelectorTerm("kubernetes.io/metadata.name", "NotIn", namespaces),)
 
@@ -102,6 +117,15 @@ class KueueConfiguration:
     def orders_by_usage(self, queue: ClusterQueue) -> bool:
         """Whether the usage of LocalQueues, which is not known here, decides who is first in a ClusterQueue."""
         return self.usage_counts and queue.by_usage
+
+    @property
+    def ordering(self) -> Ordering:
+        """What decides which Workload is before another."""
+        return Ordering(
+            self.wait_for_pods_ready.by_creation,
+            by_priority=self.gate("PrioritySortingWithinCohort", default=True),
+            buffered=self.gate("SchedulerTimestampPreemptionBuffer", default=False),
+        )
 
     @property
     def ignores_undeclared(self) -> bool:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, moment
 from gangctl.kueue.blocked import RESET_CHECKS, Blocked, Stuck
-from gangctl.kueue.configuration import KueueConfiguration, PodsReady
+from gangctl.kueue.configuration import DEFAULT_ORDERING, KueueConfiguration, Ordering, PodsReady
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.states import (
     ADMISSION_CHECK,
@@ -39,6 +39,7 @@ _QUEUED: Final = frozenset(
     {QueuePhase.PENDING, QueuePhase.BACKOFF, QueuePhase.WAITING_FOR_PODS_READY, QueuePhase.BLOCKED}
 )
 _MOVING: Final = frozenset({ADMISSION_CHECK, PODS_READY_TIMEOUT})
+_RECLAIMED: Final = "InCohortReclaimWhileBorrowing"
 _NOT_TRIED: Final = ("", "PendingEvaluation", "Waiting", "WaitingForPodsReady")
 """Reasons of QuotaReserved of a Workload that Kueue has not tried, or not since it could."""
 
@@ -99,14 +100,19 @@ def pods_ready(configuration: KueueConfiguration, podset_limit: int | None) -> P
     return ready if configuration.known and on else None
 
 
-def queued_at(workload: QueuedWorkload, *, by_creation: bool = False) -> datetime:
+def queued_at(workload: QueuedWorkload, ordering: Ordering = DEFAULT_ORDERING) -> datetime:
     """The time that determines its position: of its creation, or of an eviction that moves it to the end of the queue.
 
-    ``by_creation`` is that of :class:`PodsReady`: then only evictions by admission checks do that.
+    As GetQueueOrderTimestamp.
     """
-    eviction = eviction_of(workload)
-    late = eviction is not None and eviction.reason in ({ADMISSION_CHECK} if by_creation else _MOVING)
-    return moment(eviction.since if eviction is not None and late else workload.created) or _UNDATED
+    eviction, preempted = eviction_of(workload), workload.condition("Preempted")
+    if eviction is not None and eviction.reason in ({ADMISSION_CHECK} if ordering.by_creation else _MOVING):
+        return moment(eviction.since) or _UNDATED
+    at = moment(preempted.since) if preempted.status and preempted.reason == _RECLAIMED else None
+    if at is not None and not ordering.by_priority:
+        # Where no priority decides, it comes after the one that it was preempted for.
+        return at + timedelta(milliseconds=1)
+    return moment(workload.created) or _UNDATED
 
 
 def is_queued(workload: QueuedWorkload) -> bool:
@@ -118,7 +124,7 @@ def is_queued(workload: QueuedWorkload) -> bool:
 
 
 def in_order(
-    workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue, *, by_creation: bool = False
+    workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue, ordering: Ordering = DEFAULT_ORDERING
 ) -> list[QueuedWorkload]:
     """The pending Workloads of one ClusterQueue, in the order in which Kueue tries them."""
     sticky = cluster_queue.strategy == "BestEffortFIFO"
@@ -127,7 +133,7 @@ def in_order(
         # One for which others are being preempted stays first until they are gone.
         quota = workload.condition("QuotaReserved")
         preempts = not quota.status and "Pending the preemption of " in quota.message
-        since = queued_at(workload, by_creation=by_creation)
+        since = queued_at(workload, ordering)
         return not (sticky and preempts), -workload.priority, since, workload.uid
 
     return sorted((workload for workload in workloads if is_queued(workload)), key=place)
@@ -154,8 +160,7 @@ class Head:
     behind: int
     queue: ClusterQueue
     now: datetime
-    by_creation: bool = False
-    """As of :func:`in_order`."""
+    ordering: Ordering = DEFAULT_ORDERING
 
     def effect(
         self, reader: str | None, *, joined: bool = False, impossible: bool = False, kept: bool = False
@@ -194,16 +199,19 @@ class Head:
         """Whether Kueue tries it, and nothing else, before another Workload of its queue."""
         if workload.uid == self.workload.uid or not is_queued(workload):
             return False
-        both = in_order([self.workload, workload], self.queue, by_creation=self.by_creation)
+        both = in_order([self.workload, workload], self.queue, self.ordering)
         return head_of(both, self.queue) is self.workload
 
 
 def find_head(
-    queue: ClusterQueue, inside: Iterable[QueuedWorkload], now: datetime, *, by_creation: bool = False
+    queue: ClusterQueue,
+    inside: Iterable[QueuedWorkload],
+    now: datetime,
+    ordering: Ordering = DEFAULT_ORDERING,
 ) -> Head | None:
     """The head of a StrictFIFO queue with these Workloads; None for another strategy, and where nothing waits."""
     if queue.strategy != "StrictFIFO":
         return None
-    ordered = in_order(inside, queue, by_creation=by_creation)
+    ordered = in_order(inside, queue, ordering)
     first = head_of(ordered, queue)
-    return None if first is None else Head(first, len(ordered) - 1, queue, now, by_creation)
+    return None if first is None else Head(first, len(ordered) - 1, queue, now, ordering)

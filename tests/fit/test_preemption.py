@@ -12,6 +12,7 @@ from gangctl.fit.candidates import Preemptor, Why
 from gangctl.fit.preemption import Preemption, borrowed_at, borrows_from
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.search import Mode
+from gangctl.kueue.configuration import Ordering
 from gangctl.kueue.objects import ClusterQueue, Cohort, Condition, QueuedWorkload
 from tests.fit.queues import cpu, holder, queue, quotas
 from tests.strategies import PROPERTY
@@ -116,6 +117,20 @@ class TestClassical:
         index = cluster(members, [running("u", "a", 4, 5, created="2026-11-01T10:30:00Z")])
         queued = datetime.fromisoformat(since).astimezone(UTC) if since else None
         assert list(preempted(index, "a", 4, since=queued)) == found
+
+    @pytest.mark.parametrize(("buffered", "found"), [(False, ["u", "v"]), (True, ["u"])])
+    def test_one_of_about_the_same_time_is_not_newer_with_a_buffer(self, buffered: bool, found: list[str]) -> None:
+        """Kueue's feature gate SchedulerTimestampPreemptionBuffer."""
+        members = [queue("a", 4, within_queue="LowerOrNewerEqualPriority")]
+        times = {"u": "2026-11-01T10:05:01Z", "v": "2026-11-01T10:05:00Z"}
+        index = cluster(members, [running(uid, "a", 2, 5, created=created) for uid, created in times.items()])
+        ordering = Ordering(buffered=buffered)
+        since = datetime.fromisoformat(OLD).astimezone(UTC)
+        taken = [
+            *preempted(index, "a", 2, since=since, ordering=ordering),
+            *preempted(index, "a", 4, since=since, ordering=ordering),
+        ]
+        assert sorted(set(taken)) == found
 
     @pytest.mark.parametrize(
         ("threshold", "priority", "found"),

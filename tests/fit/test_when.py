@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,100 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.fit.clusterstate import Outlook
-from gangctl.fit.report import FitReport, StartReport
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.objects import (
-    CheckUse,
-    ClusterQueue,
-    Condition,
-    LocalQueue,
-    PodPriorityClass,
-    QueuedWorkload,
-    RunTime,
-)
-from gangctl.kueue.queues import Head, find_head
+from gangctl.kueue.objects import CheckUse, Condition, LocalQueue, QueuedWorkload, RunTime
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, known, pods
-from tests.fit.queues import cpu, holder
+from tests.fit.waiters import HOUR, NOW, PAIR, cluster_queue, limited, running, said, since, start, waiting
 from tests.jobsets import jobset
 from tests.strategies import PROPERTY
-
-NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-PAIR = ("f1", "cpu")
-HOUR = 3600
-
-
-def since(seconds: float) -> str:
-    return (NOW - timedelta(seconds=seconds)).isoformat()
-
-
-def running(
-    uid: str, amount: int, *, age: float | None = 600, queue: str = "a", run_time: RunTime | None = None, **more: Any
-) -> QueuedWorkload:
-    """One that uses cpu, admitted so many seconds ago; pods without grace."""
-    conditions = {"QuotaReserved": Condition(status=True)}
-    if age is not None:
-        conditions["Admitted"] = Condition(status=True, since=since(age))
-    run_time = run_time or RunTime(grace=0)
-    return holder(uid, queue, {PAIR: amount * 1000}, conditions=conditions, run_time=run_time, **more)
-
-
-def limited(seconds: int, **more: Any) -> RunTime:
-    return RunTime(seconds, **{"grace": 0, **more})
-
-
-def waiting(uid: str, amount: int, *, order: int = 0, short: bool = True, **more: Any) -> QueuedWorkload:
-    """One that waits in the LocalQueue, created before the gang; a lower order is earlier."""
-    message = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f1, 1 more needed"
-    conditions = {"QuotaReserved": Condition(status=False, reason="Pending", message=message)} if short else {}
-    fields = {
-        "namespace": NAMESPACE,
-        "name": f"w-{uid}",
-        "queue": QUEUE,
-        "created": since(5000 - order),
-        "pods": {"main": 1},
-        "requests": {"main": {"cpu": amount * 1000}},
-        "run_time": RunTime(grace=0),
-        "conditions": conditions,
-    }
-    return QueuedWorkload(**{**fields, "uid": uid, **more})
-
-
-def cluster_queue(amount: int = 10, cohort: str = "", name: str = "a", **more: Any) -> ClusterQueue:
-    return ClusterQueue(name, cohort, cpu(amount * 1000), selector=(), **more)
-
-
-def head_of(*pending: QueuedWorkload) -> Callable[[ClusterQueue], Head | None]:
-    """The head of queue ``a``, in which those of LocalQueue ``QUEUE`` wait."""
-    inside = [workload for workload in pending if workload.queue == QUEUE]
-    return lambda queue: find_head(queue, inside, NOW)
-
-
-def ask(
-    held: Sequence[Any],
-    amount: int = 10,
-    *,
-    pending: Sequence[QueuedWorkload] = (),
-    expected: Mapping[tuple[str, str], float] | None = None,
-    **more: Any,
-) -> FitReport:
-    """The report on a gang of so many pods with one CPU each, which waits as the last of its queue."""
-    raw = jobset("js", pods("w", amount, cpu="1"))
-    own = waiting("~js", amount, order=4000)
-    outlook = Outlook(NOW, [*pending, own], expected or {})
-    head = head_of(*pending, own)
-    request = FitRequest(raw, NAMESPACE, {}, QUEUE, workload=own, outlook=outlook, head=head)
-    return fit(request, known(*held, **more))
-
-
-def start(*args: Any, **more: Any) -> tuple[int, int | None] | None:
-    found = ask(*args, **more)["starts"]
-    return None if found is None else (found["earliest"], found["latest"])
-
-
-def said(*args: Any, **more: Any) -> str:
-    report: StartReport | None = ask(*args, **more)["starts"]
-    assert report is not None
-    return "; ".join(report["why"])
 
 
 class TestDeclared:
@@ -175,18 +86,6 @@ class TestAhead:
         assert start(held, 5, pending=[first]) == (2400 + 900, 3000 + 1000)
         assert said(held, 5, pending=[first]).endswith('; 1 workload is ahead of it in ClusterQueue "a"')
 
-    def test_one_that_has_room_waits_for_the_head_of_a_strict_queue(self) -> None:
-        held = cluster_queue(strategy="StrictFIFO"), running("u", 8, run_time=limited(HOUR, expected=3000))
-        first = waiting("v", 6, run_time=self.SURE)
-        report = ask(held, 2, pending=[first])
-        assert (report["verdict"], report["reason"]) == ("not-now", "HeadBlocksQueue")
-        assert report["message"] == (
-            'There is quota for it now, but "t/w-v" does not fit now, and is the head of StrictFIFO ClusterQueue "a" '
-            "for 1h23m; 1 behind it wait."
-        )
-        assert start(held, 2, pending=[first]) == (2400, 3000)
-        assert said(held, 2, pending=[first]).endswith('; 1 workload is ahead of it in ClusterQueue "a"')
-
     @pytest.mark.parametrize(
         ("setting", "own", "queue", "starts"),
         [
@@ -206,118 +105,6 @@ class TestAhead:
         asked = {"pending": waits, "configuration": CONFIGURATION + setting}
         assert start(held, 5, **asked) == starts
         assert ("order in which Kueue admits what waits is not known" in said(held, 5, **asked)) is (starts[1] is None)
-
-    def test_none_waits_for_a_head_that_may_be_tried_soon_or_comes_later(self) -> None:
-        held = cluster_queue(strategy="StrictFIFO"), running("u", 8)
-        others = waiting("v", 6, short=False), waiting("v", 6, order=4500), waiting("v", 6, queue="other")
-        assert [ask(held, 2, pending=[each])["reason"] for each in others] == ["Fits"] * 3
-        assert ask([cluster_queue(), held[1]], 2, pending=[waiting("v", 6)])["reason"] == "Fits"
-
-    def test_a_new_gang_goes_before_a_head_of_lower_priority(self) -> None:
-        snapshot = known(cluster_queue(strategy="StrictFIFO"), running("u", 8))
-        raw = jobset("js", pods("w", 2, cpu="1"))
-        for priority, reason in ((0, "HeadBlocksQueue"), (-1, "Fits")):
-            head = head_of(waiting("v", 6, priority=priority))
-            assert fit(FitRequest(raw, NAMESPACE, {}, QUEUE, head=head), snapshot)["reason"] == reason
-            unread = known(cluster_queue(strategy="StrictFIFO"), running("u", 8))
-            unread.unread = frozenset({PodPriorityClass})
-            report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE, head=head), unread)
-            assert report["unknown"] == [
-                'its priority, by which "t/w-v", the head of StrictFIFO ClusterQueue "a", may go first'
-            ]
-            assert report["reason"] == "MayFit"
-
-    @pytest.mark.parametrize(
-        ("fields", "size", "priority", "amount", "reason"),
-        [
-            ({}, 8, 0, 6, "HeadBlocksQueue"),
-            ({}, 8, 0, 4, "Fits"),
-            # Beside what is in use both exceed their own quota: the priority decides which of them is first.
-            ({}, 8, -1, 6, "Fits"),
-            ({}, 8, 1, 6, "HeadBlocksQueue"),
-            # It goes first, or Kueue looks for nothing to preempt.
-            ({}, 4, 0, 6, "Fits"),
-            ({}, 9, 0, 6, "Fits"),
-            ({"reclaim": "Any"}, 8, 0, 6, "Fits"),
-            ({"reclaim": "LowerPriority"}, 8, 0, 6, "HeadBlocksQueue"),
-            ({"strategy": "BestEffortFIFO"}, 8, 0, 6, "Fits"),
-            ({"stop_policy": "Hold"}, 8, 0, 6, "Fits"),
-        ],
-    )
-    def test_quota_is_kept_for_the_head_of_another_strict_queue_of_the_cohort(
-        self, fields: dict[str, Any], size: int, priority: int, amount: int, reason: str
-    ) -> None:
-        """It has 8, uses 4, and borrows nothing: what is free beyond its other 4 is for others."""
-        quotas = cpu((8000, 0, None))
-        other = ClusterQueue("b", "c", quotas, selector=(), **{"strategy": "StrictFIFO", **fields})
-        snapshot = known(cluster_queue(4, "c"), other, running("u", 4, queue="b"))
-        first = waiting("v", size, queue="other", priority=priority)
-        request = FitRequest(
-            jobset("js", pods("w", amount, cpu="1")),
-            NAMESPACE,
-            {},
-            QUEUE,
-            head=lambda queue: find_head(queue, [first] if queue.name == "b" else [], NOW),
-        )
-        report = fit(request, snapshot)
-        assert report["reason"] == reason
-        assert ('keeps it for "t/w-v", at the head of StrictFIFO ClusterQueue "b"' in report["message"]) is (
-            reason != "Fits"
-        )
-        assert snapshot.quotas.available("a", *PAIR) == 8000
-
-    @pytest.mark.parametrize("fair", [True, False])
-    @pytest.mark.parametrize(
-        ("amount", "waits", "reason"), [(6, True, "MayFit"), (4, True, "Fits"), (6, False, "Fits")]
-    )
-    def test_with_fair_sharing_or_without_a_priority_it_is_not_known_which_queue_is_first(
-        self, amount: int, waits: bool, reason: str, fair: bool
-    ) -> None:
-        other = ClusterQueue("b", "c", cpu((8000, 0, None)), selector=(), strategy="StrictFIFO")
-        queues = cluster_queue(4, "c"), other, running("u", 4, queue="b")
-        first = waiting("v", 8, queue="other")
-        request = FitRequest(
-            jobset("js", pods("w", amount, cpu="1")),
-            NAMESPACE,
-            {},
-            QUEUE,
-            head=lambda queue: find_head(queue, [first] if waits and queue.name == "b" else [], NOW),
-        )
-        snapshot = known(*queues, configuration=CONFIGURATION + "fairSharing: {}\n" * fair)
-        snapshot.unread = frozenset() if fair else frozenset({PodPriorityClass})
-        report = fit(request, snapshot)
-        assert report["reason"] == reason
-        by = "fairSharing" if fair else "by its priority"
-        why = f'whether Kueue ({by}) tries "t/w-v", the head of StrictFIFO ClusterQueue "b", before it, and keeps'
-        assert report["unknown"] == [f"{why} the quota for that"] * (reason == "MayFit")
-
-    @pytest.mark.parametrize(
-        ("fields", "configured", "reason"),
-        [
-            ({"by_usage": True, "pending": 2}, True, "MayFit"),
-            ({"by_usage": True, "pending": 1}, True, "Fits"),
-            ({"by_usage": True, "pending": 2}, False, "Fits"),
-            ({"pending": 2}, True, "Fits"),
-            ({"by_usage": True, "pending": 2, "strategy": "BestEffortFIFO"}, True, "Fits"),
-        ],
-    )
-    def test_by_the_usage_of_local_queues_it_is_not_known_what_is_tried_first(
-        self, fields: dict[str, Any], configured: bool, reason: str
-    ) -> None:
-        text = CONFIGURATION + "admissionFairSharing: {usageHalfLifeTime: 5m}\n" * configured
-        strict = cluster_queue(**{"strategy": "StrictFIFO", **fields})
-        own = waiting("~js", 2, order=4000)
-        request = FitRequest(jobset("js", pods("w", 2, cpu="1")), NAMESPACE, {}, QUEUE, workload=own)
-        report = fit(request, known(strict, running("u", 8), configuration=text))
-        assert report["reason"] == reason
-
-    def test_none_is_preempted_for_a_gang_behind_the_head(self) -> None:
-        strict = cluster_queue(strategy="StrictFIFO", within_queue="LowerPriority")
-        held = strict, running("u", 9, priority=-1)
-        assert ask(held, 2)["reason"] == "NeedsPreemption"
-        report = ask(held, 2, pending=[waiting("v", 11)])
-        assert (report["reason"], report["preempts"]) == ("HeadBlocksQueue", [])
-        assert report["message"].startswith('Kueue would preempt others for it, but "t/w-v" does not fit now')
 
     def test_a_smaller_gang_may_overtake_in_a_best_effort_queue(self) -> None:
         held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
@@ -359,6 +146,15 @@ class TestAhead:
         )
         other = waiting("w", 4, queue="other", run_time=limited(9000 - 1200))
         found = start([*members, *held, LocalQueue(NAMESPACE, "other", "b")], 10, pending=[other])
+        assert found == (2400, latest)
+
+    @pytest.mark.parametrize(("sorts", "latest"), [("true", 3000), ("false", 9000)])
+    def test_without_priority_sorting_the_time_decides_which_queue_is_first(self, sorts: str, latest: int) -> None:
+        members = cluster_queue(5, "c"), cluster_queue(5, "c", "b"), LocalQueue(NAMESPACE, "other", "b")
+        held = running("u", 10, run_time=limited(HOUR, expected=3000))
+        older = waiting("w", 10, queue="other", priority=-1, run_time=limited(6000))
+        gates = f"featureGates: {{PrioritySortingWithinCohort: {sorts}}}\n"
+        found = start([*members, held], 10, pending=[older], configuration=CONFIGURATION + gates)
         assert found == (2400, latest)
 
     def test_one_that_asks_for_what_is_not_known_leaves_the_latest_start_open(self) -> None:

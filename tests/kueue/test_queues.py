@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from gangctl.kueue.configuration import Ordering
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.queues import head_of, in_order, is_queued
 from tests.kueue.workloads import ago, no, queued, yes
@@ -39,8 +40,8 @@ def test_evictions_for_readiness_or_by_checks_move_a_workload_to_the_end() -> No
     everybody = [first, checked, second, preempted]
     assert names(in_order(everybody, BEST)) == ["preempted", "second", "first", "checked"]
     # With requeuingStrategy.timestamp Creation, readiness does not.
-    assert names(in_order(everybody, BEST, by_creation=True)) == ["preempted", "first", "second", "checked"]
-    assert names(in_order([first, second], STRICT, by_creation=True)) == ["first", "second"]
+    assert names(in_order(everybody, BEST, Ordering(by_creation=True))) == ["preempted", "first", "second", "checked"]
+    assert names(in_order([first, second], STRICT, Ordering(by_creation=True))) == ["first", "second"]
 
 
 def test_an_ended_eviction_does_not_count() -> None:
@@ -101,3 +102,12 @@ def test_a_strict_queue_skips_workloads_in_backoff_or_of_other_namespaces() -> N
 
 def test_a_workload_with_an_invalid_time_comes_last() -> None:
     assert names(in_order([queued("x", created="soon"), queued("y")], BEST)) == ["y", "x"]
+
+
+def test_without_priority_sorting_what_was_preempted_by_a_borrower_comes_after_it() -> None:
+    reclaimed = {"Preempted": yes("InCohortReclaimWhileBorrowing", since=ago(minutes=1)), "Evicted": yes("Preempted")}
+    line = [queued("first", created=ago(hours=3), **reclaimed), queued("second", created=ago(hours=1))]
+    assert names(in_order(line, BEST)) == ["first", "second"]
+    assert names(in_order(line, BEST, Ordering(by_priority=False))) == ["second", "first"]
+    other = queued("first", created=ago(hours=3), Preempted=yes("InClusterQueue"), Evicted=yes("Preempted"))
+    assert names(in_order([other, line[1]], BEST, Ordering(by_priority=False))) == ["first", "second"]

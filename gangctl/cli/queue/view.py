@@ -178,9 +178,8 @@ class View:
         identity, queue = report["metadata"], self.stock.cluster_queue(report["clusterQueue"])
         local = report["queue"] == "LocalQueue"
         inside = self._behind(**identity) if local else self.stock.inside(identity["name"])
-        # With requeuingStrategy.timestamp Creation, a Workload that is evicted as not ready keeps its place.
-        by_creation = self.stock.configuration.wait_for_pods_ready.by_creation
-        ordered = in_order(self.stock.tried(queue.name), queue, by_creation=by_creation) if queue is not None else []
+        ordering = self.stock.configuration.ordering
+        ordered = in_order(self.stock.tried(queue.name), queue, ordering) if queue is not None else []
         order = {workload.uid: number for number, workload in enumerate(ordered, 1)}
         members = sorted((self._member(workload, order.get(workload.uid)) for workload in inside), key=_rank)
         unknown = list(report["unknown"])
