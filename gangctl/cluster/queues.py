@@ -416,7 +416,7 @@ class Heads:
 
     def _find(self, queue: ClusterQueue, now: datetime) -> Head | None:
         configuration = self._queues.configuration
-        known = self._queues.heads_known and not configuration.orders_by_usage(queue)
+        known = self._queues.heads_known and not configuration.unordered(queue)
         tried: Iterable[QueuedWorkload] = self._queues.tried(queue.name) if known else ()
         head = find_head(queue, tried, now, configuration.ordering)
         # Without an earlier head there is no change of it, and no listener is called.

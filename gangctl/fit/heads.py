@@ -72,6 +72,16 @@ def keeping(
     return before if short else []
 
 
+def keepers(quotas: Quotas, own: str, wanted: Collection[Pair]) -> Iterator[tuple[ClusterQueue, TreeNode]]:
+    """The other queues of a tree for whose heads Kueue may keep some of these amounts."""
+    for name in quotas.tree(own):
+        queue, node = quotas.queue(name), quotas.node(name)
+        if name == own or queue is None or node is None or queue.strategy != "StrictFIFO" or is_inactive(queue):
+            continue
+        if queue.reclaim != "Any" and not node.quotas.keys().isdisjoint(wanted):
+            yield queue, node
+
+
 def _reservations(
     quotas: Quotas,
     own: str,
@@ -79,13 +89,8 @@ def _reservations(
     ordering: Ordering,
     head_of: Callable[[ClusterQueue], Head | None],
 ) -> Iterator[Reservation]:
-    for name in quotas.tree(own):
-        queue, node = quotas.queue(name), quotas.node(name)
-        if name == own or queue is None or node is None or queue.strategy != "StrictFIFO" or is_inactive(queue):
-            continue
-        # To find a head costs more than all else here.
-        if queue.reclaim == "Any" or node.quotas.keys().isdisjoint(wanted):
-            continue
+    # To find a head costs more than all else here.
+    for queue, node in keepers(quotas, own, wanted):
         head = head_of(queue)
         # Only one that Kueue has tried, and found not to fit: for one that it passes over it keeps nothing.
         if head is None or failed_checks(head.workload) or head.effect(None, joined=True) is None:

@@ -18,7 +18,7 @@ from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.fit.conditions import Conditions
 from gangctl.fit.demands import Member, contradictions, needs_of, refusals, with_pods
-from gangctl.fit.heads import keeping, only_choice, rank_of
+from gangctl.fit.heads import keepers, keeping, only_choice, rank_of
 from gangctl.fit.placing import Placing
 from gangctl.fit.preemption import Preemption, as_it_is, decide, lacking, when_empty
 from gangctl.fit.queuecase import PODSETS, QueueCase
@@ -290,11 +290,16 @@ def _doubt_order(case: QueueCase, queue: ClusterQueue) -> None:
     own = int(case.request.workload is not None)
     if not case.strict or queue.pending <= own:
         return
-    which = f'which of the workloads in StrictFIFO ClusterQueue "{queue.name}" Kueue tries first'
-    if case.cluster.configuration.orders_by_usage(queue):
-        case.unknown.append(f"{which}, by the usage of their LocalQueues (admissionScope)")
-    elif not case.cluster.heads_known:
-        case.unknown.append(f"{which}: what waits in other namespaces may not be read")
+    if setting := _unordered(case.cluster, queue):
+        which = f'which of the workloads in StrictFIFO ClusterQueue "{queue.name}" Kueue tries first'
+        case.unknown.append(f"{which}{setting}")
+
+
+def _unordered(cluster: ClusterSnapshot, queue: ClusterQueue) -> str:
+    """Why it is not known what a queue tries first, behind a colon or in parentheses; empty if it is known."""
+    if setting := cluster.configuration.unordered(queue):
+        return f" ({setting})"
+    return "" if cluster.heads_known else ": what waits in other namespaces may not be read"
 
 
 def _unready(case: QueueCase) -> report.FitReport | None:
@@ -338,6 +343,10 @@ def _kept(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor) -> r
         )
         return None
     message = (
+    for other, _ in keepers(case.cluster.quotas, gang.queue.name, pairs):
+        if other.pending and (setting := _unordered(case.cluster, other)):
+            which = f'which of the workloads in StrictFIFO ClusterQueue "{other.name}" Kueue tries first'
+            case.unknown.append(f"{which}, and whether it keeps the quota for that{setting}")
         f"there is quota for it now, but Kueue keeps it for {names}, at the head of StrictFIFO ClusterQueue {queues}, "
         "until that fits; with reclaimWithinCohort Any there, others could borrow it"
     )

@@ -261,8 +261,8 @@ class Estimate:
     """Whether too many wait for a latest start."""
     unclear: int = 0
     """Workloads that wait, and it is not known for what, or in which ClusterQueue."""
-    by_usage: bool = False
-    """Whether the usage of LocalQueues, which is not known here, orders its own queue."""
+    unsorted: bool = False
+    """Whether the order of its own queue is not known here."""
     unordered: str = ""
     """The setting by which Kueue orders what waits in a way that is not known here; empty for none."""
 
@@ -285,10 +285,10 @@ class Estimate:
             known = quotas.queue(name)
             if known is not None and known.stop_policy == "None":
                 self.others[name] = list(self._waiting(pending, known))
-                by_usage = self.cluster.configuration.orders_by_usage(known)
-                self.by_usage = self.by_usage or (by_usage and name == queue.name)
-                if self.others[name] and by_usage:
-                    self.unordered = "admissionScope"
+                setting = self.cluster.configuration.unordered(known)
+                self.unsorted = self.unsorted or (bool(setting) and name == queue.name)
+                if self.others[name] and setting:
+                    self.unordered = setting
                 elif self.others[name] and name != queue.name and self.preemptor.strategies is not None:
                     self.unordered = "fairSharing"
 
@@ -359,7 +359,7 @@ class Estimate:
 
     def _goes_first(self, workload: QueuedWorkload, waiter: Waiter) -> bool:
         """Whether one ahead is admitted before it in any case, and it is known what it takes."""
-        if waiter.pairs is None or self.own.priority == LOWEST or self.by_usage:
+        if waiter.pairs is None or self.own.priority == LOWEST or self.unsorted:
             return False
         if self.own.queue.strategy == "StrictFIFO":
             return True
@@ -424,7 +424,7 @@ class Estimate:
         if latest == inf and unknown:
             yield f"when {quoted(holder.title for holder in unknown)} will have ended is not known"
         if self.ahead:
-            be = "may be" if self.own.priority == LOWEST or self.by_usage else "is" if self.ahead == 1 else "are"
+            be = "may be" if self.own.priority == LOWEST or self.unsorted else "is" if self.ahead == 1 else "are"
             yield f'{plural(self.ahead, "workload")} {be} ahead of it in ClusterQueue "{self.own.queue.name}"'
         if latest == inf and self.crowded:
             yield "too many workloads wait for a latest start"

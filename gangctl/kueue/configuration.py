@@ -114,9 +114,12 @@ class KueueConfiguration:
             return False
         return self.manages(labels, namespace)
 
-    def orders_by_usage(self, queue: ClusterQueue) -> bool:
-        """Whether the usage of LocalQueues, which is not known here, decides who is first in a ClusterQueue."""
-        return self.usage_counts and queue.by_usage
+    def unordered(self, queue: ClusterQueue) -> str:
+        """The setting by which Kueue orders what waits in a ClusterQueue in a way that is not known here; or empty."""
+        if self.usage_counts and queue.by_usage:
+            return "admissionScope"
+        # The boosts are annotations of Workloads, which are not read.
+        return "feature gate PriorityBoost" if self.gate("PriorityBoost", default=False) else ""
 
     @property
     def ordering(self) -> Ordering:

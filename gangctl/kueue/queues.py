@@ -4,8 +4,8 @@ Priority first, then the time of queueing, then the UID (``baseCompareFunc`` of 
 StrictFIFO queue tries its head only, until that is admitted. A BestEffortFIFO queue skips Workloads that do not fit,
 and retries all of them in the same order when usage or quotas change: so one order holds for both.
 
-The shares of AdmissionFairSharing and the boosts of priority (alpha) are not in the Workloads: with those the
-order differs, and with the former no head is known (``orders_by_usage`` of the configuration).
+The shares of AdmissionFairSharing are not in the Workloads, and the boosts of priority (alpha) are not read: with those
+the order is another, and no head is known (``unordered`` of the configuration).
 """
 
 from __future__ import annotations

@@ -260,6 +260,9 @@ class TestDescribe:
         strict["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
         report = describe(tmp_path, [*objects, {**CONFIGURATION, **configured}], "strict", "--cluster-queue")
         assert bool(report["stuck"]) is blocks
+        unknown = "positions, and the head of the queue: in which order Kueue tries what waits (admissionScope)"
+        assert report["unknown"] == ([] if blocks else [unknown])
+        assert [member["position"] for member in report["members"]] == ([1, 2] if blocks else [None, None])
 
     @each("reason", ["Pending", "ExceedsMaxQuota"])
     def test_both_reasons_of_waiting_give_the_same_phase(self, reason: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -13,6 +13,10 @@ from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, known, pods
 from tests.fit.queues import cpu
 from tests.fit.waiters import HOUR, NOW, PAIR, ask, cluster_queue, head_of, limited, running, said, start, waiting
 from tests.jobsets import jobset
+from tests.rows import each
+
+USAGE: Final = "admissionFairSharing: {usageHalfLifeTime: 5m}\n"
+BOOSTS: Final = "featureGates: {PriorityBoost: true}\n"
 
 
 class TestOwnQueue:
@@ -49,19 +53,21 @@ class TestOwnQueue:
             assert report["reason"] == "MayFit"
 
     @pytest.mark.parametrize(
-        ("fields", "configured", "reason"),
+        ("fields", "setting", "reason"),
         [
-            ({"by_usage": True, "pending": 2}, True, "MayFit"),
-            ({"by_usage": True, "pending": 1}, True, "Fits"),
-            ({"by_usage": True, "pending": 2}, False, "Fits"),
-            ({"pending": 2}, True, "Fits"),
-            ({"by_usage": True, "pending": 2, "strategy": "BestEffortFIFO"}, True, "Fits"),
+            ({"by_usage": True, "pending": 2}, USAGE, "MayFit"),
+            ({"by_usage": True, "pending": 1}, USAGE, "Fits"),
+            ({"by_usage": True, "pending": 2}, "", "Fits"),
+            ({"pending": 2}, USAGE, "Fits"),
+            ({"by_usage": True, "pending": 2, "strategy": "BestEffortFIFO"}, USAGE, "Fits"),
+            ({"pending": 2}, BOOSTS, "MayFit"),
+            ({"pending": 1}, BOOSTS, "Fits"),
         ],
     )
-    def test_by_the_usage_of_local_queues_it_is_not_known_what_is_tried_first(
-        self, fields: dict[str, Any], configured: bool, reason: str
+    def test_by_usage_or_boosts_it_is_not_known_what_is_tried_first(
+        self, fields: dict[str, Any], setting: str, reason: str
     ) -> None:
-        text = CONFIGURATION + "admissionFairSharing: {usageHalfLifeTime: 5m}\n" * configured
+        text = CONFIGURATION + setting
         strict = cluster_queue(**{"strategy": "StrictFIFO", **fields})
         own = waiting("~js", 2, order=4000)
         request = FitRequest(jobset("js", pods("w", 2, cpu="1")), NAMESPACE, {}, QUEUE, workload=own)
@@ -142,7 +148,7 @@ class TestOtherQueues:
         why = f'whether Kueue ({by}) tries "t/w-v", the head of StrictFIFO ClusterQueue "b", before it, and keeps'
         assert report["unknown"] == [f"{why} the quota for that"] * (reason == "MayFit")
 
-    @pytest.mark.parametrize(
+    @each(
         ("sorts", "priority", "order", "known_priority", "reason"),
         [
             (True, -1, 0, True, "Fits"),
@@ -171,3 +177,24 @@ class TestOtherQueues:
         )
         snapshot.unread = frozenset() if known_priority else frozenset({PodPriorityClass})
         assert fit(request, snapshot)["reason"] == reason
+
+    @each(
+        ("fields", "setting", "known_heads", "reason"),
+        [
+            ({"pending": 1, "by_usage": True}, USAGE, True, "MayFit"),
+            ({"pending": 1}, BOOSTS, True, "MayFit"),
+            ({"pending": 1}, "", False, "MayFit"),
+            ({"pending": 1}, USAGE, True, "Fits"),
+            ({"pending": 0}, BOOSTS, True, "Fits"),
+            ({"pending": 1, "reclaim": "Any"}, BOOSTS, True, "Fits"),
+        ],
+    )
+    def test_what_is_kept_for_a_head_that_is_not_known_is_unknown(
+        self, fields: dict[str, Any], setting: str, known_heads: bool, reason: str
+    ) -> None:
+        other = ClusterQueue("b", "c", cpu((8000, 0, None)), selector=(), strategy="StrictFIFO", **fields)
+        held = cluster_queue(4, "c"), other, running("u", 4, queue="b")
+        snapshot = known(*held, configuration=CONFIGURATION + setting)
+        snapshot.heads_known = known_heads
+        report = fit(FitRequest(jobset("js", pods("w", 6, cpu="1")), NAMESPACE, {}, QUEUE), snapshot)
+        assert report["reason"] == reason

@@ -17,6 +17,7 @@ from gangctl.cli.queue.report import (
     NAMESPACE,
     POSITIONS,
     SUMMARY,
+    UNORDERED,
     USAGE,
     WITHOUT_WORKLOAD,
     BorrowerReport,
@@ -183,9 +184,13 @@ class View:
         order = {workload.uid: number for number, workload in enumerate(ordered, 1)}
         members = sorted((self._member(workload, order.get(workload.uid)) for workload in inside), key=_rank)
         unknown = list(report["unknown"])
+        setting = self.stock.configuration.unordered(queue) if queue is not None else ""
         if not self.stock.heads_known:
             unknown.append(POSITIONS)
-            # Their order holds: what waits in other namespaces is between them.
+        elif setting and any(member["position"] is not None for member in members):
+            unknown.append(UNORDERED.format(setting))
+        if not self.stock.heads_known or setting:
+            # Their order holds without a setting: what waits in other namespaces is between them.
             members = [{**member, "position": None} for member in members]
         if self.jobsets.unread:
             unknown.append(WITHOUT_WORKLOAD)
