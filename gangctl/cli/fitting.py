@@ -130,6 +130,11 @@ def without_nodes(report: FitReport) -> FitReport:
     """The report on a gang that needs one domain of nodes, which are not known."""
     why = "whether one domain of the topologyKey has room for all pods of a gang"
     report = {**report, "unknown": [*report["unknown"], why]}
+    return _doubted(report, why)
+
+
+def _doubted(report: FitReport, why: str) -> FitReport:
+    """The report, which does not say ``fits`` while something is not known."""
     if report["verdict"] != "fits":
         return report
     return {**report, "verdict": "unknown", "reason": "MayFit", "message": f"{report['message']} Not known: {why}."}
@@ -232,8 +237,7 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     elif by_nodes:
         report = without_nodes(report)
-    if (refused := _refusal(request, stock, report)) is not None:
-        report = _with_refusal(report, refused)
+    report = _created(request, stock, report)
     if subject.unread:
         report = _without_policies(report, subject, kueue=stock.snapshot.queued)
     return Answer({**report, "workers": []}, (*subject.given, *(_remark(workload, now) for workload in own)))
@@ -247,21 +251,23 @@ def restarted(subject: FitSubject, stock: Stock) -> FitReport:
         return answer_of(subject, stock, fixed_nodes=True).report
     labels = stock.labels(subject.namespace)
     request = FitRequest(subject.raw, subject.namespace, labels, subject.queue, new=False, fixed_nodes=True)
-    report = onto_nodes(request, stock, subject.has)
-    refused = _refusal(request, stock, report)
-    return report if refused is None else _with_refusal(report, refused)
+    return _created(request, stock, onto_nodes(request, stock, subject.has))
 
 
-def _refusal(request: FitRequest, stock: Stock, report: FitReport) -> CreationRefusal | None:
-    """Why the API server refuses pods of the JobSet; None also where they run in another cluster."""
+def _created(request: FitRequest, stock: Stock, report: FitReport) -> FitReport:
+    """The report on a JobSet by what else keeps its pods from being created, if they are in this cluster."""
     jobset, queue = request.read(), stock.cluster_queue(report["clusterQueue"])
     if jobset.managed_elsewhere or (queue is not None and stock.snapshot.dispatcher(queue)):
-        return None
+        return report
     surroundings = stock.snapshot.surroundings(request.namespace).of_pods()
     # Without the pods that exist, which outrank the templates: the question is which can be created.
     podsets = admitted(request.jobset, surroundings, Neighbours(None))
     templates = stock.claim_templates(request.namespace)
-    return refusal(request.jobset, podsets, stock.snapshot, request.namespace, templates, new=request.new)
+    refused = refusal(request.jobset, podsets, stock.snapshot, request.namespace, templates, new=request.new)
+    if refused is not None:
+        return _with_refusal(report, refused)
+    why = stock.unread_quotas.get(request.namespace)
+    return report if why is None else _doubted(report, f"what the ResourceQuotas of its namespace allow: they {why}")
 
 
 def _with_refusal(report: FitReport, refused: CreationRefusal) -> FitReport:

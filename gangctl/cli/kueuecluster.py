@@ -275,7 +275,7 @@ async def _quotas(client: Client, stock: Stock, namespaces: Iterable[str]) -> No
     """Kueue does not look at ResourceQuotas: they may refuse pods of what it admits."""
     for namespace in sorted(namespaces):
         if why := await why_unread(take(client, stock, kinds.RESOURCE_QUOTAS, namespace)):
-            note(f"resourcequotas of namespace {namespace} {why}")
+            stock.unread_quotas[namespace] = why
 
 
 async def _devices(client: Client, stock: Stock, subjects: Sequence[FitSubject]) -> None:

@@ -59,6 +59,8 @@ class Stock(Queues):
         """With all pods, by how many nodes and pods there are: one for many JobSets."""
         self.partial = False
         """Whether Workloads are of some namespaces only: usage of others is not counted."""
+        self.unread_quotas: dict[str, str] = {}
+        """Namespaces whose ResourceQuotas could not be read, with the reason in a few words."""
         self.runtime_classes: list[Object] | None = None
         """None if unknown."""
         self.admitted: dict[Key, dict[str, Object]] = {}
@@ -237,6 +239,7 @@ class Stock(Queues):
         snapshot.topologies_known = self.topologies_known
         snapshot.nodes = None
         # Nodes matter where Kueue places pods of any flavor.
+        snapshot.usage_known = not self.partial
         if self.nodes_known and snapshot.has_topologies():
             snapshot.nodes = self._nodes_without(without)
         return snapshot

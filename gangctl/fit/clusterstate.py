@@ -180,6 +180,8 @@ class ClusterSnapshot:
         """Kinds of priority classes that could not be read."""
         self.heads_known = True
         """Whether the heads of StrictFIFO queues can be known: what waits in all namespaces may be read."""
+        self.usage_known = True
+        """Whether all usage is known: the Workloads of all namespaces may be read."""
         self._held: dict[type[object], dict[tuple[str, str], Any]] = defaultdict(dict)
         """By kind, then by namespace and name."""
         self._limit_ranges: dict[str, dict[str, Object]] = defaultdict(dict)

@@ -90,6 +90,11 @@ class Conditions:
         if not self._configuration.known:
             yield self._configuration.unreadable
 
+    def unforeseen(self) -> Iterator[str]:
+        """What of the quota that Kueue would give it is not known."""
+        if not self._cluster.usage_known:
+            yield "what Workloads of other namespaces use of its quota: they may not be read"
+
     def missing(self, queue: ClusterQueue) -> str:
         """What does not exist and Kueue needs for its Workload, in an open queue."""
         configuration = self._configuration

@@ -106,8 +106,9 @@ def _in_queue(case: QueueCase, queue: ClusterQueue, budget: int) -> report.FitRe
     # Of a new one the API server drops the status.
     if not case.request.new and configuration.gate("ReclaimablePods", default=True):
         podsets = tuple(unfinished(podsets, case.request.jobset))
+    # Doubts turn `fits` into unknown, but never hide a `never`: no quota would change that.
+    case.conditions.doubts += case.conditions.unforeseen()
     if case.cluster.topology_aware(queue):
-        # Doubts turn `fits` into unknown, but never hide a `never`: no quota would change that.
         case.conditions.doubts += remainders(podsets)
     problems = _count(case, podsets, queue)
     if problems:

@@ -216,7 +216,7 @@ async def test_forbidden_objects_make_the_verdict_unknown(path: str, words: str,
 _QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota"}
 
 
-@each(("forbidden", "reason"), [(set[str](), "PodsRefused"), ({"/api/v1/namespaces/t/resourcequotas"}, "Fits")])
+@each(("forbidden", "reason"), [(set[str](), "PodsRefused"), ({"/api/v1/namespaces/t/resourcequotas"}, "MayFit")])
 async def test_resource_quotas_of_the_namespace_are_read(forbidden: set[str], reason: str, tmp_path: Path) -> None:
     quotas = [
         {**_QUOTA, "metadata": {"name": "q", "namespace": home}, "spec": {"hard": {"pods": most}}}
@@ -226,7 +226,8 @@ async def test_resource_quotas_of_the_namespace_are_read(forbidden: set[str], re
     async with serving(*there("8", *quotas), forbidden=forbidden) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
     assert answer.json["reason"] == reason
-    assert ("resourcequotas of namespace t may not be read" in answer.err) is bool(forbidden)
+    unknown = ["what the ResourceQuotas of its namespace allow: they may not be read"]
+    assert answer.json["unknown"] == (unknown if forbidden else [])
 
 
 @each(("counted", "reason"), [("count/jobs.batch", "Fits"), ("count/pods", "WaitsForResourceQuota")])
@@ -257,22 +258,25 @@ async def test_with_rights_in_one_namespace_the_uncounted_sources_are_reported(t
     closed = {f"{KUEUE}/workloads", f"{KUEUE}/workloadpriorityclasses", "/api/v1/namespaces/t"}
     async with serving(*there("8", mine, others), forbidden=closed) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
-    assert (answer.code, answer.json["verdict"], answer.json["unknown"]) == (0, "fits", [])
+    assert (answer.code, answer.json["verdict"], answer.json["reason"]) == (0, "unknown", "MayFit")
+    assert answer.json["unknown"] == ["what Workloads of other namespaces use of its quota: they may not be read"]
     assert answer.json["limits"][0]["used"] == "4"
     assert "note: what others have in use is not counted: " in answer.err
 
 
 @each(
-    ("strategy", "pending", "closed", "verdict"),
+    ("strategy", "pending", "closed", "unknown"),
     [
-        ("StrictFIFO", 1, "localqueues", "unknown"),
-        ("StrictFIFO", 1, "workloads", "unknown"),
-        ("StrictFIFO", 0, "workloads", "fits"),
-        ("BestEffortFIFO", 1, "workloads", "fits"),
+        ("StrictFIFO", 1, "localqueues", True),
+        ("StrictFIFO", 1, "workloads", True),
+        ("StrictFIFO", 0, "localqueues", False),
+        ("StrictFIFO", 0, "workloads", False),
+        ("BestEffortFIFO", 1, "localqueues", False),
+        ("BestEffortFIFO", 1, "workloads", False),
     ],
 )
 async def test_a_strict_queue_may_have_a_head_that_is_not_known(
-    strategy: str, pending: int, closed: str, verdict: str, tmp_path: Path
+    strategy: str, pending: int, closed: str, unknown: bool, tmp_path: Path
 ) -> None:
     objects = there("8", queueingStrategy=strategy)
     (queue,) = (item for item in objects if item["kind"] == "ClusterQueue")
@@ -280,7 +284,9 @@ async def test_a_strict_queue_may_have_a_head_that_is_not_known(
     file = write(tmp_path / "a.yaml", queued(pods=4))
     async with serving(*objects, forbidden={f"{KUEUE}/{closed}"}) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
-    assert (answer.json["verdict"], len(answer.json["unknown"])) == (verdict, int(verdict == "unknown"))
+    assert any("Kueue tries first" in each for each in answer.json["unknown"]) is unknown
+    # Without the right to read Workloads, what they use is not known, either.
+    assert answer.json["verdict"] == ("unknown" if unknown or closed == "workloads" else "fits")
 
 
 async def test_a_namespace_that_the_queue_does_not_select_is_blocked(tmp_path: Path) -> None:
