@@ -90,10 +90,13 @@ class Conditions:
         if not self._configuration.known:
             yield self._configuration.unreadable
 
-    def unforeseen(self) -> Iterator[str]:
-        """What of the quota that Kueue would give it is not known."""
+    def unforeseen(self, queue: ClusterQueue) -> Iterator[str]:
+        """What of the quota that Kueue would give it in an open queue is not known."""
         if not self._cluster.usage_known:
             yield "what Workloads of other namespaces use of its quota: they may not be read"
+        gate = self._configuration.unforeseen
+        if gate and any(len(group.flavors) > 1 for group in queue.groups):
+            yield f"which flavors Kueue gives it (feature gate {gate})"
 
     def missing(self, queue: ClusterQueue) -> str:
         """What does not exist and Kueue needs for its Workload, in an open queue."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gangctl.api.objects import object_at
 from gangctl.fit.clusterstate import ClusterSnapshot
@@ -21,6 +22,8 @@ from gangctl.fit.topology import Ask, DomainAssignment, find
 from gangctl.kueue.names import PROVISIONING
 from gangctl.kueue.objects import Amounts, ClusterQueue, Placement, QueuedWorkload
 
+_CHOOSING: Final = ("TASBalancedPlacement", "TASRespectNodeAffinityPreferred")
+"""Feature gates by which Kueue chooses among domains in other ways."""
 Holders = Sequence[tuple[QueuedWorkload, Amounts]]
 
 
@@ -83,13 +86,21 @@ class Placing:
             yield "which nodes are added for it (ProvisioningRequest)"
         if missing := [name for name in flavors if not self._cluster.levels(name)]:
             yield f"the topology of flavor {quoted(missing)}"
+        yield from self._on_nodes(flavors)
+        # Each of these finds a domain where there is one, but what is left for the next podset is not the same.
+        for gate in _CHOOSING if len(self.units) > 1 else ():
+            if self._gate(gate, default=False):
+                yield f"which domains its podsets leave to each other (feature gate {gate})"
+        if self._gate("SchedulerLibraryIntegration", default=False):
+            yield "which nodes the scheduler's library excludes (SchedulerLibraryIntegration)"
+
+    def _on_nodes(self, flavors: Sequence[str]) -> Iterator[str]:
+        """What of the nodes of flavors is not known, and of their usage."""
         nodes = self._cluster.nodes
         if nodes is None:
             yield f"the nodes of flavor {quoted(flavors)}, and what is free on them"
         elif nodes.used is None:
             yield "what other pods use on the nodes"
-        if self._gate("SchedulerLibraryIntegration", default=False):
-            yield "which nodes the scheduler's library excludes (SchedulerLibraryIntegration)"
 
     def misfit(self) -> str:
         """Podsets that get no domain with any quota and any nodes; empty if there are none."""

@@ -107,7 +107,7 @@ def _in_queue(case: QueueCase, queue: ClusterQueue, budget: int) -> report.FitRe
     if not case.request.new and configuration.gate("ReclaimablePods", default=True):
         podsets = tuple(unfinished(podsets, case.request.jobset))
     # Doubts turn `fits` into unknown, but never hide a `never`: no quota would change that.
-    case.conditions.doubts += case.conditions.unforeseen()
+    case.conditions.doubts += case.conditions.unforeseen(queue)
     if case.cluster.topology_aware(queue):
         case.conditions.doubts += remainders(podsets)
     problems = _count(case, podsets, queue)
@@ -359,7 +359,7 @@ def _starts(
 ) -> report.StartReport | None:
     """When it starts, if it is asked and all is known."""
     # One that Kueue does not try starts at no time, whatever ends.
-    if case.request.outlook is None or case.unknown or case.conditions.held_back() is not None:
+    if case.request.outlook is None or case.not_known or case.conditions.held_back() is not None:
         return None
     placed = any(member.podset.topology for member in case.members)
     uid = case.request.workload.uid if case.request.workload is not None else ""

@@ -122,6 +122,14 @@ class KueueConfiguration:
         return "feature gate PriorityBoost" if self.gate("PriorityBoost", default=False) else ""
 
     @property
+    def unforeseen(self) -> str:
+        """The feature gate by which Kueue chooses among flavors in a way that is not known here; or empty."""
+        if not self.gate("FlavorFungibility", default=True):
+            return "FlavorFungibility"
+        # It tries several flavors at once, each as a Workload of its own.
+        return "ConcurrentAdmission" if self.gate("ConcurrentAdmission", default=False) else ""
+
+    @property
     def ordering(self) -> Ordering:
         """What decides which Workload is before another."""
         return Ordering(

@@ -29,6 +29,7 @@ from gangctl.kueue.objects import (
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, REQUIRED, known, pods
 from tests.fit.queues import group, holder
 from tests.jobsets import jobset
+from tests.rows import each
 
 HOST, RACK = "kubernetes.io/hostname", "rack"
 FLAVOR = ResourceFlavor("f1", topology="t")
@@ -122,6 +123,21 @@ class TestUsage:
         assert gist(fit(gang(asking(2)), cluster(*held))) == WAITS
         apart = CONFIGURATION + "featureGates: {TASHandleOverlappingFlavors: false}\n"
         assert gist(fit(gang(asking(2)), cluster(*held, configuration=apart))) == FITS
+
+    @each(
+        ("gate", "entries", "reason"),
+        [
+            ("TASBalancedPlacement", (asking(1, "v"), asking(2)), "MayFit"),
+            ("TASRespectNodeAffinityPreferred", (asking(1, "v"), asking(2)), "MayFit"),
+            ("TASBalancedPlacement", (asking(2),), "Fits"),
+        ],
+    )
+    def test_with_other_choices_of_domains_it_is_not_known_what_is_left_for_the_next_podset(
+        self, gate: str, entries: Sequence[dict[str, Any]], reason: str
+    ) -> None:
+        text = f"{CONFIGURATION}featureGates: {{{gate}: true}}\n"
+        assert fit(gang(*entries), cluster())["reason"] == "Fits"
+        assert fit(gang(*entries), cluster(configuration=text))["reason"] == reason
 
     def test_usage_of_domains_that_are_no_nodes_counts_for_its_own_flavor(self) -> None:
         topology = Topology("t", (RACK,))
