@@ -243,9 +243,9 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[FitSu
         await why_unread(take(client, stock, JOBSETS))
     else:
         stock = await read_without_kueue(client, places)
-    if stock.snapshot.has_topologies():
-        # What Kueue has placed has the defaults of its namespace. Where these may not be read, templates alone count.
-        await why_unread(take(client, stock, kinds.LIMIT_RANGES, but=places))
+    # What Kueue has placed has the defaults of its namespace.
+    if stock.snapshot.has_topologies() and await why_unread(take(client, stock, kinds.LIMIT_RANGES, but=places)):
+        stock.snapshot.limits_of = places
     if question.fixed_nodes:
         await read_fixed_nodes(client, stock, subjects)
         return stock

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -191,6 +191,8 @@ class ClusterSnapshot:
         for one in held:
             self.take(one)
         self.limits_known = limit_ranges is not None
+        self.limits_of: Container[str] | None = None
+        """Namespaces whose LimitRanges are known; None is all of them."""
         for raw in limit_ranges or ():
             self.take_limit_range(raw)
         self.take_runtime_classes(runtime_classes)
@@ -351,7 +353,8 @@ class ClusterSnapshot:
 
     def surroundings(self, namespace: str) -> Surroundings:
         """Objects that change the requests of pods in a namespace, including Kueue's configuration."""
-        ranges = tuple(self._limit_ranges.get(namespace, {}).values()) if self.limits_known else None
+        known = self.limits_known and (self.limits_of is None or namespace in self.limits_of)
+        ranges = tuple(self._limit_ranges.get(namespace, {}).values()) if known else None
         return Surroundings(ranges, self._runtime_classes, self.configuration)
 
 

@@ -101,6 +101,11 @@ class Placing:
             yield f"the nodes of flavor {quoted(flavors)}, and what is free on them"
         elif nodes.used is None:
             yield "what other pods use on the nodes"
+        if any(
+            workload.placements and self._cluster.surroundings(workload.namespace).limit_ranges is None
+            for workload in self._cluster.quotas.workloads()
+        ):
+            yield "what pods use that Kueue has placed: LimitRanges of other namespaces may not be read"
 
     def misfit(self) -> str:
         """Podsets that get no domain with any quota and any nodes; empty if there are none."""

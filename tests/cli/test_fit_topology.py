@@ -315,6 +315,11 @@ class TestCluster:
         async with serving(*self.objects(other, ranges)) as (_, url):
             answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
         assert gist(answer) == ("not-now", "WaitsForTopology", 0)
+        async with serving(*self.objects(other, ranges), forbidden={"/api/v1/limitranges"}) as (_, url):
+            answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+        assert gist(answer) == ("unknown", "MayFit", 0)
+        unknown = ["what pods use that Kueue has placed: LimitRanges of other namespaces may not be read"]
+        assert answer.json["unknown"] == unknown
 
     async def test_nodes_are_not_read_without_a_topology(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", asking(2))
