@@ -32,6 +32,7 @@ from gangctl.kueue.reading import read_clusters
 HINT: Final = "gangctl fit --fixed-nodes asks what the nodes can hold, without Kueue"
 PAGE: Final = 200
 """Objects in memory as they are sent: a Workload carries whole pod templates."""
+FORBIDDEN: Final = "may not be read"
 
 
 async def has_kueue(client: Client) -> bool:
@@ -134,7 +135,7 @@ async def why_unread(reading: Awaitable[None]) -> str:
     try:
         await reading
     except ForbiddenError:
-        return "may not be read"
+        return FORBIDDEN
     except NotFoundError:
         return "are not served"
     return ""
@@ -274,7 +275,8 @@ async def read_fixed_nodes(client: Client, stock: Stock, subjects: Sequence[FitS
 async def _quotas(client: Client, stock: Stock, namespaces: Iterable[str]) -> None:
     """Kueue does not look at ResourceQuotas: they may refuse pods of what it admits."""
     for namespace in sorted(namespaces):
-        if why := await why_unread(take(client, stock, kinds.RESOURCE_QUOTAS, namespace)):
+        # A server that does not serve them has none.
+        if (why := await why_unread(take(client, stock, kinds.RESOURCE_QUOTAS, namespace))) == FORBIDDEN:
             stock.unread_quotas[namespace] = why
 
 
@@ -284,7 +286,7 @@ async def _devices(client: Client, stock: Stock, subjects: Sequence[FitSubject])
     homes = {namespace for namespace, spec in specs if spec.get("resourceClaims")}
     # A DeviceClass may serve an extended resource (KEP-5004).
     if homes or any("/" in name for _, spec in specs for name in pod_requests(spec)[0]):
-        await why_unread(take(client, stock, kinds.DEVICE_CLASSES))
+        stock.classes_unread = await why_unread(take(client, stock, kinds.DEVICE_CLASSES)) == FORBIDDEN
     if not homes:
         return
     for home in homes:

@@ -70,6 +70,8 @@ class Stock(Queues):
         self.slices: list[Object] | None = None
         """ResourceSlices; None if unknown."""
         self.device_classes: dict[str, Object] = {}
+        self.classes_unread = False
+        """Whether there may be other DeviceClasses, which could not be read."""
         self.resource_claims: list[Object] | None = None
         """None if unknown."""
         self._claim_templates: dict[tuple[str, str], Object] = {}
@@ -210,7 +212,7 @@ class Stock(Queues):
                 users = {(key_of(claim)[1], name) for name in reserved_for(claim)}
                 # A JobSet does not compete with itself. An allocated claim without users still has its devices.
                 taken |= set() if users and users <= own else set(allocated(claim))
-        return Devices(self.slices, self.device_classes, templates, taken, self.tainted)
+        return Devices(self.slices, self.device_classes, templates, taken, self.tainted, self.classes_unread)
 
     def live_workloads(self) -> list[QueuedWorkload]:
         """Kueue's Workloads that have not finished."""
@@ -237,9 +239,9 @@ class Stock(Queues):
         """The snapshot with the facts that no change of an object carries, and the nodes with all pods but some."""
         super().completed(snapshot)
         snapshot.topologies_known = self.topologies_known
+        snapshot.usage_known = not self.partial
         snapshot.nodes = None
         # Nodes matter where Kueue places pods of any flavor.
-        snapshot.usage_known = not self.partial
         if self.nodes_known and snapshot.has_topologies():
             snapshot.nodes = self._nodes_without(without)
         return snapshot

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gangctl.api.objects import Object, object_at, objects_at, text_at, within
+from gangctl.api.requests import is_extended
 from gangctl.cel.faults import CompileError, EvalError
 from gangctl.errors import one_line
 from gangctl.fit.floor import NodeShape
@@ -39,7 +40,7 @@ class Devices:
     """Objects of ``resource.k8s.io``, raw: ``templates`` are those of the JobSet's namespace.
 
     ``slices`` and ``taken``, the devices of claims, are None if unknown. ``rules`` is whether there are
-    DeviceTaintRules.
+    DeviceTaintRules, ``unread`` whether there may be other ``classes``.
     """
 
     slices: Sequence[Object] | None = None
@@ -47,6 +48,7 @@ class Devices:
     templates: Mapping[str, Object] = field(default_factory=dict)
     taken: Collection[Device] | None = None
     rules: bool = False
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,14 @@ def claimed(podsets: Sequence[PodSet], nodes: Sequence[NodeShape], devices: Devi
     return Claimed(requests, [_with(node, there, free) for node in nodes], unknown)
 
 
-def as_extended(requests: Iterable[Amounts], devices: Devices) -> Iterator[str]:
+def as_extended(requests: Iterable[Amounts], devices: Devices, nodes: Iterable[NodeShape]) -> Iterator[str]:
     """Extended resources that nodes may have as devices of a class."""
     names = {name for amounts in requests for name, amount in amounts.items() if amount > 0}
     mapped = {text_at(object_at(raw, "spec"), "extendedResourceName") for raw in devices.classes.values()}
+    if devices.unread:
+        # What nodes have of a device plugin the scheduler takes from them, whatever the classes say.
+        there = {name for node in nodes for name, amount in node.capacity.items() if amount}
+        mapped |= {name for name in names - there if is_extended(name)}
     for name in sorted(name for name in names if name in mapped or name.startswith(_OF_CLASSES)):
         yield f"which nodes have {one_line(name, 80)} as devices of a DeviceClass (extendedResourceName)"
 

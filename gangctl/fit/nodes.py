@@ -95,7 +95,7 @@ def node_fit(
     unknown = list(dict.fromkeys(why for count in counted for why in count.unknown))
     of_labels = [why for podset in podsets if podset.pods for why in limits.of_labels(podset)]
     unknown += of_labels
-    unknown += as_extended(requests, neighbours.devices)
+    unknown += as_extended(requests, neighbours.devices, shapes)
     floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)
     # read_jobset leaves out a list that is too long, and podsets_of does not.
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()

@@ -215,6 +215,7 @@ def test_an_extended_resource_that_a_class_serves_is_unknown(name: str) -> None:
     raw = cpu(1)
     raw["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"][name] = "1"
     assert gist(ask(Devices(), raw))[0] == ("never" if name == "example.com/gpu" else "unknown")
+    assert gist(ask(Devices(unread=True), raw)) == ("unknown", "Unknown")
     report = ask(Devices(classes={"gpus": {"spec": {"extendedResourceName": name}}}), raw)
     assert gist(report) == ("unknown", "Unknown")
     assert "as devices of a DeviceClass" in report["message"]
