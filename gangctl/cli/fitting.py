@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, object_at
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import full_name, note
 from gangctl.cli.names import ObjectName
@@ -33,6 +33,7 @@ from gangctl.fit.report import (
     WorkerFit,
     figure,
 )
+from gangctl.fit.requests import succeeded_jobs
 from gangctl.fit.started import Additions
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules
@@ -129,12 +130,12 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
 def without_nodes(report: FitReport) -> FitReport:
     """The report on a gang that needs one domain of nodes, which are not known."""
     why = "whether one domain of the topologyKey has room for all pods of a gang"
-    report = {**report, "unknown": [*report["unknown"], why]}
     return _doubted(report, why)
 
 
 def _doubted(report: FitReport, why: str) -> FitReport:
     """The report, which does not say ``fits`` while something is not known."""
+    report = {**report, "unknown": [*report["unknown"], why]}
     if report["verdict"] != "fits":
         return report
     return {**report, "verdict": "unknown", "reason": "MayFit", "message": f"{report['message']} Not known: {why}."}
@@ -244,7 +245,19 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
 
 
 def restarted(subject: FitSubject, stock: Stock) -> FitReport:
-    """The report on a JobSet whose pods are started again: without its queue if it keeps its quota meanwhile."""
+    """The report on a JobSet whose pods are started again, those of Jobs that have succeeded perhaps too."""
+    report = _restarted(subject, stock)
+    restarts = object_at(object_at(subject.raw, "spec"), "failurePolicy").get("maxRestarts")
+    if report["verdict"] != "fits" or not restarts or not any(succeeded_jobs(subject.raw).values()):
+        return report
+    # A Job makes pods that are evicted again, but JobSet all Jobs if one of them fails.
+    if _restarted(replace(subject, raw={**subject.raw, "status": {}}), stock)["verdict"] == "fits":
+        return report
+    return _doubted(report, "whether JobSet restarts it: with its Jobs that have succeeded it does not surely fit")
+
+
+def _restarted(subject: FitSubject, stock: Stock) -> FitReport:
+    """The same of the Jobs that have not: without its queue if it keeps its quota meanwhile."""
     own = current(workload for workload in stock.live_workloads() if subject.owns(workload))
     # Kueue gives an admitted one other domains only once it has evicted it.
     if own is None or own.placements or phase_of(own) is not QueuePhase.ADMITTED:

@@ -22,7 +22,15 @@ from gangctl.fit.floor import NodeShape
 from gangctl.fit.members import Neighbours
 from gangctl.fit.minimum import decided
 from gangctl.fit.nodecase import NodesCase, no_node
-from gangctl.fit.requests import PodSet, Surroundings, podsets_of, requests_of, stages_of
+from gangctl.fit.requests import (
+    PodSet,
+    Surroundings,
+    podsets_of,
+    requests_of,
+    stages_of,
+    succeeded_jobs,
+    unfinished,
+)
 from gangctl.fit.scheduling import Floor, Together
 from gangctl.fit.started import Addition, Additions
 from gangctl.gang.naming import Scope
@@ -34,10 +42,14 @@ from gangctl.kueue.topology import REQUESTS
 _MOST_ROWS: Final = 20
 _MOST_CLOSED: Final = 3
 _NONE: Final[Additions] = {}
+_NOBODY: Final[Mapping[str, int]] = {}
 
 
-def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
-    """The gangs of a JobSet, from its stamps or else its configuration; of equal ones only the first."""
+def gangs_of(jobset: JobSet, succeeded: Mapping[str, int] = _NOBODY) -> tuple[Together, ...]:
+    """The gangs of a JobSet, from its stamps or else its configuration; of equal ones only the first.
+
+    Without Jobs that have ``succeeded``, by name of the ReplicatedJob: their pods are not made again.
+    """
     stamps, _ = stored_stamps(jobset)
     resolution = resolve(jobset, ClusterRules())
     # Stamps are what was decided at CREATE; the configuration may have been edited since.
@@ -47,10 +59,11 @@ def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
     minimums: dict[str, int] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
         gang = config.gang(stamp.template) if stamp is not None else None
-        if stamp is None or rj.replicas < 1:
+        jobs = rj.replicas - succeeded.get(rj.name, 0)
+        if stamp is None or jobs < 1:
             continue
         whole = stamp.scope is not Scope.JOB
-        gangs.setdefault(stamp.template, {})[rj.index] = job_pods(rj) * (rj.replicas if whole else 1)
+        gangs.setdefault(stamp.template, {})[rj.index] = job_pods(rj) * (jobs if whole else 1)
         minimums[stamp.template] = (gang and gang.min_count) or 0
     return tuple(
         Together(
@@ -84,6 +97,9 @@ def node_fit(
     jobset = request.read()
     plain = surroundings.of_pods()
     podsets = admitted(request.jobset, plain, neighbours)
+    # Of a new one the API server drops the status.
+    succeeded = _NOBODY if request.new else succeeded_jobs(request.jobset)
+    podsets = list(unfinished(podsets, succeeded))
     added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
     podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]
     counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
@@ -98,7 +114,7 @@ def node_fit(
     unknown += as_extended(requests, neighbours.devices, shapes)
     floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)
     # read_jobset leaves out a list that is too long, and podsets_of does not.
-    gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
+    gangs = gangs_of(jobset, succeeded) if len(jobset.replicated_jobs) == len(podsets) else ()
     deciding = [
         *devices.unknown,
         *(why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)),

@@ -98,15 +98,18 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
     )
 
 
-def unfinished(podsets: Iterable[PodSet], jobset: Mapping[str, Any]) -> Iterator[PodSet]:
+def succeeded_jobs(jobset: Mapping[str, Any]) -> dict[str, int]:
+    """How many Jobs of a raw JobSet have succeeded, by name of the replicated job."""
+    return {name: succeeded for name, (_, succeeded) in reported_jobs(object_at(jobset, "status")).items()}
+
+
+def unfinished(podsets: Iterable[PodSet], succeeded: Mapping[str, int]) -> Iterator[PodSet]:
     """The podsets without the pods of Jobs that have succeeded: a JobSet that is evicted and waits asks for the others.
 
     As ReclaimablePods of Kueue's JobSet, which podSetsCountsAfterReclaim takes out.
     """
-    reported = reported_jobs(object_at(jobset, "status"))
     for podset in podsets:
-        _, succeeded = reported.get(podset.name, (0, 0))
-        left = podset.jobs - succeeded
+        left = podset.jobs - succeeded.get(podset.name, 0)
         yield replace(podset, pods=podset.pods // podset.jobs * left) if 0 <= left < podset.jobs else podset
 
 

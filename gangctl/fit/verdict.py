@@ -23,7 +23,15 @@ from gangctl.fit.placing import Placing
 from gangctl.fit.preemption import Preemption, as_it_is, decide, lacking, when_empty
 from gangctl.fit.queuecase import PODSETS, QueueCase
 from gangctl.fit.quotas import by_resource, capacity_of, held_pairs, with_lending_limits
-from gangctl.fit.requests import PodSet, malformed_topology, podsets_of, remainders, requests_of, unfinished
+from gangctl.fit.requests import (
+    PodSet,
+    malformed_topology,
+    podsets_of,
+    remainders,
+    requests_of,
+    succeeded_jobs,
+    unfinished,
+)
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Estimate
@@ -105,7 +113,7 @@ def _in_queue(case: QueueCase, queue: ClusterQueue, budget: int) -> report.FitRe
         return case.never("NeverMisconfigured", "; ".join(malformed), blocking=False)
     # Of a new one the API server drops the status.
     if not case.request.new and configuration.gate("ReclaimablePods", default=True):
-        podsets = tuple(unfinished(podsets, case.request.jobset))
+        podsets = tuple(unfinished(podsets, succeeded_jobs(case.request.jobset)))
     # Doubts turn `fits` into unknown, but never hide a `never`: no quota would change that.
     case.conditions.doubts += case.conditions.unforeseen(queue)
     if case.cluster.topology_aware(queue):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.requests import podsets_of
+from gangctl.fit.clusterstate import FitRequest
+from gangctl.fit.floor import NodeShape
+from gangctl.fit.members import Neighbours
+from gangctl.fit.nodes import node_fit
+from gangctl.fit.requests import Surroundings, podsets_of
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
@@ -53,3 +58,16 @@ def test_podsets_of_any_jobset_are_valid(raw: dict[str, Any]) -> None:
     for podset in podsets_of(raw):
         assert podset.pods >= 0
         assert podset.name == podset.name.lower()
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "new", "pods"), [({}, False, 6), ({"w": 1}, False, 4), ({"w": 1}, True, 6), ({"w": 3}, False, 0)]
+)
+def test_jobs_that_have_succeeded_need_no_room(succeeded: dict[str, int], new: bool, pods: int) -> None:
+    raw = jobset("js", rj("w", 3, 2, 2, cpu="1"), mode="Gang")
+    raw["status"] = {"replicatedJobsStatus": [{"name": name, "succeeded": jobs} for name, jobs in succeeded.items()]}
+    shapes = [NodeShape("n", {}, (), {"cpu": 4000, "pods": 110})]
+    request = FitRequest(raw, "t", None, "", new, fixed_nodes=True)
+    report = node_fit(request, shapes, Surroundings(runtime_classes={}), Neighbours([]))
+    assert [podset["pods"] for podset in report["podSets"]] == [pods]
+    assert report["verdict"] == ("fits" if pods <= 4 else "never")

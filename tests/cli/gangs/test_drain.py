@@ -47,6 +47,17 @@ def test_the_other_nodes_are_asked(nodes: tuple[str, ...], pods: int, fits: str)
     assert gang["lostPodSeconds"] == 5 * (4 * 60 + 11)
 
 
+@each(("succeeded", "restarts", "fits"), [(0, 0, "never"), (1, 0, "fits"), (1, 3, "unknown")])
+def test_jobs_that_have_succeeded_need_no_other_node(succeeded: int, restarts: int, fits: str, tmp_path: Path) -> None:
+    def change(raw: Object) -> None:
+        raw["spec"]["failurePolicy"] = {"maxRestarts": restarts}
+        raw["status"] = {"replicatedJobsStatus": [{"name": "workers", "succeeded": succeeded}]}
+
+    found = dump.changed("JobSet", RUNS, change)
+    (gang,) = ask_about(tmp_path, found, "drain", "node-0", "node-3", "--dry-run", "-o", "json").json["gangs"]
+    assert gang["fits"] == fits
+
+
 def test_gangs_that_fit_elsewhere_come_first(tmp_path: Path) -> None:
     """Both are on the node: the one that has room elsewhere is first, though it has run for longer."""
     found = dump.objects()
