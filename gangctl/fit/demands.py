@@ -19,6 +19,7 @@ from gangctl.fit.floor import affinity_allows, affinity_terms, untolerated
 from gangctl.fit.requests import Counted, PodSet
 from gangctl.fit.search import Demand
 from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, QueuedWorkload, ResourceFlavor, ResourceGroup
+from gangctl.kueue.reading import pods_left
 from gangctl.kueue.topology import TopologyRequest
 
 _SHOWN: Final = 80
@@ -252,11 +253,12 @@ def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, .
     """
     if not workload.requests:
         return None
+    pods = pods_left(workload.pods, workload.reclaimable)
     demands = []
     for number, (name, requests) in enumerate(workload.requests.items()):
         counted = dict(requests)
         if PODS in with_pods({}, queue):
-            counted[PODS] = workload.pods.get(name, 0)
+            counted[PODS] = pods.get(name, 0)
         for part, group in enumerate(queue.groups):
             amounts = {resource: counted[resource] for resource in group.resources if counted.get(resource)}
             if amounts:

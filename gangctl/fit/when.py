@@ -300,7 +300,8 @@ class Estimate:
             if workload.uid == self.own.uid:
                 continue
             demands = demands_of(workload, queue)
-            if demands is None:
+            # Of one that may start with fewer pods it is not known how much it takes.
+            if demands is None or (workload.divisible and self._divides):
                 self.unclear += 1
             else:
                 since = queued_at(workload, ordering)
@@ -401,6 +402,11 @@ class Estimate:
         mine = waiting.setdefault(self.own.queue.name, [])
         mine.insert(self.ahead, (self.own, inf))
         return replay.start(holders, waiting, self.own)
+
+    @property
+    def _divides(self) -> bool:
+        """Whether Kueue admits others with fewer pods than they ask for."""
+        return self.cluster.configuration.gate("PartialAdmission", default=True)
 
     @property
     def _blocks(self) -> bool:

@@ -229,8 +229,15 @@ class QueuedWorkload:
     created: str = ""
     deleting: bool = False
     pods: Mapping[str, int] = field(default_factory=dict)
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
+    """``status.reclaimablePods``: how many of ``pods`` have ended, and need no quota any more."""
+    divisible: bool = False
+    """Whether Kueue may admit it with fewer pods (``minCount`` of a podset)."""
     requests: Mapping[str, Amounts] = field(default_factory=dict)
-    """Amounts of all pods of a podset, while it waits: ``status.resourceRequests``, or from its pod templates."""
+    """Amounts of all pods of a podset that need quota, while it waits.
+
+    ``status.resourceRequests``, or from its pod templates.
+    """
     cluster_queue: str = ""
     """``status.admission.clusterQueue``: empty without a reservation."""
     assignments: tuple[PodSetAssignment, ...] = ()

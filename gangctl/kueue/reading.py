@@ -283,6 +283,11 @@ def _counts(entries: Iterable[Mapping[str, Any]], default: int) -> dict[str, int
     return {sys.intern(_text(entry, "name", "main")): max(0, _integer(entry, "count", default)) for entry in entries}
 
 
+def pods_left(pods: Mapping[str, int], reclaimable: Mapping[str, int]) -> dict[str, int]:
+    """The pods of each podset that need quota, as podSetsCountsAfterReclaim of Kueue."""
+    return {name: max(0, count - reclaimable.get(name, 0)) for name, count in pods.items()}
+
+
 def _assignment(
     raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Mapping[str, int]
 ) -> objects.PodSetAssignment:
@@ -309,12 +314,12 @@ def read_expected(raw: Mapping[str, Any]) -> float | None:
 
 
 _UNDECLARED: Final = objects.RunTime()
-_LONGEST: Final = 2**31 - 1
-"""Of seconds in Kueue's API."""
+_LARGEST: Final = 2**31 - 1
+"""Of numbers in Kueue's API."""
 
 
 def _seconds(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
-    return min(max(0, _integer(raw, key, default)), _LONGEST)
+    return min(max(0, _integer(raw, key, default)), _LARGEST)
 
 
 def _run_time(raw: Mapping[str, Any]) -> objects.RunTime:
@@ -374,8 +379,13 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
         created=_text(metadata, "creationTimestamp"),
         deleting=bool(metadata.get("deletionTimestamp")),
         pods=pods,
+        reclaimable=reclaimable or _NOTHING,
+        divisible=any(
+            _integer(pod_set, "minCount", _LARGEST) < _integer(pod_set, "count", 1)
+            for pod_set in objects_at(spec, "podSets")
+        ),
         # With quota its amounts are in `assignments`: to sum up its pod templates is not needed.
-        requests=_requests(spec, status, {} if admission else pods),
+        requests=_requests(spec, status, {} if admission else pods_left(pods, reclaimable)),
         cluster_queue=_name(admission, "clusterQueue"),
         assignments=tuple(
             _assignment(pod_set_assignment, pods, reclaimable)

@@ -11,8 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.fit.clusterstate import Outlook
+from gangctl.fit.demands import demands_of
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.objects import CheckUse, Condition, LocalQueue, QueuedWorkload, RunTime
+from gangctl.kueue.objects import (
+    PODS,
+    CheckUse,
+    ClusterQueue,
+    Condition,
+    FlavorQuotas,
+    LocalQueue,
+    QueuedWorkload,
+    Quota,
+    ResourceGroup,
+    RunTime,
+)
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, known, pods
 from tests.fit.waiters import HOUR, NOW, PAIR, cluster_queue, limited, running, said, since, start, waiting
 from tests.jobsets import jobset
@@ -160,6 +172,22 @@ class TestAhead:
     def test_one_that_asks_for_what_is_not_known_leaves_the_latest_start_open(self) -> None:
         held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
         assert start(held, pending=[waiting("v", 6, requests={})]) == (2400, None)
+
+    @pytest.mark.parametrize(("gates", "starts"), [("", (2400, None)), ("PartialAdmission: false", (2400, 4000))])
+    def test_one_that_may_start_with_fewer_pods_leaves_the_latest_start_open(
+        self, gates: str, starts: tuple[int, int | None]
+    ) -> None:
+        held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
+        first = waiting("v", 6, divisible=True, run_time=self.SURE)
+        assert start(held, 5, pending=[first], configuration=f"{CONFIGURATION}featureGates: {{{gates}}}\n") == starts
+
+    def test_pods_of_others_that_have_ended_need_no_quota(self) -> None:
+        groups = (ResourceGroup((PODS,), (FlavorQuotas("f1", {PODS: Quota(10)}),)),)
+        held = ClusterQueue("a", groups=groups, selector=(), strategy="StrictFIFO")
+        first = waiting("v", 0, pods={"main": 8}, reclaimable={"main": 6})
+        demands = demands_of(first, held)
+        assert demands is not None
+        assert [dict(demand.amounts) for demand in demands] == [{PODS: 2}]
 
     def test_waiting_for_pods_of_others_leaves_the_latest_start_open(self) -> None:
         held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))

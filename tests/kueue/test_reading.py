@@ -318,6 +318,10 @@ class TestWorkload:
         raw["status"]["admission"]["podSetAssignments"][1] |= {"count": 2, "resourceUsage": {"cpu": "2"}}
         assert read_workload(raw).assignments[1].usage == {"cpu": 2000}
 
+    @each(("minimum", "divisible"), [({}, False), ({"minCount": 3}, False), ({"minCount": 2}, True)])
+    def test_one_with_a_lower_minimum_may_be_admitted_in_part(self, minimum: dict[str, int], divisible: bool) -> None:
+        assert read_workload(named(podSets=[{"count": 3, **minimum}])).divisible is divisible
+
     def test_pod_templates_are_not_kept(self) -> None:
         assert "containers" not in repr(read_workload(WORKLOAD))
 
@@ -331,6 +335,9 @@ def test_what_a_workload_asks_for_is_counted_from_its_pods_before_kueue_has_trie
     assert read_workload({"metadata": {"name": "w"}, "spec": spec, "status": tried}).requests == {
         "workers": {"cpu": 3000}
     }
+    ended = {"reclaimablePods": [{"name": "workers", "count": 2}]}
+    again = read_workload({"metadata": {"name": "w"}, "spec": spec, "status": ended})
+    assert (again.requests["workers"]["cpu"], again.pods) == (500, {"workers": 3})
     admitted = {"admission": {"clusterQueue": "a", "podSetAssignments": []}}
     assert read_workload({"metadata": {"name": "w"}, "spec": spec, "status": admitted}).requests == {}
 
