@@ -165,6 +165,22 @@ def remainders(podsets: Iterable[PodSet]) -> Iterator[str]:
             )
 
 
+def refused_claims(podsets: Iterable[PodSet], configuration: KueueConfiguration) -> Iterator[str]:
+    """Podsets that Kueue 0.19 never queues for their claims: it counts devices by ResourceClaimTemplates alone.
+
+    As NeedsDRAReconcile, and the Reconcile of its workload controller.
+    """
+    counts = configuration.gate("KueueDRAIntegration", default=True)
+    if not counts and not configuration.gate("KueueDRARejectWorkloadsWhenDRADisabled", default=True):
+        return
+    for podset in podsets:
+        claims = objects_at(podset.pod_spec, "resourceClaims")
+        if counts and any(isinstance(claim.get("resourceClaimName"), str) for claim in claims):
+            yield f'"{podset.name}" has resourceClaims by name, and Kueue takes only ResourceClaimTemplates; use one'
+        elif not counts and any(claim.keys() & {"resourceClaimName", "resourceClaimTemplateName"} for claim in claims):
+            yield f'"{podset.name}" has resourceClaims, and Kueue\'s feature gate KueueDRAIntegration is off'
+
+
 _MOST_SHOWN: Final = 4
 
 

@@ -27,6 +27,7 @@ from gangctl.fit.requests import (
     PodSet,
     malformed_topology,
     podsets_of,
+    refused_claims,
     remainders,
     requests_of,
     succeeded_jobs,
@@ -107,10 +108,8 @@ def _in_queue(case: QueueCase, queue: ClusterQueue, budget: int) -> report.FitRe
         message = f"it has {len(podsets)} replicated jobs, and Kueue takes at most {most}; split the JobSet"
         # Kueue creates no Workload for it, so that it never blocks others.
         return case.never("NeverMisconfigured", message, blocking=False, by_podsets=True)
-    malformed = malformed_topology(podsets) if configuration.gate("TopologyAwareScheduling", default=True) else []
-    if malformed:
-        # Kueue's webhook rejects the JobSet.
-        return case.never("NeverMisconfigured", "; ".join(malformed), blocking=False)
+    if unqueued := _unqueued(case.cluster, podsets):
+        return case.never("NeverMisconfigured", "; ".join(unqueued), blocking=False)
     # Of a new one the API server drops the status.
     if not case.request.new and configuration.gate("ReclaimablePods", default=True):
         podsets = tuple(unfinished(podsets, succeeded_jobs(case.request.jobset)))
@@ -138,6 +137,17 @@ def _in_queue(case: QueueCase, queue: ClusterQueue, budget: int) -> report.FitRe
     if misfit := placing.misfit():
         return case.never("NeverNoFlavor", misfit)
     return _by_quota(case, gang, placing, budget)
+
+
+def _unqueued(cluster: ClusterSnapshot, podsets: Sequence[PodSet]) -> list[str]:
+    """Why Kueue queues no Workload with these podsets, which then never blocks others."""
+    configuration = cluster.configuration
+    # Kueue's webhook rejects the JobSet.
+    refused = malformed_topology(podsets) if configuration.gate("TopologyAwareScheduling", default=True) else []
+    # What an older Kueue does is not known.
+    if cluster.queue_limit is not None and cluster.queue_limit >= MOST_PODSETS:
+        refused += refused_claims(podsets, configuration)
+    return refused
 
 
 def _unassigned(gang: explain.GangDemands) -> tuple[str, str] | None:
@@ -333,6 +343,10 @@ def _kept(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor) -> r
     # Another flavor would do.
     if pairs is None:
         return None
+    for other, _ in keepers(case.cluster.quotas, gang.queue.name, pairs):
+        if other.pending and (setting := _unordered(case.cluster, other)):
+            which = f'which of the workloads in StrictFIFO ClusterQueue "{other.name}" Kueue tries first'
+            case.unknown.append(f"{which}, and whether it keeps the quota for that{setting}")
     unknown = preemptor.ordering.by_priority and case.conditions.priority() is None
     unsure = "fairSharing" if preemptor.strategies is not None else "by its priority" if unknown else ""
     # A new one is behind all of its priority.
@@ -352,10 +366,6 @@ def _kept(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor) -> r
         )
         return None
     message = (
-    for other, _ in keepers(case.cluster.quotas, gang.queue.name, pairs):
-        if other.pending and (setting := _unordered(case.cluster, other)):
-            which = f'which of the workloads in StrictFIFO ClusterQueue "{other.name}" Kueue tries first'
-            case.unknown.append(f"{which}, and whether it keeps the quota for that{setting}")
         f"there is quota for it now, but Kueue keeps it for {names}, at the head of StrictFIFO ClusterQueue {queues}, "
         "until that fits; with reclaimWithinCohort Any there, others could borrow it"
     )
