@@ -17,6 +17,7 @@ from gangctl.api.documents import DEFAULT_LIMITS, parse_documents
 from gangctl.api.labelselector import parse_labels
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.modelerrors import message_of
+from gangctl.api.objects import INT32_MAX
 from gangctl.client.kubeconfig import is_server_url
 from gangctl.errors import ConfigError
 from gangctl.kueue.names import KUEUE_NAMESPACE
@@ -26,6 +27,8 @@ from gangctl.runtime.shards import MOST_SHARDS
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 
 _DAY: Final = 86_400
+_MOST: Final = INT32_MAX
+"""The longest time, in seconds: a Lease holds no more."""
 
 
 def _kebab(name: str) -> str:
@@ -80,12 +83,14 @@ class ControllerSettings(BaseModel):
     cert_lifetime: float = Field(
         default=90 * _DAY,
         ge=3,
+        le=_MOST,
         description="Seconds for which a certificate of gangctl's own authority is valid; it is replaced when a third "
         "is left.",
     )
     ca_lifetime: float = Field(
         default=365 * _DAY,
         ge=6,
+        le=_MOST,
         description="Seconds for which gangctl's own authority is valid; it is replaced when a third is left.",
     )
     namespace_selector: str | None = Field(
@@ -124,12 +129,13 @@ class ControllerSettings(BaseModel):
         description="Divide the namespaces among so many shards, by a hash of their names: each has a Lease and a "
         "leader of its own, so that there must be as many replicas, better one more. The same number in all of them.",
     )
-    lease_duration: Annotated[float, Field(ge=3)] = Field(
+    lease_duration: Annotated[float, Field(ge=3, le=_MOST)] = Field(
         default=15.0, description="Seconds within which another replica writes in the place of a leader that died."
     )
     shutdown_delay: float | None = Field(
         default=None,
         ge=0,
+        le=_MOST,
         description="Seconds to continue to answer after SIGTERM, with a failing readiness check, so that the Service "
         "sends no more requests (5 in a cluster, 0 outside one). A second signal stops at once.",
     )
@@ -144,7 +150,7 @@ class ControllerSettings(BaseModel):
         description="auto: evaluate JobSets by GangPolicies, also if their definition is installed later. off: do not "
         "read GangPolicies.",
     )
-    policy_scan_period: Annotated[float, Field(ge=1)] = Field(
+    policy_scan_period: Annotated[float, Field(ge=1, le=_MOST)] = Field(
         default=600.0,
         description="Seconds between two scans of the JobSets that exist; changes of policies are followed by one.",
     )
@@ -177,7 +183,7 @@ class ControllerSettings(BaseModel):
         "gangctl.dev/evict-stranded-after allows, so that it waits as a whole. It takes the rights of "
         "manifests/stranded.",
     )
-    evict_stranded_after: Annotated[float, Field(gt=0)] | None = Field(
+    evict_stranded_after: Annotated[float, Field(gt=0, le=_MOST)] | None = Field(
         default=None,
         description="Seconds that a gang without that annotation may run below its minimum (without: it may).",
     )
@@ -191,7 +197,7 @@ class ControllerSettings(BaseModel):
         description="Options of PathwaysJobs that do not say otherwise in annotation gangctl.dev/pathways-options: a "
         "JSON object like that, or a mapping in --config.",
     )
-    discovery_period: Annotated[float, Field(ge=1)] = Field(
+    discovery_period: Annotated[float, Field(ge=1, le=_MOST)] = Field(
         default=30.0, description="Seconds between checks of which APIs the cluster serves."
     )
     workers: Annotated[int, Field(ge=1, le=256)] = Field(default=16, description="JobSets reconciled at once.")
@@ -248,6 +254,14 @@ class ControllerSettings(BaseModel):
         if selector is not None:
             parse_selector(selector)
         return selector
+
+    @model_validator(mode="after")
+    def _within_authority(self) -> Self:
+        if self.cert_lifetime > self.ca_lifetime:
+            raise ValueError(
+                "cert-lifetime is longer than ca-lifetime: no certificate may outlive the authority that signs it"
+            )
+        return self
 
     @model_validator(mode="after")
     def _effective(self) -> Self:

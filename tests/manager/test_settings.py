@@ -38,6 +38,16 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path)
         ({"namespace_selector": "team in (b/c)"}, ["namespace-selector", "b/c"]),
         ({"namespace_selector": "tier>1"}, ["namespace-selector", "> and <"]),
         ({"workers": 0}, ["workers", "greater than or equal to 1"]),
+        *(
+            ({name: seconds}, [name.replace("_", "-"), "less than or equal to 2147483647"])
+            for name in (
+                *("cert_lifetime", "ca_lifetime", "lease_duration", "shutdown_delay", "policy_scan_period"),
+                "discovery_period",
+            )
+            for seconds in (1e12, float("inf"))
+        ),
+        ({"evict_stranded": True, "evict_stranded_after": "inf"}, ["evict-stranded-after", "less than or equal to"]),
+        ({"ca_lifetime": 60}, ["cert-lifetime", "ca-lifetime"]),
         ({"kueue": "off", "kueue_check": True}, ["kueue-check", "kueue off"]),
         ({"pathways_options": "{}"}, ["pathways-options has no effect without pathways"]),
         ({"pathways": True, "pathways_options": "{"}, ["pathways-options", "must be a JSON object such as"]),
