@@ -72,7 +72,7 @@ PERIOD_SECONDS: Final = 60.0
 @click.option(
     "--period",
     "period_seconds",
-    type=click.FloatRange(min=1),
+    type=options.Seconds(min=1),
     metavar="SECONDS",
     help=f"Pause between two reads of the cluster with --serve.  [default: {PERIOD_SECONDS:g}]",
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from math import isfinite
 from shlex import quote
 from typing import Any, Final, TypeVar, cast
 
@@ -34,10 +35,23 @@ LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
     """A time like 90s, 10m or 1h30m; 0 needs no unit."""
     parts = _DURATION.findall(value)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
     # findall skips what does not match: the parts have to be the whole.
-    if value != "0" and (not parts or "".join(number + unit for number, unit in parts) != value):
+    whole = value == "0" or (parts and "".join(number + unit for number, unit in parts) == value)
+    if not whole or not isfinite(seconds):
         raise click.BadParameter(f'"{value}" is no time such as 90s, 10m or 1h30m', ctx, param)
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return seconds
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds in a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error also for nan, which no range excludes."""
+        seconds = float(super().convert(value, param, ctx))
+        if not isfinite(seconds):
+            self.fail(f"{value} is no number of seconds", param, ctx)
+        return seconds
 
 
 def name_of(what: str, pattern: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:

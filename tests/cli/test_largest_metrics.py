@@ -217,6 +217,8 @@ async def test_shapes_are_bounded(objects: list[dict[str, object]], words: str, 
     [
         (("--serve", ":0"), "--serve needs --largest"),
         (("--largest", "--period", "5"), "--period needs --serve"),
+        (("--largest", "--serve", ":0", "--period", "nan"), "--period': nan is no number of seconds"),
+        (("--largest", "--serve", ":0", "--period", "inf"), "--period': inf is no number of seconds"),
         (("--largest", "--serve", "80"), '"80" must look like HOST:PORT'),
         (("--largest", "--serve", ":0", "--queues", "x"), "--queues stands in for a cluster"),
     ],

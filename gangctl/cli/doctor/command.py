@@ -54,7 +54,7 @@ class _CheckName(click.ParamType[str]):
 @click.option("--strict", is_flag=True, help="Fail on checks without a result (unknown), too.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1, max=3600),
+    type=options.Seconds(min=1, max=3600),
     default=30.0,
     metavar="SECONDS",
     show_default=True,

@@ -171,6 +171,7 @@ class TestUsage:
             ("--only", "nonsense"),
             ("--only", CANARY[0]),
             ("--timeout", "0"),
+            ("--timeout", "nan"),
             ("-n", "No_Name"),
             ("--kubeconfig", "/nonexistent"),
         ],
