@@ -189,6 +189,25 @@ class TestRemoval:
         ((*IMAGE, "--flag", "webhook-failure-policy=Ignore"), "has no effect with webhook-registration ca-only"),
         ((*IMAGE, "--flag", "webhook-bind-address=:10250"), "the pods have port 9443 for it (webhook)"),
         ((*IMAGE, "--flag", "metrics-bind-address=127.0.0.1:9090"), "the pods have port 8080 for it (metrics)"),
+        *(
+            ((*IMAGE, "--flag", text), f"--flag {text.partition('=')[0]}: the webhooks of the installation are others")
+            for text in (
+                *("namespace-selector=team=ml", "webhook-timeout=20", "webhook-service-port=8443"),
+                *("webhook-service=other", "webhook-url=https://gangctl.example"),
+            )
+        ),
+        (
+            (*IMAGE, "--component", "tenants/managed", "--flag", "namespace-selector=team=ml"),
+            "--flag namespace-selector: the webhooks of the installation are others",
+        ),
+        *(
+            ((*IMAGE, "--flag", f"{flag}=true"), f"--flag {flag} would lack its rights: give --component {component}")
+            for flag, component in (
+                *(("kueue-check", "kueue-check"), ("gang-objects", "gang-objects"), ("evict-stranded", "stranded")),
+                *(("pathways", "pathways"), ("metrics-secure", "monitoring/secured")),
+            )
+        ),
+        ((*IMAGE, "--flag", "leader-elect=false"), "--flag leader-elect: each of 2 replicas would write"),
         (("-n", "kube-system"), "namespace kube-system is not gangctl's alone"),
         (("-n", "default"), "namespace default is not gangctl's alone"),
         ((*IMAGE, "--component", "policies/native/deny"), "give --component policies/native, too"),
@@ -204,6 +223,13 @@ def test_contradictory_flags_are_refused(flags: tuple[str, ...], words: str) -> 
     answer = gangctl("install", *flags)
     assert (answer.code, answer.out) == (2, "")
     assert words in answer.err
+
+
+def test_flags_that_the_rest_of_the_installation_follows_are_accepted() -> None:
+    managed = ("--component", "tenants/managed", "--flag", "namespace-selector=gangctl.dev/managed=true")
+    alone = ("--replicas", "1", "--flag", "leader-elect=false")
+    for flags in (managed, (*managed, "-n", "zone"), alone, ("--component", "pathways", "--flag", "pathways=true")):
+        installed(*flags)
 
 
 @asynccontextmanager

@@ -83,11 +83,12 @@ class TestHelm:
         assert sorted(found, key=place) == render(InstallationOptions(frozenset(NAMES), namespace="2024"))
 
     def test_renders_common_changes_as_kustomize_does(self, helm: Helm) -> None:
-        flags = ["--kueue-namespace=queues", '--pathways-options={"startup": "DependsOn"}', "--pathways=true"]
+        flags = ["--kueue-namespace=queues", '--pathways-options={"startup": "DependsOn"}']
         image = {"repository": "registry.example:5000/team/gangctl", "tag": "1.2.3"}
         values = {**WHOLE, "image": image, "replicaCount": 4, "extraArgs": flags, "logLevel": "debug"}
-        values |= {"webhook.failurePolicy": "Ignore"}
+        values |= {"webhook.failurePolicy": "Ignore", **chosen(("pathways",))}
         wanted = InstallationOptions(
+            frozenset({"pathways"}),
             image="registry.example:5000/team/gangctl:1.2.3",
             replicas=4,
             flags=(*flags, "--log-level=debug"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,11 +15,22 @@ from gangctl.cli.output import print_answer
 from gangctl.errors import InputError
 from gangctl.runtime.shards import MOST_SHARDS
 
+if TYPE_CHECKING:
+    from gangctl.manager.settings import ControllerSettings
+
 NAMESPACE: Final = "gangctl-system"
 
 _SHARED: Final = re.compile(r"default|kube-.*")
 _FLAG: Final = re.compile(r"(?:--)?(?P<name>[a-z][a-z-]*)=(?P<value>.*)", re.DOTALL)
 _LEVELS: Final = ("debug", "info", "warning", "error")
+_OF_COMPONENTS: Final = {
+    "kueue-check": "kueue-check",
+    "gang-objects": "gang-objects",
+    "evict-stranded": "stranded",
+    "pathways": "pathways",
+    "metrics-secure": "monitoring/secured",
+}
+"""Flags whose rights, definitions and ports are those of a component."""
 
 
 _check_image: Final = options.name_of("an image, such as registry.example/gangctl:TAG", r"[\w][\w.:/@-]*")
@@ -127,7 +138,7 @@ def command(
     if not uninstall and image is None:
         _check_has_registry(objects)
     if flags:
-        _check_flags(objects)
+        _check_flags(objects, chosen)
     if uninstall:
         objects = rendering.removal(objects, namespace, everything=everything)
     else:
@@ -202,10 +213,10 @@ def _flags(changes: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(flags)
 
 
-def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
-    """InputError for flags that the controller would reject."""
+def _check_flags(objects: Sequence[Mapping[str, Any]], components: Collection[str]) -> None:
+    """InputError for flags that the controller would reject, or that the rest of the installation does not follow."""
     from gangctl.errors import ConfigError  # noqa: PLC0415
-    from gangctl.manager.settings import load_settings, split_address  # noqa: PLC0415 -- pydantic, only where flags are given
+    from gangctl.manager.settings import load_settings  # noqa: PLC0415 -- pydantic, only where flags are given
 
     (deployment,) = (item for item in objects if item["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -224,6 +235,20 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
         raise InputError(
             f"the controller would not start: {error.message}", hint="see gangctl controller --help"
         ) from None
+    _check_ports(settings, container)
+    _check_webhooks(settings, objects)
+    for flag, component in _OF_COMPONENTS.items():
+        if getattr(settings, flag.replace("-", "_")) and component not in components:
+            raise InputError(f"--flag {flag} would lack its rights: give --component {component}, which has them")
+    replicas = deployment["spec"]["replicas"]
+    if not settings.leader_elect and replicas > 1:
+        raise InputError(f"--flag leader-elect: each of {replicas} replicas would write: give --replicas 1")
+
+
+def _check_ports(settings: ControllerSettings, container: Mapping[str, Any]) -> None:
+    """InputError for addresses with other ports than the pods have."""
+    from gangctl.manager.settings import split_address  # noqa: PLC0415
+
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     for flag, name, address in (
         ("webhook-bind-address", "webhook", settings.webhook_listener()),
@@ -236,6 +261,35 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
                 f"--flag {flag}: nothing would reach port {address[1]}: the pods have port {ports[name]} "
                 f"for it ({name})",
                 hint="patch the Deployment in an overlay, its ports, too",
+            )
+
+
+def _check_webhooks(settings: ControllerSettings, objects: Sequence[Mapping[str, Any]]) -> None:
+    """InputError for flags that gangctl would follow only if it registered the webhooks itself."""
+    if settings.webhook_registration == "manage":
+        return
+    (webhook,) = (
+        webhook
+        for item in objects
+        if item["kind"] == "MutatingWebhookConfiguration" and item["metadata"]["name"] == "gangctl-gangs"
+        for webhook in item["webhooks"]
+    )
+    service = webhook["clientConfig"]["service"]
+    wanted = settings.webhooks(service["namespace"])
+    # The first two are break-glass, and gangctl's own namespaces.
+    selected = webhook["namespaceSelector"]["matchExpressions"][2:]
+    for flag, given, there in (
+        ("namespace-selector", list(wanted.namespace_selector), selected),
+        ("webhook-timeout", wanted.timeout_seconds, webhook["timeoutSeconds"]),
+        ("webhook-service", wanted.endpoint.service, service["name"]),
+        ("webhook-service-port", wanted.endpoint.port, service["port"]),
+        ("webhook-url", wanted.endpoint.url, ""),
+    ):
+        if given != there:
+            raise InputError(
+                f"--flag {flag}: the webhooks of the installation are others, and gangctl does not change them",
+                hint="patch the webhook configurations and the Deployment in an overlay; --component tenants/managed "
+                "is one for namespaces with a label",
             )
 
 
