@@ -100,7 +100,7 @@ class _Cluster:
         """Read what ``gangctl fit`` reads of a cluster, beside the gangs; the plan, and its time."""
         from gangctl.cli.kueuecluster import read_fixed_nodes, read_without_kueue  # noqa: PLC0415 -- --help does without
 
-        now = reader.state.clock()
+        now = reader.state.now()
         losses = _losses(reader.state, keys, self._names, now)
         subjects = [subject for subject, _ in losses]
         stock = reader.state.queues
@@ -118,7 +118,7 @@ def _of_files(question: asking.Asking, names: Sequence[str]) -> tuple[DrainPlan,
     if not selection.state.queues.nodes:
         raise InputError("the files have no Node", hint="kubectl get nodes -o yaml")
     state = selection.state
-    now = state.clock()
+    now = state.now()
     return _plan(_losses(state, selection.keys, names, now), state.queues, names), now
 
 

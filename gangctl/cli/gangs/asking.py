@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,10 +54,6 @@ class Asking:
     def offline(self) -> bool:
         """Whether files are the source."""
         return bool(self.filenames)
-
-    def now(self) -> float:
-        """The time of the report, Unix seconds."""
-        return time.time() if self.at is None else self.at.timestamp()
 
 
 @dataclass(slots=True)
@@ -167,8 +162,7 @@ def find(
         from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
         from gangctl.cli.gangs.onnodes import compare_with_nodes  # noqa: PLC0415
 
-        state = read_files(asking.filenames)
-        state.clock = asking.now
+        state = read_files(asking.filenames, asking.at)
         keys = pick(state, _of_pods_in(state, asking), asking.namespace)
         for key in compared(state, keys):
             compare_with_nodes(state, key, state.queues)

@@ -199,9 +199,7 @@ class ScopeReader:
         """
         self.client = client
         self.scope = scope
-        self.state = GangState(
-            worker=worker, flags=flags or ClusterFlags(), clock=lambda: client.server_time().timestamp()
-        )
+        self.state = GangState(worker=worker, flags=flags or ClusterFlags(), queues=Stock(client.server_time))
         self.readable: list[ReadCollection[Any]] = []
         self._kueue_namespace = kueue_namespace
         self._watching = watching

@@ -110,7 +110,7 @@ def get(
         print_changes(wanted, chosen, listing)
         return
     selection = asking.find(wanted)
-    now = selection.state.clock()
+    now = selection.state.now()
     states = [selection.where(key).readiness(key, now) for key in selection.keys]
     shown = [state for state in states if state is not None and (not chosen or state.phase in chosen)]
     headers = headers_of(shown)
@@ -157,7 +157,7 @@ def describe(*, name: ObjectName, group: str | None, form: str, **flags: Any) ->
 
     wanted = asking.asked((name,), **flags)
     selection = asking.find(wanted, more, lambda _state, keys: keys)
-    now = selection.state.clock()
+    now = selection.state.now()
     key = asking.one_of_each(selection)[0]
     described = describe(selection.where(key), key, group or "", now)
     print_answer(form, [described.as_object()], lambda: description_sections(described, now))
@@ -207,7 +207,7 @@ def why(*, names: tuple[ObjectName, ...], form: str, **flags: Any) -> None:
 
     selection = asking.find(wanted, more, compared)
     keys = asking.one_of_each(selection) if names else selection.keys
-    now = selection.state.clock()
+    now = selection.state.now()
     gangs = [gang for key in keys if (gang := selection.where(key).readiness(key, now)) is not None]
     if not gangs:
         click.echo(selection.nothing, err=True)
@@ -321,7 +321,7 @@ def top(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
         show(wanted)
         return
     selection = asking.find(wanted)
-    now = selection.state.clock()
+    now = selection.state.now()
     gangs = (selection.state.readiness(key, now) for key in selection.keys)
     summary = summarise(seen(selection.state, gang) for gang in gangs if gang is not None)
     if form == TABLE and not summary["gangs"]:

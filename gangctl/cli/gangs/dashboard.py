@@ -36,7 +36,7 @@ def show(asking: Asking, console: Console | None = None) -> None:
                             known.pop(key, None)
                         else:
                             known[key] = seen(reader.state, gang)
-                    now = reader.state.clock()
+                    now = reader.state.now()
                     sections = summary_sections(summarise(known.values()), now)
                     text = Text.from_ansi(text_of(sections, screen.width), no_wrap=True, overflow="crop")
                     picture.update(text, refresh=True)

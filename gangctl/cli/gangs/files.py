@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from gangctl.api.documents import Document
@@ -19,6 +20,7 @@ from gangctl.cli.inputs import in_default_namespace, note_skipped, read_document
 from gangctl.cli.messages import errors_in, note
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
+from gangctl.cluster.stock import Stock
 from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.errors import InputError
 from gangctl.readiness.facts import is_followed, read_ended, read_node, read_pod, read_refusal, read_scale_up
@@ -29,10 +31,13 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 """Valid names of these kinds. They are part of commands that users copy from the output."""
 
 
-def read_files(filenames: Sequence[str]) -> GangState:
-    """The state from files; other kinds are skipped with a note; InvalidInputError with all errors."""
+def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangState:
+    """The state from files that were written ``at`` this time, None for now.
+
+    Other kinds are skipped with a note; InvalidInputError with all errors.
+    """
     documents = read_documents(filenames)
-    taking = _Taking(_generation_of(documents))
+    taking = _Taking(_generation_of(documents), Stock() if at is None else Stock(lambda: at))
     lines: list[str] = []
     others: list[Document] = []
     for document in documents:
@@ -66,10 +71,10 @@ def _generation_of(documents: Iterable[Document]) -> Generation | None:
 class _Taking:
     """The objects of one run, whose scheduling objects are of ``generation``."""
 
-    def __init__(self, generation: Generation | None) -> None:
-        state = GangState(ApiState(generation or NEWEST), groups_known=generation is not None)
+    def __init__(self, generation: Generation | None, stock: Stock) -> None:
+        state = GangState(ApiState(generation or NEWEST), queues=stock, groups_known=generation is not None)
         self._state = state
-        self._stock = state.queues
+        self._stock = stock
         self._kinds = set[str]()
         """Of members of gangs, finished ones too."""
         adapter = ADAPTERS[generation or NEWEST]

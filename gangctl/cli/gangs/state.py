@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -98,8 +97,6 @@ class GangState:
     """This worker cluster of MultiKueue; None for the cluster that was asked."""
     flags: ClusterFlags = field(default_factory=ClusterFlags)
     """Those that select this cluster: commands that are suggested have them, too."""
-    clock: Callable[[], float] = time.time
-    """The time in Unix seconds: of the API server, whose objects it is compared with, or when files were written."""
     jobsets: Store[StoredJobSet] = field(default_factory=Store)
     jobs: Store[JobProgress] = field(default_factory=members.job_store)
     pods: Store[PodFacts] = field(default_factory=members.pod_store)
@@ -118,7 +115,7 @@ class GangState:
     kueue: bool | None = None
     """Whether the cluster has Kueue; None if unknown."""
     queues: Stock = field(default_factory=Stock)
-    """Kueue's objects; it has none without Kueue, and where no gang needs them."""
+    """Kueue's objects, and the time; there are none without Kueue, and where no gang needs them."""
     groups_known: bool = True
     pods_known: bool = True
     nodes_known: bool = False
@@ -131,6 +128,10 @@ class GangState:
 
     memory: dict[Key, Readiness] = field(default_factory=dict)
     """By JobSet: what the controller knew of it, where it writes Gang objects."""
+
+    def now(self) -> float:
+        """The time, in Unix seconds: of the API server, whose objects it is compared with, or of the files."""
+        return self.queues.now().timestamp()
 
     def followed(self) -> list[Key]:
         """The JobSets that are gangs, in the order of their names."""

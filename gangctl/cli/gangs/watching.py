@@ -87,12 +87,12 @@ class GangWatch:
     async def _wait(self, tick: float | None) -> bool:
         """Wait for a change, or until time alone changes a result; False for a tick."""
         again = min((readiness.look_again for readiness in self.last.values() if readiness.look_again), default=None)
-        due = None if again is None else max(0.0, again - self._state.clock())
+        due = None if again is None else max(0.0, again - self._state.now())
         limits = [limit for limit in (tick, due) if limit is not None]
         try:
             await asyncio.wait_for(self._changed.wait(), min(limits, default=None))
         except TimeoutError:
-            now = self._state.clock()
+            now = self._state.now()
             late = {key for key, gang in self.last.items() if gang.look_again and gang.look_again <= now}
             self._dirty |= late
             return bool(late)
@@ -103,7 +103,7 @@ class GangWatch:
         self._changed.clear()
         keys = {*self.last, *self._state.followed()} if self._everything else self._dirty
         self._dirty, self._everything = set(), False
-        now = self._state.clock()
+        now = self._state.now()
         changes: Changes = []
         for key in sorted(keys):
             before = self.last.get(key)
@@ -216,7 +216,7 @@ def print_changes(asking: Asking, phases: Collection[GangPhase], listing: Listin
     """Print gangs until Ctrl-C; with ``phases`` only while they are in, or leave, one of these."""
 
     async def follow(reader: ScopeReader, _keys: list[Key]) -> None:
-        printer = _Printer(listing, reader.state.clock)
+        printer = _Printer(listing, reader.state.now)
         watch = GangWatch(reader)
         async with aclosing(watch.turns()) as turns:
             async for changes in turns:
