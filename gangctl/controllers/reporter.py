@@ -130,7 +130,6 @@ def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
     return notices
 
 
-_LASTING: Final = frozenset({Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG})
 NEW: Final = timedelta(minutes=2)
 """Younger JobSets get the events of their creation again after a restart of gangctl, in case they died with it."""
 
@@ -224,7 +223,7 @@ class GangReporter:
         # The decision at a JobSet's creation is reported once, the lack of a gang for as long as it lives, and so is a
         # configuration that is invalid or without effect: it is changed later, or the cluster is, or it went unchecked.
         if not (assessment.unstamped or self._is_new(jobset)):
-            notices = [notice for notice in notices if notice.reason in _LASTING and not jobset.finished]
+            notices = [] if jobset.finished else assessment.lasting
         self._record_all(jobset, notices)
         self._record_all(jobset, desired.notices)
 

@@ -68,8 +68,14 @@ class Assessment:
     @property
     def lacks_its_gang(self) -> bool:
         """Whether it asks for a gang and runs without: it has no stamp, or its configuration is invalid."""
-        invalid = any(notice.reason is Reason.INVALID_GANG_CONFIG for notice in self.notices)
-        return self.unstamped or (self.plan is None and invalid)
+        return self.unstamped or (self.plan is None and bool(self.lasting))
+
+    @property
+    def lasting(self) -> list[Notice]:
+        """Those that stay true, until the configuration or the cluster changes: the others are about the creation."""
+        return [
+            notice for notice in self.notices if notice.reason in {Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG}
+        ]
 
 
 def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False) -> Lifecycle:
