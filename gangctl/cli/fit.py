@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -128,20 +129,23 @@ def fit(
     # --serve asks a cluster also where none is named: in a pod that is the one of its service account.
     live = name is not None or cluster.given or serve is not None
     question = Question(name, **given)
-    _check_usage(question, live=live)
+    _check_sources(question, live=live)
     if largest and (now or question.fixed_nodes or workers):
         raise click.UsageError("--largest excludes --now, --fixed-nodes and --worker")
     if period_seconds is not None and serve is None:
         raise click.UsageError("--period needs --serve")
     if serve is not None:
         _serve(question, cluster, serve, period_seconds or PERIOD_SECONDS, largest=largest)
-        return
-    if largest:
+    elif largest:
         _print_largest(question, form, cluster, live=live)
-        return
-    if workers and not live:
-        raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
-    answers = _ask_cluster(question, workers, cluster) if live else _ask_files(question)
+    else:
+        answers = _ask_cluster(question, workers, cluster) if live else _ask_files(question, workers)
+        _print_answers(answers, form)
+        if any(answer.report["verdict"] != "fits" if now else _needs_a_change(answer.report) for answer in answers):
+            answer_no()
+
+
+def _print_answers(answers: Sequence[Answer], form: str) -> None:
     print_answer(
         form,
         [with_quantities(answer.report, DispatchedFit) for answer in answers],
@@ -151,8 +155,6 @@ def fit(
             for section in fit_sections(answer.report, answer.remarks, answer.report["workers"])
         ],
     )
-    if any(answer.report["verdict"] != "fits" if now else _needs_a_change(answer.report) for answer in answers):
-        answer_no()
 
 
 def _ask_cluster(
@@ -205,7 +207,7 @@ def _needs_a_change(report: DispatchedFit) -> bool:
     return report["verdict"] == "never" or report["reason"] == "PodsRefused" or no_queue
 
 
-def _check_usage(question: Question, *, live: bool) -> None:
+def _check_sources(question: Question, *, live: bool) -> None:
     filenames, queue_files = question.filenames, question.queue_files
     if (question.name is not None) == bool(filenames):
         raise click.UsageError("give the NAME of a JobSet, or files with -f")
@@ -220,7 +222,9 @@ def _check_usage(question: Question, *, live: bool) -> None:
         raise click.UsageError("stdin can be only one of -f and --queues")
 
 
-def _ask_files(question: Question) -> list[Answer]:
+def _ask_files(question: Question, workers: tuple[options.Worker, ...]) -> list[Answer]:
+    if workers:
+        raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
     stock = read_stock(question.queue_files)
     if question.fixed_nodes and not stock.nodes:
         raise InputError("the files of --queues have no Node", hint="kubectl get nodes -o yaml prints them")
