@@ -14,6 +14,12 @@ MANAGER: Final = "gangctl"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 """Label of what gangctl makes, with the value :data:`MANAGER`."""
 
+API_VERSION: Final = "gangctl.dev/v1alpha1"
+"""Of all that gangctl defines, stores and prints."""
+
+SYSTEM_NAMESPACE: Final = "gangctl-system"
+"""Where the manifests install gangctl, unless another namespace is chosen."""
+
 PREFIX: Final = "gangctl.dev/"
 """Prefix of all annotations and labels of gangctl."""
 

@@ -22,6 +22,9 @@ FAILED: Final = "status.phase=Failed"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The field of node and pod affinity whose terms the scheduler enforces."""
 
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""The label with the name of a node."""
+
 SYSTEM_CLASSES: Final[Mapping[str, int]] = {
     "system-node-critical": 2_000_001_000,
     "system-cluster-critical": 2_000_000_000,

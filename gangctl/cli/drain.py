@@ -144,8 +144,8 @@ def _losses(
 
 
 def _plan(losses: Iterable[tuple[FitSubject, Stopped]], stock: Stock, names: Sequence[str]) -> DrainPlan:
+    from gangctl.api.meta import API_VERSION  # noqa: PLC0415
     from gangctl.cli.fitting import restarted  # noqa: PLC0415 -- --help does without
-    from gangctl.fit.report import API_VERSION  # noqa: PLC0415
 
     there = [node.name for node in stock.nodes]
     for name in names:

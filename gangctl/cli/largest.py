@@ -8,13 +8,14 @@ from functools import cache
 from typing import Final
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import objects_at, within
+from gangctl.api.pods import HOSTNAME
 from gangctl.cli.fitting import FitSubject, amounts, answer_of, neighbours_of
 from gangctl.cli.messages import full_name
 from gangctl.cli.output import Section, Table
 from gangctl.cluster.stock import Stock
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.domains import HOSTNAME
 from gangctl.fit.largest import (
     KIND,
     MOST,
@@ -27,7 +28,7 @@ from gangctl.fit.largest import (
     room_report,
 )
 from gangctl.fit.nodes import gangs_of
-from gangctl.fit.report import API_VERSION, FitReport
+from gangctl.fit.report import FitReport
 from gangctl.fit.room import highest
 
 ZONE: Final = "topology.kubernetes.io/zone"

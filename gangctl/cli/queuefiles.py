@@ -7,12 +7,12 @@ from typing import Final
 
 from gangctl.api.documents import Document
 from gangctl.api.objects import Object, kind_of, misshapen
+from gangctl.api.pods import HOSTNAME
 from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, full_name
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock, key_of
 from gangctl.errors import InputError, shown
-from gangctl.fit.domains import HOSTNAME
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import API_VERSION
 

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gangctl.api.emit import to_yaml
+from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Key, Object, kind_of, object_at, text_at
-from gangctl.api.pods import is_finished
+from gangctl.api.pods import HOSTNAME, is_finished
 from gangctl.api.store import Entry
 from gangctl.client.resources import JOBSETS
 from gangctl.cluster import kinds
@@ -18,10 +19,8 @@ from gangctl.errors import InputError
 from gangctl.fit.admitted import differ
 from gangctl.fit.clusterstate import ClusterSnapshot, KnownNodes, Outlook
 from gangctl.fit.devices import Device, Devices, allocated, reserved_for
-from gangctl.fit.domains import HOSTNAME
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
-from gangctl.kueue.blocked import NAMESPACE_NAME
 from gangctl.kueue.names import API_VERSION, GROUP, VERSION
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload, Topology
 from gangctl.kueue.reading import read_expected

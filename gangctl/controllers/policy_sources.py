@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import Object
 from gangctl.api.store import Store
 from gangctl.client.client import Client, Selection
@@ -24,7 +25,7 @@ from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, InformerSource
 from gangctl.errors import ApiError
-from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND, GangPolicySpec, LabelSelector
+from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec, LabelSelector
 from gangctl.policy.reports import CATEGORY, SEVERITY
 from gangctl.policy.review import labels_of
 from gangctl.policy.variables import ParamsError, Scope

@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from gangctl.api.meta import JOBSET_NAME, MANAGER
+from gangctl.api.meta import JOBSET_NAME, MANAGED_BY, MANAGER
+from gangctl.api.pods import HOSTNAME
 from gangctl.api.scheduling import Generation
 from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
@@ -73,7 +74,7 @@ async def _remove(client: Client, name: str) -> None:
 
 async def _add(client: Client, name: str, namespace: str, cpus: int) -> None:
     taint = {"key": DEMO, "value": namespace, "effect": "NoSchedule"}
-    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", DEMO: namespace}
+    labels = {HOSTNAME: name, "kubernetes.io/os": "linux", DEMO: namespace}
     await client.create(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {"taints": [taint]}})
     resources = {"cpu": str(cpus), "memory": "16Gi", "pods": "110"}
     ready = {
@@ -242,7 +243,7 @@ def _intentions(config: ClusterConfig, version: str, found: Size | None, *, star
 @asynccontextmanager
 async def _namespace(client: Client) -> AsyncIterator[str]:
     """The demo's own namespace."""
-    labels = {DEMO: "true", "app.kubernetes.io/managed-by": MANAGER}
+    labels = {DEMO: "true", MANAGED_BY: MANAGER}
     made = await client.create(NAMESPACES, {"metadata": {"generateName": "gangctl-demo-", "labels": labels}})
     name = str(made["metadata"]["name"])
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION
-from gangctl.api.pods import REQUIRED, is_finished
+from gangctl.api.pods import HOSTNAME, REQUIRED, is_finished
 from gangctl.api.quantity import milli, parse_quantity
 from gangctl.errors import ClusterUnavailableError
 from gangctl.sandbox.simulated.binder import requests_of
@@ -61,7 +61,7 @@ def _job(name: str, pods: int, placement: PodNeeds) -> dict[str, Any]:
         **({"tolerations": list(placement.tolerations)} if placement.tolerations else {}),
     }
     if placement.hostnames:
-        term = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(placement.hostnames)}
+        term = {"key": HOSTNAME, "operator": "In", "values": list(placement.hostnames)}
         required = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
         pod["affinity"] = {"nodeAffinity": {REQUIRED: required}}
     spec = {"backoffLimit": 0, "parallelism": pods, "completions": pods, "template": {"spec": pod}}
@@ -74,8 +74,6 @@ _SMALLEST: Final = 10
 
 _WANTED: Final = (CPUS, CPUS - 1, CPUS + 1, CPUS - 2)
 """Places, best first: one JobSet fits, two do not, and one always leaves some free for another's pods."""
-
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ def size(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
     }
     # Pods may request more than a node has, as static pods do.
     chosen = sorted((name for name in free if free[name] > 0), key=lambda name: (-free[name], name))[:_NODES]
-    labels = {node["metadata"]["name"]: node["metadata"]["labels"][_HOSTNAME] for node in nodes if _is_open(node)}
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"][HOSTNAME] for node in nodes if _is_open(node)}
     for wanted in _WANTED:
         for cpu in sorted({free[name] // places for name in chosen for places in range(1, wanted + 1)}, reverse=True):
             if cpu >= _SMALLEST and sum(free[name] // cpu for name in chosen) == wanted:
@@ -132,5 +130,5 @@ def _allocatable(node: Mapping[str, Any], resource: str) -> int:
 def _is_open(node: Mapping[str, Any]) -> bool:
     spec = node.get("spec") or {}
     taints = [taint for taint in spec.get("taints") or [] if taint.get("effect") != "PreferNoSchedule"]
-    labelled = _HOSTNAME in (node["metadata"].get("labels") or {})
+    labelled = HOSTNAME in (node["metadata"].get("labels") or {})
     return is_true(node, "Ready") and not spec.get("unschedulable") and not taints and labelled

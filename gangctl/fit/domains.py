@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from gangctl.api.objects import objects_at
+from gangctl.api.pods import HOSTNAME
 from gangctl.errors import plural
 from gangctl.fit.demands import Member
 from gangctl.fit.floor import NodeShape, affinity_of, untolerated
@@ -20,8 +21,6 @@ from gangctl.fit.report import DomainReport
 from gangctl.fit.topology import MOST, Ask, DomainAssignment, Leaves, Room, Tree, room_of
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts, Placement, ResourceFlavor
-
-HOSTNAME: Final = "kubernetes.io/hostname"
 
 Key = tuple[str, ...]
 """Identity of a lowest domain: its host name, or the values of all levels."""

@@ -15,9 +15,8 @@ from gangctl.api.meta import (
     RESTART_ATTEMPT,
 )
 from gangctl.api.objects import object_at, objects_at, within
-from gangctl.api.pods import REQUIRED
+from gangctl.api.pods import HOSTNAME, REQUIRED
 from gangctl.errors import one_line
-from gangctl.fit.domains import HOSTNAME
 from gangctl.fit.members import OF_JOBS, Neighbours
 from gangctl.fit.placedpods import host_ports, spreads, texts
 from gangctl.fit.requests import PodSet

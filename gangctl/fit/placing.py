@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gangctl.api.objects import object_at
+from gangctl.api.pods import HOSTNAME
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.demands import Member, Needs, all_with_topology, groups
-from gangctl.fit.domains import HOSTNAME, DomainView, FlavorDomains, Usage, use
+from gangctl.fit.domains import DomainView, FlavorDomains, Usage, use
 from gangctl.fit.report import DomainReport, joined, quoted
 from gangctl.fit.requests import PodSet, requests_of
 from gangctl.fit.search import Demand, Step

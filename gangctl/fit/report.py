@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.meta import API_VERSION
 from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.api.reportfields import QUANTITY, SIGNED
 from gangctl.kueue.amounts import UNLIMITED
@@ -75,7 +76,6 @@ def quoted(names: Iterable[str]) -> str:
     return joined([*shown, f"{len(listed) - _NAMED} more"] if len(listed) > _NAMED else shown)
 
 
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangFit"
 
 Verdict = Literal["never", "not-now", "fits", "unknown"]

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, MANAGED_BY, MANAGER
 from gangctl.api.objects import object_at, objects_at, within
+from gangctl.api.pods import HOSTNAME
 from gangctl.api.scheduling import (
     FIRST_OF_COMPOSITES,
     GROUP,
@@ -270,7 +271,7 @@ def names_its_group(stored: Mapping[str, Any]) -> bool:
 def proof_workload(generation: Generation, namespace: str) -> dict[str, Any]:
     """A Workload with every option of a gang, to be created with ``dryRun=All``."""
     claims = (Claim(PROOF_NAME, claim=PROOF_NAME),)
-    template = Template("proof", 1, topology_key="kubernetes.io/hostname", disruption="all", claims=claims)
+    template = Template("proof", 1, topology_key=HOSTNAME, disruption="all", claims=claims)
     owner = Owner(PROOF_NAME, UID_PLACEHOLDER)
     return ADAPTERS[generation].workload(Workload(namespace, PROOF_NAME, owner, (template,)))
 

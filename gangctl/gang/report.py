@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import within
 from gangctl.api.reportfields import QUANTITY
 from gangctl.api.requests import as_integers, pod_requests, times, together
@@ -27,7 +28,6 @@ from gangctl.gang.plan import (
 )
 from gangctl.gang.reasons import Notice
 
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangPlan"
 
 

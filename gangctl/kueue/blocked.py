@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from gangctl.api.labelselector import holds
+from gangctl.api.labelselector import NAMESPACE_NAME, holds
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.gang.reasons import Reason
 from gangctl.kueue import objects
@@ -49,8 +49,6 @@ class Blocked:
     message: str
 
 
-NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
-"""The label that the API server gives to every namespace."""
 UNQUEUED: Final = "it never starts without a queue: Kueue suspends every JobSet here (manageJobsWithoutQueueName)"
 NAME_A_QUEUE: Final = f"set label {QUEUE_NAME} to a LocalQueue of its namespace"
 

@@ -24,14 +24,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from pydantic.alias_generators import to_camel
 
-from gangctl.api.meta import JOBSET_GROUP
+from gangctl.api.meta import API_VERSION, JOBSET_GROUP
 from gangctl.api.modelerrors import field_errors
 from gangctl.errors import FieldError, one_line
 from gangctl.kueue.amounts import moment
 from gangctl.kueue.names import CHECK_CONTROLLER, PARAMETERS_KIND
 from gangctl.kueue.objects import CheckState, QueuedWorkload
 
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 PLURAL: Final = "gangadmissionparameters"
 
 _DAY: Final = 86_400

@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any, Final, Literal
 
 from gangctl.api.documents import Document, parse_documents
+from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.objects import object_at
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError, one_line, shown
@@ -75,7 +76,7 @@ DEFAULT_ORDERING: Final = Ordering()
 
 
 def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
-    return (SelectorTerm("kubernetes.io/metadata.name", "NotIn", namespaces),)
+    return (SelectorTerm(NAMESPACE_NAME, "NotIn", namespaces),)
 
 
 @dataclass(frozen=True, slots=True)

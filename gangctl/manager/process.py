@@ -23,6 +23,7 @@ from typing import Final
 import structlog
 
 from gangctl import __version__
+from gangctl.api.meta import SYSTEM_NAMESPACE
 from gangctl.client.client import Client, Settings
 from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.resources import NAMESPACES
@@ -50,7 +51,6 @@ from gangctl.runtime.shards import Share, lease_names
 
 LEASE: Final = "gangctl"
 """Name of the first shard's Lease, and the prefix of the others'."""
-SYSTEM_NAMESPACE: Final = "gangctl-system"
 EVENT_DRAIN_SECONDS: Final = 2.0
 LAME_DUCK_SECONDS: Final = 5.0
 """How long a Service may keep sending requests to an unready replica, until every node has the new endpoints."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gangctl.api.meta import MANAGER
+from gangctl.api.meta import MANAGED_BY, MANAGER
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.controllers.gangs import ReplicaGangs
@@ -51,7 +51,7 @@ from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch
 from gangctl.webhooks.review import UNREADY, AdmissionResponse, Handler, build_endpoints
 
 SECRET: Final = "gangctl-webhook-certs"  # noqa: S105 - the name of one
-LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
+LABELS: Final = {MANAGED_BY: MANAGER}
 
 
 def own_certificates(

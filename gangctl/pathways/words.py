@@ -42,10 +42,8 @@ GKE_ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"
 GKE_TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
 GKE_SLICE_TOPOLOGY: Final = "cloud.google.com/gke-tpu-slice-topology"
 GKE_NODEPOOL: Final = "cloud.google.com/gke-nodepool"
-HOSTNAME: Final = "kubernetes.io/hostname"
 TPU: Final = "google.com/tpu"
 
-MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 JOB_LABEL: Final = "gangctl.dev/pathways-job"
 """On the JobSet and on every pod: the name of the PathwaysJob."""
 

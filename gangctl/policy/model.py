@@ -19,7 +19,6 @@ from pydantic.alias_generators import to_camel
 from gangctl.api.labelselector import Operator, holds
 from gangctl.gang.config import GangOptions
 
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 POLICY_KIND: Final = "GangPolicy"
 EXCEPTION_KIND: Final = "GangPolicyException"
 

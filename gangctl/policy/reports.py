@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.api.meta import JOBSET_API_VERSION, MANAGER
+from gangctl.api.meta import JOBSET_API_VERSION, MANAGED_BY, MANAGER
 from gangctl.api.objects import Object, object_at
 from gangctl.errors import one_line
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
@@ -75,7 +75,7 @@ def totals_of(policies: Sequence[str]) -> dict[str, PolicyTotals]:
 API_VERSION: Final = "wgpolicyk8s.io/v1alpha2"
 KIND: Final = "PolicyReport"
 NAME: Final = "gangctl"
-LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
+LABELS: Final = {MANAGED_BY: MANAGER}
 MOST_RESULTS: Final = 1000
 """In one report: about half a megabyte."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
+from gangctl.api.meta import API_VERSION
 from gangctl.api.reportfields import TIME, as_json
 from gangctl.readiness.result import Cause, Counts, GangPhase, GroupReadiness, Readiness
 
-API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "Gang"
 MOST_GROUPS: Final = 256
 """Groups listed in one object; more are counted in the sums only."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.objects import copy, object_at
 from gangctl.apiserver.metadata import FieldCause
 from gangctl.apiserver.minors import NEWEST
@@ -58,7 +59,7 @@ class Api:
         # Without the verbs, which are awaited: a constructor cannot do that. What they fill in is written out.
         for name in FIRST_NAMESPACES:
             metadata: Object = {"name": name, "uid": uid(), "creationTimestamp": now()}
-            metadata["labels"] = {"kubernetes.io/metadata.name": name}
+            metadata["labels"] = {NAMESPACE_NAME: name}
             namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
             namespace["spec"], namespace["status"] = {"finalizers": ["kubernetes"]}, {"phase": "Active"}
             self.store.put(kind.storage, ("", name), namespace)

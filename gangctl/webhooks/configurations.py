@@ -25,9 +25,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import (
+    API_VERSION,
     GANG_REF,
     JOBSET_NAME,
+    MANAGED_BY,
     MANAGER,
     PLACEMENT,
     PREFIX,
@@ -37,7 +40,6 @@ from gangctl.api.meta import (
     Place,
     keys_at,
 )
-from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import NOT_DELETED_CONDITION
 from gangctl.webhooks.reach import EVERYTHING, Reach
 
@@ -230,7 +232,7 @@ def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
     """Selector of the namespaces whose objects are sent: not break-glass ones, gangctl's own and kube-system."""
     break_glass = {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}
     excluded = {
-        "key": "kubernetes.io/metadata.name",
+        "key": NAMESPACE_NAME,
         "operator": "NotIn",
         "values": sorted(set(settings.excluded_namespaces)),
     }
@@ -277,7 +279,7 @@ def configuration(kind: str, name: str, webhooks: Iterable[dict[str, Any]]) -> d
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": MANAGER}},
+        "metadata": {"name": name, "labels": {MANAGED_BY: MANAGER}},
         "webhooks": list(webhooks),
     }
 

@@ -16,6 +16,7 @@ from gangctl.api.meta import (
     JOB_RESTART_ATTEMPT,
     JOBSET_NAME,
     JOBSET_UID,
+    MANAGED_BY,
     MANAGER,
     RESTART_ATTEMPT,
 )
@@ -81,5 +82,5 @@ def build_job_policy(settings: WebhookSettings) -> list[dict[str, Any]]:
 
 
 def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/managed-by": MANAGER}
+    labels = {MANAGED_BY: MANAGER}
     return {"apiVersion": _API_VERSION, "kind": kind, "metadata": {"name": name, "labels": labels}, "spec": spec}

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.api.meta import EXPECTED_DURATION, SKIP_LABEL
+from gangctl.api.meta import API_VERSION, EXPECTED_DURATION, SKIP_LABEL
 from gangctl.client.client import Client
-from gangctl.policy.model import API_VERSION
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,

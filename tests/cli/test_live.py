@@ -12,8 +12,8 @@ import pytest
 import yaml
 from aiohttp import web
 
+from gangctl.api.meta import API_VERSION
 from gangctl.api.scheduling import Generation, generation_of_minor
-from gangctl.policy.model import API_VERSION
 from gangctl.sandbox.discovery import document
 from gangctl.sandbox.registry import Registry
 from tests.cli.httpserver import listening

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
@@ -24,7 +25,6 @@ from gangctl.errors import NotFoundError
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedException
-from gangctl.policy.model import API_VERSION
 from gangctl.policy.reports import SEVERITY, severity_of
 from gangctl.runtime.controller import WorkQueue
 from tests.controllers.policycontext import RULE, Context, names, running

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+from gangctl.api.meta import API_VERSION
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
-from gangctl.policy.model import API_VERSION, POLICY_KIND
+from gangctl.policy.model import POLICY_KIND
 from tests.controlplane.api import path_of
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import read_until

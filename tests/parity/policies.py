@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from gangctl.api.meta import API_VERSION
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicyError
-from gangctl.policy.model import API_VERSION, POLICY_KIND, MatchResources
+from gangctl.policy.model import POLICY_KIND, MatchResources
 from gangctl.policy.native import BINDING_KIND
 from gangctl.policy.native import POLICY_KIND as NATIVE_KIND
 

@@ -9,11 +9,12 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from gangctl.api.meta import API_VERSION
 from gangctl.cli.policy.export import warned
 from gangctl.client.responses import warnings_of
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
-from gangctl.policy.model import API_VERSION, POLICY_KIND
+from gangctl.policy.model import POLICY_KIND
 from tests.controlplane.api import ApiClient, path_of
 from tests.controlplane.components.addon import NAMESPACES, create_namespace
 from tests.controlplane.wait import wait_for

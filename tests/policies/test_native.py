@@ -2,11 +2,11 @@
 
 import pytest
 
-from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.meta import API_VERSION, SKIP_LABEL
 from gangctl.cli.policy.suite import Expected
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
-from gangctl.policy.model import API_VERSION, POLICY_KIND
+from gangctl.policy.model import POLICY_KIND
 from gangctl.policy.review import JOBSET_RULES
 from gangctl.policy.verdict import CODES
 from tests.controlplane.api import ApiFailure, path_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gangctl.api.jobset import SCHEDULING_REFERENCES
-from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, JOBSET_NAME, MANAGER
+from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, JOBSET_NAME, MANAGED_BY, MANAGER
 from gangctl.api.objects import condition_of, controller_owner, objects
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.cluster import UnseenError, all_of, denied
@@ -80,7 +80,7 @@ def gang_of_two(name: str, *, torn: bool = False, step_seconds: float = 0.0) -> 
         "kind": "JobSet",
         "metadata": {
             "name": name,
-            "labels": {LABEL: "true", "app.kubernetes.io/managed-by": MANAGER},
+            "labels": {LABEL: "true", MANAGED_BY: MANAGER},
             "annotations": {GANG_MODE: "Gang"},
         },
         "spec": {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import API_VERSION
 from gangctl.api.reportfields import QUANTITY, rfc3339
 from gangctl.api.requests import times, together
 from gangctl.cli.fitting import amount
@@ -21,7 +22,6 @@ from gangctl.cli.output import Section, Table
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.report import requests_per_pod
 from gangctl.readiness.facts import unix
-from gangctl.readiness.report import API_VERSION
 from gangctl.readiness.result import GangPhase, Readiness
 
 KIND: Final = "GangSummary"

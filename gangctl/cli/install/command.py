@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gangctl.api.meta import SYSTEM_NAMESPACE
 from gangctl.cli import options
 from gangctl.cli.install.components import NAMES
 from gangctl.cli.messages import note
@@ -17,8 +18,6 @@ from gangctl.runtime.shards import MOST_SHARDS
 
 if TYPE_CHECKING:
     from gangctl.manager.settings import ControllerSettings
-
-NAMESPACE: Final = "gangctl-system"
 
 _SHARED: Final = re.compile(r"default|kube-.*")
 _FLAG: Final = re.compile(r"(?:--)?(?P<name>[a-z][a-z-]*)=(?P<value>.*)", re.DOTALL)
@@ -49,7 +48,7 @@ _check_image: Final = options.name_of("an image, such as registry.example/gangct
     "-n",
     "--namespace",
     metavar="NAMESPACE",
-    default=NAMESPACE,
+    default=SYSTEM_NAMESPACE,
     show_default=True,
     callback=options.check_namespace,
     help="Where gangctl runs.",

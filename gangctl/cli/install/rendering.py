@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any, Final
 
 from gangctl.api import jsonpatch
+from gangctl.api.meta import SYSTEM_NAMESPACE
 from gangctl.cli.install.components import COMPONENTS
 from gangctl.runtime.shards import lease_names
 
@@ -66,9 +67,7 @@ def _replaced(each: Object, values: dict[str, Any]) -> Object:
     return jsonpatch.apply(each, [{"op": "replace", "path": path, "value": value} for path, value in values.items()])
 
 
-NAMESPACE: Final = "gangctl-system"
-"""The namespace in the manifests."""
-_OWN_NAMESPACE: Final = re.compile(rf"(?<![\w-]){NAMESPACE}(?![\w-])")
+_OWN_NAMESPACE: Final = re.compile(rf"(?<![\w-]){SYSTEM_NAMESPACE}(?![\w-])")
 # The order in which kustomize sorts kinds: referenced kinds come before others, webhooks come last.
 _FIRST: Final = (
     *("Namespace", "ResourceQuota", "CustomResourceDefinition", "ServiceAccount"),
@@ -89,7 +88,7 @@ class InstallationOptions:
 
     components: frozenset[str] = frozenset()
     out_of_cluster: bool = False
-    namespace: str = NAMESPACE
+    namespace: str = SYSTEM_NAMESPACE
     image: str | None = None
     replicas: int | None = None
     flags: tuple[str, ...] = ()
@@ -117,7 +116,7 @@ def render(choice: InstallationOptions) -> list[Object]:
         policy = {"/webhooks/0/failurePolicy": choice.failure_policy}
         objects = [_replaced(item, policy) if _is_for_jobsets(item) else item for item in objects]
     # After the patches, some of which name the namespace of the manifests.
-    if choice.namespace != NAMESPACE:
+    if choice.namespace != SYSTEM_NAMESPACE:
         objects = [_moved(item, choice.namespace) for item in objects]
     return sorted(objects, key=place)
 

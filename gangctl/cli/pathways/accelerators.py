@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypedDict
 
 import click
 
+from gangctl.api.meta import API_VERSION
 from gangctl.cli import options
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Listing, ListItem, Section, print_answer
@@ -140,7 +141,7 @@ def _report(accelerator: tpus.MachineType, topology: str | None) -> AcceleratorR
     row = accelerator if tpu_slice is None else tpu_slice.accelerator
     selector = {GKE_ACCELERATOR: row.label}
     return {
-        "apiVersion": "gangctl.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": row.machine_type},
         "generation": row.generation,

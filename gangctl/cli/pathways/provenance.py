@@ -9,13 +9,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from gangctl.api.documents import Document
+from gangctl.api.meta import API_VERSION
 from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import ORIGINS, FieldReport, OriginReport, PathwaysOrigins
 from gangctl.cli.pathways.subjects import RenderedSubject, lies_in
 from gangctl.errors import one_line
-from gangctl.fit.report import API_VERSION
 from gangctl.pathways.result import Origin, OriginKind, leaves
 
 _SHOWN: Final = 72

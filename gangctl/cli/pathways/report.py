@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import Object, objects_at, within
 from gangctl.api.reportfields import QUANTITY
 from gangctl.cli.output import Section, Table
-from gangctl.fit.report import API_VERSION, FitReport
+from gangctl.fit.report import FitReport
 from gangctl.gang.report import WarningReport
 from gangctl.pathways.status import PathwaysFacts, PathwaysPhase, next_status, read_jobset_facts, read_pathways_facts
 from gangctl.pathways.words import HEAD, PROXY_PORT, RESOURCE_MANAGER_CONTAINER

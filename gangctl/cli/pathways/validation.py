@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gangctl.api.meta import API_VERSION
 from gangctl.cli.fitting import FitSubject as Asked
 from gangctl.cli.fitting import answer_of, fit_sections
 from gangctl.cli.inputs import position
@@ -13,7 +14,7 @@ from gangctl.cli.pathways.report import VALIDATION, PathwaysValidation, ProblemR
 from gangctl.cli.pathways.subjects import RenderedSubject
 from gangctl.cli.quantities import with_quantities
 from gangctl.cluster.stock import Stock
-from gangctl.fit.report import API_VERSION, FitReport
+from gangctl.fit.report import FitReport
 from gangctl.pathways.draft import head_requests_in_words
 from gangctl.pathways.problems import Problem
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from gangctl.api.documents import Document
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.cli import options
 from gangctl.cli.inputs import count_kinds, read_documents
@@ -17,7 +18,7 @@ from gangctl.cli.options import Decorator, F
 from gangctl.errors import InputError, one_line
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.policy import native
-from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
+from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND
 from gangctl.readiness.report import KIND as GANG_KIND
 
 GANGCTL_GROUP: Final = "gangctl.dev"
@@ -175,5 +176,5 @@ def no_policies(bundle: Bundle) -> InputError:
     """The error if there are no policies."""
     return InputError(
         f"no policy in the input: found {count_kinds(bundle.others) or 'none'}",
-        hint=f"expected {POLICY_KIND} (gangctl.dev/v1alpha1) or {native.POLICY_KIND} (admissionregistration.k8s.io/v1)",
+        hint=f"expected {POLICY_KIND} ({API_VERSION}) or {native.POLICY_KIND} (admissionregistration.k8s.io/v1)",
     )

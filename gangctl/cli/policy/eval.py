@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from gangctl.api.documents import Document
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
@@ -33,7 +34,6 @@ from gangctl.cli.policy.requests import (
 from gangctl.cli.policy.session import Met, Session, evaluator_of, finding_data, variables_of
 from gangctl.cli.queuefiles import read_stock
 from gangctl.errors import InputError
-from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import Operation
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction, Verdict, merge, show
 

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from gangctl.api.documents import Document
+from gangctl.api.meta import API_VERSION
 from gangctl.cel.ast import Call, Literal, Node, walk
 from gangctl.cel.limits import profile_of
 from gangctl.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
@@ -32,7 +33,6 @@ from gangctl.cli.policy.requests import FileCatalogue, now
 from gangctl.cli.policy.writes import refused_writes
 from gangctl.errors import InputError
 from gangctl.policy.loaded import NO_SUCH_RULE, Expression, LoadedException, LoadedPolicy, unknown_names
-from gangctl.policy.model import API_VERSION
 
 LONGEST: Final = timedelta(days=366)
 """An exception for longer is one that is forgotten."""

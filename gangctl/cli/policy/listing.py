@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import click
 
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import Object, condition_of, object_at, observed_condition
 from gangctl.cli import options
 from gangctl.cli.output import Listing, ListItem
 from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, read_bundle
 from gangctl.cli.policy.loading import try_to_load
-from gangctl.policy.model import API_VERSION
 
 KIND: Final = "PolicySummary"
 _KNOWN: Final = {"True": "yes", "False": "no"}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.meta import API_VERSION, SKIP_LABEL
 from gangctl.api.objects import Object
 from gangctl.cli import options
 from gangctl.cli.cluster import ask_cluster, no_jobsets
@@ -27,7 +27,6 @@ from gangctl.client.resources import JOBSETS, NAMESPACES
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.model import API_VERSION
 from gangctl.policy.review import review_of_existing
 from gangctl.policy.variables import gang_of, unknown_fit, with_params
 from gangctl.policy.verdict import Outcome, Result

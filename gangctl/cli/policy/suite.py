@@ -15,6 +15,7 @@ from pydantic import ValidationError as PydanticError
 from pydantic.alias_generators import to_camel
 
 from gangctl.api.documents import Document
+from gangctl.api.meta import API_VERSION
 from gangctl.api.modelerrors import field_errors
 from gangctl.api.objects import kind_of
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
@@ -25,7 +26,6 @@ from gangctl.cli.policy.requests import GROUPS, USER, Sent, sent_for
 from gangctl.cli.queuefiles import stock_of
 from gangctl.cluster.stock import Stock
 from gangctl.errors import InputError
-from gangctl.policy.model import API_VERSION
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 
 FILE_NAME: Final = "gangctl-test.yaml"

@@ -15,6 +15,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 import click
 
 from gangctl.api.documents import Document
+from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli import options
@@ -36,7 +37,6 @@ from gangctl.cli.policy.suite import (
 )
 from gangctl.errors import InputError
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.model import API_VERSION
 from gangctl.policy.verdict import Finding, Result
 
 KIND: Final = "PolicyTestReport"

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.meta import JOBSET_UID, QUEUE_NAME
+from gangctl.api.meta import API_VERSION, JOBSET_UID, QUEUE_NAME
 from gangctl.api.pods import is_finished
 from gangctl.cli.queue.report import (
     COHORT,
@@ -34,7 +34,6 @@ from gangctl.cluster import kinds
 from gangctl.cluster.queues import facts_of_job
 from gangctl.cluster.stock import Stock
 from gangctl.errors import ForbiddenError, NotFoundError
-from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
 from gangctl.kueue.blocked import Blockage, Blocked, JobFacts, Stuck, blocked, selected

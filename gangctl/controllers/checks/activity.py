@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gangctl.api.meta import API_VERSION
 from gangctl.api.store import Store
 from gangctl.client.client import Client
 from gangctl.client.resources import Resource
@@ -23,14 +24,7 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, InformerSource
 from gangctl.controllers.status import CONFLICT_RETRY_SECONDS, difference, write_status
 from gangctl.errors import FieldError, NotFoundError, one_line
-from gangctl.kueue.checks import (
-    API_VERSION,
-    DEFAULTS,
-    PLURAL,
-    GangAdmissionParametersSpec,
-    is_ours,
-    read_parameters,
-)
+from gangctl.kueue.checks import DEFAULTS, PLURAL, GangAdmissionParametersSpec, is_ours, read_parameters
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.objects import AdmissionCheck
 from gangctl.runtime.controller import Action, await_change, requeue

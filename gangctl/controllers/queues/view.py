@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.objects import Object
 from gangctl.client.resources import Resource
 from gangctl.cluster.queues import LocalQueueKey, Queues
@@ -20,7 +21,6 @@ from gangctl.errors import FieldError
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.report import FitReport
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import NAMESPACE_NAME
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import (
     AdmissionCheck,

@@ -19,7 +19,7 @@ from typing import Any, Final
 import structlog
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import JOBSET_GROUP
+from gangctl.api.meta import API_VERSION, JOBSET_GROUP
 from gangctl.api.objects import Key, condition_of
 from gangctl.api.scheduling import Owner, metadata
 from gangctl.client.pacing import Clock
@@ -34,7 +34,7 @@ from gangctl.errors import (
     NotFoundError,
     OwnershipConflictError,
 )
-from gangctl.readiness.report import API_VERSION, KIND, gang_status
+from gangctl.readiness.report import KIND, gang_status
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import Action, await_change, default_error_policy, requeue
 from gangctl.runtime.controller import retry as again

@@ -18,9 +18,11 @@ from gangctl.api.meta import (
     GANG_OPTIONS,
     GANG_REF,
     GANGS,
+    MANAGED_BY,
     MANAGER,
     NODE_SELECTOR_STRATEGY,
 )
+from gangctl.api.pods import HOSTNAME
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways import words
@@ -187,7 +189,7 @@ def jobset_metadata(job: PathwaysJob, setting: RenderingInputs, choice: Choice) 
         metadata["namespace"] = From(job.namespace, job.origin("metadata.namespace"))
     metadata["labels"] = {
         **_travelling(job, "labels", job.labels),
-        words.MANAGED_BY: rule(MANAGER, "who made this JobSet"),
+        MANAGED_BY: rule(MANAGER, "who made this JobSet"),
         **_own_labels(job),
         **_xpk_labels(job, setting),
     }
@@ -236,7 +238,7 @@ def exclusive_head(job: PathwaysJob) -> From | None:
     """The head's exclusive placement: harmless in any gang, as its Job has one pod."""
     if job.colocated:
         return None
-    return rule(words.HOSTNAME, "two heads on one node would compete for ports and mix up connections")
+    return rule(HOSTNAME, "two heads on one node would compete for ports and mix up connections")
 
 
 def exclusive_workers(job: PathwaysJob, choice: Choice) -> From | None:

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gangctl.api import names
+from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.apiserver.expressions import check
 from gangctl.apiserver.metadata import Causes, selector_causes, validate_metadata
 from gangctl.apiserver.pods import default_conditions
@@ -100,14 +101,11 @@ def _timed_event(event: Object, causes: Causes) -> None:
         causes.invalid("message", "", f"can have at most {_MAX_NOTE} characters")
 
 
-_NAME_LABEL: Final = "kubernetes.io/metadata.name"
-
-
 def default_namespace(namespace: Object) -> None:
     """The label by which selectors find a namespace."""
     metadata = namespace["metadata"]
     if metadata.get("name"):
-        metadata["labels"] = {**metadata.get("labels", {}), _NAME_LABEL: metadata["name"]}
+        metadata["labels"] = {**metadata.get("labels", {}), NAMESPACE_NAME: metadata["name"]}
     namespace.setdefault("spec", {})
     namespace.setdefault("status", {}).setdefault("phase", "Active")
 

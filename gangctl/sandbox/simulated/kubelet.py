@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Literal
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key, copy
-from gangctl.api.pods import is_finished, tolerates
+from gangctl.api.pods import HOSTNAME, is_finished, tolerates
 from gangctl.apiserver.minors import MINORS
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, name_of, namespace_of, now
@@ -137,7 +137,7 @@ async def add_nodes(
             "kind": "Node",
             "metadata": {
                 "name": name,
-                "labels": {"kubernetes.io/hostname": name, **_PLATFORM, **(labels or {})},
+                "labels": {HOSTNAME: name, **_PLATFORM, **(labels or {})},
             },
             "spec": {"taints": [dict(taint) for taint in taints]} if taints else {},
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from gangctl.policy.model import API_VERSION
+from gangctl.api.meta import API_VERSION
 
 Schema = dict[str, Any]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
 
+from gangctl.api.meta import SYSTEM_NAMESPACE
 from gangctl.api.objects import Object, condition_of, object_at, objects_at, within
 from gangctl.api.pods import is_finished
 from gangctl.cli.doctor.check import CheckOutcome, warning
@@ -28,7 +29,6 @@ from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
 CONFIGURATIONS: Final = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-OWN_NAMESPACE: Final = "gangctl-system"
 _JOBSET_NAMESPACE: Final = "jobset-system"
 _SERVICE: Final = "kubernetes.io/service-name"
 _OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
@@ -230,17 +230,17 @@ async def gangctl_namespace(cluster: Cluster) -> str:
     if called := services(owned_by(await seen_or(configurations(cluster), ()), "gangctl")):
         return min(called)[0]
     try:
-        await cluster.client.get(NAMESPACES, OWN_NAMESPACE)
+        await cluster.client.get(NAMESPACES, SYSTEM_NAMESPACE)
     except NotFoundError:
         return "default"
-    return OWN_NAMESPACE
+    return SYSTEM_NAMESPACE
 
 
 @fact
 async def deployments(cluster: Cluster) -> tuple[Deployment, ...]:
     """In the readable namespaces of gangctl, JobSet and Kueue; ForbiddenError if there are none."""
     called = services(owned_by(await seen_or(configurations(cluster), ()), "gangctl", "jobset"))
-    own = cluster.gangctl_namespace or OWN_NAMESPACE
+    own = cluster.gangctl_namespace or SYSTEM_NAMESPACE
     namespaces = {own, _JOBSET_NAMESPACE, cluster.kueue_namespace, *(namespace for namespace, _ in called)}
     lists = await all_of(_deployments(cluster, namespace) for namespace in sorted(namespaces))
     readable = [items for items in lists if not isinstance(items, ForbiddenError)]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from gangctl.api.meta import SYSTEM_NAMESPACE
 from gangctl.api.objects import object_at, within
 from gangctl.api.scheduling import GROUP, NEWEST, TESTED, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
@@ -258,7 +259,7 @@ class Right:
 async def rights(cluster: Cluster) -> tuple[Right, ...]:
     """Send an access review for each; the API server stores nothing."""
     queues = VERSION in await kueue.kueue_versions(cluster)
-    own = await seen_or(installed.gangctl_namespace(cluster), installed.OWN_NAMESPACE)
+    own = await seen_or(installed.gangctl_namespace(cluster), SYSTEM_NAMESPACE)
     made = await generation(cluster)
     groups = scheduling_resources(made).values() if made is not None else ()
     wanted = list(_wanted(cluster.namespace, own, groups, queues=queues))

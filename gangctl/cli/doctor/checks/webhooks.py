@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from cryptography import x509
 
-from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.meta import SKIP_LABEL, SYSTEM_NAMESPACE
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed, presence
@@ -182,7 +183,7 @@ def _not_in(webhook: Object) -> list[dict[str, Any]]:
 
 def _excluded(webhook: Object) -> set[str]:
     """Excluded namespaces, by name."""
-    terms = (term for term in _not_in(webhook) if term.get("key") == "kubernetes.io/metadata.name")
+    terms = (term for term in _not_in(webhook) if term.get("key") == NAMESPACE_NAME)
     lists = (term.get("values") for term in terms)
     return {str(value) for values in lists if isinstance(values, list) for value in values}
 
@@ -283,14 +284,14 @@ async def authority(cluster: Cluster) -> CheckOutcome:
             remedy="where it ended, renew the certificate first: gangctl renews its own, with --cert-dir the owner of "
             "the files does; gangctl fills its caBundle in within seconds while it runs, with --cert-dir the writer of "
             "the files, or cert-manager's injector",
-            command="kubectl -n gangctl-system logs deploy/gangctl",
+            command=f"kubectl -n {SYSTEM_NAMESPACE} logs deploy/gangctl",
         )
     if soon:
         return warning(
             "the authority of gangctl's certificate ends within a day",
             soon,
             remedy="gangctl renews its own long before: see whether it runs, and what it says of its certificates",
-            command="kubectl -n gangctl-system logs deploy/gangctl",
+            command=f"kubectl -n {SYSTEM_NAMESPACE} logs deploy/gangctl",
         )
     return ok("every webhook has a valid certificate authority", *good)
 
