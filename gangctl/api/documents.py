@@ -34,7 +34,7 @@ from gangctl.api.documents_reader import (
 )
 from gangctl.api.fieldpath import FieldPath, MapKey, Step
 from gangctl.api.objects import object_at
-from gangctl.api.scalars import json_number, resolve_plain
+from gangctl.api.scalars import INTEGERS, json_number, resolve_plain
 from gangctl.errors import shown
 
 # The characters of YAML 1.1 (5.1) that libyaml reads; others it reports by byte and without a line.
@@ -86,7 +86,6 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _WORD: Final = re.compile(r"[A-Za-z0-9_+.-]*")
 _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _INTEGER_CHARACTERS: Final = 20
-_INTEGERS: Final = range(-(2**63), 2**64)
 _EXPECTED: Final = {
     "Expecting value": "a value",
     "Expecting ':' delimiter": "':'",
@@ -143,7 +142,7 @@ def _number(text: str) -> int | float:
 
 def _integer(text: str) -> int | float:
     number = int(text) if len(text) <= _INTEGER_CHARACTERS else None
-    return number if number is not None and number in _INTEGERS else _number(text)
+    return number if number is not None and number in INTEGERS else _number(text)
 
 
 def _json_error(source: SourceText, error: json.JSONDecodeError) -> SourceError:

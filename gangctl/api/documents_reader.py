@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 import yaml
 
-from gangctl.api.scalars import MERGE, Scalar, json_number, key_text, resolve_plain
+from gangctl.api.scalars import MERGE, TAG, Scalar, json_number, key_text, resolve_plain
 from gangctl.errors import InputError
 
 _SPACE: Final = " \t\r\n\x85\u2028\u2029"
@@ -226,7 +226,6 @@ def extent(value: Any) -> tuple[int, int, int]:
     return count, longer, depth
 
 
-_TAG: Final = "tag:yaml.org,2002:"
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "bool": (bool,),
     "int": (int,),
@@ -272,7 +271,7 @@ class EventReader:
         if kind is yaml.AliasEvent:
             return self._alias(event, depth)
         is_map = kind is yaml.MappingStartEvent
-        if event.tag is not None and event.tag != _TAG + ("map" if is_map else "seq"):
+        if event.tag is not None and event.tag != TAG + ("map" if is_map else "seq"):
             raise self._unknown_tag(offset, event.tag)
         self._check_depth(depth + 1, offset)
         self._name(event.anchor, None)
@@ -344,7 +343,7 @@ class EventReader:
         offset = event.start_mark.index
         if type(event) is yaml.ScalarEvent:
             value = self._scalar(event)
-            if value == MERGE and (event.implicit[0] or event.tag == _TAG + "merge"):
+            if value == MERGE and (event.implicit[0] or event.tag == TAG + "merge"):
                 return None
         elif type(event) is yaml.AliasEvent and isinstance((named := self._named(event)).parts, tuple):
             value = named.data
@@ -360,11 +359,11 @@ class EventReader:
         text, offset = event.value, event.start_mark.index
         if event.tag is None:
             value = resolve_plain(text) if event.implicit[0] else text
-        elif event.tag in {"!", _TAG + "str", _TAG + "merge"}:
+        elif event.tag in {"!", TAG + "str", TAG + "merge"}:
             value = text
         else:
-            value, name = resolve_plain(text), event.tag.removeprefix(_TAG)
-            if not event.tag.startswith(_TAG) or name not in _TYPES:
+            value, name = resolve_plain(text), event.tag.removeprefix(TAG)
+            if not event.tag.startswith(TAG) or name not in _TYPES:
                 raise self._unknown_tag(offset, event.tag)
             if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and name != "bool"):
                 raise self._source.error(offset, f"{text!r} is not a !!{name}")
@@ -413,5 +412,5 @@ class EventReader:
             raise self._source.error(offset, f"nested more than {self._limits.max_depth} levels deep")
 
     def _unknown_tag(self, offset: int, tag: str) -> SourceError:
-        shown = tag.replace(_TAG, "!!", 1)
+        shown = tag.replace(TAG, "!!", 1)
         return self._source.error(offset, f"tag {shown} has no meaning in a Kubernetes manifest", hint="remove it")

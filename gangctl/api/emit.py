@@ -10,12 +10,10 @@ import orjson
 import yaml
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.scalars import MERGE, json_number, resolve_plain
+from gangctl.api.scalars import INTEGERS, MERGE, TAG, json_number, resolve_plain
 
 _FIRST: Final = ("apiVersion", "kind", "metadata", "spec")
-_TAG: Final = "tag:yaml.org,2002:"
-_STR: Final = _TAG + "str"
-_INTEGERS: Final = range(-(2**63), 2**64)
+_STR: Final = TAG + "str"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _UNLIMITED: Final = 2**31 - 1
 
@@ -64,7 +62,7 @@ def _plain(value: Any, path: FieldPath) -> Any:
             return value
         case str() if value.isascii() or not _SURROGATE.search(value):
             return value
-        case int() if value in _INTEGERS:
+        case int() if value in INTEGERS:
             return value
         case float() if (number := json_number(value)) is not None:
             return number
@@ -82,10 +80,10 @@ def _is_key(key: object) -> bool:
 
 
 _UNQUOTED: Final[dict[type, str]] = {
-    bool: _TAG + "bool",
-    int: _TAG + "int",
-    float: _TAG + "float",
-    type(None): _TAG + "null",
+    bool: TAG + "bool",
+    int: TAG + "int",
+    float: TAG + "float",
+    type(None): TAG + "null",
 }
 
 
@@ -101,7 +99,7 @@ class _Dumper(yaml.CSafeDumper):
         if not isinstance(meaning, str):
             return _UNQUOTED[type(meaning)]
         # A date is text to Kubernetes, but not to most other readers.
-        return _TAG + "merge" if value == MERGE else usual
+        return TAG + "merge" if value == MERGE else usual
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - part of the protocol
         """Write everything out: no anchors in output for users."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from gangctl.api.meta import (
     ADMISSION_GATED_BY,
@@ -29,6 +29,9 @@ from gangctl.api.meta import (
 from gangctl.api.objects import Reader, condition_of, object_at, objects_at, text_at, within
 from gangctl.api.scheduling import Claim
 from gangctl.errors import FieldError
+
+GENERATED: Final = "xxxxx"
+"""Placeholder for the five characters that the API server appends to ``generateName``."""
 
 _MAX_RULES: Final = 20
 """The limit in the definition of JobSets."""
@@ -227,6 +230,11 @@ class JobSet:
     def key(self) -> tuple[str, str]:
         """Namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def named(self) -> Self:
+        """The same with a name, also where it has only a ``generateName``."""
+        return self if self.name or not self.generate_name else replace(self, name=self.generate_name + GENERATED)
 
     @property
     def owned(self) -> bool:

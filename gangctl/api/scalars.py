@@ -12,6 +12,10 @@ import struct
 from decimal import Decimal
 from typing import Final
 
+TAG: Final = "tag:yaml.org,2002:"
+"""Prefix of the tags of YAML's own types."""
+INTEGERS: Final = range(-(2**63), 2**64)
+"""Those that fit into 64 bits, with a sign or without."""
 MERGE: Final = "<<"
 Scalar = str | int | float | bool | None
 

@@ -15,7 +15,7 @@ from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.names import GANGS, NameArgument, ObjectName, name_argument, queue_name
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.quantities import with_quantities
-from gangctl.cli.queuefiles import read_stock
+from gangctl.cli.queuefiles import check_stdin, read_stock
 from gangctl.errors import InputError
 from gangctl.fit.report import DispatchedFit
 
@@ -218,8 +218,7 @@ def _check_sources(question: Question, *, live: bool) -> None:
             "name a cluster by --context (kubectl config current-context prints yours) or --kubeconfig, or "
             "queues by --queues FILE"
         )
-    if "-" in filenames and "-" in queue_files:
-        raise click.UsageError("stdin can be only one of -f and --queues")
+    check_stdin(filenames, queue_files)
 
 
 def _ask_files(question: Question, workers: tuple[options.Worker, ...]) -> list[Answer]:

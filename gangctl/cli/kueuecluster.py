@@ -17,7 +17,7 @@ from gangctl.cli.messages import note
 from gangctl.cli.names import ObjectName, ObjectNotFoundError, hint_of_maker
 from gangctl.cli.options import ClusterFlags, Worker
 from gangctl.client.client import EVERYTHING, Client, Selection
-from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS, Resource
+from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Resource
 from gangctl.cluster import kinds
 from gangctl.cluster.kinds import ADMISSION_CHECKS
 from gangctl.cluster.stock import Stock
@@ -276,7 +276,7 @@ async def _quotas(client: Client, stock: Stock, namespaces: Iterable[str]) -> No
     """Kueue does not look at ResourceQuotas: they may refuse pods of what it admits."""
     for namespace in sorted(namespaces):
         # A server that does not serve them has none.
-        if (why := await why_unread(take(client, stock, kinds.RESOURCE_QUOTAS, namespace))) == FORBIDDEN:
+        if (why := await why_unread(take(client, stock, RESOURCE_QUOTAS, namespace))) == FORBIDDEN:
             stock.unread_quotas[namespace] = why
 
 

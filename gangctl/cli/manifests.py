@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.documents import TEMPLATE_HINT, Document
-from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.jobset import GENERATED, JobSet, read_jobset
 from gangctl.api.meta import GANGS, JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.objects import object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from gangctl.cli.pathways.subjects import Translation
 
 
-GENERATED: Final = "xxxxx"
-"""Placeholder for the five characters that the API server appends to ``generateName``."""
-
-
 def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldError]:
     version = raw.get("apiVersion")
     if version != JOBSET_API_VERSION:
@@ -58,9 +54,9 @@ def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldErr
     for rj in jobset.replicated_jobs:
         if not rj.name:  # an API server takes an empty name, and a gang has none
             yield FieldError(f"{rj.path}.name", ErrorKind.REQUIRED, "a replicated job needs a name")
-    jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
-    if jobs > MAX_JOBS:
-        yield FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, f"{jobs} Jobs, at most {MAX_JOBS} can be shown")
+    if jobset.jobs > MAX_JOBS:
+        detail = f"{jobset.jobs} Jobs, at most {MAX_JOBS} can be shown"
+        yield FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +76,7 @@ def check_jobset(raw: dict[str, Any]) -> Checked:
     """Take a JobSet through what an API server with JobSet does."""
     jobset, malformed = read_jobset(raw)
     errors = [*malformed] if malformed else [*_check_identity(raw, jobset), *check_words(raw)]
-    if not jobset.name and jobset.generate_name:
-        jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
+    jobset = jobset.named
     # The rules of the API server and of JobSet are known for this version alone.
     if raw.get("apiVersion") != JOBSET_API_VERSION:
         return Checked(jobset, raw, tuple(errors), readable=not malformed)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+import click
+
 from gangctl.api.documents import Document
 from gangctl.api.objects import Object, kind_of, misshapen
 from gangctl.api.pods import HOSTNAME
 from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, full_name
+from gangctl.cli.options import ClusterFlags
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock, key_of
 from gangctl.errors import InputError, shown
@@ -33,6 +36,18 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
 # MaxItems of spec.levels in Kueue's definition.
 _MOST_LEVELS: Final = 16
 _QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
+
+
+def check_alone(cluster: ClusterFlags) -> None:
+    """Refuse a cluster beside the files of ``--queues``."""
+    if cluster.given:
+        raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
+
+
+def check_stdin(filenames: Sequence[str], queue_files: Sequence[str]) -> None:
+    """Refuse to read JobSets and queues from one stdin."""
+    if "-" in filenames and "-" in queue_files:
+        raise click.UsageError("stdin can be only one of -f and --queues")
 
 
 def read_stock(filenames: Sequence[str]) -> Stock:

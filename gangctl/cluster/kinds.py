@@ -25,7 +25,6 @@ PRIORITY_CLASSES: Final = Resource(GROUP, VERSION, "workloadpriorityclasses", "W
 
 POD_PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
-RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
@@ -39,8 +38,7 @@ DEVICE_VERSIONS: Final = frozenset({"resource.k8s.io/v1", "resource.k8s.io/v1bet
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 
 CONFIG_NAME: Final = "kueue-manager-config"
-CONFIG_KEY: Final = "controller_manager_config.yaml"
-"""Where Kueue's manifests and chart put its configuration."""
+"""The ConfigMap in which Kueue's manifests and chart put its configuration."""
 
 HARMLESS: Final = frozenset({TOPOLOGIES.plural, PRIORITY_CLASSES.plural, POD_PRIORITY_CLASSES.plural})
 """Unknown ones change no ``never``: they decide about preemption, or about topologies, which have their own unknown."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Final
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.labelselector import NAMESPACE_NAME
@@ -21,11 +20,10 @@ from gangctl.fit.clusterstate import ClusterSnapshot, KnownNodes, Outlook
 from gangctl.fit.devices import Device, Devices, allocated, reserved_for
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
+from gangctl.kueue.configuration import CONFIG_KEY, CONFIGURATION_GROUP
 from gangctl.kueue.names import API_VERSION, GROUP, VERSION
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload, Topology
 from gangctl.kueue.reading import read_expected
-
-CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
 
 
 def key_of(raw: Object) -> tuple[str, str, str]:
@@ -100,7 +98,7 @@ class Stock(Queues):
             self.snapshot.take_configuration(to_yaml([raw]))
         # In any namespace: files do not say in which one Kueue runs.
         elif (group, kind) == ("", "ConfigMap") and key_of(raw)[2] == kinds.CONFIG_NAME:
-            text = object_at(raw, "data").get(kinds.CONFIG_KEY)
+            text = object_at(raw, "data").get(CONFIG_KEY)
             self.snapshot.take_configuration(text if isinstance(text, str) else "")
         elif not key_of(raw)[2]:
             raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")

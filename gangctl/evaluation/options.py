@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from gangctl.cel.meter import POLICY_SECONDS, REQUEST_SECONDS
 from gangctl.runtime.workers import WorkersObserver
@@ -12,6 +12,8 @@ Size = Literal["small", "large"]
 """Small reviews are tried on the event loop first."""
 Queue = Literal["local", "small", "large", "penalized"]
 """Where a policy is evaluated: on the event loop, or in a worker from one of three classes of the queue."""
+POOLED: Final[tuple[Queue, ...]] = ("small", "large", "penalized")
+"""The three classes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
 from gangctl.evaluation import messages
 from gangctl.evaluation.loader import PolicyLoadError, WorkerLoader, worker_spec
-from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue, Size
+from gangctl.evaluation.options import POOLED, EvaluatorObserver, EvaluatorOptions, Queue, Size
 from gangctl.evaluation.queue import FairQueue, Penalties, TaskGroup
 from gangctl.policy.evaluate import unanswered
 from gangctl.policy.loaded import KeyedPolicy, KeyedSet
@@ -105,8 +105,6 @@ UNLOADABLE: Final = "it could not be loaded for evaluation"
 UNSENDABLE: Final = "the request cannot be evaluated"
 BROKEN: Final = "no process can evaluate it"
 
-_CLASSES: Final[tuple[Queue, ...]] = ("small", "large", "penalized")
-
 T = TypeVar("T")
 
 
@@ -162,7 +160,7 @@ class Pool:
             await stack.enter_async_context(self.workers)
             for number in range(self._options.workers):
                 last = number == self._options.workers - 1
-                serving = self._serve(_CLASSES if last else _CLASSES[: number + 1])
+                serving = self._serve(POOLED if last else POOLED[: number + 1])
                 task = asyncio.create_task(serving, name="policy-pool")
                 stack.push_async_callback(_cancel, task)
             self._stack = stack.pop_all()

@@ -119,10 +119,10 @@ def check_job_scheduling(members: Iterable[ReplicatedJob]) -> list[FieldError]:
 
 def check_jobs(jobset: JobSet) -> list[FieldError]:
     """The number of Jobs, in or out of gangs, that one JobSet may have: replicas alone could be two billion."""
-    jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
-    if jobs <= MAX_JOBS:
+    if jobset.jobs <= MAX_JOBS:
         return []
-    detail = f"{jobs} Jobs, but a JobSet with gangs may have at most {MAX_JOBS}: use fewer Jobs with more pods each"
+    most = f"a JobSet with gangs may have at most {MAX_JOBS}"
+    detail = f"{jobset.jobs} Jobs, but {most}: use fewer Jobs with more pods each"
     return [FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, detail)]
 
 

@@ -23,10 +23,10 @@ from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import ClusterQueue, SelectorTerm
 from gangctl.kueue.reading import read_selector
 
-FILE: Final = "controller_manager_config.yaml"
+CONFIG_KEY: Final = "controller_manager_config.yaml"
 """Key of the ConfigMap, and the file name in messages."""
 
-_GROUP: Final = "config.kueue.x-k8s.io"
+CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
 # DefaultWaitForPodsReadyTimeout of v1beta2 in Kueue 0.19.
 _READY_TIMEOUT: Final = 1800
 # defaultPodsReadyTimeout of v1beta1, in all versions: defaults are set before the conversion to v1beta2.
@@ -159,24 +159,24 @@ def read_configuration(text: str | None) -> KueueConfiguration:
     if text is None:
         return _unknown("Kueue's configuration was not found")
     try:
-        return _read(parse_documents(text, FILE))
+        return _read(parse_documents(text, CONFIG_KEY))
     except InputError as problem:
         return _unknown(str(problem))
 
 
 def _read(documents: Sequence[Document]) -> KueueConfiguration:
     if len(documents) != 1:
-        raise InputError(f"{FILE}: one Configuration is wanted, there are {len(documents)}")
+        raise InputError(f"{CONFIG_KEY}: one Configuration is wanted, there are {len(documents)}")
     raw = documents[0].value
     written = raw.get("apiVersion")
     group, _, version = written.partition("/") if isinstance(written, str) else ("", "", "")
-    if group != _GROUP or not version or raw.get("kind") != "Configuration":
-        raise InputError(f"{FILE}: this is no Configuration of {_GROUP}")
+    if group != CONFIGURATION_GROUP or not version or raw.get("kind") != "Configuration":
+        raise InputError(f"{CONFIG_KEY}: this is no Configuration of {CONFIGURATION_GROUP}")
     resources = _section(raw, "resources")
     gates = _gates(raw)
     selector = read_selector(raw.get("managedJobsNamespaceSelector"))
     if selector is None and raw.get("managedJobsNamespaceSelector") is not None:
-        raise InputError(f"{FILE}: managedJobsNamespaceSelector is no selector of labels")
+        raise InputError(f"{CONFIG_KEY}: managedJobsNamespaceSelector is no selector of labels")
     if selector is None:
         # As SetDefaults_Configuration.
         own = raw.get("namespace")
@@ -184,7 +184,9 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
     strategy = resources.get("quotaCheckStrategy")
     # An unknown one may admit what is `never` by the known ones.
     if strategy not in (None, "BlockUndeclared", "IgnoreUndeclared"):
-        raise InputError(f"{FILE}: resources.quotaCheckStrategy is {shown(strategy)}, which gangctl does not know")
+        raise InputError(
+            f"{CONFIG_KEY}: resources.quotaCheckStrategy is {shown(strategy)}, which gangctl does not know"
+        )
     return KueueConfiguration(
         exclude_prefixes=_texts(resources, "excludeResourcePrefixes", "resources."),
         transformations=tuple(_transformation(entry) for entry in _entries(resources, "transformations")),
@@ -209,7 +211,7 @@ def _fair_sharing(raw: Mapping[str, Any]) -> tuple[str, ...] | None:
     # Only v1beta1 has a switch, which is off by default.
     on = (
         section.get("enable") is True
-        if raw["apiVersion"] == f"{_GROUP}/v1beta1"
+        if raw["apiVersion"] == f"{CONFIGURATION_GROUP}/v1beta1"
         else raw.get("fairSharing") is not None
     )
     if not on:
@@ -220,34 +222,34 @@ def _fair_sharing(raw: Mapping[str, Any]) -> tuple[str, ...] | None:
 def _section(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = raw.get(key)
     if not isinstance(value, dict | None):
-        raise InputError(f"{FILE}: {key} is no object")
+        raise InputError(f"{CONFIG_KEY}: {key} is no object")
     return value or {}
 
 
 def _texts(raw: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     value = raw.get(key)
     if not isinstance(value, list | None) or not all(isinstance(item, str) for item in value or ()):
-        raise InputError(f"{FILE}: {where}{key} is no list of texts")
+        raise InputError(f"{CONFIG_KEY}: {where}{key} is no list of texts")
     return tuple(value or ())
 
 
 def _entries(resources: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     value = resources.get(key)
     if not isinstance(value, list | None) or not all(isinstance(item, dict) for item in value or ()):
-        raise InputError(f"{FILE}: resources.{key} is no list of objects")
+        raise InputError(f"{CONFIG_KEY}: resources.{key} is no list of objects")
     return value or []
 
 
 def _gates(raw: Mapping[str, Any]) -> dict[str, bool]:
     gates = _section(raw, "featureGates")
     if not all(isinstance(on, bool) for on in gates.values()):
-        raise InputError(f"{FILE}: featureGates are true or false")
+        raise InputError(f"{CONFIG_KEY}: featureGates are true or false")
     return dict(gates)
 
 
 def _transformation(raw: Mapping[str, Any]) -> Transformation:
     name, strategy, multiply_by = raw.get("input"), raw.get("strategy"), raw.get("multiplyBy") or ""
-    where = f"{FILE}: resources.transformations"
+    where = f"{CONFIG_KEY}: resources.transformations"
     if not isinstance(name, str) or not name or not isinstance(multiply_by, str):
         raise InputError(f"{where}: each needs the name of a resource as input, and may have one in multiplyBy")
     if strategy not in (None, "Retain", "Replace"):
@@ -265,7 +267,7 @@ def _transformation(raw: Mapping[str, Any]) -> Transformation:
 
 
 def _pods_ready(raw: Mapping[str, Any], gates: Mapping[str, bool]) -> PodsReady:
-    section, older = _section(raw, "waitForPodsReady"), raw["apiVersion"] == f"{_GROUP}/v1beta1"
+    section, older = _section(raw, "waitForPodsReady"), raw["apiVersion"] == f"{CONFIGURATION_GROUP}/v1beta1"
     # Zero is the default.
     timeout = _seconds(section, "timeout") or (_OLDER_READY_TIMEOUT if older else _READY_TIMEOUT)
     recovery = _seconds(section, "recoveryTimeout")
@@ -296,5 +298,5 @@ def _seconds(section: Mapping[str, Any], key: str) -> int | None:
     except (ValueError, OverflowError):
         nanoseconds = -1
     if nanoseconds < 0:
-        raise InputError(f"{FILE}: waitForPodsReady.{key} is no duration such as 5m: {shown(value)}")
+        raise InputError(f"{CONFIG_KEY}: waitForPodsReady.{key} is no duration such as 5m: {shown(value)}")
     return ceil(Fraction(nanoseconds, SECOND))

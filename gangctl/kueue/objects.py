@@ -271,6 +271,11 @@ class QueuedWorkload:
         """:attr:`title`, or :data:`ELSEWHERE` in place of a hidden one."""
         return ELSEWHERE if self.is_hidden_from(reader) else self.title
 
+    @property
+    def unready_checks(self) -> list[CheckState]:
+        """Admission checks that are not ready: it starts once all are."""
+        return [check for check in self.checks if check.state != "Ready"]
+
     def condition(self, name: str) -> Condition:
         """A condition; one that is absent is not True, and has no reason."""
         return self.conditions.get(name, ABSENT)

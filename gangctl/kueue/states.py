@@ -313,7 +313,7 @@ def _detail(workload: QueuedWorkload, phase: QueuePhase, when: TimeFormat) -> st
 
 
 def _checks(workload: QueuedWorkload, when: TimeFormat) -> str:
-    waiting = [check for check in workload.checks if check.state != "Ready"]
+    waiting = workload.unready_checks
     if not waiting:
         return ""
     shown = ", ".join(f"{c.name} ({c.state}: {c.message})" if c.message else f"{c.name} ({c.state})" for c in waiting)

@@ -13,7 +13,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.controllers.scan import MOST_POLICIES
-from gangctl.evaluation.options import EvaluatorObserver, Queue
+from gangctl.evaluation.options import POOLED, EvaluatorObserver, Queue
 from gangctl.policy.loaded import PolicySet
 from gangctl.policy.verdict import Outcome, Result, ValidationAction
 from gangctl.runtime.families import OTHERS
@@ -22,7 +22,6 @@ _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1, 2.5)
 _RESULTS: Final = ("pass", "fail", "error", "exempt")
 _ACTIONS: Final = ("deny", "warn", "audit", "none")
 _WHYS: Final = ("time", "memory", "crash", "start")
-_QUEUES: Final = ("small", "large", "penalized")
 _UNANSWERED: Final = ("full", "late", "broken")
 
 
@@ -82,7 +81,7 @@ class PolicyMetrics(EvaluatorObserver):
         self._exceptions = Gauge("gangctl_policy_exceptions", "Valid policy exceptions.", registry=registry)
         self._names: frozenset[str] = frozenset()
         # Start at 0, so that the first event is an increase, too.
-        for queue, why in product(_QUEUES, _UNANSWERED):
+        for queue, why in product(POOLED, _UNANSWERED):
             self._unanswered.labels(queue, why)
 
     def in_force(self, policies: PolicySet, unreadable: int = 0) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
+from gangctl.api.jobset import GENERATED
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.modelerrors import message_of
 from gangctl.api.objects import Reader
@@ -191,9 +192,6 @@ def _read_component_type(entry: Reader, problems: list[Problem]) -> ComponentTyp
     problems.append(problem(InvalidReason.INVALID_COMPONENT, f"{entry.path}.componentType", detail, error))
     return None
 
-
-GENERATED: Final = "xxxxx"
-"""Placeholder for the five characters that the API server appends to ``generateName``."""
 
 _NO_OPTIONS: Final = PathwaysOptions()
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")

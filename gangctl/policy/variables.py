@@ -54,10 +54,6 @@ def type_of(kind: Any) -> Type:
     raise TypeError(f"no CEL type for {kind}")
 
 
-GENERATED: Final = "xxxxx"
-"""Placeholder for the suffix that the API server will append to ``generateName``."""
-
-
 def gang_of(raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True) -> PlanReport | str:
     """The plan of a JobSet, or the reason why it cannot be planned: malformed, refused, or without bounds.
 
@@ -70,12 +66,10 @@ def gang_of(raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True) ->
     jobset, malformed = read_jobset(raw)
     if malformed:
         return _unplanned(malformed[0])
-    jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
     # Before the plan is made, whose size grows with the Jobs.
-    if jobs > MAX_JOBS:
-        return _unplanned(f"{jobs} Jobs, at most {MAX_JOBS} can be planned")
-    if not jobset.name and jobset.generate_name:
-        jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
+    if jobset.jobs > MAX_JOBS:
+        return _unplanned(f"{jobset.jobs} Jobs, at most {MAX_JOBS} can be planned")
+    jobset = jobset.named
     # One in a file, without a UID and stamps, stands for one that was accepted.
     if not new and (jobset.uid or any(stored_stamps(jobset)[0])):
         assessment = assess(jobset, rules)

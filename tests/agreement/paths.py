@@ -29,6 +29,7 @@ from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSource
 from gangctl.fit.report import FitReport
 from gangctl.gang.desired import while_suspended
 from gangctl.gang.resolve import ClusterRules
+from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.kueue.queues import Never, QueueFacts
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot, is_followed
@@ -163,7 +164,7 @@ class Fed:
         kind = raw["kind"]
         if kind == "Configuration":
             name = {"name": kinds.CONFIG_NAME, "namespace": "kueue-system", "uid": "configuration"}
-            self.queues.configuration.informer._upsert({"metadata": name, "data": {kinds.CONFIG_KEY: to_yaml([raw])}})
+            self.queues.configuration.informer._upsert({"metadata": name, "data": {CONFIG_KEY: to_yaml([raw])}})
         elif kind == "Event":
             event = modern(raw)
             for source in self.sources.refusals:

@@ -11,9 +11,10 @@ import yaml
 from aiohttp import web
 
 from gangctl.cli.kueuecluster import CONFIGS
-from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS
+from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS
 from gangctl.cluster import kinds
 from gangctl.controllers.policy_sources import GANG_POLICIES
+from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.kueue.names import GROUP, VERSION
 from tests.cli.httpserver import listening
 from tests.cli.kueueobjects import Object
@@ -31,7 +32,7 @@ RESOURCES: Final = (
         kinds.ADMISSION_CHECKS,
         kinds.PRIORITY_CLASSES,
         kinds.LIMIT_RANGES,
-        kinds.RESOURCE_QUOTAS,
+        RESOURCE_QUOTAS,
         kinds.RUNTIME_CLASSES,
     ),
     *(kinds.RESOURCE_SLICES, kinds.RESOURCE_CLAIMS, kinds.CLAIM_TEMPLATES, kinds.DEVICE_CLASSES, kinds.TAINT_RULES),
@@ -124,7 +125,7 @@ def config_map(configuration: Object, namespace: str = "kueue-system") -> Object
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": kinds.CONFIG_NAME, "namespace": namespace},
-        "data": {kinds.CONFIG_KEY: yaml.safe_dump(configuration)},
+        "data": {CONFIG_KEY: yaml.safe_dump(configuration)},
     }
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from gangctl.api.emit import to_yaml
 from gangctl.cluster import kinds
+from gangctl.kueue.configuration import CONFIG_KEY
 from tests.cli.run import gangctl
 from tests.controlplane.api import Object, path_of
 from tests.fit.trees import PRIORITY, QUEUE, kueue
@@ -68,7 +69,7 @@ class QueueWard(Bound, Ward):
         objects = await self._ground.known(self._made)
         live = await self._api.get(path_of(JOBSETS, "jobsets", namespace=name, name="js"))
         objects.append({**live, "apiVersion": JOBSETS, "kind": "JobSet"})
-        configuration = {kinds.CONFIG_KEY: (self._ground.plane.directory / "kueue.yaml").read_text()}
+        configuration = {CONFIG_KEY: (self._ground.plane.directory / "kueue.yaml").read_text()}
         metadata = {"name": kinds.CONFIG_NAME, "namespace": "kueue-system"}
         objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": configuration})
         for plural, version, kind in (("jobs", "batch/v1", "Job"), _OWN[1]):

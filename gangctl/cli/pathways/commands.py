@@ -154,12 +154,11 @@ def validate(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.pathways import validation  # noqa: PLC0415
     from gangctl.cli.pathways.subjects import refuse  # noqa: PLC0415
-    from gangctl.cli.queuefiles import read_stock  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.queuefiles import check_alone, check_stdin, read_stock  # noqa: PLC0415 -- --help does without
 
-    if queue_files and cluster.given:
-        raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
-    if "-" in queue_files and "-" in given["filenames"]:
-        raise click.UsageError("stdin can be only one of -f and --queues")
+    if queue_files:
+        check_alone(cluster)
+    check_stdin(given["filenames"], queue_files)
     wanted = flags.wanted(given)
     around = flags.facts_of(cluster, wanted.namespace, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
     subjects = wanted.subjects(around)

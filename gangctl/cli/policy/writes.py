@@ -14,7 +14,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Final
 
-from gangctl.api.meta import JOBSET_GROUP, QUEUE_NAME
+from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION, QUEUE_NAME
 from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.requests import RequestSetting, as_admitted, review_of
 from gangctl.kueue.names import KUEUE_NAMESPACE
@@ -39,7 +39,7 @@ def _stored(replicas: int, annotations: Object, labels: Object, **container: Any
     job = {"parallelism": replicas, "completions": replicas, "template": {"metadata": {}, "spec": pods}}
     metadata = {"name": "js", "labels": labels, "annotations": annotations, "finalizers": ["foregroundDeletion"]}
     raw = {
-        "apiVersion": f"{JOBSET_GROUP}/v1alpha2",
+        "apiVersion": JOBSET_API_VERSION,
         "kind": "JobSet",
         "metadata": metadata,
         "spec": {"suspend": True, "replicatedJobs": [{"name": "w", "replicas": replicas, "template": {"spec": job}}]},
@@ -47,7 +47,7 @@ def _stored(replicas: int, annotations: Object, labels: Object, **container: Any
     return as_admitted(raw).obj
 
 
-_GANG: Final = {"gangctl.dev/gang-mode": "Gang"}
+_GANG: Final = {GANG_MODE: "Gang"}
 _WORKER: Final = {"image": "registry.example/trainer:1.4.2", "resources": {"requests": {"cpu": "1"}}}
 _JOBSETS: Final[tuple[Callable[[], Object], ...]] = (
     partial(_stored, 2, _GANG, {QUEUE_NAME: "queue"}, **_WORKER),

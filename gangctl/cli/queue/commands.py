@@ -27,7 +27,7 @@ from gangctl.cli.queue.report import (
     list_entry,
 )
 from gangctl.cli.queue.view import JobSets, View
-from gangctl.cli.queuefiles import read_stock
+from gangctl.cli.queuefiles import check_alone, read_stock
 from gangctl.client.client import Client
 from gangctl.cluster.stock import Stock
 from gangctl.kueue.names import KUEUE_NAMESPACE
@@ -63,8 +63,7 @@ def read(
 ) -> QueueObjects:
     """Read files or a cluster, in a namespace or the context's; ``more`` reads other objects from a cluster."""
     if files:
-        if cluster.given:
-            raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
+        check_alone(cluster)
         return QueueObjects(read_stock(files), namespace or DEFAULT_NAMESPACE)
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.kueuecluster import read_kueue  # noqa: PLC0415

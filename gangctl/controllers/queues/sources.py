@@ -28,7 +28,6 @@ from gangctl.cluster.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
-    CONFIG_KEY,
     CONFIG_MAPS,
     CONFIG_NAME,
     ESSENTIAL,
@@ -43,6 +42,7 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
 from gangctl.controllers.polling import PERIOD_SECONDS, Polling
 from gangctl.controllers.source import RETRY_SECONDS, InformerSource
+from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.kueue.names import GROUP, KUEUE_NAMESPACE, VERSION
 from gangctl.kueue.objects import (
     AdmissionCheck,

@@ -324,7 +324,7 @@ def _gated(context: Context, workload: QueuedWorkload, status: QueueStatus) -> I
 
 def _checks(context: Context, workload: QueuedWorkload, status: QueueStatus) -> Iterator[Cause]:
     """It has reserved quota, and its admission checks are not all ready."""
-    waiting = [check for check in workload.checks if check.state != "Ready"]
+    waiting = workload.unready_checks
     refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
     names = ", ".join(check.name for check in waiting)
     states = [f"check {c.name} is {c.state}{f': {c.message}' if c.message else ''}" for c in waiting]

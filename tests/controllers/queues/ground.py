@@ -15,6 +15,7 @@ from gangctl.cluster.members import project_jobset
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import Affected, QueueView
 from gangctl.controllers.source import InformerSource
+from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.runtime.informer import Informer
 from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
@@ -43,7 +44,7 @@ class Ground:
         for source in self.sources.all:
             source.informer.synced.set()
         self.put(self.sources.namespaces, "t", labels={"kubernetes.io/metadata.name": "t"})
-        self.put(self.sources.configuration, kinds.CONFIG_NAME, "kueue-system", data={kinds.CONFIG_KEY: CONFIGURATION})
+        self.put(self.sources.configuration, kinds.CONFIG_NAME, "kueue-system", data={CONFIG_KEY: CONFIGURATION})
         self.flavor("f")
         self.queue("cq", 4)
         self.queue_key("q", "cq")

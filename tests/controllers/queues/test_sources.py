@@ -18,6 +18,7 @@ from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
 from gangctl.controllers.queues.sources import ABSENT_CHECKS, Presence, QueueSources, podset_limit
 from gangctl.errors import ServerError
+from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.sandbox.server import SandboxOptions
 from tests.controllers.queues.definitions import KUEUE, definition
 from tests.controlplane.wait import NotYet, wait_for
@@ -178,7 +179,7 @@ async def test_only_kueues_own_configuration_is_read(context: Context) -> None:
     await context.client.create(Resource("", "v1", "namespaces", "Namespace", namespaced=False), namespace)
     for name, text in ((kinds.CONFIG_NAME, "resources: {}"), ("other", "no")):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": HERE}}
-        await context.client.create(kinds.CONFIG_MAPS, {**body, "data": {kinds.CONFIG_KEY: text}})
+        await context.client.create(kinds.CONFIG_MAPS, {**body, "data": {CONFIG_KEY: text}})
     async with running(context):
         await context.until_present(True)
         await synced(context.sources.configuration)

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.cluster.kinds import CONFIG_KEY, CONFIG_NAME
+from gangctl.cluster.kinds import CONFIG_NAME
 from gangctl.controllers.readiness.sources import QueueStatuses
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
+from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.kueue.objects import ELSEWHERE, Condition, QueuedWorkload
 from gangctl.kueue.queues import Never, current
 from tests.controllers.queues.ground import CONFIGURATION, Ground

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gangctl.cli.doctor.canary import PODS_OF_ONE, Canary, CanaryJobSet, CanaryPod
-from gangctl.cli.doctor.check import GATES, Area, CheckOutcome, check, failed, ok, unknown
+from gangctl.cli.doctor.check import GATES, SWITCH_ON, Area, CheckOutcome, check, failed, ok, unknown
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact
+from gangctl.readiness.causes.context import Command
 
 
 @fact
@@ -134,8 +135,8 @@ async def all_or_nothing(cluster: Cluster) -> CheckOutcome:
         return failed(
             f"pod {placed[0].name} was placed alone, although it names its group: the scheduler ignores groups",
             evidence,
-            remedy=f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver",
-            command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
+            remedy=SWITCH_ON,
+            command=Command.SCHEDULER_FLAGS.value,
         )
     return _waits(torn, made.whole, made.held_seconds, evidence)
 

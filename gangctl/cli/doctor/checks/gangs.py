@@ -10,7 +10,7 @@ from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, JOBSET_NAME, NODE_SELECTOR_STRA
 from gangctl.api.objects import Object, controller_owner, text_at, within
 from gangctl.api.quantity import parse_quantity
 from gangctl.api.scheduling import Generation
-from gangctl.cli.doctor.check import GATES, Area, CheckOutcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import SWITCH_ON, Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import canary
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact, generation, right, seen_or
 from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader
@@ -23,6 +23,7 @@ from gangctl.gang.desired import Lifecycle, desire
 from gangctl.gang.diff import Kind
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes import WAITING
+from gangctl.readiness.causes.context import Command
 from gangctl.readiness.facts import unix
 from gangctl.readiness.result import Cause, Readiness
 
@@ -138,8 +139,8 @@ async def scheduler_gate(cluster: Cluster) -> CheckOutcome:
         return failed(
             "the scheduler ignores groups: it places pods one by one",
             _lines(blind),
-            remedy=f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver",
-            command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
+            remedy=SWITCH_ON,
+            command=Command.SCHEDULER_FLAGS.value,
         )
     if silent := read.with_cause(Reason.SCHEDULER_SILENT):
         return failed(

@@ -11,13 +11,12 @@ from gangctl.cli.doctor.cluster import Cluster, fact, seen_or
 from gangctl.client.resources import NAMESPACES
 from gangctl.cluster import kinds
 from gangctl.errors import NotFoundError, plural
-from gangctl.kueue.blocked import Blockage, blocked
-from gangctl.kueue.configuration import KueueConfiguration, read_configuration
+from gangctl.kueue.blocked import JOBSET_FRAMEWORK, Blockage, blocked
+from gangctl.kueue.configuration import CONFIG_KEY, KueueConfiguration, read_configuration
 from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER, GROUP, PARAMETERS_KIND, VERSION
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue
 from gangctl.kueue.reading import read_check, read_cluster_queue, read_local_queue
 
-FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 OLDEST: Final = (0, 19)
 """Oldest release of Kueue that gangctl is tested with."""
 _STOPPED: Final = frozenset({Blockage.LOCAL_QUEUE_STOPPED, Blockage.CLUSTER_QUEUE_STOPPED})
@@ -75,7 +74,7 @@ async def kueue_configuration(cluster: Cluster) -> KueueConfiguration:
         item = await cluster.client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, cluster.kueue_namespace)
     except NotFoundError:
         return read_configuration(None)
-    text = (item.get("data") or {}).get(kinds.CONFIG_KEY)
+    text = (item.get("data") or {}).get(CONFIG_KEY)
     return read_configuration(text if isinstance(text, str) else None)
 
 
@@ -92,11 +91,12 @@ async def frameworks(cluster: Cluster) -> CheckOutcome:
             command="kubectl get configmaps -A --field-selector metadata.name=kueue-manager-config",
         )
     evidence = [f"integrations.frameworks: {', '.join(read.frameworks)}"]
-    if FRAMEWORK not in read.frameworks:
+    if JOBSET_FRAMEWORK not in read.frameworks:
         return failed(
             "Kueue does not manage JobSets: those with a queue start at once, quota or not",
             evidence,
-            remedy=f"add {FRAMEWORK} to integrations.frameworks of ConfigMap kueue-manager-config, and restart Kueue",
+            remedy=f"add {JOBSET_FRAMEWORK} to integrations.frameworks of ConfigMap {kinds.CONFIG_NAME}, and restart "
+            "Kueue",
             command="kubectl -n kueue-system edit configmap kueue-manager-config",
         )
     return ok("Kueue manages JobSets", *evidence)
