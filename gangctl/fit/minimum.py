@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gangctl.errors import plural
-from gangctl.fit import report
-from gangctl.fit.nodecase import NOTHING_SHOWS, NodesAnswer, NodesCase, where
+from gangctl.fit.nodecase import NOTHING_SHOWS, NodesAnswer, NodesCase, exceeding, names_of, where
 from gangctl.fit.room import highest
 from gangctl.fit.scheduling import Floor, Together
 
@@ -55,9 +54,8 @@ def _fits(case: NodesCase) -> bool:
 
 
 def _starts_with(floor: Floor, gang: Together) -> str:
-    names = report.quoted(floor.podsets[index].name for index in sorted(gang.pods))
     pods = plural(sum(gang.pods.values()), "pod")
-    return f"a gang of {pods} of {names} starts with {gang.minimum} (minCount)"
+    return f"a gang of {pods} of {names_of(floor, [gang])} starts with {gang.minimum} (minCount)"
 
 
 def _least(case: NodesCase, counts: Mapping[int, int]) -> NodesCase:
@@ -82,7 +80,7 @@ def _disturbed(case: NodesCase, least: NodesCase, fewer: Sequence[Together]) -> 
     The scheduler places all pods of a gang for which there is room.
     """
     floor = case.floor
-    more = f"whether pods beyond the minCount of {report.quoted(_names(floor, fewer))} take the room of its other pods"
+    more = f"whether pods beyond the minCount of {names_of(floor, fewer)} take the room of its other pods"
     kinds = {index: frozenset(_nodes(floor, index)) for stage in case.stages for index, pods in stage.items() if pods}
     for gang in fewer:
         ((index, pods),) = gang.pods.items()
@@ -98,10 +96,6 @@ def _disturbed(case: NodesCase, least: NodesCase, fewer: Sequence[Together]) -> 
             if gang.topology or not _fits(replace(least, stages=stages, unknown=list(case.unknown))):
                 return more
     return ""
-
-
-def _names(floor: Floor, gangs: Iterable[Together]) -> list[str]:
-    return [floor.podsets[index].name for gang in gangs for index in sorted(gang.pods)]
 
 
 def _nodes(floor: Floor, index: int) -> Iterator[int]:
@@ -121,10 +115,7 @@ def _mixed(case: NodesCase, gang: Together) -> NodesAnswer:
         now, ever = max(now, sum(free for free, _ in room)), max(ever, sum(most for _, most in room))
     if not case.unknown and ever < gang.minimum:
         message = f"the nodes hold {plural(ever, 'pod')} of it at most; {words}"
-        if case.fixed_nodes:
-            reason = "NeverExceedsTopology" if gang.topology else "NeverExceedsNodes"
-            return "never", reason, f"the nodes can never hold it: {message}"
-        return "not-now", "NeedsNodes", f"it waits until there are other nodes: {message}"
+        return case.too_few(exceeding(gang), message)
     if not case.unknown and floor.neighbours.pods is not None and now < gang.minimum:
         return "not-now", "WaitsForNodes", f"the nodes have room for {plural(now, 'pod')} of it now at most; {words}"
     if floor.neighbours.pods is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -57,9 +57,7 @@ class NodesCase:
             reason, message = impossible
             if self.unknown:
                 return self._unknown(f"the nodes there are can never hold it: {message}; ")
-            if not self.fixed_nodes:
-                return "not-now", "NeedsNodes", f"it waits until there are other nodes: {message}"
-            return "never", reason, f"the nodes can never hold it: {message}"
+            return self.too_few(reason, message)
         if self.floor.neighbours.pods is None:
             self.unknown.append("what is in use on the nodes")
             return self._unknown("the nodes hold it with nothing else on them, but " if self.empty() else NOTHING_SHOWS)
@@ -96,6 +94,12 @@ class NodesCase:
         elif not certain:
             self.unknown.append("whether its pods can be spread so that all have room")
         return self._unknown(NOTHING_SHOWS)
+
+    def too_few(self, reason: str, message: str) -> NodesAnswer:
+        """The verdict where the nodes that there are can never hold it."""
+        if not self.fixed_nodes:
+            return "not-now", "NeedsNodes", f"it waits until there are other nodes: {message}"
+        return "never", reason, f"the nodes can never hold it: {message}"
 
     def empty(self) -> bool | None:
         """Whether the nodes have room for all pods that run at once, with nothing else on them."""
@@ -155,14 +159,23 @@ def _assumed(floor: Floor, wary: Floor) -> list[str]:
     ]
 
 
+def exceeding(gang: Together) -> str:
+    """The reason where a gang needs more than there ever is."""
+    return "NeverExceedsTopology" if gang.topology else "NeverExceedsNodes"
+
+
+def names_of(floor: Floor, gangs: Iterable[Together]) -> str:
+    """The podsets of gangs."""
+    return report.quoted(floor.podsets[index].name for gang in gangs for index in sorted(gang.pods))
+
+
 def where(floor: Floor, placed: Sequence[tuple[Together, str]]) -> str:
     """The domains of gangs with a topology."""
     if not placed:
         return ""
     gang, value = placed[0]
-    names = report.quoted(floor.podsets[index].name for index in sorted(gang.pods))
     others = f", and {plural(len(placed) - 1, 'gang')} more" if len(placed) > 1 else ""
-    return f': {names} in "{value}" ({gang.topology}){others}'
+    return f': {names_of(floor, [gang])} in "{value}" ({gang.topology}){others}'
 
 
 def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | None:
@@ -174,8 +187,7 @@ def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | No
         proofs = floor.proofs(gang)
         if proofs:
             nearest = max(proofs, key=lambda proof: proof.there / proof.wanted)
-            reason = "NeverExceedsTopology" if gang.topology else "NeverExceedsNodes"
-            return reason, _exceeds(floor, gang, nearest)
+            return exceeding(gang), _exceeds(floor, gang, nearest)
         if proofs is not None:
             return "NeverNoNode", f'no node has label "{gang.topology}", of which all pods of a gang need one value'
     return None
