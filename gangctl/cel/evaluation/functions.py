@@ -211,7 +211,8 @@ def resolve(name: str, *, member: bool) -> ResolvedFunction | None:
     standard = (_STANDARD_METHODS if member else _STANDARD_FUNCTIONS).get(name)
     library = (registry.METHODS if member else registry.FUNCTIONS).get(name)
     if standard is None:
-        return None if library is None else ResolvedFunction(name, library.call, _cost(name), metered=True)
+        cost = _searching if name in _SEARCHES else _each
+        return None if library is None else ResolvedFunction(name, library.call, cost, metered=True)
     if library is None:
         return ResolvedFunction(name, standard, _each if standard is unwrap else _reading)
     return ResolvedFunction(name, _either(standard, library), _reading)
@@ -254,10 +255,6 @@ def _either(standard: Callable[..., Any], library: Callable[..., Any]) -> Callab
         return library(*arguments)
 
     return call
-
-
-def _cost(name: str) -> Cost:
-    return _searching if name in _SEARCHES else _each
 
 
 def _reading(arguments: Sequence[Any]) -> int:

@@ -57,7 +57,9 @@ def parse(text: str) -> Semver:
         _number(parts[0]),
         _number(parts[1]),
         _number(patch),
-        tuple(_pre_release(part) for part in pre.split(".")) if dash else (),
+        tuple(_number(part) if part.isascii() and part.isdigit() else _identifier(part) for part in pre.split("."))
+        if dash
+        else (),
         tuple(_identifier(part) for part in build.split(".")) if plus else (),
     )
 
@@ -75,10 +77,6 @@ def _identifier(text: str) -> str:
     if not _IDENTIFIER.fullmatch(text):
         raise ValueError("only letters, digits and '-' may follow '-' and '+'")
     return text
-
-
-def _pre_release(text: str) -> int | str:
-    return _number(text) if text.isascii() and text.isdigit() else _identifier(text)
 
 
 # normalizeAndParse of k8s.io/apiserver, pkg/cel/library.
