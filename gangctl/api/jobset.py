@@ -303,10 +303,6 @@ def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:
     return keys
 
 
-def _reference_field(pod_spec: Reader) -> str:
-    return next((field for field in SCHEDULING_REFERENCES if pod_spec.value.get(field)), "")
-
-
 def volume_claims(pod_spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """Index and PersistentVolumeClaim of each volume of a pod that is one."""
     for index, volume in enumerate(objects_at(pod_spec, "volumes")):
@@ -360,7 +356,7 @@ def _replicated_job(
         depends_on=tuple(item.string("name") for item in dependencies),
         annotations=_annotations(metadata),
         gang_config=entry.child("gangConfig").optional_string("gangMode"),
-        scheduling_reference=_reference_field(pod_spec),
+        scheduling_reference=next((field for field in SCHEDULING_REFERENCES if pod_spec.value.get(field)), ""),
         priority_class=pod_spec.string("priorityClassName"),
         scheduler=pod_spec.string("schedulerName"),
         shrinks_by=tuple(field for field in SHRINKING if job_spec.value.get(field) is not None),
