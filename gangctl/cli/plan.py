@@ -93,10 +93,10 @@ def _has_placeholder(each: PlannedManifest) -> bool:
 def _section(each: PlannedManifest) -> Section:
     report = each.report
     gangs, pods = len(report["groups"]), plural(report["totalPods"], "pod")
+    # If a gang is requested, a warning has the reason.
+    why_none = "" if read_config(each.planned.jobset)[0].asks_for_gangs else ": none is asked for"
     lines = [
-        f"{report['gangedPods']} of {pods} in {plural(gangs, 'gang')}"
-        if gangs
-        else f"{pods}, no gang{_why_none(each)}",
+        f"{report['gangedPods']} of {pods} in {plural(gangs, 'gang')}" if gangs else f"{pods}, no gang{why_none}",
         f"Kubernetes {report['kubernetes']}, {report['apiGeneration']}",
     ]
     if report["workload"]:
@@ -111,11 +111,6 @@ def _section(each: PlannedManifest) -> Section:
         lines=tuple(lines),
         warnings=tuple(f"{warning['reason']}: {warning['message']}" for warning in report["warnings"]),
     )
-
-
-def _why_none(each: PlannedManifest) -> str:
-    """If a gang is requested, a warning has the reason."""
-    return "" if read_config(each.planned.jobset)[0].asks_for_gangs else ": none is asked for"
 
 
 def _details(report: PlanReport) -> list[str]:

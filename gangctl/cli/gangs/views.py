@@ -270,14 +270,11 @@ def in_short(
     ``on`` returns a command for the cluster of a gang.
     """
     if not gangs:
-        return [Section(lines=(f"Nothing blocks {_all_of(total)}.",))] if total else []
+        whole = "the gang" if total == 1 else f"any of {total} gangs"
+        return [Section(lines=(f"Nothing blocks {whole}.",))] if total else []
     rest = total - len(gangs)
     sections = [Section(headline(gang, now), tuple(_short_lines(gang, on))) for gang in gangs]
     return [*sections, Section(lines=(f"Nothing blocks {plural(rest, 'other gang')}.",))] if rest else sections
-
-
-def _all_of(total: int) -> str:
-    return "the gang" if total == 1 else f"any of {total} gangs"
 
 
 def _short_lines(gang: Readiness, on: Callable[[Key, str], str]) -> Iterator[str]:

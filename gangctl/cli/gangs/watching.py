@@ -355,7 +355,10 @@ class Wait:
                     continue
                 raise NotReachedError(f"JobSet {_name(key)} was deleted, or asks for no gang any more")
             self.last[key] = gang
-            self._print_progress(key, gang)
+            line = f"{_name(key)}: {progress(gang)}"
+            if self.printed.get(key) != line:
+                self.printed[key] = line
+                click.echo(printable(line), err=True)
             if self._is_reached(key, gang):
                 self.there[key] = gang
             elif key not in self.there and self._is_hopeless(gang):
@@ -390,12 +393,6 @@ class Wait:
         look = self.state.flags.on(f"gangctl why {key[1]} -n {key[0]}")
         hint = f"{remedy}; {look} says more" if remedy else f"{look} says more"
         return NotReachedError(f"gang {_name(key)} {what}: {gang.phase.value}: {why}", hint=hint)
-
-    def _print_progress(self, key: Key, gang: Readiness) -> None:
-        line = f"{_name(key)}: {progress(gang)}"
-        if self.printed.get(key) != line:
-            self.printed[key] = line
-            click.echo(printable(line), err=True)
 
 
 def _name(key: Key) -> str:
