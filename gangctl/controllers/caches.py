@@ -244,7 +244,9 @@ class GangCaches:
         """
         namespace = key[0]
         groups: tuple[Kind, ...] = ("CompositePodGroup", "PodGroup")
-        for workload in self._store("Workload").by_index("orphans", key) if self._has_groups() else ():
+        if self._scheduling is None or not self._scheduling.generation.capabilities.pod_groups:
+            return
+        for workload in self._store("Workload").by_index("orphans", key):
             candidates: list[tuple[Kind, str]] = [("Workload", workload.name)]
             for kind in groups:
                 owned = self._store(kind).keys_by_index("orphans", (namespace, workload.name))
@@ -254,9 +256,6 @@ class GangCaches:
                 observed = self.scheduling(kind, namespace, name)
                 if observed is not None and observed.orphan_of and not observed.deleting:
                     yield kind, observed
-
-    def _has_groups(self) -> bool:
-        return self._scheduling is not None and self._scheduling.generation.capabilities.pod_groups
 
     def _owned(self, kind: Kind, uid: str) -> Callable[[Sequence[str]], list[str]]:
         """A function that returns the names of the groups that a JobSet controls now, except the known ones."""

@@ -175,7 +175,11 @@ class Writer:
             case Create():
                 await self._create(change)
             case SetMinCounts():
-                await self._set_min_counts(change)
+                resource, observed = self._resources[change.kind], change.observed
+                raw = await self._client.json_patch(
+                    resource, observed.name, min_count_patch(change), observed.namespace
+                )
+                self._overlay.wrote(change.kind, self._observe(change.kind, raw))
             case Delete():
                 await self._delete(change)
 
@@ -208,13 +212,6 @@ class Writer:
         if holder.owner_uid != wanted.owner.uid:
             raise OwnershipConflictError(f"{kind} {wanted.namespace}/{wanted.name} exists and has another owner")
         return raw
-
-    async def _set_min_counts(self, change: SetMinCounts) -> None:
-        observed = change.observed
-        raw = await self._client.json_patch(
-            self._resources[change.kind], observed.name, min_count_patch(change), observed.namespace
-        )
-        self._overlay.wrote(change.kind, self._observe(change.kind, raw))
 
     async def _delete(self, change: Delete) -> None:
         observed = change.observed

@@ -126,9 +126,10 @@ class ReadinessSources:
             PODS, partial(read_ended, quoted=False), members.ended_store(), _FAILED
         )
         self.nodes: InformerSource[NodeFacts] = self._source(NODES, read_node)
+        # By field labels that every server of events.k8s.io/v1 supports.
+        refusing = [Selection(field_selector=f"reason={why},regarding.kind={of}") for why, of in REFUSING_KINDS.items()]
         self.refusals: tuple[InformerSource[Refused], ...] = tuple(
-            self._source(EVENTS, read_refusal, members.refusal_store(), _about_kind(reason, kind))
-            for reason, kind in REFUSING_KINDS.items()
+            self._source(EVENTS, read_refusal, members.refusal_store(), selection) for selection in refusing
         )
         # Kept beside the store, whose keys have a namespace: each check of a gang asks for all nodes by name.
         self._node_facts: dict[str, NodeFacts] = {}
@@ -209,8 +210,3 @@ class ReadinessSources:
             self._node_facts[new.name] = new
         elif old is not None:
             self._node_facts.pop(old.name, None)
-
-
-def _about_kind(reason: str, kind: str) -> Selection:
-    """Only these events: by field labels that every server of ``events.k8s.io/v1`` supports."""
-    return Selection(field_selector=f"reason={reason},regarding.kind={kind}")
