@@ -18,7 +18,7 @@ from gangctl.errors import one_line
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.devices import counted_by_quotas, is_of_claims
 from gangctl.fit.report import figure, joined, quoted
-from gangctl.fit.requests import PodSet, Surroundings, filled_in, requests_of, stages_of
+from gangctl.fit.requests import PodSet, filled_in, requests_of, stages_of
 from gangctl.kueue.amounts import amount, read_quantity
 from gangctl.kueue.objects import PODS, Amounts
 
@@ -153,8 +153,9 @@ def refusal(
         )
         for podset in present
     ]
-    if misfit := next(_outside_limit_ranges((one.podset for one in pods if one.certain), surroundings), ""):
-        return CreationRefusal(misfit)
+    for podset in (one.podset for one in pods if one.certain):
+        for problem in requests_of(podset, surroundings).problems:
+            return CreationRefusal(f"{quoted([podset.name])}: {problem}, and the API server refuses such pods")
     stages = stages_of(jobset, podsets)
     # JobSet creates the Jobs of a suspended JobSet, too.
     own: Collection[str] | None = () if new else (_JOBS,) if object_at(jobset, "spec").get("suspend") else None
@@ -178,12 +179,6 @@ def _missing_classes(podsets: Iterable[PodSet], cluster: ClusterSnapshot) -> Ite
                     f'{kind} "{one_line(name, _SHOWN)}" does not exist, and the API server refuses the pods of '
                     f"{quoted([podset.name])} without it; create it, or name another one"
                 )
-
-
-def _outside_limit_ranges(podsets: Iterable[PodSet], surroundings: Surroundings) -> Iterator[str]:
-    for podset in podsets:
-        for problem in requests_of(podset, surroundings).problems:
-            yield f"{quoted([podset.name])}: {problem}, and the API server refuses such pods"
 
 
 def _beyond(

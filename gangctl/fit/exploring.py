@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -144,12 +144,6 @@ def _groups(packing: Packing, rules: Rules) -> Counter[_Group]:
     )
 
 
-def _beside(evenness: Evenness, nodes: Collection[int]) -> Iterator[int]:
-    """Pods in the domains of other nodes."""
-    names = {name for node, name in evenness.domains.items() if node in nodes}
-    yield from (pods for name, pods in evenness.there.items() if name not in names)
-
-
 class _Exploration:
     def __init__(self, packing: Packing, rules: Rules) -> None:
         self.packing = packing
@@ -159,7 +153,11 @@ class _Exploration:
         self.groups = list(groups)
         self.first: State = tuple((((0,) * len(self.kinds), size),) for size in groups.values())
         self.there = list(rules.there())
-        self.beside = [list(_beside(evenness, packing.free)) for evenness in rules.evennesses]
+        self.beside: list[list[int]] = []
+        """For each rule the pods in the domains of other nodes."""
+        for evenness in rules.evennesses:
+            names = {name for node, name in evenness.domains.items() if node in packing.free}
+            self.beside.append([pods for name, pods in evenness.there.items() if name not in names])
 
     def run(self) -> Exploration:
         """Follow every way."""
