@@ -276,7 +276,10 @@ class ReadinessMetrics(ReadinessObserver):
         if (phases := transition(last, now)) is not None:
             self._transitions.labels(*(phase.label for phase in phases)).inc()
         self._measure(stated, now)
-        self._count_dropped()
+        while self.aggregates.dropped:
+            what, times = self.aggregates.dropped.popitem()
+            for family in _CUT_OFF[what]:
+                self._drop(family, times)
 
     def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
         """Record the duration of one evaluation, and the delay from its first change to its publication."""
@@ -345,12 +348,6 @@ class ReadinessMetrics(ReadinessObserver):
 
     def _drop(self, family: Family, times: int) -> None:
         self._dropped.labels(family.name).inc(times)
-
-    def _count_dropped(self) -> None:
-        while self.aggregates.dropped:
-            what, times = self.aggregates.dropped.popitem()
-            for family in _CUT_OFF[what]:
-                self._drop(family, times)
 
 
 def _label(phase: GangPhase | None) -> str:
