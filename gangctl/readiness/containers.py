@@ -56,12 +56,9 @@ def ending_of(ended: Object) -> str:
     if not ended:
         return ""
     code, number = _integer(ended.get("exitCode")), _integer(ended.get("signal"))
-    name = _signal(number or code - _SIGNALLED)
+    number = number or code - _SIGNALLED
+    name = Signals(number).name if number in set(Signals) else ""
     return one_line(f"{text_at(ended, 'reason') or 'Ended'}, exit code {code}" + (f" ({name})" if name else ""))
-
-
-def _signal(number: int) -> str:
-    return Signals(number).name if number in set(Signals) else ""
 
 
 def failure_of(status: Object, *, quoted: bool = True) -> str:

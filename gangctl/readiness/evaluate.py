@@ -184,11 +184,8 @@ def _free_at(snapshot: Snapshot, before: Readiness | None) -> int:
     workload = snapshot.queued_workload
     admitted = workload.conditions.get("Admitted") if workload is not None else None
     since = unix(admitted.since) if admitted is not None and admitted.status else 0
-    return since or (_begun_in_order(jobset, before) if jobset.in_order else 0) or _resumed_at(jobset)
-
-
-def _resumed_at(jobset: JobSet) -> int:
-    return unix(jobset.resumed_at) or unix(jobset.created)
+    since = since or (_begun_in_order(jobset, before) if jobset.in_order else 0)
+    return since or unix(jobset.resumed_at) or unix(jobset.created)
 
 
 def _begun_in_order(jobset: JobSet, before: Readiness | None) -> int:
