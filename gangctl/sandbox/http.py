@@ -197,15 +197,9 @@ class Verbs:
         return self._object(exchange, stored, _CREATED if created else _OK)
 
     async def _delete(self, exchange: Exchange) -> HttpAnswer:
-        deleted = await deletion.delete(exchange.deletion(_delete_options(exchange)))
+        body = exchange.decode(_DELETE_OPTIONS) if exchange.body.strip() else None
+        deleted = await deletion.delete(exchange.deletion(payloads.delete_options(exchange.query, body)))
         return payloads.of_json(deletion.answer(exchange.target.kind, deleted), warnings=exchange.warnings)
-
-
-def _delete_options(exchange: Exchange) -> DeleteOptions:
-    body = None
-    if exchange.body.strip():
-        body = exchange.decode(_DELETE_OPTIONS)
-    return payloads.delete_options(exchange.query, body)
 
 
 # defaultBookmarkFrequency of the API server's watch cache.

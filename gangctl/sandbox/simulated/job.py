@@ -313,7 +313,8 @@ class JobController(controller.SimulatedController[JobKey]):
                 _end(look, "FailureTarget", "MaxFailedIndexesExceeded", message)
             elif failed and failed + look.count("succeeded") >= int(spec["completions"]):
                 _end(look, "FailureTarget", "FailedIndexes", "Job has failed indexes")
-        _apply_success_policy(look)
+        if not look.ending and (message := success_message(look.job, look.indexes("completedIndexes"))):
+            _end(look, "SuccessCriteriaMet", "SuccessPolicy", message)
 
     def _seconds_left(self, look: _Look) -> float | None:
         """Until the deadline of a Job that runs, when it is evaluated again; it counts from the last resume."""
@@ -423,11 +424,6 @@ def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int
     taken |= {index for pod in (*look.active, *replaced) if (index := controller.index_of(pod)) is not None}
     free = (index for index in range(int(look.job["spec"]["completions"])) if index not in taken)
     return [index for index, _ in zip(free, range(missing), strict=False)]
-
-
-def _apply_success_policy(look: _Look) -> None:
-    if not look.ending and (message := success_message(look.job, look.indexes("completedIndexes"))):
-        _end(look, "SuccessCriteriaMet", "SuccessPolicy", message)
 
 
 def _complete(look: _Look) -> None:
