@@ -152,12 +152,15 @@ class ReplicatedJob:
     """Those of its pod template that say how JobSet places the pods."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
+    labelled: Mapping[int, int] = field(default_factory=dict)
+    """The same by the labels of its Jobs (:func:`gangctl.gang.desired.with_own_restarts`)."""
     after_end: bool = False
     """Whether it starts only once another one has ended (dependsOn with status Complete)."""
 
     def job_restarts(self, index: int) -> int:
         """How often one Job was restarted alone."""
-        return self.restarted[index] if index < len(self.restarted) else 0
+        counted = self.restarted[index] if index < len(self.restarted) else 0
+        return max(counted, self.labelled.get(index, 0)) if self.labelled else counted
 
     @property
     def path(self) -> str:

@@ -25,7 +25,7 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, Resource
 from gangctl.cluster import members
 from gangctl.controllers.writer import Overlay, scheduling_resources
-from gangctl.gang.desired import JobProgress, is_linked
+from gangctl.gang.desired import JobProgress, is_linked, with_own_restarts
 from gangctl.gang.diff import Existing, Kind
 from gangctl.gang.plan import GangPlan
 from gangctl.runtime.controller import AT_ONCE, computed, in_parts
@@ -206,6 +206,11 @@ class GangCaches:
     def jobset(self, key: Key) -> JobSet | None:
         """A JobSet as last seen."""
         return self.jobsets.store.get(*key)
+
+    def restarted_jobset(self, key: Key) -> JobSet | None:
+        """The same with the restarts of its Jobs, as a plan needs it: this takes longer with many Jobs."""
+        jobset = self.jobset(key)
+        return with_own_restarts(jobset, self.jobs(key)) if jobset is not None else None
 
     def jobs(self, key: Key) -> list[JobProgress]:
         """Child Jobs of a JobSet of this name."""

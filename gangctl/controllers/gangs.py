@@ -203,7 +203,7 @@ class GangController:
         return await self._present(observed, desired, desired.plan, existing, generation)
 
     def _observe(self, key: Key) -> _Observed | None:
-        jobset = self._caches.jobset(key)
+        jobset = self._caches.restarted_jobset(key)
         if jobset is None:
             return None
         state = self._assessments.state()
@@ -237,7 +237,7 @@ class GangController:
         if any(job.active for job in observed.jobs if job.jobset_uid == plan.uid):
             return self._resync()
         # It may have been resumed while its pods were read.
-        if await self._pods.any_unfinished(jobset) or self._caches.jobset(jobset.key) != jobset:
+        if await self._pods.any_unfinished(jobset) or self._caches.restarted_jobset(jobset.key) != jobset:
             return requeue(PODS_RETRY_SECONDS)
         # Before the deletes: what is missing from here on is no damage to repair, also if only some succeed.
         self._reporter.retired(jobset)

@@ -187,6 +187,22 @@ def is_of_attempt(job: JobProgress, rj: ReplicatedJob, restarts: int) -> bool:
     return job.attempt == restarts and job.job_attempt == rj.job_restarts(job.index)
 
 
+def with_own_restarts(jobset: JobSet, jobs: Iterable[JobProgress]) -> JobSet:
+    """The JobSet with the restarts of single Jobs that the Jobs of its attempt have: by these their pods name a group.
+
+    JobSet forgets its counts while its feature gate RestartJob is off, and keeps the Jobs.
+    """
+    labelled: dict[str, dict[int, int]] = {}
+    for job in jobs:
+        # Most have none, and a JobSet may have 50,000 Jobs.
+        if job.job_attempt and not job.deleting and (job.jobset_uid, job.attempt) == (jobset.uid, jobset.restarts):
+            labelled.setdefault(job.replicated_job, {})[job.index] = job.job_attempt
+    if not labelled:
+        return jobset
+    own = (replace(rj, labelled=labelled.get(rj.name, {})) for rj in jobset.replicated_jobs)
+    return replace(jobset, replicated_jobs=tuple(own))
+
+
 def job_pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> int:
     """Pods one Job can still have at once in the attempt ``restarts``; one of another attempt counts in full.
 
@@ -364,7 +380,9 @@ def _next_names(plan: GangPlan, rj: ReplicatedJob, stamp: Stamp) -> Iterator[tup
     """Attempt of the JobSet, and name."""
     attempt, left = plan.jobset.restarts, plan.jobset.restarts_left
     if left.whole:
-        yield from ((attempt + 1, name) for name in group_names(plan.uid, attempt + 1, rj, stamp))
+        # The Jobs of the next attempt are labelled by the status of the JobSet alone.
+        anew = replace(rj, labelled={})
+        yield from ((attempt + 1, name) for name in group_names(plan.uid, attempt + 1, anew, stamp))
     # The group of several Jobs outlives a restart of one of them.
     if stamp.scope is Scope.JOB and left.of_job(rj.name):
         for index in range(rj.replicas):

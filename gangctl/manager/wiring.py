@@ -163,7 +163,7 @@ def _readiness(
     if settings.evict_stranded:
         evictions = Evictions(
             manager,
-            jobset=gangs.caches.jobset,
+            jobset=gangs.caches.restarted_jobset,
             snapshot=snapshot,
             record_event=gangs.record_event,
             default=settings.evict_stranded_after,

@@ -13,6 +13,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
 from gangctl.api.store import Entry
+from gangctl.cli.gangs.state import GangState, StoredJobSet
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.controllers import caches
@@ -115,6 +116,28 @@ async def test_a_configuration_that_was_stored_unchecked_is_reported_again() -> 
     controller = GangController(gangs, write, pods, reporter, assessments, randomness=lambda: 0.0)
     assert await controller.reconcile(running.key) == requeue(RESYNC_SECONDS)
     assert notices == [Reason.INVALID_GANG_CONFIG]
+    await transport.close()
+
+
+async def test_a_jobset_has_the_restarts_that_its_jobs_have() -> None:
+    """Of the controller and of the commands: JobSet may have forgotten that it restarted a Job alone."""
+    transport = Transport(StaticCredentials("http://127.0.0.1:1"))
+    raw = stored(jobset("js", rj("w", mode="ReplicatedGang"), uid=FIXTURE_UID))
+    running = read_jobset(raw)[0]
+    job = JobProgress("t", "js-w-0", "js", FIXTURE_UID, "w", 0, 0, 0, complete=False, deleting=False, job_attempt=2)
+    gangs, state = GangCaches(Client(transport), lambda *_: None, lambda: 0.0), GangState()
+    gangs.jobsets.store.put(running.key, Entry(FIXTURE_UID, "1", running))
+    gangs.informers["jobs"].store.put(("t", job.name), Entry("j", "1", job))
+    state.jobsets.put(running.key, Entry(FIXTURE_UID, "1", StoredJobSet(running, raw)))
+    state.jobs.put(("t", job.name), Entry("j", "1", job))
+    snapshot = state.snapshot(running.key, 0.0)
+    assert snapshot is not None
+    for seen in (gangs.restarted_jobset(running.key), snapshot.jobset):
+        assert seen is not None
+        assert seen.replicated_jobs[0].job_restarts(0) == 2
+    plan = snapshot.assessment.plan
+    assert plan is not None
+    assert [group.name for group in plan.groups] == [f"js-w-{FIXTURE_UID[:13]}-0-0.2"]
     await transport.close()
 
 

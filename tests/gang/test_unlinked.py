@@ -7,10 +7,21 @@ from typing import Any
 
 import pytest
 
-from gangctl.api.scheduling import Generation
-from gangctl.gang.desired import JobProgress, counted, find_unlinked, is_linked, unlinked_notices
+from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.gang.desired import (
+    JobProgress,
+    assess,
+    counted,
+    desire,
+    find_unlinked,
+    is_linked,
+    spare_groups,
+    unlinked_notices,
+    with_own_restarts,
+)
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Reason
+from gangctl.gang.resolve import ClusterRules
 from tests.gang.pipeline import GENERATIONS, read, some_plan, stored
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -104,6 +115,28 @@ def test_a_restart_makes_all_jobs_anew() -> None:
     raw = {**SHARED, "status": {"restarts": 1}}
     assert find_unlinked(some_plan(raw, V1ALPHA2), [job("a", 0)], V1ALPHA2) == ()
     assert len(find_unlinked(some_plan(raw, V1ALPHA2), [job("a", 0, attempt=1)], V1ALPHA2)) == 1
+
+
+def test_a_job_keeps_its_group_when_jobset_forgets_that_it_was_restarted_alone() -> None:
+    """JobSet drops the counts from its status once its feature gate RestartJob is off; the Job and its pods stay."""
+    raw = {**APART, "spec": {**APART["spec"], "failurePolicy": {"maxRestarts": 1}}}
+    status = {"replicatedJobsStatus": [{"name": "w", "jobRestarts": [2, 0]}]}
+    before = some_plan({**raw, "status": status})
+    jobs = [member(before, NEWEST, "w", 0, job_attempt=2), member(before, NEWEST, "w", 1)]
+    left = with_own_restarts(read(stored(raw)), jobs)
+    lost, assessment = assess(read(stored(raw)), ClusterRules()), assess(left, ClusterRules())
+    assert lost.plan is not None
+    assert lost.plan.groups != before.groups
+    assert assessment.plan is not None
+    assert assessment.plan.groups == before.groups
+    done = [replace(jobs[0], succeeded=1), jobs[1]]
+    assert desire(assessment, done, NEWEST).notices == ()
+    assert sizes(counted(assessment.plan, done)) == [3, 4]
+    # Jobs that are made from now on have no such label.
+    assert [group.name for group in spare_groups(assessment.plan)] == ["js-w-u-0-1", "js-w-u-1-1"]
+    gone = [replace(jobs[0], deleting=True), replace(jobs[1], job_attempt=1, jobset_uid="an earlier one")]
+    for others in (gone, [replace(jobs[0], attempt=1)], [job("unknown", 0, job_attempt=1)], jobs[1:]):
+        assert assess(with_own_restarts(read(stored(raw)), others), ClusterRules()).plan == lost.plan
 
 
 def test_the_notices_of_unlinked_jobs() -> None:

@@ -21,7 +21,7 @@ from gangctl.client.resources import EVENTS, PODS
 from gangctl.cluster import members
 from gangctl.cluster.stock import Stock
 from gangctl.errors import one_line
-from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
+from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended, with_own_restarts
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.queues import Never, current
 from gangctl.readiness.autoscaling import ScaleUp, latest
@@ -148,7 +148,8 @@ class GangState:
         return self._snapshot(stored, now) if stored is not None else None
 
     def _snapshot(self, stored: StoredJobSet, now: float) -> Snapshot:
-        jobset, key = stored.jobset, stored.jobset.key
+        key = stored.jobset.key
+        jobset = with_own_restarts(stored.jobset, self.jobs.by_index("jobset", key))
         if not self.pods_known:
             jobset = replace(jobset, reported=reported_jobs(object_at(stored.raw, "status")))
         own = self.pods.by_index("jobset", key)

@@ -224,7 +224,8 @@ class WorkloadChecks:
         if not entries or not reserved(workload):
             self._reserved.pop(key, None)
             return None
-        jobset = self._jobsets.jobset((workload.namespace, workload.owner_name)) if of_jobset(workload) else None
+        owner = workload.namespace, workload.owner_name
+        jobset = self._jobsets.restarted_jobset(owner) if of_jobset(workload) else None
         # Another JobSet has the name: the garbage collector deletes this Workload.
         if jobset is not None and jobset.uid != workload.owner_uid:
             jobset = None

@@ -304,7 +304,7 @@ class ReadinessController:
     def _check(self, key: Key, since: float) -> None:
         """Evaluate one JobSet, and notify observers if its readiness is new."""
         began = self._clock.now()
-        jobset = self._caches.jobset(key)
+        jobset = self._caches.restarted_jobset(key)
         before = self._known.get(key)
         if before is not None and (jobset is None or jobset.uid != before.uid):
             self._set_status(key, None)

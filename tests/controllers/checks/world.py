@@ -72,7 +72,7 @@ class JobSets:
 
     seen: dict[tuple[str, str], JobSet] = field(default_factory=dict)
 
-    def jobset(self, key: tuple[str, str]) -> JobSet | None:
+    def restarted_jobset(self, key: tuple[str, str]) -> JobSet | None:
         return self.seen.get(key)
 
 
