@@ -416,9 +416,36 @@ POLICIES: Final = (
         "no scan gets to its end",
         {"gangctl_policy_last_scan_timestamp_seconds": "600x100"},
         fires=76,
-        says="The last scan by policies ended 1h 6m 0s ago.",
+        says="No scan by policies has ended within 1h 6m 0s.",
     ),
-    Case("GangPolicyScanStale", "nobody scans", {"gangctl_policy_last_scan_timestamp_seconds": "0x100"}, silent=100),
+    Case(
+        "GangPolicyScanStale",
+        "no scan has ever got to its end",
+        {"gangctl_policy_last_scan_timestamp_seconds": "0x100"},
+        fires=65,
+        says="No scan by policies has ended within 1h 0m 0s.",
+    ),
+    Case(
+        "GangPolicyScanStale",
+        "no scan of the next leader gets to its end",
+        {
+            'gangctl_policy_last_scan_timestamp_seconds{job="gangctl",instance="a"}': "600x20 0x100",
+            'gangctl_policy_last_scan_timestamp_seconds{job="gangctl",instance="b"}': "0x120",
+        },
+        fires=85,
+        later=1,
+        says="No scan by policies has ended within 1h 0m 0s.",
+    ),
+    Case(
+        "GangPolicyScanStale",
+        "nobody leads",
+        {
+            "gangctl_policy_last_scan_timestamp_seconds": "0x100",
+            'gangctl_leader_election_master_status{job="gangctl",instance="a"}': "0x100",
+        },
+        silent=100,
+        also=frozenset({"GangctlNoLeader"}),
+    ),
     Case(
         "GangPolicyScanStale",
         "a scan every ten minutes",
