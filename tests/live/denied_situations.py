@@ -94,7 +94,9 @@ async def webhook_dead(place: Place) -> None:
 async def own_webhook_dead(place: Place) -> None:
     with suppress(ApiFailure):
         await create_namespace(place.plane.api, "gangctl-system")
-    body = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "gangctl-webhooks"}}
+    # An EndpointSlice has the labels of its Service.
+    metadata = {"name": "gangctl-webhooks", "labels": {"app.kubernetes.io/name": "gangctl"}}
+    body = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata}
     path = path_of("discovery.k8s.io/v1", "endpointslices", namespace="gangctl-system")
     await place.plane.api.create(path, {**body, "addressType": "IPv4", "endpoints": []})
     await place.create(place.gang(2))

@@ -14,7 +14,6 @@ from functools import cached_property
 from shlex import join, quote
 from typing import Final, NewType
 
-from gangctl.api.meta import SYSTEM_NAMESPACE
 from gangctl.api.scheduling import Capabilities
 from gangctl.errors import one_line
 from gangctl.gang.desired import JobProgress, Lifecycle, job_pods_left
@@ -83,7 +82,8 @@ class Command(StrEnum):
     QUEUED_WORKLOAD = "kubectl -n {namespace} describe workloads.kueue.x-k8s.io {name}"
     ADMISSION_CHECK = "kubectl describe admissionchecks.kueue.x-k8s.io {name}"
 
-    OWN_PODS = f"kubectl -n {SYSTEM_NAMESPACE} get pods,endpointslices"
+    OWN_PODS = "kubectl get pods,endpointslices -A -l app.kubernetes.io/name=gangctl"
+    """Of gangctl, in whatever namespace it runs."""
     WEBHOOKS = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
     ADMISSION_POLICY = "kubectl get validatingadmissionpolicy {name} -o yaml"
     RESOURCE_QUOTA = "kubectl -n {namespace} describe resourcequota {name}"

@@ -428,6 +428,12 @@ def test_a_healthy_cluster_passes_every_check(check: str) -> None:
     assert (outcome.verdict, outcome.remedy, outcome.command) == (OK, "", ""), outcome
 
 
+def test_logs_are_those_of_the_namespace_of_gangctl() -> None:
+    for lasts in (-60.0, 60.0):
+        outcome = asked("gangctl-authority", healthy(configurations=tuple(own(lasts)), gangctl_namespace="platform"))
+        assert outcome.command == "kubectl -n platform logs deploy/gangctl"
+
+
 @each("case", CASES, ids=[f"{case.check}-{n}" for n, case in enumerate(CASES)])
 def test_a_check_has_the_verdict_for_a_situation(case: Case) -> None:
     outcome = asked(case.check, healthy(**case.changed))

@@ -32,7 +32,7 @@ def test_an_unreachable_webhook_of_gangctl_is_named(minor: str) -> None:
     assert "gangctl's own webhook" in cause.message
     assert "Job js-w-0" in cause.message
     assert cause.evidence[0] == message
-    assert cause.command == "kubectl -n gangctl-system get pods,endpointslices"
+    assert cause.command == "kubectl get pods,endpointslices -A -l app.kubernetes.io/name=gangctl"
     assert cause.pods == 8
     assert "gangctl.dev/skip" in cause.remedy
     assert reasons(snapshot) == [Reason.JOB_CREATION_REFUSED]

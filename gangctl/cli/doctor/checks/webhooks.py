@@ -13,7 +13,7 @@ from typing import Any, Final
 from cryptography import x509
 
 from gangctl.api.labelselector import NAMESPACE_NAME
-from gangctl.api.meta import SKIP_LABEL, SYSTEM_NAMESPACE
+from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed, presence
@@ -277,6 +277,7 @@ async def authority(cluster: Cluster) -> CheckOutcome:
             soon.append(f"{name}: the last certificate ends {_date(end)}")
         else:
             good.append(f"{name}: trusted until {_date(end)}")
+    logs = f"kubectl -n {await installed.gangctl_namespace(cluster)} logs deploy/gangctl"
     if broken:
         return failed(
             "API servers cannot trust gangctl's answers: JobSets that ask for a gang are refused",
@@ -284,14 +285,14 @@ async def authority(cluster: Cluster) -> CheckOutcome:
             remedy="where it ended, renew the certificate first: gangctl renews its own, with --cert-dir the owner of "
             "the files does; gangctl fills its caBundle in within seconds while it runs, with --cert-dir the writer of "
             "the files, or cert-manager's injector",
-            command=f"kubectl -n {SYSTEM_NAMESPACE} logs deploy/gangctl",
+            command=logs,
         )
     if soon:
         return warning(
             "the authority of gangctl's certificate ends within a day",
             soon,
             remedy="gangctl renews its own long before: see whether it runs, and what it says of its certificates",
-            command=f"kubectl -n {SYSTEM_NAMESPACE} logs deploy/gangctl",
+            command=logs,
         )
     return ok("every webhook has a valid certificate authority", *good)
 
