@@ -15,7 +15,7 @@ from gangctl.api.emit import to_yaml
 from tests.controlplane.api import Object
 from tests.jobsets import jobset
 from tests.live.deviceworlds import API_VERSION, CLASS, DRIVER
-from tests.live.nodeworlds import GPU, HOST
+from tests.live.nodeworlds import GPU, HOST, Chances
 
 PLAYED: Final = (*range(2030, 2090), 2098, 2123, 2130, 2141, 2175, 2253, 2409)
 """Seeds of worlds that show what is overlooked: tests/fit/test_creation_worlds.py overlooks it on purpose."""
@@ -75,16 +75,13 @@ def world(seed: int) -> CreationWorld:
     return _Draw(seed).world()
 
 
-class _Draw:
+class _Draw(Chances):
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random, self.claims = Random(f"{seed}-creation"), Random(f"{seed}-claims")
         self.name = f"created-{seed}"
         self.devices = self.some(0.3)
         self.classes = [f"{self.name}-{kind}" if self.some(0.25) else "" for kind in ("priority", "runtime")]
-
-    def some(self, chance: float) -> bool:
-        return self.random.random() < chance
 
     def world(self) -> CreationWorld:
         entries = [self._entry(name) for name in ("w", "v")[: self.random.choice((1, 1, 2))]]

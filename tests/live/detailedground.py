@@ -1,29 +1,14 @@
-"""Random clusters with rare details on one control plane, and what kube-scheduler does with the gang of each."""
+"""A random cluster with rare details on a control plane."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
 from typing import Final
 
 from tests.controlplane.api import ApiClient, Object, path_of
-from tests.controlplane.plane import ControlPlane
 from tests.live.detailedworlds import DetailedWorld
-from tests.live.nodeground import AT_ONCE, Ground, Outcome, prepare
+from tests.live.nodeground import Ground
 
 _PLURALS: Final = {"LimitRange": "limitranges", "RuntimeClass": "runtimeclasses"}
-
-
-async def outcomes(plane: ControlPlane, worlds: Iterable[DetailedWorld]) -> list[Outcome]:
-    """What happens in these worlds, a few at a time."""
-    turn = asyncio.Semaphore(AT_ONCE)
-    await prepare(plane)
-
-    async def one(world: DetailedWorld) -> Outcome:
-        async with turn:
-            return await DetailedGround(plane.api, world).outcome()
-
-    return list(await asyncio.gather(*map(one, worlds)))
 
 
 class DetailedGround(Ground):

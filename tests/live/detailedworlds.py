@@ -14,7 +14,7 @@ from typing import Final
 
 from gangctl.api.pods import REQUIRED
 from tests.controlplane.api import Object
-from tests.live.nodeworlds import HOST, WORLD, ZONE, NodeWorld
+from tests.live.nodeworlds import HOST, WORLD, ZONE, Chances, NodeWorld
 from tests.live.nodeworlds import world as node_world
 
 RANK: Final = "example.com/rank"
@@ -46,7 +46,7 @@ def world(seed: int) -> DetailedWorld:
     return _Draw(node_world(seed)).world()
 
 
-class _Draw:
+class _Draw(Chances):
     def __init__(self, made: NodeWorld) -> None:
         self.made = made
         self.random = Random(f"{made.seed}-details")
@@ -58,9 +58,6 @@ class _Draw:
         """Whether a LimitRange gives memory to containers that say nothing."""
         self.classed = self.some(0.2)
         """Whether pods of the JobSet have a RuntimeClass."""
-
-    def some(self, chance: float) -> bool:
-        return self.random.random() < chance
 
     def world(self) -> DetailedWorld:
         made = self.made

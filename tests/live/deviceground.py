@@ -1,31 +1,15 @@
-"""Random clusters with devices on one control plane, and what kube-scheduler does with the gang of each."""
+"""A random cluster with devices on a control plane."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Final
 
 from tests.controlplane.api import ApiClient, Object, path_of
-from tests.controlplane.plane import ControlPlane
-from tests.live.deviceworlds import API_VERSION, CLASS, DeviceWorld
-from tests.live.nodeground import Ground, Outcome, prepare
+from tests.live.deviceworlds import API_VERSION, DeviceWorld
+from tests.live.nodeground import Ground
 
-_AT_ONCE: Final = 4
 _SLICES: Final = path_of(API_VERSION, "resourceslices")
-
-
-async def outcomes(plane: ControlPlane, worlds: Iterable[DeviceWorld]) -> list[Outcome]:
-    """What happens in these worlds, a few at a time."""
-    turn = asyncio.Semaphore(_AT_ONCE)
-    await prepare(plane)
-    await plane.api.create(path_of(API_VERSION, "deviceclasses"), CLASS)
-
-    async def one(world: DeviceWorld) -> Outcome:
-        async with turn:
-            return await DeviceGround(plane.api, world).outcome()
-
-    return list(await asyncio.gather(*map(one, worlds)))
 
 
 class DeviceGround(Ground):

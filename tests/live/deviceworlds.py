@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from tests.controlplane.api import Object
-from tests.live.nodeworlds import HOST, NodeWorld
+from tests.live.nodeworlds import HOST, Chances, NodeWorld
 from tests.live.nodeworlds import world as node_world
 
 API_VERSION: Final = "resource.k8s.io/v1"
@@ -47,15 +47,12 @@ def world(seed: int) -> DeviceWorld:
     return _Draw(node_world(seed)).world()
 
 
-class _Draw:
+class _Draw(Chances):
     def __init__(self, made: NodeWorld) -> None:
         self.made = made
         self.random = Random(f"{made.seed}-devices")
         self.alike = self.some(0.5)
         """Whether all devices are of one model."""
-
-    def some(self, chance: float) -> bool:
-        return self.random.random() < chance
 
     def world(self) -> DeviceWorld:
         made = self.made

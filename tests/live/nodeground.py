@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_KEY, JOBSET_NAME
@@ -25,6 +25,8 @@ AT_ONCE: Final = 6
 _PROBES: Final = "default"
 """Namespace of the pods that show which nodes the scheduler knows: no term of a pod of a world is about them."""
 _ACCOUNT: Final = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+
+W = TypeVar("W", bound=NodeWorld)
 
 
 @dataclass(frozen=True)
@@ -69,18 +71,6 @@ async def prepare(plane: ControlPlane) -> None:
     """Make what all worlds share."""
     await plane.api.create(path_of("v1", "serviceaccounts", namespace=_PROBES), _ACCOUNT)
     await plane.api.create(path_of("storage.k8s.io/v1", "storageclasses"), LATER)
-
-
-async def outcomes(plane: ControlPlane, worlds: Iterable[NodeWorld], at_once: int = AT_ONCE) -> list[Outcome]:
-    """What happens in these worlds, a few at a time."""
-    turn = asyncio.Semaphore(at_once)
-    await prepare(plane)
-
-    async def one(world: NodeWorld) -> Outcome:
-        async with turn:
-            return await Ground(plane.api, world).outcome()
-
-    return list(await asyncio.gather(*map(one, worlds)))
 
 
 class Ground:
@@ -257,3 +247,20 @@ def _not_tried(pods: Iterable[Object]) -> list[str]:
         if not pod["spec"].get("nodeName")
         and not any(one.get("reason") == "Unschedulable" for one in pod["status"].get("conditions", ()))
     ]
+
+
+async def outcomes(
+    plane: ControlPlane,
+    worlds: Iterable[W],
+    at_once: int = AT_ONCE,
+    ground: Callable[[ApiClient, W], Ground] = Ground,
+) -> list[Outcome]:
+    """What happens in these worlds, a few at a time."""
+    turn = asyncio.Semaphore(at_once)
+    await prepare(plane)
+
+    async def one(world: W) -> Outcome:
+        async with turn:
+            return await ground(plane.api, world).outcome()
+
+    return list(await asyncio.gather(*map(one, worlds)))

@@ -101,15 +101,21 @@ def with_minimum(made: NodeWorld) -> NodeWorld:
     return replace(made, jobset=raw)
 
 
-class _Draw:
+class Chances:
+    """What a seed decides."""
+
+    random: Random
+
+    def some(self, chance: float) -> bool:
+        return self.random.random() < chance
+
+
+class _Draw(Chances):
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random = Random(seed)
         self.name = f"world-{seed}"
         self.accelerated = self.some(0.35)
-
-    def some(self, chance: float) -> bool:
-        return self.random.random() < chance
 
     def world(self) -> NodeWorld:
         nodes = tuple(self._node(number) for number in range(self.random.randint(2, 6)))

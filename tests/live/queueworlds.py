@@ -16,7 +16,7 @@ from gangctl.kueue.names import (
 )
 from tests.controlplane.api import Object
 from tests.fit.trees import API_VERSION, PRIORITY, QUEUE, Running, kueue
-from tests.live.nodeworlds import DEDICATED, GPU, HOST, WORLD, ZONE, NodeWorld
+from tests.live.nodeworlds import DEDICATED, GPU, HOST, WORLD, ZONE, Chances, NodeWorld
 from tests.live.nodeworlds import world as node_world
 
 MANAGED: Final = "example.com/managed"
@@ -73,7 +73,7 @@ def world(seed: int) -> QueueWorld:
     return _Draw(node_world(seed)).world()
 
 
-class _Draw:
+class _Draw(Chances):
     def __init__(self, made: NodeWorld) -> None:
         self.made = made
         self.random = Random(f"{made.seed}-queues")
@@ -83,9 +83,6 @@ class _Draw:
         self.topology = self.some(0.3)
         self.cohort = f"{made.name}-c0" if self.some(0.5) else ""
         self.running: list[Running] = []
-
-    def some(self, chance: float) -> bool:
-        return self.random.random() < chance
 
     def mistake(self, chance: float) -> bool:
         """Whether something closes a queue."""

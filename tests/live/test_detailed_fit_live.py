@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from tests.controlplane.plane import ControlPlane
-from tests.live.detailedground import outcomes
+from tests.live.detailedground import DetailedGround
 from tests.live.detailedworlds import PLAYED, world
-from tests.live.nodeground import Outcome
+from tests.live.nodeground import Outcome, outcomes
 from tests.live.verdicttable import check
 
 pytestmark = pytest.mark.controlplane
@@ -20,7 +20,7 @@ FULL = range(1000, 1500)
 async def played(seeds: Iterable[int]) -> list[Outcome]:
     """What happens in these worlds, on a plane of their own."""
     async with ControlPlane.start("1.37", (), controller_manager=False, audit=False) as plane:
-        return await outcomes(plane, map(world, seeds))
+        return await outcomes(plane, map(world, seeds), ground=DetailedGround)
 
 
 async def test_fits_of_gangs_with_rare_details_are_right() -> None:
