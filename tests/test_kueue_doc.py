@@ -1,22 +1,16 @@
-"""The commands of docs on queues and quota are run on the files shown there; others run those of a cluster."""
+"""The commands of docs on queues and quota are run on the files shown there."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, get_args
 
-import click
 import pytest
 
 from gangctl.cli import queuefiles
-from gangctl.cli.fit import fit
-from gangctl.cli.program import program
-from gangctl.cli.queue.commands import command as list_queues
-from gangctl.cli.queue.commands import describe
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import Verdict
 from gangctl.kueue.states import QueuePhase
@@ -29,8 +23,6 @@ PAGE: Final = Page("kueue.md", "fit.md", "fit-topology.md", "start-times.md")
 TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
 OURS: Final = re.compile(r"gangctl (fit|queue (?:list|describe))\b")
 OFFLINE = [(line, code) for line, code in COMMANDS if OURS.match(line) and "--queues" in line]
-ONLINE = [line for line, _ in COMMANDS if OURS.match(line) and "--queues" not in line]
-VERBS: Final[dict[str, click.Command]] = {"fit": fit, "queue list": list_queues, "queue describe": describe}
 FIT: Final = ROOT / "gangctl" / "fit"
 REASONS: Final = frozenset(re.findall(r'"((?:Never\w|Fits|Queue|Not|Waits|Needs|Unknown)\w*)"', "".join(
     (FIT / name).read_text(encoding="utf-8") for name in ("verdict.py", "preemption.py", "nodecase.py", "minimum.py")
@@ -39,7 +31,6 @@ REASONS: Final = frozenset(re.findall(r'"((?:Never\w|Fits|Queue|Not|Waits|Needs|
 
 def test_the_pages_have_commands() -> None:
     assert len(OFFLINE) >= 5
-    assert len(ONLINE) >= 3
 
 
 @pytest.fixture(autouse=True)
@@ -51,14 +42,6 @@ def noon(monkeypatch: pytest.MonkeyPatch) -> None:
 @each(("command", "code"), OFFLINE)
 def test_offline_commands_print_what_the_page_shows(command: str, code: int, tmp_path: Path) -> None:
     PAGE.keeps_its_word(command, code, tmp_path)
-
-
-@each("command", ONLINE)
-def test_commands_that_need_a_cluster_take_these_flags(command: str) -> None:
-    """tests/cli runs them."""
-    found = OURS.match(command)
-    assert found is not None
-    VERBS[found[1]].make_context(found[1], shlex.split(command[found.end() :]), **program.context_settings)
 
 
 def test_the_page_describes_the_report_of_its_example(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,10 +10,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from gangctl.cel.faults import CompileKind
-from gangctl.cli.policy.listing import command as list_command
-from gangctl.cli.policy.scan import command as scan_command
 from gangctl.cli.policy.suite import Expected, Suite, SuiteRow
-from gangctl.cli.program import program
 from gangctl.controllers.scan import ScanMetrics, ScanOptions
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
 from gangctl.policy.reports import CATEGORY, LABELS, MOST_NAMESPACES, MOST_RESULTS, SEVERITIES, SEVERITY
@@ -50,17 +46,6 @@ def test_every_command_of_the_pages_is_tested() -> None:
 @each(("command", "code"), OFFLINE)
 def test_offline_commands_print_what_the_page_shows(command: str, code: int, tmp_path: Path) -> None:
     PAGE.keeps_its_word(command, code, tmp_path)
-
-
-def test_commands_that_need_a_cluster_take_these_flags() -> None:
-    """tests/cli/policy runs them."""
-    for line in ONLINE:
-        if line.startswith("gangctl policy scan"):
-            scan_command.make_context("scan", shlex.split(line)[3:], **program.context_settings)
-        elif line.startswith("gangctl policy list"):
-            list_command.make_context("list", shlex.split(line)[3:], **program.context_settings)
-        elif "-k" in line:
-            assert (ROOT / line.split()[-1] / "kustomization.yaml").exists()
 
 
 @each("model", [GangPolicySpec, GangPolicyExceptionSpec, SuiteRow, Suite])

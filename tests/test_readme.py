@@ -8,14 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
-import pytest
-
 from gangctl.cli.controller import controller
-from gangctl.cli.demo import demo
-from gangctl.cli.gangs.commands import wait
 from gangctl.cli.program import program
-from gangctl.cli.sandbox import sandbox
 from tests.quickstart import CLONE, EITHER, FIRST, OWN, PLAYED, README, SANDBOX, SECOND, SECTION
 from tests.rows import each
 
@@ -96,19 +90,6 @@ def test_the_controller_takes_these_flags() -> None:
     (command,) = [command for command in COMMANDS if command.startswith("gangctl controller")]
     context = controller.make_context("controller", shlex.split(command)[2:], **program.context_settings)
     assert context.params["leader_elect"] is False
-
-
-@pytest.mark.parametrize(("name", "command"), [("demo", demo), ("sandbox", sandbox)])
-def test_commands_that_simulate_take_these_flags(name: str, command: click.Command) -> None:
-    """tests/cli runs them."""
-    (line,) = [line for line in COMMANDS if line.startswith(f"gangctl {name} ")]
-    command.make_context(name, shlex.split(line)[2:], **program.context_settings)
-
-
-def test_wait_takes_these_flags() -> None:
-    """tests/cli/gangs runs it."""
-    (line,) = [line for line in COMMANDS if line.startswith("gangctl wait ")]
-    wait.make_context("wait", shlex.split(line)[2:], **program.context_settings)
 
 
 def test_make_demo_is_gangctl_demo_and_needs_no_development_tools() -> None:
