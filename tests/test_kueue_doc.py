@@ -62,16 +62,8 @@ def test_every_verdict_and_reason_is_named() -> None:
 
 
 FACTS: Final = [line for line in TEXT.splitlines() if re.match(r"\| K\d+ \|", line)]
-SHOWN_BY: Final = sorted({name for fact in FACTS for name in re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", fact)})
 
 
 def test_every_fact_has_its_tests() -> None:
     assert [int(fact.split("|")[1].strip()[1:]) for fact in FACTS] == list(range(1, len(FACTS) + 1))
     assert all("`tests/" in fact for fact in FACTS)
-
-
-@each("name", SHOWN_BY)
-def test_facts_name_tests_that_exist(name: str) -> None:
-    path, _, test = name.partition("::")
-    text = (ROOT / path).read_text(encoding="utf-8")
-    assert not test or re.search(rf"^(async )?def {test}\(", text, re.MULTILINE)

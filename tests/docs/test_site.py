@@ -195,6 +195,26 @@ def test_modules_that_are_run_exist() -> None:
     assert [(name, module) for name, module in modules if find_spec(module) is None] == []
 
 
+def test_tests_that_the_pages_name_exist() -> None:
+    named = [
+        (name, path, test)
+        for name, page in pages().items()
+        for path, test in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page.whole)
+    ]
+    assert len(named) > 200
+    assert [(name, path, test) for name, path, test in named if not _has(ROOT / path, test)] == []
+
+
+@cache
+def _functions(path: Path) -> set[str]:
+    return set(re.findall(r"^ *(?:async )?def (\w+)\(", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
+
+
+def _has(path: Path, test: str) -> bool:
+    """Whether a module exists, and has a test of this name, if it is one."""
+    return path.is_file() and (not test or test in _functions(path))
+
+
 def _kustomization(place: str) -> Path:
     return ROOT / place / "kustomization.yaml"
 
