@@ -61,14 +61,6 @@ def read_model(document: Mapping[str, Any], model: type[Model]) -> Model:
         raise ValidationError(field_errors(problem)) from problem
 
 
-def read_policy(document: Mapping[str, Any]) -> GangPolicy:
-    """A GangPolicy with valid fields, except for its expressions; ValidationError with all errors."""
-    policy = read_model(document, GangPolicy)
-    if errors := check_policy(policy):
-        raise ValidationError(errors)
-    return policy
-
-
 def read_exception(document: Mapping[str, Any]) -> GangPolicyException:
     """A GangPolicyException; ValidationError with all errors."""
     exception = read_model(document, GangPolicyException)

@@ -7,17 +7,27 @@ from typing import Any
 import pytest
 
 from gangctl.errors import ErrorKind, ValidationError
-from gangctl.policy.reading import read_exception, read_policy
+from gangctl.policy.model import GangPolicy
+from gangctl.policy.reading import check_policy, read_exception, read_model
 from tests.policy.documents import Object, exception, policy, rule
 from tests.rows import each
 
 K = ErrorKind
 
 
+def read_policy(document: Object) -> GangPolicy:
+    """A policy with valid fields."""
+    read = read_model(document, GangPolicy)
+    assert check_policy(read) == []
+    return read
+
+
 def errors_of(document: Object) -> set[tuple[str, ErrorKind]]:
-    with pytest.raises(ValidationError) as refused:
-        read_policy(document)
-    return {(error.path, error.kind) for error in refused.value.errors}
+    try:
+        errors = check_policy(read_model(document, GangPolicy))
+    except ValidationError as refused:
+        errors = [*refused.errors]
+    return {(error.path, error.kind) for error in errors}
 
 
 def constraints(**more: Any) -> Object:
