@@ -6,7 +6,7 @@ queue, without a condition or an event: only counting pods shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gangctl.api.meta import GANG_REF, SKIP_LABEL
@@ -19,7 +19,7 @@ from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import QUICK, Command, Context, Suggestion, counted, oldest, unplaced
 from gangctl.readiness.facts import unix
-from gangctl.readiness.membership import Group, pod_denials
+from gangctl.readiness.membership import Group, pod_denials, stages_to_come
 from gangctl.readiness.result import Cause
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
@@ -197,25 +197,28 @@ def unreachable_minimum(context: Context) -> Iterator[Cause]:
     """Pods wait for a quorum that the pods which can still exist do not reach."""
     tails: list[tuple[Group, int]] = []
     others: list[tuple[Group, int]] = []
+    ordered: list[tuple[Group, int]] = []
+    stages = stages_to_come(context.snapshot.jobset, context.snapshot.jobs)
     for group in gangs(context):
+        after = _after_own(group, stages)
         possible = sum(
             left
             for planned, _, left in context.expected[group.name]
-            if (planned.replicated_job, planned.index) not in group.unlinked
+            if (planned.replicated_job, planned.index) not in group.unlinked and planned.replicated_job not in after
         )
         waits = any(not pod.node for pod in group.bound)
         # What terminates counts for the scheduler until it is gone, although no other pod takes its place.
         if waits and max(possible, counted(group)) < group.minimum:
             ended = group.succeeded + _failed(group) > 0 and group.minimum <= group.desired
-            (tails if ended else others).append((group, possible))
+            (ordered if after else tails if ended else others).append((group, possible))
     mutable = context.capabilities is not None and context.capabilities.min_count_mutable
-    for groups, cause_of in ((tails, _tail), (others, _too_many)):
+    for groups, cause_of in ((tails, _tail), (others, _too_many), (ordered, _in_circle)):
         if not groups:
             continue
         groups.sort(key=lambda pair: pair[0].name)
         since = oldest(pod.created for group, _ in groups for pod in group.bound if not pod.node)
-        # Where minCount can change, the controller is about to lower it.
-        if not mutable or context.late(since, QUICK):
+        # Where minCount can change, the controller is about to lower it; a stage may just have begun.
+        if not (mutable or groups is ordered) or context.late(since, QUICK):
             yield cause_of(context, groups, since, mutable=mutable)
 
 
@@ -249,6 +252,34 @@ def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutab
         command=command,
         groups=[held for held, _ in found],
         pods=len(waiting),
+        since=since,
+    )
+
+
+def _after_own(group: Group, stages: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """Its ReplicatedJobs that JobSet makes only after others of it."""
+    names = group.replicated_jobs
+    return [name for name in names if any(first in names for first in stages.get(name, ()))]
+
+
+def _in_circle(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Cause:
+    """JobSet starts the ReplicatedJobs of one gang one after another: its webhook was not asked for that update."""
+    del mutable
+    stages = stages_to_come(context.snapshot.jobset, context.snapshot.jobs)
+    return context.cause(
+        Reason.MIN_COUNT_UNREACHABLE,
+        "its pods wait for each other: JobSet makes some of them after the others are ready, and these start only "
+        "together with them",
+        evidence=[
+            f"group {held.name}: minCount {held.minimum}, {plural(left, 'pod')} before the others"
+            for held, left in found
+        ]
+        + [f"{name} waits for {listed(stages[name])}" for held, _ in found for name in _after_own(held, stages)],
+        remedy="delete the JobSet and create it again: gangctl then makes a gang of each replicated job; with entries "
+        "of several in gangctl.dev/gangs, or option composite, leave these or the order out",
+        command=about_group(context, Command.SHOW_WRITERS, found[0][0]),
+        groups=[held for held, _ in found],
+        pods=sum(held.wanted for held, _ in found),
         since=since,
     )
 

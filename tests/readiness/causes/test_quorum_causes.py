@@ -106,6 +106,31 @@ def test_a_minimum_of_all_pods_can_be_reached() -> None:
     assert Reason.MIN_COUNT_UNREACHABLE not in reasons(context.snapshot(context.pods(PENDING, count=2)))
 
 
+def in_order(*, minimum: int = 6, node: str = "") -> Snapshot:
+    """A gang of two ReplicatedJobs, of which JobSet has made the first: startupPolicy was changed past the webhook."""
+    context = Context(jobset("js", rj("a", 1, 2, 2), rj("b", 1, 4, 4), mode="Gang"))
+    context.jobset = replace(context.jobset, in_order=True)
+    jobs = [job for job in context.jobs() if job.replicated_job == "a"]
+    groups = {name: replace(found, min_counts=(("", minimum),)) for name, found in context.groups().items()}
+    return context.snapshot(context.pods(PENDING, only="a", node=node), jobs=jobs, groups=groups)
+
+
+def test_a_gang_whose_pods_start_one_after_another_can_never_start() -> None:
+    """The scheduler waits for pods that JobSet makes once the first are ready, and says nothing."""
+    cause = the(Reason.MIN_COUNT_UNREACHABLE, in_order())
+    assert cause.blocking
+    assert causes(in_order())[0] == cause
+    assert "wait for each other" in cause.message
+    assert "minCount 6, 2 pods" in cause.evidence[0]
+    assert "b" in cause.evidence[1]
+    assert "create it again" in cause.remedy
+
+
+def test_a_gang_that_starts_with_the_pods_of_its_first_stage_is_not_waited_for() -> None:
+    for snapshot in (in_order(minimum=2), in_order(node="n1")):
+        assert Reason.MIN_COUNT_UNREACHABLE not in reasons(snapshot)
+
+
 @pytest.mark.parametrize("generation", list(Generation))
 def test_a_partially_placed_start_is_reported(generation: Generation) -> None:
     context = Context(JS, generation)
