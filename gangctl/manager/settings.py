@@ -17,6 +17,7 @@ from gangctl.api.documents import DEFAULT_LIMITS, parse_documents
 from gangctl.api.labelselector import parse_labels
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.api.modelerrors import message_of
+from gangctl.api.names import is_dns_label
 from gangctl.api.objects import INT32_MAX
 from gangctl.client.kubeconfig import is_server_url
 from gangctl.errors import ConfigError
@@ -53,7 +54,9 @@ class ControllerSettings(BaseModel):
         default=None,
         description="HOST:PORT of the webhook listener (that of --webhook-url, or :9443, which is every address).",
     )
-    webhook_service: str = Field(default="gangctl-webhook", description="Service in front of the webhook listener.")
+    webhook_service: Annotated[str, Field(min_length=1)] = Field(
+        default="gangctl-webhook", description="Service in front of the webhook listener."
+    )
     webhook_service_port: Annotated[int, Field(ge=1, le=65535)] = Field(
         default=443, description="Port of that Service, for the webhooks that gangctl registers."
     )
@@ -109,7 +112,7 @@ class ControllerSettings(BaseModel):
     metrics_secure_bind_address: str = Field(
         default=":8443", description="HOST:PORT of /metrics with --metrics-secure."
     )
-    metrics_service: str = Field(
+    metrics_service: Annotated[str, Field(min_length=1)] = Field(
         default="gangctl-metrics",
         description="Service in front of that listener: its certificate is for SERVICE.NAMESPACE.svc.",
     )
@@ -247,6 +250,13 @@ class ControllerSettings(BaseModel):
         if address is not None:
             split_address(address)
         return address
+
+    @field_validator("own_namespace", "webhook_service", "metrics_service", "kueue_namespace")
+    @classmethod
+    def _name(cls, name: str | None) -> str | None:
+        if name and not is_dns_label(name):
+            raise ValueError(f'"{name}" is not a name: lower case letters, digits and -')
+        return name
 
     @field_validator("namespace_selector")
     @classmethod

@@ -48,6 +48,13 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path)
         ),
         ({"evict_stranded": True, "evict_stranded_after": "inf"}, ["evict-stranded-after", "less than or equal to"]),
         ({"ca_lifetime": 60}, ["cert-lifetime", "ca-lifetime"]),
+        *(
+            ({name: text}, [name.replace("_", "-"), f'"{text}" is not a name'])
+            for name in ("own_namespace", "webhook_service", "metrics_service", "kueue_namespace")
+            for text in ("Kueue_System", "a/b")
+        ),
+        ({"webhook_service": ""}, ["webhook-service", "at least 1 character"]),
+        ({"metrics_service": ""}, ["metrics-service", "at least 1 character"]),
         ({"kueue": "off", "kueue_check": True}, ["kueue-check", "kueue off"]),
         ({"pathways_options": "{}"}, ["pathways-options has no effect without pathways"]),
         ({"pathways": True, "pathways_options": "{"}, ["pathways-options", "must be a JSON object such as"]),
