@@ -172,6 +172,11 @@ class ReplicatedJob:
         return f"{self.path}.template.metadata.annotations[{key}]"
 
 
+def pod_path(index: int) -> str:
+    """Field path of the spec of the pods of an entry of ``spec.replicatedJobs``."""
+    return f"spec.replicatedJobs[{index}].template.spec.template.spec"
+
+
 def gate_names(text: str) -> tuple[str, ...]:
     """The names in a list of admission gates."""
     return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -91,9 +91,9 @@ def condition_of(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return next((one for one in objects_at(object_at(raw, "status"), "conditions") if one.get("type") == kind), {})
 
 
-def observed_condition(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The same; empty also where it is of an earlier generation of the object."""
-    condition, generation = condition_of(raw, kind), object_at(raw, "metadata").get("generation")
+def ready_condition(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The condition Ready; empty also where it is of an earlier generation of the object."""
+    condition, generation = condition_of(raw, "Ready"), object_at(raw, "metadata").get("generation")
     observed = condition.get("observedGeneration")
     stale = isinstance(generation, int) and isinstance(observed, int) and observed < generation
     return {} if stale else condition

@@ -185,7 +185,7 @@ _ZERO_IS_NOTHING: Final = frozenset(
         *("nodePort", "generation"),
     }
 )
-_INT_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
+INT_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
 _MOMENT, _ZONE = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}", r"(Z|[+-]\d{2}:\d{2})"
 # Go reads a fraction of any length where the layout has none, and one of exactly this length where it has one.
 _TIMES: Final = {
@@ -276,7 +276,7 @@ class Decoder:
             case "int32" | "int64":
                 if isinstance(value, float) and value.is_integer():
                     value = int(value)
-                limit = _INT_LIMITS[shape.name]
+                limit = INT_LIMITS[shape.name]
                 fits = isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
             case "bool":
                 fits = isinstance(value, bool)
@@ -310,7 +310,7 @@ class Decoder:
     def _wrong(self, value: Any, shape: FieldType, location: tuple[str, str]) -> DecodeError:
         names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
         description = names.get(type(value), "null")
-        if description == "number" and shape.name in _INT_LIMITS:
+        if description == "number" and shape.name in INT_LIMITS:
             description = f"number {value}"
         struct = location[0].rpartition(".")[2]
         return DecodeError(

@@ -23,6 +23,7 @@ from gangctl.apiserver.metadata import (
     validate_metadata,
 )
 from gangctl.apiserver.pods import (
+    SCHEDULING_DIRECTIVES,
     containers,
     default_conditions,
     default_template,
@@ -38,8 +39,6 @@ _UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
 _IMMUTABLE: Final = (
     "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
 )  # fmt: skip
-# What may change in the template of a suspended Job.
-_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def drop(job: Object, minor: str, gates: Mapping[str, bool]) -> None:
@@ -198,7 +197,7 @@ def _template(spec: Object, old_job: Object, minor: str, causes: Causes) -> None
 
 
 def _take_directives(new: Object, old: Object) -> None:
-    for field in _DIRECTIVES:
+    for field in SCHEDULING_DIRECTIVES:
         keep(old["spec"], new["spec"], field)
     for field in ("annotations", "labels"):
         keep(old["metadata"], new["metadata"], field)

@@ -15,10 +15,9 @@ from gangctl.api.objects import INT32_MAX, keep
 from gangctl.apiserver.childjobs import coordinator_of, replicas_of
 from gangctl.apiserver.jobsets import replicated_jobs
 from gangctl.apiserver.metadata import Causes, Object, validate_manager
-from gangctl.apiserver.pods import containers
+from gangctl.apiserver.pods import SCHEDULING_DIRECTIVES, containers
 
 # What may change in the pod templates of a suspended JobSet.
-_SUSPENDED_SPEC: Final = ("nodeSelector", "tolerations", "schedulingGates")
 _SUSPENDED_METADATA: Final = ("annotations", "labels")
 
 
@@ -38,7 +37,7 @@ def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Caus
             _elastic(replicated, earlier, old, f"spec.replicatedJobs[{index}].template.spec", wrong)
         if suspended:
             pod, old_pod = replicated["template"]["spec"]["template"], earlier["template"]["spec"]["template"]
-            for field in _SUSPENDED_SPEC:
+            for field in SCHEDULING_DIRECTIVES:
                 keep(pod["spec"], old_pod["spec"], field)
             for field in _SUSPENDED_METADATA:
                 keep(pod.setdefault("metadata", {}), old_pod.get("metadata", {}), field)

@@ -12,6 +12,8 @@ from typing import Final
 from gangctl.api.names import dns_label, dns_subdomain, qualified_name
 from gangctl.apiserver.metadata import Causes, Object
 
+SCHEDULING_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
+"""What may change in the pod templates of a suspended Job or JobSet."""
 _SPEC_DEFAULTS: Final = {
     "dnsPolicy": "ClusterFirst",
     "restartPolicy": "Always",

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gangctl.api.objects import copy
 from gangctl.apiserver.expressions import ConditionError, holds
+from gangctl.apiserver.fields import INT_LIMITS
 from gangctl.apiserver.metadata import Causes, FieldCause, spelled
 
 Schema = Mapping[str, Any]
@@ -28,7 +29,6 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "number": (int, float),
 }
 _JSON_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
-_INT_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
 _ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -95,7 +95,7 @@ def _is_time(text: str) -> bool:
 
 
 def _number(value: float, schema: Schema, path: str, causes: Causes) -> None:
-    limit = _INT_LIMITS.get(schema.get("format", ""))
+    limit = INT_LIMITS.get(schema.get("format", ""))
     if limit is not None and schema.get("type") == "integer" and not -limit <= value < limit:
         message = f"Checked value must be of type integer with format {schema['format']} in {path}"
         causes.append(FieldCause("FieldValueInvalid", "<nil>", f'Invalid value: "": {message}'))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from gangctl.api.jobset import pod_path
 from gangctl.api.objects import Object, object_at, objects_at, text_at, within
 from gangctl.api.requests import is_extended
 from gangctl.cel.faults import CompileError, EvalError
@@ -122,7 +123,7 @@ def claimed(podsets: Sequence[PodSet], nodes: Sequence[NodeShape], devices: Devi
     asked: list[tuple[int, str, _Ask]] = []
     unknown = []
     for number, podset in enumerate(podsets):
-        path = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec.resourceClaims"
+        path = f"{pod_path(podset.index)}.resourceClaims"
         claims = objects_at(podset.pod_spec, "resourceClaims") if podset.pods else []
         if claims and devices.slices is None:
             unknown.append(f"{path}: {_UNREAD}")

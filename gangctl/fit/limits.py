@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gangctl.api.jobset import JobSet, volume_claims
+from gangctl.api.jobset import JobSet, pod_path, volume_claims
 from gangctl.api.meta import (
     DEFAULT_SCHEDULER,
     EXCLUSIVE_TOPOLOGY,
@@ -32,7 +32,7 @@ _KNOWN: Final = OF_JOBS | {JOBSET_NAME, REPLICATED_JOB_NAME, JOBSET_PRIORITY, RE
 
 def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator[str]:
     """Facts without which it is not certain that the scheduler places the pods of a podset."""
-    path = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec"
+    path = pod_path(podset.index)
     spec = podset.pod_spec
     if spec.get("schedulingGates"):
         yield f"{path}.schedulingGates: who removes them"
@@ -68,7 +68,7 @@ def _of_volumes(path: str, spec: Mapping[str, Any], neighbours: Neighbours) -> I
 
 def of_kueue(podset: PodSet, level: str, *, repelled: bool) -> Iterator[str]:
     """What Kueue does not look at where it chooses nodes, or domains of a ``level``; ``repelled`` by pods there."""
-    path, spec = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec", podset.pod_spec
+    path, spec = pod_path(podset.index), podset.pod_spec
     affinity = object_at(spec, "affinity")
     parts = ("podAffinity", "podAntiAffinity")
     fields = [f"affinity.{part}" for part in parts if objects_at(object_at(affinity, part), REQUIRED)]
@@ -88,7 +88,7 @@ def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:
 
 def of_labels(podset: PodSet) -> Iterator[str]:
     """Rules about labels that controllers give to pods, with values that are not known here."""
-    path, spec = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec", podset.pod_spec
+    path, spec = pod_path(podset.index), podset.pod_spec
     rules = [
         (f"affinity.{part}", raw)
         for part in ("podAffinity", "podAntiAffinity")

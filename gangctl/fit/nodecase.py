@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gangctl.api.jobset import pod_path
 from gangctl.api.objects import object_at
 from gangctl.errors import plural
 from gangctl.fit import report
@@ -123,7 +124,7 @@ class NodesCase:
         """The fields by which one pod decides where another one can be."""
         fields = []
         for podset in self.floor.podsets:
-            path = f"spec.replicatedJobs[{podset.index}].template.spec.template.spec"
+            path = pod_path(podset.index)
             affinity = object_at(podset.pod_spec, "affinity")
             fields += [f"{path}.affinity.{part}" for part in ("podAffinity", "podAntiAffinity") if affinity.get(part)]
             if podset.pod_spec.get("topologySpreadConstraints"):
@@ -146,7 +147,7 @@ def _assumed(floor: Floor, wary: Floor) -> list[str]:
     assumptions = []
     for number, node in enumerate(floor.nodes):
         for index in sorted(floor.takers[number] - wary.takers[number]):
-            path = f"spec.replicatedJobs[{index}].template.spec.template.spec.tolerations"
+            path = f"{pod_path(index)}.tolerations"
             keys = [str(taint.get("key")) for taint in node.taints if "/" in str(taint.get("key"))]
             assumptions.append(
                 f"{path}: whether admission adds a toleration of the taint {keys[0] if keys else ''} "

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from gangctl.api.jobset import JobSet
+from gangctl.api.jobset import JobSet, pod_path
 from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import within
 from gangctl.api.reportfields import QUANTITY
@@ -129,7 +129,7 @@ def requests_per_pod(raw: Mapping[str, Any]) -> tuple[list[dict[str, int]], list
     """Requests of one pod per ReplicatedJob, of a JobSet that was read without errors."""
     requests, errors = [], []
     for index, entry in enumerate((raw.get("spec") or {}).get("replicatedJobs") or ()):
-        path = f"spec.replicatedJobs[{index}].template.spec.template.spec"
+        path = pod_path(index)
         amounts, problems = pod_requests(within(entry, "template", "spec", "template", "spec"))
         requests.append(as_integers(amounts))
         errors += [FieldError(f"{path}.{problem.path}", problem.kind, problem.detail) for problem in problems]

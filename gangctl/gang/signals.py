@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gangctl.api.jobset import pod_path
 from gangctl.api.objects import object_at, objects_at
 from gangctl.gang.reasons import Notice, Reason
 
@@ -82,7 +83,7 @@ def _commands(script: str) -> tuple[bool, list[list[str]]]:
 def notices(jobset: Mapping[str, Any]) -> Iterator[Notice]:
     """A notice for each container of a raw JobSet whose program does not get SIGTERM."""
     for index, entry in enumerate(objects_at(object_at(jobset, "spec"), "replicatedJobs")):
-        path = f"spec.replicatedJobs[{index}].template.spec.template.spec"
+        path = pod_path(index)
         pod = object_at(object_at(object_at(object_at(entry, "template"), "spec"), "template"), "spec")
         for number, container in enumerate(objects_at(pod, "containers")):
             if why := unheard(container):

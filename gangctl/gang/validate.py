@@ -10,7 +10,7 @@ from typing import Final
 from pydantic.alias_generators import to_camel
 
 from gangctl.api import meta
-from gangctl.api.jobset import JobSet, ReplicatedJob, exclusive_topology
+from gangctl.api.jobset import JobSet, ReplicatedJob, exclusive_topology, pod_path
 from gangctl.api.objects import INT32_MAX
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Claim, Feature, Generation
 from gangctl.cel.times import SECOND, parse_duration
@@ -31,7 +31,7 @@ Group = Sequence[ReplicatedJob]
 
 def pod_field(rj: ReplicatedJob, field: str) -> str:
     """Path of a field of the pods of a ReplicatedJob."""
-    return f"{rj.path}.template.spec.template.spec.{field}"
+    return f"{pod_path(rj.index)}.{field}"
 
 
 def _variants(group: Iterable[ReplicatedJob], values: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.jobset import JobSet, ReplicatedJob, pod_path
 from gangctl.api.objects import object_at
 from gangctl.errors import ErrorKind, FieldError, one_line, shown
 from gangctl.gang.convert import Object
@@ -221,7 +221,7 @@ def systems_seen(raw: Object) -> dict[System, tuple[str, str]]:
         for index, entry in enumerate(replicated_jobs(raw)):
             scheduler = str(object_at(pod_template(entry), "spec").get("schedulerName") or "")
             if scheduler in names.schedulers:
-                path = f"spec.replicatedJobs[{index}].template.spec.template.spec.schedulerName"
+                path = f"{pod_path(index)}.schedulerName"
                 seen.setdefault(system, (f"schedulerName {scheduler}", path))
         for mark in read_marks(raw):
             if names.reads(mark.key):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.jobset import read_jobset
+from gangctl.api.jobset import pod_path, read_jobset
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, JOBSET_GROUP, QUEUE_NAME
 from gangctl.api.objects import object_at
 from gangctl.errors import ErrorKind
@@ -74,7 +74,7 @@ def check_uses(draft: ConversionDraft) -> None:
         for key in going:
             if mentions(spec, key):
                 detail = f"these pods use {key}, which goes: select by jobset.sigs.k8s.io/jobset-name instead"
-                draft.refuse(f"{rj.path}.template.spec.template.spec", detail)
+                draft.refuse(pod_path(rj.index), detail)
 
 
 def check_result(draft: ConversionDraft, value: Object) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gangctl.api.jobset import ReplicatedJob
+from gangctl.api.jobset import ReplicatedJob, pod_path
 from gangctl.api.objects import object_at, objects_at
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import Gang, GangConfig, GangMode, GangOptions
@@ -303,7 +303,7 @@ def _check_resources(draft: ConversionDraft) -> None:
                 f"these pods request {', '.join(names)}, and only Volcano shares a GPU between pods: request whole "
                 "ones, or leave this JobSet to Volcano"
             )
-            draft.refuse(f"{rj.path}.template.spec.template.spec", detail)
+            draft.refuse(pod_path(rj.index), detail)
 
 
 def _read_pod_group(draft: ConversionDraft, pod_group: ForeignPodGroup) -> None:

@@ -302,8 +302,8 @@ def _check_policy(policy: NativePolicy, spec: GangPolicySpec) -> Iterator[FieldE
 
 
 def _check_binding(spec: BindingSpec) -> Iterator[FieldError]:
-    yield from check_actions(spec.validation_actions, "spec.validationActions")
+    yield from check_actions(spec.validation_actions)
     if spec.param_ref is not None:
-        yield from check_param_ref(spec.param_ref, "spec.paramRef")
+        yield from check_param_ref(spec.param_ref)
     if spec.match_resources is not None:
         yield from check_constraints(spec.match_resources, "spec.matchResources")

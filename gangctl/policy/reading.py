@@ -96,11 +96,11 @@ def check_spec(spec: GangPolicySpec, name: str) -> list[FieldError]:
     errors += _check_variables(spec)
     errors += _check_validations(spec.validations)
     errors += _check_audit_annotations(spec, name)
-    errors += check_actions(spec.validation_actions, "spec.validationActions")
+    errors += check_actions(spec.validation_actions)
     if spec.param_kind is not None:
         errors += _check_param_kind(spec.param_kind)
     if spec.param_ref is not None:
-        errors += check_param_ref(spec.param_ref, "spec.paramRef")
+        errors += check_param_ref(spec.param_ref)
     texts = [
         *(condition.expression for condition in spec.match_conditions),
         *(variable.expression for variable in spec.variables),
@@ -182,8 +182,9 @@ def _check_audit_annotations(spec: GangPolicySpec, name: str) -> Iterator[FieldE
     yield from _duplicates((audit_annotation.key for audit_annotation in spec.audit_annotations), place, "key")
 
 
-def check_actions(actions: Sequence[str], path: str) -> Iterator[FieldError]:
+def check_actions(actions: Sequence[str]) -> Iterator[FieldError]:
     """The errors of ``validationActions``."""
+    path = "spec.validationActions"
     yield from _duplicates(actions, path)
     if {"Deny", "Warn"} <= set(actions):
         detail = "must not contain both Deny and Warn: the answer would say the same thing twice"
@@ -248,8 +249,9 @@ def _check_param_kind(kind: ParamKind) -> Iterator[FieldError]:
         yield _is_no(kind.kind, "kind, such as ConfigMap", "spec.paramKind.kind")
 
 
-def check_param_ref(reference: ParamRef, path: str) -> Iterator[FieldError]:
+def check_param_ref(reference: ParamRef) -> Iterator[FieldError]:
     """The errors of ``paramRef``."""
+    path = "spec.paramRef"
     if reference.name and reference.selector is not None:
         yield FieldError(f"{path}.selector", ErrorKind.FORBIDDEN, "name and selector are mutually exclusive")
     if not reference.name and reference.selector is None:

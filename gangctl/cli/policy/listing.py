@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from gangctl.api.meta import API_VERSION
-from gangctl.api.objects import Object, condition_of, object_at, observed_condition
+from gangctl.api.objects import Object, condition_of, object_at, ready_condition
 from gangctl.cli import options
 from gangctl.cli.output import Listing, ListItem
 from gangctl.cli.policy.bundle import kubernetes, name_of, no_policies, read_bundle
@@ -74,7 +74,7 @@ def _of_cluster(cluster: options.ClusterFlags) -> list[dict[str, Any]]:
     summaries = []
     for policy in policies:
         status = policy.get("status") or {}
-        ready = observed_condition(policy, "Ready")
+        ready = ready_condition(policy)
         state = _KNOWN.get(str(ready.get("status")), "unknown")
         reason = str(ready.get("message") or ("" if ready else _not_loaded(policy))) if state != "yes" else ""
         results = status.get("results")

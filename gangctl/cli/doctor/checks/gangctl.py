@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object, observed_condition
+from gangctl.api.objects import Object, ready_condition
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed, jobset, presence, webhooks
 from gangctl.cli.doctor.checks.presence import LEASE, OTHERS, SKIPPED, Lease
@@ -143,7 +143,7 @@ async def policies(cluster: Cluster) -> dict[str, Object]:
         page = await cluster.client.list(GANG_POLICIES)
     except NotFoundError:
         return {}
-    return {str(item["metadata"].get("name", "")): observed_condition(item, "Ready") for item in page.items}
+    return {str(item["metadata"].get("name", "")): ready_condition(item) for item in page.items}
 
 
 @check("policies", Area.GANGCTL, "Are GangPolicies evaluated?", "conditions of GangPolicies")
