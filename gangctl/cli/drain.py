@@ -17,10 +17,12 @@ from gangctl.cli.output import Section, Table, print_answer
 from gangctl.errors import ClusterUnavailableError, InputError
 
 if TYPE_CHECKING:
+    from gangctl.api.jobset import JobSet
     from gangctl.cli.fitting import FitSubject
     from gangctl.cli.gangs.cluster import ScopeReader
     from gangctl.cli.gangs.state import GangState
     from gangctl.cluster.stock import Stock
+    from gangctl.gang.desired import JobProgress
     from gangctl.readiness.drain import Stopped
 
 KIND: Final = "DrainPlan"
@@ -138,9 +140,26 @@ def _losses(
         loss = stopped(snapshot, readiness, drained, now)
         if loss is not None:
             jobset = stored.jobset
-            subject = FitSubject(stored.raw, jobset.name, jobset.namespace, jobset.queue, jobset.uid, new=False)
-            losses.append((subject, loss))
+            identity = jobset.name, jobset.namespace, jobset.queue, jobset.uid
+            left = _left(jobset, state.jobs.by_index("jobset", key))
+            losses.append((FitSubject(stored.raw, *identity, new=False, left=left), loss))
     return losses
+
+
+def _left(jobset: JobSet, jobs: Iterable[JobProgress]) -> dict[str, tuple[int, int]]:
+    """The pods that all Jobs, and the largest, still make, by replicated job; without those of which none has ended."""
+    from gangctl.gang.desired import job_pods_left  # noqa: PLC0415 -- --help does without
+    from gangctl.gang.plan import job_pods  # noqa: PLC0415
+
+    own = [job for job in jobs if job.jobset_uid == jobset.uid]
+    left: dict[str, tuple[int, int]] = {}
+    for rj in jobset.replicated_jobs:
+        pods = [job_pods_left(rj, job, jobset.restarts) for job in own if job.replicated_job == rj.name]
+        # Of Jobs that are not there, or may not be read, none has ended.
+        others = max(0, rj.replicas - len(pods))
+        if any(count < job_pods(rj) for count in pods):
+            left[rj.name] = sum(pods) + others * job_pods(rj), job_pods(rj) if others else max(pods)
+    return left
 
 
 def _plan(losses: Iterable[tuple[FitSubject, Stopped]], stock: Stock, names: Sequence[str]) -> DrainPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -178,6 +178,8 @@ class FitSubject:
     """The defaults that policies have given it, each with its policy."""
     unread: str = ""
     """Why policies are not known that may give it defaults."""
+    left: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """As of :class:`~gangctl.fit.clusterstate.FitRequest`."""
 
     def owns(self, workload: QueuedWorkload) -> bool:
         """Whether a Workload of Kueue is this JobSet's own: its usage is ignored."""
@@ -229,6 +231,7 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
         fixed_nodes=fixed_nodes,
         outlook=None if stock.partial else stock.outlook(now),
         head=partial(stock.heads.of, now=now),
+        left=subject.left,
     )
     with stock.snapshot.without(own):
         report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))
@@ -245,25 +248,27 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
 
 
 def restarted(subject: FitSubject, stock: Stock) -> FitReport:
-    """The report on a JobSet whose pods are started again, those of Jobs that have succeeded perhaps too."""
+    """The report on a JobSet whose pods are started again, those that have succeeded perhaps too."""
     report = _restarted(subject, stock)
     restarts = object_at(object_at(subject.raw, "spec"), "failurePolicy").get("maxRestarts")
-    if report["verdict"] != "fits" or not restarts or not any(succeeded_jobs(subject.raw).values()):
+    partly = bool(subject.left) or any(succeeded_jobs(subject.raw).values())
+    if report["verdict"] != "fits" or not restarts or not partly:
         return report
     # A Job makes pods that are evicted again, but JobSet all Jobs if one of them fails.
-    if _restarted(replace(subject, raw={**subject.raw, "status": {}}), stock)["verdict"] == "fits":
+    if _restarted(replace(subject, raw={**subject.raw, "status": {}}, left={}), stock)["verdict"] == "fits":
         return report
-    return _doubted(report, "whether JobSet restarts it: with its Jobs that have succeeded it does not surely fit")
+    return _doubted(report, "whether JobSet restarts it: with its pods that have succeeded it does not surely fit")
 
 
 def _restarted(subject: FitSubject, stock: Stock) -> FitReport:
-    """The same of the Jobs that have not: without its queue if it keeps its quota meanwhile."""
+    """The same of those that have not: without its queue if it keeps its quota meanwhile."""
     own = current(workload for workload in stock.live_workloads() if subject.owns(workload))
     # Kueue gives an admitted one other domains only once it has evicted it.
     if own is None or own.placements or phase_of(own) is not QueuePhase.ADMITTED:
         return answer_of(subject, stock, fixed_nodes=True).report
     labels = stock.labels(subject.namespace)
-    request = FitRequest(subject.raw, subject.namespace, labels, subject.queue, new=False, fixed_nodes=True)
+    identity = subject.raw, subject.namespace, labels, subject.queue
+    request = FitRequest(*identity, new=False, fixed_nodes=True, left=subject.left)
     return _created(request, stock, onto_nodes(request, stock, subject.has))
 
 

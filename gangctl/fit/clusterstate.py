@@ -97,7 +97,8 @@ class FitRequest:
     the nodes for all that there will ever be. With an ``outlook`` the report says when it starts. With a ``reader``
     it names no Workload outside of that namespace (:meth:`~gangctl.kueue.objects.QueuedWorkload.is_hidden_from`).
     ``head`` returns the head of its queue, if that is a StrictFIFO queue and Workloads may be read. ``parsed`` is the
-    JobSet where it has been read already.
+    JobSet where it has been read already. ``left`` are the pods that all Jobs of a replicated job, and the largest
+    of them, still make, by its name, where these are known and not all.
     """
 
     jobset: Mapping[str, Any]
@@ -111,6 +112,7 @@ class FitRequest:
     reader: str | None = None
     head: Callable[[objects.ClusterQueue], Head | None] = lambda _: None
     parsed: JobSet | None = None
+    left: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def read(self) -> JobSet:
         """The JobSet."""

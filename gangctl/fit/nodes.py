@@ -43,12 +43,16 @@ _MOST_ROWS: Final = 20
 _MOST_CLOSED: Final = 3
 _NONE: Final[Additions] = {}
 _NOBODY: Final[Mapping[str, int]] = {}
+_UNKNOWN: Final[Mapping[str, tuple[int, int]]] = {}
 
 
-def gangs_of(jobset: JobSet, succeeded: Mapping[str, int] = _NOBODY) -> tuple[Together, ...]:
+def gangs_of(
+    jobset: JobSet, succeeded: Mapping[str, int] = _NOBODY, left: Mapping[str, tuple[int, int]] = _UNKNOWN
+) -> tuple[Together, ...]:
     """The gangs of a JobSet, from its stamps or else its configuration; of equal ones only the first.
 
-    Without Jobs that have ``succeeded``, by name of the ReplicatedJob: their pods are not made again.
+    Without the pods of Jobs that have ``succeeded``, or those that are not ``left`` to Jobs, by name of the
+    ReplicatedJob: they are not made again.
     """
     stamps, _ = stored_stamps(jobset)
     resolution = resolve(jobset, ClusterRules())
@@ -59,11 +63,12 @@ def gangs_of(jobset: JobSet, succeeded: Mapping[str, int] = _NOBODY) -> tuple[To
     minimums: dict[str, int] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
         gang = config.gang(stamp.template) if stamp is not None else None
-        jobs = rj.replicas - succeeded.get(rj.name, 0)
+        jobs, known = rj.replicas - succeeded.get(rj.name, 0), left.get(rj.name)
         if stamp is None or jobs < 1:
             continue
         whole = stamp.scope is not Scope.JOB
-        gangs.setdefault(stamp.template, {})[rj.index] = job_pods(rj) * (jobs if whole else 1)
+        all_of_it, one = known or (job_pods(rj) * jobs, job_pods(rj))
+        gangs.setdefault(stamp.template, {})[rj.index] = all_of_it if whole else one
         minimums[stamp.template] = (gang and gang.min_count) or 0
     return tuple(
         Together(
@@ -99,7 +104,10 @@ def node_fit(
     podsets = admitted(request.jobset, plain, neighbours)
     # Of a new one the API server drops the status.
     succeeded = _NOBODY if request.new else succeeded_jobs(request.jobset)
-    podsets = list(unfinished(podsets, succeeded))
+    podsets = [
+        replace(podset, pods=request.left.get(podset.name, (podset.pods, 0))[0])
+        for podset in unfinished(podsets, succeeded)
+    ]
     added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
     podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]
     counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
@@ -114,7 +122,7 @@ def node_fit(
     unknown += as_extended(requests, neighbours.devices, shapes)
     floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)
     # read_jobset leaves out a list that is too long, and podsets_of does not.
-    gangs = gangs_of(jobset, succeeded) if len(jobset.replicated_jobs) == len(podsets) else ()
+    gangs = gangs_of(jobset, succeeded, request.left) if len(jobset.replicated_jobs) == len(podsets) else ()
     deciding = [
         *devices.unknown,
         *(why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)),

@@ -58,6 +58,16 @@ def test_jobs_that_have_succeeded_need_no_other_node(succeeded: int, restarts: i
     assert gang["fits"] == fits
 
 
+@each(("jobs", "restarts", "fits"), [(0, 0, "never"), (2, 0, "fits"), (2, 3, "unknown")])
+def test_indexes_that_have_succeeded_need_no_other_node(jobs: int, restarts: int, fits: str, tmp_path: Path) -> None:
+    found = dump.changed("JobSet", RUNS, lambda raw: raw["spec"].update(failurePolicy={"maxRestarts": restarts}))
+    made = [raw for raw in found if raw["kind"] == "Job" and raw["metadata"]["name"].startswith(f"{RUNS}-workers")]
+    for raw in made[:jobs]:
+        raw["status"] = {**raw.get("status", {}), "succeeded": 1}
+    (gang,) = ask_about(tmp_path, found, "drain", "node-0", "node-3", "--dry-run", "-o", "json").json["gangs"]
+    assert gang["fits"] == fits
+
+
 def test_gangs_that_fit_elsewhere_come_first(tmp_path: Path) -> None:
     """Both are on the node: the one that has room elsewhere is first, though it has run for longer."""
     found = dump.objects()
