@@ -161,8 +161,7 @@ class Informer(Generic[T]):
                 self._note_trouble(error)
             self._observer.restarted(reason)
             # Only a watch that has lived for a while shows that the trouble is over.
-            lived = 0.0 if self._opened is None else self._clock.now() - self._opened
-            if lived >= self._options.steady_seconds:
+            if self._watched_seconds() >= self._options.steady_seconds:
                 self._backoff.reset()
                 self._refusals, self._trouble = 0, ""
             # After a normal end, too: a server that ends each watch at once must not be asked in a loop.
@@ -219,6 +218,9 @@ class Informer(Generic[T]):
         # Pages of a list do not count: only a watch that lives shows that the version is accepted.
         if self._opened is None and self._version:
             self._opened = self._contact
+
+    def _watched_seconds(self) -> float:
+        return 0.0 if self._opened is None else self._clock.now() - self._opened
 
     def _upsert(self, raw: dict[str, Any]) -> Key | None:
         """Store one object's projection; returns its key, None for an ignored object."""

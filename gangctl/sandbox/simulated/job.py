@@ -313,8 +313,7 @@ class JobController(controller.SimulatedController[JobKey]):
                 _end(look, "FailureTarget", "MaxFailedIndexesExceeded", message)
             elif failed and failed + look.count("succeeded") >= int(spec["completions"]):
                 _end(look, "FailureTarget", "FailedIndexes", "Job has failed indexes")
-        if not look.ending and (message := success_message(look.job, look.indexes("completedIndexes"))):
-            _end(look, "SuccessCriteriaMet", "SuccessPolicy", message)
+        _apply_success_policy(look)
 
     def _seconds_left(self, look: _Look) -> float | None:
         """Until the deadline of a Job that runs, when it is evaluated again; it counts from the last resume."""
@@ -424,6 +423,11 @@ def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int
     taken |= {index for pod in (*look.active, *replaced) if (index := controller.index_of(pod)) is not None}
     free = (index for index in range(int(look.job["spec"]["completions"])) if index not in taken)
     return [index for index, _ in zip(free, range(missing), strict=False)]
+
+
+def _apply_success_policy(look: _Look) -> None:
+    if not look.ending and (message := success_message(look.job, look.indexes("completedIndexes"))):
+        _end(look, "SuccessCriteriaMet", "SuccessPolicy", message)
 
 
 def _complete(look: _Look) -> None:
