@@ -9,7 +9,8 @@ from gangctl.cel.meter import StepMeter
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedException, LoadedPolicy, load_exception
-from gangctl.policy.model import LabelSelector
+from gangctl.policy.model import GangPolicy, LabelSelector
+from gangctl.policy.reading import check_policy, read_model
 from gangctl.policy.review import Review
 from gangctl.policy.variables import Scope
 from gangctl.policy.verdict import Outcome
@@ -64,3 +65,10 @@ class Catalogue:
         if selector is None:
             return [each for each in inside if each["metadata"]["name"] == name]
         return [each for each in inside if selector.matches(each["metadata"].get("labels", {}))]
+
+
+def read_policy(document: Object) -> GangPolicy:
+    """A policy with valid fields."""
+    read = read_model(document, GangPolicy)
+    assert check_policy(read) == []
+    return read

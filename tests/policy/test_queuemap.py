@@ -15,11 +15,10 @@ from gangctl.errors import ErrorKind, ValidationError
 from gangctl.policy.defaults import Applied, defaults_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import Accelerator, QueueChoice, QueueMatch
-from gangctl.policy.reading import read_policy
 from tests.gang.json_patch import apply
 from tests.jobsets import jobset, rj
 from tests.policy.documents import Object, policy, review_of
-from tests.policy.reviews import loaded
+from tests.policy.reviews import loaded, read_policy
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
 

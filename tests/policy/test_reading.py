@@ -10,16 +10,10 @@ from gangctl.errors import ErrorKind, ValidationError
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.reading import check_policy, read_exception, read_model
 from tests.policy.documents import Object, exception, policy, rule
+from tests.policy.reviews import read_policy
 from tests.rows import each
 
 K = ErrorKind
-
-
-def read_policy(document: Object) -> GangPolicy:
-    """A policy with valid fields."""
-    read = read_model(document, GangPolicy)
-    assert check_policy(read) == []
-    return read
 
 
 def errors_of(document: Object) -> set[tuple[str, ErrorKind]]:
