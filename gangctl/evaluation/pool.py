@@ -4,6 +4,10 @@ A task is some policies of one review. Small reviews, large ones, and policies w
 the queue. The first worker serves small reviews only, the last one serves all classes, so that small reviews never
 wait for others. The end of a worker, killed or not, is blamed on the policy it was evaluating; the other policies of
 the task continue with another worker.
+
+:class:`concurrent.futures.ProcessPoolExecutor` would be less code, but the end of one of its processes ends all: in a
+trial with an expression that never ends every two seconds, other reviews took 8.7 s in the median there, and 13 ms here
+(8 ms and 12 ms without that expression).
 """
 
 from __future__ import annotations
