@@ -302,7 +302,7 @@ class ApiState:
             raise ValueError(f"no gangs can be made: {self.reason}")
         # It has been mutable since CompositePodGroups have a version beside the first one (Kubernetes 1.38).
         mutable = self.composite not in {"", FIRST_OF_COMPOSITES}
-        return replace(self.generation.capabilities, group_count_mutable=mutable)
+        return replace(self.generation.capabilities, composite=bool(self.composite), group_count_mutable=mutable)
 
     @property
     def available(self) -> bool:

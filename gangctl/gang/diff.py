@@ -15,7 +15,7 @@ from typing import Literal
 from gangctl.api.scheduling import Capabilities, CompositePodGroup, Observed, PodGroup, Workload
 from gangctl.gang.desired import Desired
 from gangctl.gang.naming import family
-from gangctl.gang.plan import GangPlan
+from gangctl.gang.plan import GangPlan, composite_of, composite_template
 
 Kind = Literal["Workload", "PodGroup", "CompositePodGroup"]
 Conflicts = tuple[tuple[Kind, str], ...]
@@ -162,6 +162,8 @@ def _surplus(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[D
     if _missing(plan, existing):
         names -= plan.finished
     names |= {group.name for group in (plan.composite, desired.spare_composite) if group is not None}
+    # Also those of groups that were made while the configuration, or the cluster, was another.
+    names |= {observed.parent for observed in existing.groups.values() if observed.name in names}
     for kind, observed in existing.orphans:
         yield Delete(kind, observed)
     for kind, observed in existing.owned(plan.uid):
@@ -235,26 +237,31 @@ def _recountable(plan: GangPlan, existing: Existing) -> Observed | None:
     return have
 
 
-def _needing_children(plan: GangPlan, existing: Existing) -> GangPlan:
-    """The plan whose CompositePodGroup needs only groups that belong to it, or will.
+def _with_parent(plan: GangPlan, existing: Existing, capabilities: Capabilities) -> GangPlan:
+    """The plan whose CompositePodGroup is that of its groups, and needs only those that belong to it, or will.
 
-    The parent of a group is immutable, and while the cluster has no CompositePodGroups, groups are made without one.
-    Those that are made later would wait permanently for these.
+    The parent of a group is immutable. While the cluster has no CompositePodGroups, groups are made without one: those
+    that are made later would wait permanently for these. Groups that have one keep it also where the option was
+    removed past the webhook, or a resize left a single gang: the scheduler ignores their pods while it does not exist.
     """
-    composite = plan.composite
+    have = [
+        observed
+        for group in plan.groups
+        if group.name not in plan.finished
+        and (observed := existing.groups.get(group.name)) is not None
+        and observed.owner_uid == plan.uid
+    ]
+    parents = [observed.parent for observed in have]
+    composite, workload = plan.composite, plan.workload
+    if composite is None and capabilities.composite and any(parents):
+        workload = replace(workload, composite=composite_template(workload.templates, len(have)))
+        composite = composite_of(workload, plan.jobset.restarts)
+        if composite is not None and composite.name not in parents:
+            return plan
     if composite is None:
         return plan
-    apart = sum(
-        group.name not in plan.finished
-        and (have := existing.groups.get(group.name)) is not None
-        and have.owner_uid == plan.uid
-        and have.parent != composite.name
-        for group in plan.groups
-    )
-    if not apart:
-        return plan
-    count = max(1, composite.min_group_count - apart)
-    return replace(plan, composite=composite._replace(min_group_count=count))
+    count = max(1, composite.min_group_count - sum(parent != composite.name for parent in parents))
+    return replace(plan, workload=workload, composite=composite._replace(min_group_count=count))
 
 
 def _of_composite(plan: GangPlan, existing: Existing, capabilities: Capabilities) -> Change | None:
@@ -301,7 +308,7 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
     """
     if desired.plan is None:
         return Difference()
-    plan, workload = _needing_children(desired.plan, existing), existing.workload
+    plan, workload = _with_parent(desired.plan, existing, capabilities), existing.workload
     if workload is not None and workload.owner_uid != plan.uid:
         # PodGroups name their Workload: they would belong to that of another owner.
         return Difference(conflicts=(("Workload", workload.name),))
@@ -344,9 +351,9 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
 
 def ending(desired: Desired, existing: Existing, capabilities: Capabilities) -> tuple[Change, ...]:
     """Lower minCounts and do nothing else: what exists is being deleted, and pods may still wait for a quorum."""
-    plan = desired.plan
-    if plan is None or not capabilities.min_count_mutable:
+    if desired.plan is None or not capabilities.min_count_mutable:
         return ()
+    plan = _with_parent(desired.plan, existing, capabilities)
     return tuple(change for change in _recounted(desired, plan, existing, capabilities) if change.lowers)
 
 

@@ -116,10 +116,8 @@ def pods_that_can_exist(
 _SEVERAL: Final = 2
 
 
-def composite_template(templates: Sequence[Template], groups: int) -> CompositeTemplate | None:
-    """The parent of all templates of a Workload, from which ``groups`` groups are made; None for a single group."""
-    if groups < _SEVERAL:
-        return None
+def composite_template(templates: Sequence[Template], groups: int) -> CompositeTemplate:
+    """The parent of all templates of a Workload, from which ``groups`` groups are made."""
     taken = {template.name for template in templates}
     # A replicated job may have the name, too.
     name = next(candidate for candidate in naming.numbered("all") if candidate not in taken)
@@ -274,7 +272,8 @@ def make_plan(
         for name in own
     }
     name = naming.workload_name(jobset.name, real)
-    above = composite_template(tuple(templates.values()), len(grouped)) if config.options.composite else None
+    together = config.options.composite and len(grouped) >= _SEVERAL
+    above = composite_template(tuple(templates.values()), len(grouped)) if together else None
     workload = Workload(jobset.namespace, name, owner, tuple(templates.values()), above)
     composite = composite_of(workload, jobset.restarts)
     parent = composite.name if composite is not None else ""

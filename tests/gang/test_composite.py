@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.scheduling import NEWEST, CompositePodGroup, CompositeTemplate, Feature, Generation
+from gangctl.api.scheduling import NEWEST, ApiState, CompositePodGroup, CompositeTemplate, Feature, Generation
+from gangctl.api.scheduling_versions import composite_pod_group
 from gangctl.controllers.writer import min_count_patch
 from gangctl.gang.convert import Notation, convert
 from gangctl.gang.desired import JobProgress, assess, desire
@@ -164,6 +166,60 @@ def test_groups_that_were_made_without_a_parent_are_not_waited_for(missing: int)
     assert found.min_counts == (("", max(1, missing)),)
 
 
+def without_the_option(raw: Raw) -> Raw:
+    bare = copy.deepcopy(raw)
+    del bare["metadata"]["annotations"][OPTIONS]
+    return bare
+
+
+def test_groups_keep_the_parent_that_they_name_where_the_option_was_removed() -> None:
+    """The name of the parent is immutable, and the scheduler ignores pods of a group whose parent does not exist."""
+    raw = stored(slices(failurePolicy={"maxRestarts": 1}))
+    before = desire(assess(read(raw), ClusterRules()), [], NEWEST)
+    plan, spare = before.plan, before.spare_composite
+    assert plan is not None
+    assert spare is not None
+    store = full(plan)
+    store.add(composite_pod_group(spare))
+    for group in before.spares:
+        store.add(store.adapter.pod_group(group))
+    after = desire(assess(read(without_the_option(raw)), ClusterRules()), [], NEWEST)
+    assert after.plan is not None
+    assert after.plan.composite is None
+    assert diff(after, store.existing(after.plan), store.capabilities).changes == ()
+    del store.objects["CompositePodGroup", parent(plan).name]
+    (change,) = diff(after, store.existing(after.plan), store.capabilities).changes
+    assert isinstance(change, Create)
+    assert change.wanted == parent(plan)
+
+
+def test_a_parent_that_is_no_longer_an_option_needs_the_groups_that_have_not_finished() -> None:
+    raw = stored(slices())
+    plan = some_plan(raw)
+    done = JobProgress("t", "js-w-0", "js", FIXTURE_UID, "w", 0, 0, 2, complete=True, deleting=False)
+    after = desire(
+        assess(read(without_the_option(raw)), ClusterRules()), [replace(done, group=plan.groups[0].name)], NEWEST
+    )
+    store = full(plan, "v1beta1")
+    assert after.plan is not None
+    *_, change = diff(after, store.existing(after.plan), store.capabilities).changes
+    assert isinstance(change, SetMinCounts)
+    assert (change.kind, change.counts) == ("CompositePodGroup", ((0, "", 3, 2),))
+    assert change in ending(after, store.existing(after.plan), store.capabilities)
+
+
+def test_groups_without_a_parent_get_none_where_the_cluster_has_none() -> None:
+    raw = stored(slices())
+    plan = some_plan(raw)
+    store = full(plan)
+    del store.objects["CompositePodGroup", parent(plan).name]
+    lacking = ApiState(NEWEST, lacks=frozenset({Feature.COMPOSITE}))
+    bare = assess(read(raw), ClusterRules(lacks=lacking.lacks)).plan
+    assert bare is not None
+    found = diff(wanted(bare), store.existing(bare), lacking.capabilities)
+    assert [change.kind for change in found.changes] == ["Workload"]
+
+
 def test_a_foreign_object_under_its_name_is_a_conflict() -> None:
     plan = some_plan(slices())
     store = full(plan)
@@ -224,8 +280,8 @@ def test_the_next_attempt_has_a_parent_of_its_own() -> None:
     assert (now.name[-2:], spare.name[-2:]) == ("-0", "-1")
     assert {group.parent for group in desired.spares} == {spare.name}
     store = full(desired.plan)
-    later = replace(desired.plan, composite=spare)
-    changes = difference(later, store).changes
+    later = replace(desired.plan, composite=spare, groups=desired.spares)
+    changes = [change for change in difference(later, store).changes if change.kind == "CompositePodGroup"]
     assert [(type(change), change.name) for change in changes] == [(Delete, now.name), (Create, spare.name)]
 
 
