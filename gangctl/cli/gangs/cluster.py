@@ -290,9 +290,12 @@ class ScopeReader:
             assert generation is not None  # noqa: S101 -- for mypy
             try:
                 # A namespace may refuse the Job; one answer is enough, because it is the whole API server's.
-                self.state.api = await prove(self.client, generation, namespace)
+                proved = await prove(self.client, generation, namespace)
             except (ForbiddenError, InvalidError, NotFoundError):
                 continue
+            # One that succeeds says nothing else: what the cluster lacks is known from what it serves.
+            if not proved.available:
+                self.state.api = proved
             return
 
     async def _read_gang_objects(self) -> None:

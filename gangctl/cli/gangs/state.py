@@ -207,7 +207,7 @@ class GangState:
 
     def assessment(self, jobset: JobSet) -> Assessment:
         """The assessment of a JobSet here."""
-        rules = ClusterRules(self.api.generation or ClusterRules().generation)
+        rules = ClusterRules(self.api.generation or ClusterRules().generation, lacks=self.api.lacks)
         return assess(jobset, rules, while_suspended(jobset, queues=self.kueue))
 
     def _collections(self) -> Collections:

@@ -9,10 +9,13 @@ import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from gangctl.api.jobset import read_jobset
+from gangctl.api.scheduling import Feature
 from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader, jobset_source, take
 from gangctl.cli.gangs.files import read_files
 from gangctl.cli.gangs.watching import GangWatch, NotReachedError, Wait, _until_over
@@ -33,6 +36,8 @@ from tests.cli.run import BIN, gangctl
 from tests.cli.schema import violations
 from tests.controlplane.wait import HUNG_SECONDS, wait_for
 from tests.credentials import StaticCredentials
+from tests.gang.pipeline import stored
+from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.sandbox import faults
 from tests.sandbox.faults import Match
@@ -342,3 +347,23 @@ async def reading(here: Place) -> AsyncIterator[ScopeReader]:
     """What commands that watch read with, in this process."""
     async with Transport(await load_cluster(kubeconfig=here.kubeconfig)) as transport:
         yield ScopeReader(Client(transport), JobSetScope(NAMESPACE), watching=True)
+
+
+async def test_what_the_cluster_lacks_is_known_also_after_the_proof(tmp_path: Path) -> None:
+    """The controller makes no CompositePodGroup there: each gang starts by itself."""
+    raw = jobset(
+        "slices",
+        rj("w", 2, 1, 1, mode="ReplicatedGang"),
+        options='{"composite": true}',
+        namespace=NAMESPACE,
+        uid="uid-of-slices",
+    )
+    found = read_jobset(stored(raw))[0]
+    async with place(tmp_path, dump.objects()) as here, reading(here) as reader:
+        for step in (reader.read, partial(reader.look_closely, [(NAMESPACE, RUNS)])):
+            await step()
+            assert reader.state.api.lacks == {Feature.COMPOSITE}
+            plan = reader.state.assessment(found).plan
+            assert plan is not None
+            assert plan.composite is None
+    assert here.requests("create") == [("create", "jobs.batch")]
