@@ -263,15 +263,18 @@ async def job_groups(cluster: Cluster) -> CheckOutcome:
     "the certificates in the caBundle",
 )
 async def authority(cluster: Cluster) -> CheckOutcome:
-    """Without a caBundle API servers trust no webhook."""
+    """Without a caBundle API servers trust a webhook by the root certificates of their own machines."""
     own = installed.owned_by(await installed.configurations(cluster), "gangctl")
     if not own:
         return await unregistered(cluster)
-    broken, soon, good = [], [], []
+    broken, bare, soon, good = [], [], [], []
     for configuration, webhook in ((item, webhook) for item in own for webhook in installed.webhooks(item)):
         name = f"{installed.title(configuration)}: {webhook.get('name')}"
-        trouble, end = _bundle(installed.client_config(webhook).get("caBundle"), cluster.now)
-        if trouble:
+        bundle = installed.client_config(webhook).get("caBundle")
+        trouble, end = _bundle(bundle, cluster.now)
+        if not bundle:
+            bare.append(f"{name} has no caBundle")
+        elif trouble:
             broken.append(f"{name} {trouble}")
         elif end - cluster.now < _SOON_SECONDS:
             soon.append(f"{name}: the last certificate ends {_date(end)}")
@@ -287,6 +290,15 @@ async def authority(cluster: Cluster) -> CheckOutcome:
             "the files, or cert-manager's injector",
             command=logs,
         )
+    if bare:
+        return warning(
+            "API servers trust gangctl's answers only if they know its authority themselves: there is no caBundle",
+            bare,
+            remedy="see check admission: if it is ok, and a public authority issued the certificate in --cert-dir, "
+            "change nothing; otherwise gangctl fills its caBundle in within seconds while it runs, with --cert-dir the "
+            "writer of the files, or cert-manager's injector",
+            command="gangctl doctor --only admission",
+        )
     if soon:
         return warning(
             "the authority of gangctl's certificate ends within a day",
@@ -299,10 +311,8 @@ async def authority(cluster: Cluster) -> CheckOutcome:
 
 def _bundle(bundle: object, now: float) -> tuple[str, float]:
     """Problem of a caBundle, and when (Unix seconds) its last certificate expires."""
-    if not bundle or not isinstance(bundle, str):
-        return "has no caBundle", 0.0
     try:
-        certificates = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
+        certificates = x509.load_pem_x509_certificates(base64.b64decode(str(bundle), validate=True))
     except (ValueError, binascii.Error):
         return "has a caBundle that holds no certificate", 0.0
     # During a rotation it holds both authorities: one that is valid is enough.
