@@ -218,6 +218,8 @@ def _check_sources(question: Question, *, live: bool) -> None:
             "name a cluster by --context (kubectl config current-context prints yours) or --kubeconfig, or "
             "queues by --queues FILE"
         )
+    if not live:
+        options.no_cluster_is_asked()
     check_stdin(filenames, queue_files)
 
 

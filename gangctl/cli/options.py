@@ -11,6 +11,7 @@ from shlex import quote
 from typing import Any, Final, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from gangctl.cli.output import Format, Listing
 from gangctl.kueue.names import KUEUE_NAMESPACE
@@ -111,6 +112,12 @@ def kueue_namespace(command: F) -> F:
         callback=check_namespace,
         help="Where Kueue runs: the ConfigMap with its configuration is read there.",
     )(command)
+
+
+def no_cluster_is_asked() -> None:
+    """Refuse ``--kueue-namespace`` in a call that asks no cluster: of files, a configuration in any namespace counts."""
+    if click.get_current_context().get_parameter_source("kueue_namespace") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--kueue-namespace is about a cluster, and none is asked: leave it out")
 
 
 def output(*formats: str) -> Decorator[Any]:

@@ -293,3 +293,21 @@ class TestChecksOfManifests:
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.count('"Off", "Gang"') == 2
         assert answer.err.endswith("error: 3 errors in 2 JobSets\n")
+
+
+@each(
+    "arguments",
+    [
+        *((verb, "-f", "nothing.yaml") for verb in ("get", "top")),
+        *((verb, "train", "-f", "nothing.yaml") for verb in ("why", "describe")),
+        ("drain", "node-7", "--dry-run", "-f", "nothing.yaml"),
+        ("fit", "-f", "nothing.yaml", "--queues", "nothing.yaml"),
+        ("queue", "describe", "research", "--queues", "nothing.yaml"),
+        ("pathways", "validate", "-f", "nothing.yaml"),
+        ("pathways", "validate", "-f", "nothing.yaml", "--queues", "nothing.yaml"),
+    ],
+)
+def test_the_namespace_of_kueue_is_refused_where_no_cluster_is_asked(arguments: tuple[str, ...]) -> None:
+    answer = gangctl(*arguments, "--kueue-namespace", "queueing")
+    assert (answer.code, answer.out) == (2, "")
+    assert "--kueue-namespace is about a cluster, and none is asked: leave it out" in answer.err

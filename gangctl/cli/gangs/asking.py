@@ -123,6 +123,8 @@ def asked(names: Sequence[ObjectName] = (), *, at: datetime | None = None, **fla
         raise click.UsageError("-f stands in for clusters: leave it out, or --worker")
     if asking.offline and asking.cluster.given:
         raise click.UsageError("-f stands in for a cluster: leave it out, or --kubeconfig and --context")
+    if asking.offline:
+        options.no_cluster_is_asked()
     if asking.at is not None and not asking.offline:
         raise click.UsageError("--at is about files: a cluster is asked about now")
     return asking

@@ -158,6 +158,8 @@ def validate(
 
     if queue_files:
         check_alone(cluster)
+    if not cluster.given:
+        options.no_cluster_is_asked()
     check_stdin(given["filenames"], queue_files)
     wanted = flags.wanted(given)
     around = flags.facts_of(cluster, wanted.namespace, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)

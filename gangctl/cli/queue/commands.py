@@ -64,6 +64,7 @@ def read(
     """Read files or a cluster, in a namespace or the context's; ``more`` reads other objects from a cluster."""
     if files:
         check_alone(cluster)
+        options.no_cluster_is_asked()
         return QueueObjects(read_stock(files), namespace or DEFAULT_NAMESPACE)
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.kueuecluster import read_kueue  # noqa: PLC0415
