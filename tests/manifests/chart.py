@@ -167,7 +167,7 @@ def _adjust_account(metadata: Object, _: Object) -> None:
 def _adjust_quota(_: Object, spec: Object) -> None:
     spec["hard"]["pods"] = _PODS
     (scope,) = spec["scopeSelector"]["matchExpressions"]
-    scope["values"] = [_value("priorityClassName")]
+    scope["values"] = [_text("priorityClassName")]
 
 
 def _adjust_budget(_: Object, spec: Object) -> None:
@@ -217,6 +217,11 @@ def _value(name: str) -> Raw:
     return Raw(f"{{{{ .Values.{name} }}}}")
 
 
+def _text(name: str) -> Raw:
+    """A value of any text: 1000 and true are names, too."""
+    return Raw(f"{{{{ .Values.{name} | quote }}}}")
+
+
 def _tree(name: str, otherwise: Any = ABSENT) -> Choice:
     """A value of any form, unless it is empty."""
     return Choice(f".Values.{name}", Tree(f".Values.{name}"), otherwise)
@@ -238,7 +243,7 @@ def _adjust_deployment(_: Object, spec: Object) -> None:
     container["resources"] = _tree("resources", container["resources"])
     container["securityContext"] = _tree("containerSecurityContext", container["securityContext"])
     pod["securityContext"] = _tree("podSecurityContext", pod["securityContext"])
-    pod["priorityClassName"] = Choice(".Values.priorityClassName", _value("priorityClassName"))
+    pod["priorityClassName"] = Choice(".Values.priorityClassName", _text("priorityClassName"))
     for name in ("imagePullSecrets", "nodeSelector", "affinity", "tolerations"):
         pod[name] = _tree(name)
     pod["topologySpreadConstraints"] = _tree("topologySpreadConstraints", pod["topologySpreadConstraints"])

@@ -75,6 +75,17 @@ def test_commands_are_those_of_the_installation() -> None:
     assert [each for each in commands if f"    {each}" not in page] == []
 
 
+def test_text_that_stands_alone_is_quoted() -> None:
+    """Unquoted, YAML reads the name 1000 as a number, which API servers refuse."""
+    schemas = {leaf.name: leaf.schema for value in VALUES for leaf in value.leaves}
+    alone = re.compile(r"^ *(?:- )?(?:[\w-]+: )?\{\{ \.Values\.([\w.]+) \}\}$", re.MULTILINE)
+    templates = [path.read_text(encoding="utf-8") for path in (CHART / "templates").rglob("*.yaml")]
+    found = {name for template in templates for name in alone.findall(template)}
+    assert len(found) > 5
+    texts = {name for name in found if "string" in schemas[name].get("type", ())}
+    assert {name for name in texts if re.search(schemas[name].get("pattern", ""), "1000")} == set()
+
+
 @pytest.mark.controlplane
 class TestHelm:
     def test_sets_the_pods(self, helm: Helm) -> None:
