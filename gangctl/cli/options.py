@@ -115,9 +115,14 @@ def kueue_namespace(command: F) -> F:
 
 
 def no_cluster_is_asked() -> None:
-    """Refuse ``--kueue-namespace`` in a call that asks no cluster: of files, a configuration in any namespace counts."""
-    if click.get_current_context().get_parameter_source("kueue_namespace") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--kueue-namespace is about a cluster, and none is asked: leave it out")
+    """Refuse ``--kueue-namespace`` where no cluster is asked: of files, a configuration in any namespace counts."""
+    refuse_given("kueue_namespace", "is about a cluster, and none is asked: leave it out")
+
+
+def refuse_given(name: str, why: str) -> None:
+    """A usage error if a flag of the running command was given, which has no effect in this call."""
+    if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"--{name.replace('_', '-')} {why}")
 
 
 def output(*formats: str) -> Decorator[Any]:

@@ -311,3 +311,17 @@ def test_the_namespace_of_kueue_is_refused_where_no_cluster_is_asked(arguments: 
     answer = gangctl(*arguments, "--kueue-namespace", "queueing")
     assert (answer.code, answer.out) == (2, "")
     assert "--kueue-namespace is about a cluster, and none is asked: leave it out" in answer.err
+
+
+@each(
+    ("arguments", "words"),
+    [
+        (("policy", "list", "--kube", "1.36"), "--kube is about files"),
+        (("policy", "list", "--kube", "1.36", "--context", "c"), "--kube is about files"),
+        (("pathways", "validate", "-f", "nothing.yaml", "--local-queue", "q"), "--local-queue needs queues"),
+    ],
+)
+def test_a_flag_without_an_effect_is_refused(arguments: tuple[str, ...], words: str) -> None:
+    answer = gangctl(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert words in answer.err

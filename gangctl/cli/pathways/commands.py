@@ -160,6 +160,8 @@ def validate(
         check_alone(cluster)
     if not cluster.given:
         options.no_cluster_is_asked()
+        if not queue_files:
+            options.refuse_given("local_queue", "needs queues: --queues, --kubeconfig or --context")
     check_stdin(given["filenames"], queue_files)
     wanted = flags.wanted(given)
     around = flags.facts_of(cluster, wanted.namespace, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)

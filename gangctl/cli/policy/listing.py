@@ -44,6 +44,8 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if files and cluster.given:
         raise click.UsageError("give files, or a cluster")
+    if not files:
+        options.refuse_given("kube", "is about files: a cluster says itself which policies are ready")
     summaries = _of_files(files, kube) if files else _of_cluster(cluster)
     listing.print(_HEADERS, list(map(_entry, summaries)), wide=_WIDE, nothing="No GangPolicies found.")
 
