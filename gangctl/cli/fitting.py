@@ -229,7 +229,7 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
         subject.new,
         current(own),
         fixed_nodes=fixed_nodes,
-        outlook=None if stock.partial else stock.outlook(now),
+        outlook=stock.outlook(now) if stock.snapshot.workloads_known else None,
         head=partial(stock.heads.of, now=now),
         left=subject.left,
     )

@@ -197,10 +197,10 @@ async def _workloads(client: Client, stock: Stock, namespaces: list[str] | None)
     except ForbiddenError as refused:
         if namespaces is None:
             raise
-        stock.partial, stock.heads_known = True, False
-        note(f"what others have in use is not counted: {refused}")
+        note(f"who holds quota in other namespaces is not known: {refused}")
         for name in namespaces:
             await take(client, stock, kinds.QUEUED_WORKLOADS, name)
+        stock.take_reservations()
 
 
 async def _limit(client: Client, stock: Stock) -> None:

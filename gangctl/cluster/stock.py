@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.labelselector import NAMESPACE_NAME
@@ -20,10 +21,12 @@ from gangctl.fit.clusterstate import ClusterSnapshot, KnownNodes, Outlook
 from gangctl.fit.devices import Device, Devices, allocated, reserved_for
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
+from gangctl.fit.tree import quotas_of
+from gangctl.kueue.amounts import age
 from gangctl.kueue.configuration import CONFIG_KEY, CONFIGURATION_GROUP
 from gangctl.kueue.names import API_VERSION, GROUP, VERSION
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload, Topology
-from gangctl.kueue.reading import read_expected
+from gangctl.kueue.reading import read_expected, read_reservations
 
 
 def key_of(raw: Object) -> tuple[str, str, str]:
@@ -35,6 +38,16 @@ def key_of(raw: Object) -> tuple[str, str, str]:
         namespace if isinstance(namespace, str) else "",
         name if isinstance(name, str) else "",
     )
+
+
+_LAG: Final = timedelta(seconds=5)
+"""Kueue collects changes for a second before it writes the status of a ClusterQueue (UpdatesBatchPeriod)."""
+
+
+def _is_new(workload: QueuedWorkload, now: datetime) -> bool:
+    """Whether the status of a ClusterQueue may not count a Workload yet."""
+    since = age(workload.condition("QuotaReserved").since, now)
+    return workload.holds("QuotaReserved") and since is not None and since < _LAG
 
 
 class Stock(Queues):
@@ -54,8 +67,6 @@ class Stock(Queues):
         self.topologies_known = False
         self._known_nodes: dict[tuple[int, int], KnownNodes] = {}
         """With all pods, by how many nodes and pods there are: one for many JobSets."""
-        self.partial = False
-        """Whether Workloads are of some namespaces only: usage of others is not counted."""
         self.unread_quotas: dict[str, str] = {}
         """Namespaces whose ResourceQuotas could not be read, with the reason in a few words."""
         self.runtime_classes: list[Object] | None = None
@@ -225,6 +236,21 @@ class Stock(Queues):
         queues = (queue for queue in self.local_queues.values() if namespace in {None, queue.namespace})
         return sorted(queues, key=lambda queue: (queue.namespace, queue.name))
 
+    def take_reservations(self) -> None:
+        """Take from the ClusterQueues, once, what Workloads use that may not be read: after all those that may be."""
+        quotas, now = self.snapshot.quotas, self.now()
+        unmeasured = {each.cluster_queue for each in self.live_workloads() if _is_new(each, now)}
+        for name, queue in self.cluster_queues_by_name().items():
+            reserved = read_reservations(self.raw["ClusterQueue", "", name])
+            if quotas_of(queue.groups).keys() <= reserved.keys():
+                # Kueue's sums have the Workloads that are counted already, too.
+                others = {pair: amount - quotas.used(name, *pair) for pair, amount in reserved.items()}
+                quotas.use(name, {pair: amount for pair, amount in others.items() if amount > 0}, 1)
+            else:
+                unmeasured.add(name)
+        self.snapshot.workloads_known, self.snapshot.unmeasured = False, frozenset(unmeasured)
+        self.heads_known = False
+
     def outlook(self, now: datetime) -> Outlook:
         """What an estimate of a start is made from, besides the quotas."""
         pending = [workload for workload in self.live_workloads() if not workload.holds("QuotaReserved")]
@@ -236,7 +262,6 @@ class Stock(Queues):
         """The snapshot with the facts that no change of an object carries, and the nodes with all pods but some."""
         super().completed(snapshot)
         snapshot.topologies_known = self.topologies_known
-        snapshot.usage_known = not self.partial
         snapshot.nodes = None
         # Nodes matter where Kueue places pods of any flavor.
         if self.nodes_known and snapshot.has_topologies():

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
@@ -32,6 +32,8 @@ from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.queues import Head
 
 Range = tuple[float, float]
+UNREAD: Final = "Workloads of other namespaces may not be read"
+"""Why something is not known without ``workloads_known`` of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +184,10 @@ class ClusterSnapshot:
         """Kinds of priority classes that could not be read."""
         self.heads_known = True
         """Whether the heads of StrictFIFO queues can be known: what waits in all namespaces may be read."""
-        self.usage_known = True
-        """Whether all usage is known: the Workloads of all namespaces may be read."""
+        self.workloads_known = True
+        """Whether the Workloads of all namespaces may be read: who holds quota, and what preemption would free."""
+        self.unmeasured: frozenset[str] = frozenset()
+        """ClusterQueues of which it is not known how much is in use."""
         self._held: dict[type[object], dict[tuple[str, str], Any]] = defaultdict(dict)
         """By kind, then by namespace and name."""
         self._limit_ranges: dict[str, dict[str, Object]] = defaultdict(dict)
@@ -198,6 +202,10 @@ class ClusterSnapshot:
         for raw in limit_ranges or ():
             self.take_limit_range(raw)
         self.take_runtime_classes(runtime_classes)
+
+    def usage_known(self, queue: str) -> bool:
+        """Whether it is known how much is in use in a ClusterQueue and those that share quota with it."""
+        return self.unmeasured.isdisjoint(self.quotas.tree(queue))
 
     def over(self, quotas: Quotas) -> ClusterSnapshot:
         """The same objects with other quotas and usage, for one question."""

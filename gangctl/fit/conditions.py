@@ -12,7 +12,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
 from gangctl.api.objects import controller_owner, object_at, text_at, within
 from gangctl.errors import one_line
-from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
+from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
 from gangctl.kueue.names import DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
@@ -92,11 +92,16 @@ class Conditions:
 
     def unforeseen(self, queue: ClusterQueue) -> Iterator[str]:
         """What of the quota that Kueue would give it in an open queue is not known."""
-        if not self._cluster.usage_known:
+        if not self._cluster.usage_known(queue.name):
             yield "what Workloads of other namespaces use of its quota: they may not be read"
-        gate = self._configuration.unforeseen
-        if gate and any(len(group.flavors) > 1 for group in queue.groups):
+        if not any(len(group.flavors) > 1 for group in queue.groups):
+            return
+        if gate := self._configuration.unforeseen:
             yield f"which flavors Kueue gives it (feature gate {gate})"
+        # Only then Kueue may preempt in one flavor rather than take what is free in another.
+        early = queue.when_can_preempt != "TryNextFlavor" or queue.prefers_preemption
+        if not self._cluster.workloads_known and queue.preempts and early:
+            yield f"which flavors Kueue gives it (flavorFungibility): {UNREAD}"
 
     def missing(self, queue: ClusterQueue) -> str:
         """What does not exist and Kueue needs for its Workload, in an open queue."""

@@ -33,7 +33,8 @@ Places = Callable[[AbstractSet[str]], bool]
 class Preemption:
     """Preemption for one gang in one ClusterQueue, whose cohorts are no cycle.
 
-    ``exhausted`` if the budget did not suffice: then nothing is preempted, which proves nothing.
+    ``exhausted`` if the budget did not suffice, or not all workloads are known: then nothing is preempted, which proves
+    nothing.
     """
 
     quotas: Quotas

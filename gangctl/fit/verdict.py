@@ -15,7 +15,7 @@ from typing import Final
 from gangctl.errors import one_line
 from gangctl.fit import explain, preemption, report
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
+from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest
 from gangctl.fit.conditions import Conditions
 from gangctl.fit.demands import Member, contradictions, needs_of, refusals, with_pods
 from gangctl.fit.heads import keepers, keeping, only_choice, rank_of
@@ -236,7 +236,8 @@ def _when(
     demands, queue = gang.needs.demands, gang.queue
     # JobSet rejects a dependency on a replicated job that follows.
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
-    simulation = Preemption(case.cluster.quotas, _preemptor(case, queue), gang.node, case.preemptions)
+    preemptor, known = _preemptor(case, queue), case.cluster.workloads_known
+    simulation = Preemption(case.cluster.quotas, preemptor, gang.node, case.preemptions, exhausted=not known)
     now = decide(demands, as_it_is(simulation, gang.capacity), simulation, placing)
     if now.fits:
         case.steps, case.domains = now.steps or (), list(now.placed.domains)
@@ -263,6 +264,9 @@ def _when(
     case.steps = first if now.steps is None else now.steps
     short, problem = lacking(demands, case.steps, gang.capacity), now.placed.problem
     holding = now.placed.holders if problem and not short else case.cluster.quotas.holders(queue.name, short.keys())
+    if not known:
+        preempting = ", and whether Kueue would preempt some of them" if queue.preempts else ""
+        case.conditions.doubts.append(f"who else holds what it waits for{preempting}: {UNREAD}")
     reader = case.request.reader
     case.holders = [_holder(holder, amounts, reader) for holder, amounts in holding[:_MOST_HOLDERS]]
     case.domains = list(now.placed.domains) if problem else []
@@ -328,6 +332,8 @@ def _unready(case: QueueCase) -> report.FitReport | None:
         return None
     unready = [workload for workload in cluster.quotas.workloads() if not workload.holds("PodsReady")]
     if not unready:
+        if not cluster.workloads_known:
+            case.unknown.append(f"for whose pods Kueue waits first (waitForPodsReady.blockAdmission): {UNREAD}")
         return None
     unready.sort(key=lambda workload: (workload.namespace, workload.name))
     case.holders = [_holder(one, by_resource(held_pairs(one)), reader) for one in unready[:_MOST_HOLDERS]]
@@ -401,6 +407,9 @@ def _preemptor(case: QueueCase, queue: ClusterQueue) -> Preemptor:
 def _unsure_of_preemption(case: QueueCase, simulation: Preemption) -> str:
     """Why Kueue may preempt others nevertheless."""
     queue = simulation.preemptor.queue
+    if not case.cluster.workloads_known:
+        # A doubt says it.
+        return ""
     if simulation.exhausted:
         return "; whether Kueue would preempt some of the many workloads is not known"
     if case.conditions.priority() is None and {queue.within_queue, queue.reclaim} - {"Never", "Any"}:

@@ -108,6 +108,11 @@ class ClusterQueue:
     orchestrator: str = ""
     """What computes the quotas of ``groups`` (Dynamic Quota Orchestration), empty where they are those of ``spec``."""
 
+    @property
+    def preempts(self) -> bool:
+        """Whether Kueue may preempt others for a workload of it."""
+        return self.within_queue != "Never" or self.reclaim != "Never"
+
 
 @dataclass(frozen=True, slots=True)
 class Cohort:

@@ -18,7 +18,7 @@ from gangctl.api.requests import as_integers, pod_requests, times
 from gangctl.errors import InputError
 from gangctl.gang.validate import expected_seconds
 from gangctl.kueue import objects
-from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity
+from gangctl.kueue.amounts import amount, quota_amount, read_amounts, read_quantity
 
 _OPERATORS: Final[dict[object, Operator]] = {arg: arg for arg in get_args(Operator)}
 
@@ -190,6 +190,20 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
         deleting=bool(metadata.get("deletionTimestamp")),
         orchestrator=orchestrator,
     )
+
+
+def read_reservations(raw: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    """What Kueue says that the Workloads of a ClusterQueue hold, by flavor and resource, without what it does not say.
+
+    It is no field of ClusterQueue: it changes with every admission, and only those who may not read Workloads need it.
+    """
+    reservations = {}
+    for flavor in objects_at(object_at(raw, "status"), "flavorsReservation"):
+        for resource in objects_at(flavor, "resources"):
+            name, total = _name(resource, "name"), read_quantity(resource.get("total"))
+            if total is not None:
+                reservations[_name(flavor, "name"), name] = amount(name, total)
+    return reservations
 
 
 def read_cohort(raw: Mapping[str, Any]) -> objects.Cohort:

@@ -47,6 +47,15 @@ def cluster_queue(name: str, quotas: dict[str, dict[str, Any]], **spec: Any) -> 
     return kueue("ClusterQueue", name, spec={"namespaceSelector": {}, "resourceGroups": groups, **spec})
 
 
+def reserving(queue: Object, **totals: dict[str, str]) -> Object:
+    """A ClusterQueue whose status says what its Workloads hold, by flavor and resource."""
+    reserved = [
+        {"name": flavor, "resources": [{"name": resource, "total": total} for resource, total in amounts.items()]}
+        for flavor, amounts in totals.items()
+    ]
+    return {**queue, "status": {**queue.get("status", {}), "flavorsReservation": reserved}}
+
+
 def local_queue(name: str, cluster_queue: str, namespace: str = "t", **spec: Any) -> Object:
     return kueue("LocalQueue", name, namespace=namespace, spec={"clusterQueue": cluster_queue, **spec})
 

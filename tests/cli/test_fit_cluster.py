@@ -20,6 +20,7 @@ from tests.cli.kueueobjects import (
     condition,
     local_queue,
     queued,
+    reserving,
     workload,
 )
 from tests.cli.kueueserver import config_map, labelled, serving
@@ -260,7 +261,76 @@ async def test_with_rights_in_one_namespace_the_uncounted_sources_are_reported(t
     assert (answer.code, answer.json["verdict"], answer.json["reason"]) == (0, "unknown", "MayFit")
     assert answer.json["unknown"] == ["what Workloads of other namespaces use of its quota: they may not be read"]
     assert answer.json["limits"][0]["used"] == "4"
-    assert "note: what others have in use is not counted: " in answer.err
+    assert "note: who holds quota in other namespaces is not known: " in answer.err
+
+
+_UNREAD = {f"{KUEUE}/workloads"}
+_HOLDERS = "who else holds what it waits for{}: Workloads of other namespaces may not be read"
+_COUNTS = "what Workloads of other namespaces use of its quota: they may not be read"
+
+
+@each(
+    ("total", "pods", "spec", "answered"),
+    [
+        ("7", 4, {}, ("fits", [])),
+        ("7", 5, {}, ("not-now", [_HOLDERS.format("")])),
+        (
+            "7",
+            5,
+            {"preemption": {"withinClusterQueue": "Any"}},
+            ("not-now", [_HOLDERS.format(", and whether Kueue would preempt some of them")]),
+        ),
+        # Of its own namespace gangctl counts what Kueue does not say.
+        ("1", 5, {}, ("fits", [])),
+        ("1", 6, {}, ("not-now", [_HOLDERS.format("")])),
+        (None, 4, {}, ("unknown", [_COUNTS])),
+    ],
+)
+async def test_a_tenant_knows_what_others_use_by_the_status_of_the_queue(
+    total: str | None, pods: int, spec: Object, answered: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    objects = [item for item in there("8") if item["kind"] != "ClusterQueue"]
+    queue = cluster_queue("cq", {"f": {"cpu": "8"}}, **spec)
+    if total is not None:
+        queue = reserving(queue, f={"cpu": total})
+    held = [
+        workload("train", "q", held={"f": {"cpu": "3"}}),
+        workload("mine", "q", held={"f": {"cpu": "3"}}),
+        workload("theirs", "r", held={"f": {"cpu": "1"}}, namespace="u"),
+    ]
+    stored = queued(pods=pods, uid="uid-train")
+    async with serving(*objects, queue, stored, *held, forbidden=_UNREAD) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "train", "-o", "json")
+    assert (answer.json["verdict"], answer.json["unknown"]) == answered, answer.json["message"]
+    assert answer.json["preempts"] == []
+
+
+@each(("lender", "verdict"), [("2", "fits"), ("3", "not-now"), (None, "unknown")])
+async def test_a_tenant_knows_what_the_cohort_uses(lender: str | None, verdict: str, tmp_path: Path) -> None:
+    objects = [item for item in there("8") if item["kind"] != "ClusterQueue"]
+    own = reserving(cluster_queue("cq", {"f": {"cpu": "4"}}, cohortName="all"), f={"cpu": "0"})
+    other = cluster_queue("other", {"f": {"cpu": "4"}}, cohortName="all")
+    if lender is not None:
+        other = reserving(other, f={"cpu": lender})
+    file = write(tmp_path / "a.yaml", queued(pods=6))
+    async with serving(*objects, own, other, forbidden=_UNREAD) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert answer.json["verdict"] == verdict, answer.json["message"]
+
+
+@each(("since", "verdict"), [("2026-01-01T00:59:50Z", "fits"), ("2026-01-01T00:59:59Z", "unknown")])
+async def test_a_workload_that_has_quota_since_a_moment_may_not_be_in_the_status(
+    since: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "server_time", lambda _: datetime.fromisoformat(LATER))
+    objects = [item for item in there("8") if item["kind"] != "ClusterQueue"]
+    queue = reserving(cluster_queue("cq", {"f": {"cpu": "8"}}), f={"cpu": "3"})
+    mine = workload("mine", "q", held={"f": {"cpu": "3"}})
+    mine["status"]["conditions"] = [condition("QuotaReserved", since=since)]
+    file = write(tmp_path / "a.yaml", queued(pods=5))
+    async with serving(*objects, queue, mine, forbidden=_UNREAD) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert (answer.json["verdict"], answer.json["unknown"]) == (verdict, [_COUNTS] * (verdict == "unknown"))
 
 
 @each(
@@ -279,13 +349,12 @@ async def test_a_strict_queue_may_have_a_head_that_is_not_known(
 ) -> None:
     objects = there("8", queueingStrategy=strategy)
     (queue,) = (item for item in objects if item["kind"] == "ClusterQueue")
-    queue["status"] = {"pendingWorkloads": pending}
+    queue["status"] = reserving(queue, f={"cpu": "0"})["status"] | {"pendingWorkloads": pending}
     file = write(tmp_path / "a.yaml", queued(pods=4))
     async with serving(*objects, forbidden={f"{KUEUE}/{closed}"}) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
     assert any("Kueue tries first" in each for each in answer.json["unknown"]) is unknown
-    # Without the right to read Workloads, what they use is not known, either.
-    assert answer.json["verdict"] == ("unknown" if unknown or closed == "workloads" else "fits")
+    assert answer.json["verdict"] == ("unknown" if unknown else "fits")
 
 
 async def test_a_namespace_that_the_queue_does_not_select_is_blocked(tmp_path: Path) -> None:

@@ -473,4 +473,4 @@ class TestCluster:
             here = await ask(tmp_path, url, "queue", "list")
         assert (everywhere.code, everywhere.out) == (3, "")
         assert here.code == 0
-        assert "note: what others have in use is not counted" in here.err
+        assert "note: who holds quota in other namespaces is not known" in here.err

@@ -8,7 +8,7 @@ import pytest
 
 from gangctl.cli.queue.report import COHORT, NAMESPACE, POSITIONS, USAGE
 from tests.cli.httpserver import ask
-from tests.cli.kueueobjects import CONFIGURATION, GPU, cluster, cluster_queue, flavor, local_queue, workload
+from tests.cli.kueueobjects import CONFIGURATION, GPU, cluster, cluster_queue, flavor, local_queue, reserving, workload
 from tests.cli.kueueserver import labelled, serving
 from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
@@ -34,6 +34,25 @@ async def test_usage_is_not_known_to_those_who_read_workloads_of_one_namespace(t
     assert ["a100", GPU, "unknown", "8", "8", "unknown"] in [line.split() for line in table.out.splitlines()]
     assert f"! not known: {USAGE}" in table.out
     assert f"a100/{GPU}=unknown/8" in listed.out
+
+
+async def test_usage_is_that_of_the_status_to_those_who_read_workloads_of_one_namespace(tmp_path: Path) -> None:
+    status = {"cq": {GPU: "16", "cpu": "4"}, "strict": {GPU: "0", "cpu": "0"}}
+    there = [
+        reserving(item, a100=status[item["metadata"]["name"]]) if item["kind"] == "ClusterQueue" else item
+        for item in busy()
+        if item is not CONFIGURATION
+    ]
+    async with serving(*there, forbidden={f"{KUEUE}/workloads"}) as (_, url):
+        described = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
+        listed = await ask(tmp_path, url, "queue", "list", "-o", "wide")
+    report = described.json
+    assert violations(report, schema_of("queue-describe")) == []
+    quota = {"nominal": "8", "borrowable": "8", "used": "16", "borrowed": "8", "free": "0"}
+    assert report["quotas"][0] == {"flavor": "a100", "resource": GPU, **quota}
+    borrowed = {"clusterQueue": "cq", "flavor": "a100", "resource": GPU, "borrowed": "8"}
+    assert (report["borrowers"], report["unknown"]) == ([borrowed], [POSITIONS])
+    assert f"a100/{GPU}=16/8" in listed.out
 
 
 @pytest.mark.parametrize(("cohort", "free"), [("all", None), ("", "8")])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest, KnownNodes
+from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest, KnownNodes
 from gangctl.fit.demands import Member, needs_of
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.placing import Placing
@@ -138,6 +138,11 @@ class TestUsage:
         text = f"{CONFIGURATION}featureGates: {{{gate}: true}}\n"
         assert fit(gang(*entries), cluster())["reason"] == "Fits"
         assert fit(gang(*entries), cluster(configuration=text))["reason"] == reason
+
+    def test_what_kueue_has_placed_is_not_known_without_workloads(self) -> None:
+        snapshot = cluster()
+        snapshot.workloads_known = False
+        assert fit(gang(asking(1)), snapshot)["unknown"] == [f"what pods use that Kueue has placed: {UNREAD}"]
 
     def test_usage_of_domains_that_are_no_nodes_counts_for_its_own_flavor(self) -> None:
         topology = Topology("t", (RACK,))

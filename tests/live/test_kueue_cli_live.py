@@ -268,7 +268,7 @@ async def test_users_with_few_rights_get_an_answer(queued: Queued, tmp_path: Pat
     )
     # Kueue's configuration is not for everybody to read, and it could change everything.
     assert (answer.code, answer.json["verdict"]) == (0, "unknown")
-    assert "what others have in use is not counted" in answer.err
+    assert "who holds quota in other namespaces is not known" in answer.err
     assert answer.json["limits"][0]["used"] == "3"
     described = await ask(queued, "queue", "describe", "main", "-n", queued.namespace, kubeconfig=config)
     assert (described.code, "runs" in described.out) == (0, True)

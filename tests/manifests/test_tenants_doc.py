@@ -115,7 +115,7 @@ async def test_the_commands_do_what_the_page_describes(tmp_path: Path) -> None:
         await say(kubectl, manifests, COMMANDS[config:])
         sure = await fit(plane, path)
         assert (sure.code, "never fits" in sure.out) == (1, True)
-        assert "what others have in use is not counted" in sure.out + sure.err
+        assert "who holds quota in other namespaces is not known" in sure.out + sure.err
         webhooks = await plane.api.get(
             "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gangctl-gangs"
         )

@@ -19,7 +19,6 @@ from gangctl.cli.queue.report import (
     HEADERS,
     LIST_LEGEND,
     LOCAL_HEADERS,
-    USAGE,
     WIDE_HEADERS,
     QueueDescription,
     QueueReport,
@@ -129,8 +128,7 @@ def command(
     reports = _reports(objects.stock, now, None if everywhere else objects.home, cluster_queues=cluster_queues)
     if selector:
         reports = [report for report in reports if options.selected(selector, objects.stock.raw[_key(report)])]
-    # What is in use has a note of the reading already.
-    for fact in dict.fromkeys(fact for report in reports for fact in report["unknown"] if fact != USAGE):
+    for fact in dict.fromkeys(fact for report in reports for fact in report["unknown"]):
         note(f"not known: {fact}")
     kind = "ClusterQueues" if cluster_queues else "LocalQueues"
     listing.print(

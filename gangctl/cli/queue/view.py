@@ -150,7 +150,7 @@ class View:
 
     def _unknown(self, queue: ClusterQueue) -> list[str]:
         """What of its quota is not known."""
-        unknown = [USAGE] if self.stock.partial else []
+        unknown = [] if self.stock.snapshot.usage_known(queue.name) else [USAGE]
         return [*unknown, COHORT] if queue.cohort and self.stock.trouble(kinds.COHORTS) else unknown
 
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
@@ -258,7 +258,7 @@ class View:
         }
 
     def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport] | None:
-        if self.stock.partial:
+        if not self.stock.snapshot.usage_known(queue.name):
             return None
         borrowers: list[BorrowerReport] = []
         for name in self.stock.snapshot.quotas.tree(queue.name):
