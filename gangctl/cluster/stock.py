@@ -239,7 +239,7 @@ class Stock(Queues):
     def take_reservations(self) -> None:
         """Take from the ClusterQueues, once, what Workloads use that may not be read: after all those that may be."""
         quotas, now = self.snapshot.quotas, self.now()
-        unmeasured = {each.cluster_queue for each in self.live_workloads() if _is_new(each, now)}
+        unmeasured = {workload.cluster_queue for workload in self.live_workloads() if _is_new(workload, now)}
         for name, queue in self.cluster_queues_by_name().items():
             reserved = read_reservations(self.raw["ClusterQueue", "", name])
             if quotas_of(queue.groups).keys() <= reserved.keys():

@@ -60,8 +60,8 @@ def keeping(
 
     Without a ``rank`` those that may be before it.
     """
-    found = _reservations(quotas, queue.name, pairs, ordering, head_of)
-    before = [one for one in found if rank is None or one.rank < rank]
+    reservations = _reservations(quotas, queue.name, pairs, ordering, head_of)
+    before = [one for one in reservations if rank is None or one.rank < rank]
     # All at once: several heads may keep together what each of them leaves.
     for one in before:
         quotas.use(one.head.queue.name, one.amounts, 1)

@@ -277,7 +277,7 @@ CHANGES: Final[Mapping[str, Change]] = {
         Edit(
             "tests/manifests/chart.py",
             '    pod["hostNetwork"] = Choice(".Values.hostNetwork", _value("hostNetwork"))\n',
-            after='    pod["priorityClassName"] = Choice(".Values.priorityClassName", _value("priorityClassName"))\n',
+            after='    pod["priorityClassName"] = Choice(".Values.priorityClassName", _text("priorityClassName"))\n',
         ),
         Edit(
             "tests/manifests/test_chart_values.py",
