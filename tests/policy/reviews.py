@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gangctl.cel.meter import StepMeter
+from gangctl.errors import ValidationError
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedException, LoadedPolicy, load_exception
@@ -68,7 +69,8 @@ class Catalogue:
 
 
 def read_policy(document: Object) -> GangPolicy:
-    """A policy with valid fields."""
+    """A policy with valid fields; ValidationError with all errors."""
     read = read_model(document, GangPolicy)
-    assert check_policy(read) == []
+    if errors := check_policy(read):
+        raise ValidationError(errors)
     return read
