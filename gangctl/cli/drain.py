@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gangctl.cli.gangs.cluster import ScopeReader
     from gangctl.cli.gangs.state import GangState
     from gangctl.cluster.stock import Stock
+    from gangctl.fit.requests import PodsLeft
     from gangctl.gang.desired import JobProgress
     from gangctl.readiness.drain import Stopped
 
@@ -146,19 +147,20 @@ def _losses(
     return losses
 
 
-def _left(jobset: JobSet, jobs: Iterable[JobProgress]) -> dict[str, tuple[int, int]]:
-    """The pods that all Jobs, and the largest, still make, by replicated job; without those of which none has ended."""
-    from gangctl.gang.desired import job_pods_left  # noqa: PLC0415 -- --help does without
+def _left(jobset: JobSet, jobs: Iterable[JobProgress]) -> dict[str, PodsLeft]:
+    """By name of the replicated job, without those of which no pod has ended."""
+    from gangctl.fit.requests import PodsLeft  # noqa: PLC0415 -- --help does without
+    from gangctl.gang.desired import job_pods_left  # noqa: PLC0415
     from gangctl.gang.plan import job_pods  # noqa: PLC0415
 
     own = [job for job in jobs if job.jobset_uid == jobset.uid]
-    left: dict[str, tuple[int, int]] = {}
+    left: dict[str, PodsLeft] = {}
     for rj in jobset.replicated_jobs:
         pods = [job_pods_left(rj, job, jobset.restarts) for job in own if job.replicated_job == rj.name]
         # Of Jobs that are not there, or may not be read, none has ended.
         others = max(0, rj.replicas - len(pods))
         if any(count < job_pods(rj) for count in pods):
-            left[rj.name] = sum(pods) + others * job_pods(rj), job_pods(rj) if others else max(pods)
+            left[rj.name] = PodsLeft(sum(pods) + others * job_pods(rj), job_pods(rj) if others else max(pods))
     return left
 
 

@@ -33,7 +33,7 @@ from gangctl.fit.report import (
     WorkerFit,
     figure,
 )
-from gangctl.fit.requests import succeeded_jobs
+from gangctl.fit.requests import PodsLeft, succeeded_jobs
 from gangctl.fit.started import Additions
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules
@@ -178,7 +178,7 @@ class FitSubject:
     """The defaults that policies have given it, each with its policy."""
     unread: str = ""
     """Why policies are not known that may give it defaults."""
-    left: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    left: Mapping[str, PodsLeft] = field(default_factory=dict)
     """As of :class:`~gangctl.fit.clusterstate.FitRequest`."""
 
     def owns(self, workload: QueuedWorkload) -> bool:

@@ -27,11 +27,10 @@ from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang import signals
 from gangctl.gang.config import MINIMUMS, is_configured
 from gangctl.gang.convert import check_words
-from gangctl.gang.desired import assess
-from gangctl.gang.plan import GangPlan, make_plan, stored_stamps
+from gangctl.gang.desired import plan_of
 from gangctl.gang.reasons import Notice
 from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
-from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.kueue.names import unread_queues
 from gangctl.migration.draft import NAMES, no_jobset, systems_seen
@@ -312,7 +311,8 @@ def plan_manifests(question: PlanQuestion, uid: str | None = None, *, sizes: boo
     for manifest in read:
         errors = list(manifest.errors)
         if manifest.readable:
-            plan, notices, refused = _decided(manifest.jobset, rules, uid)
+            accepted = bool(manifest.jobset.uid)
+            plan, notices, refused = plan_of(manifest.jobset, rules, accepted=accepted, unstamped=True, uid=uid)
             errors += manifest.at_source([*refused, *requests_per_pod(manifest.raw)[1]])
         if problems.add(manifest.document, errors):
             continue
@@ -323,17 +323,3 @@ def plan_manifests(question: PlanQuestion, uid: str | None = None, *, sizes: boo
         manifests.append(PlannedManifest(manifest, planned, report))
     problems.raise_if_any()
     return manifests
-
-
-def _decided(
-    jobset: JobSet, rules: ClusterRules, uid: str | None
-) -> tuple[GangPlan | None, tuple[Notice, ...], tuple[FieldError, ...]]:
-    """The plan with its notices, or why it is refused; one that exists is the gang of its stamps in any case."""
-    if jobset.uid and any(stored_stamps(jobset)[0]):
-        assessment = assess(jobset, rules)
-        return assessment.plan, assessment.notices, ()
-    # One with a UID exists, and an elastic resize may have made it smaller than its minCount.
-    resolution = resolve(jobset, rules, resizable=bool(jobset.uid))
-    if resolution.errors:
-        return None, resolution.notices, resolution.errors
-    return make_plan(jobset, resolution.stamps, resolution.config, uid), resolution.notices, ()

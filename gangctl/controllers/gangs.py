@@ -35,7 +35,7 @@ from gangctl.controllers.discovery import DiscoveryLoop
 from gangctl.controllers.reporter import GangMetrics, GangReporter, event_of
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError, is_transient
-from gangctl.gang.desired import Assessment, Desired, JobProgress, Lifecycle, assess, desire
+from gangctl.gang.desired import Assessment, Desired, JobProgress, Lifecycle, assess, desire, with_own_restarts
 from gangctl.gang.diff import Change, Difference, Existing, Kind, diff, ending, retire
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Notice
@@ -203,11 +203,11 @@ class GangController:
         return await self._present(observed, desired, desired.plan, existing, generation)
 
     def _observe(self, key: Key) -> _Observed | None:
-        jobset = self._caches.restarted_jobset(key)
+        jobset = self._caches.jobset(key)
         if jobset is None:
             return None
-        state = self._assessments.state()
-        return _Observed(jobset, self._caches.jobs(key), state, self._caches.claimed(*key))
+        jobs, state = self._caches.jobs(key), self._assessments.state()
+        return _Observed(with_own_restarts(jobset, jobs), jobs, state, self._caches.claimed(*key))
 
     async def _present(
         self, observed: _Observed, desired: Desired, plan: GangPlan, existing: Existing, generation: Generation

@@ -24,7 +24,7 @@ from gangctl.api.objects import Object
 from gangctl.api.pods import SYSTEM_CLASSES
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.quotas import Quotas
-from gangctl.fit.requests import Surroundings
+from gangctl.fit.requests import PodsLeft, Surroundings
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import moment
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
@@ -99,8 +99,8 @@ class FitRequest:
     the nodes for all that there will ever be. With an ``outlook`` the report says when it starts. With a ``reader``
     it names no Workload outside of that namespace (:meth:`~gangctl.kueue.objects.QueuedWorkload.is_hidden_from`).
     ``head`` returns the head of its queue, if that is a StrictFIFO queue and Workloads may be read. ``parsed`` is the
-    JobSet where it has been read already. ``left`` are the pods that all Jobs of a replicated job, and the largest
-    of them, still make, by its name, where these are known and not all.
+    JobSet where it has been read already. ``left`` is by name of the replicated job, where it is known of its Jobs
+    that they do not make all pods again.
     """
 
     jobset: Mapping[str, Any]
@@ -114,7 +114,7 @@ class FitRequest:
     reader: str | None = None
     head: Callable[[objects.ClusterQueue], Head | None] = lambda _: None
     parsed: JobSet | None = None
-    left: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    left: Mapping[str, PodsLeft] = field(default_factory=dict)
 
     def read(self) -> JobSet:
         """The JobSet."""

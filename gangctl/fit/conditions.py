@@ -93,7 +93,7 @@ class Conditions:
     def unforeseen(self, queue: ClusterQueue) -> Iterator[str]:
         """What of the quota that Kueue would give it in an open queue is not known."""
         if not self._cluster.usage_known(queue.name):
-            yield "what Workloads of other namespaces use of its quota: they may not be read"
+            yield f"how much of its quota others use: {UNREAD}"
         if not any(len(group.flavors) > 1 for group in queue.groups):
             return
         if gate := self._configuration.unforeseen:

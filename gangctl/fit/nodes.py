@@ -24,17 +24,18 @@ from gangctl.fit.minimum import decided
 from gangctl.fit.nodecase import NodesCase, no_node
 from gangctl.fit.requests import (
     PodSet,
+    PodsLeft,
     Surroundings,
+    pods_left,
     podsets_of,
     requests_of,
     stages_of,
-    succeeded_jobs,
     unfinished,
 )
 from gangctl.fit.scheduling import Floor, Together
 from gangctl.fit.started import Addition, Additions
 from gangctl.gang.naming import Scope
-from gangctl.gang.plan import job_pods, stored_stamps
+from gangctl.gang.plan import job_pods, replicated_job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.objects import PODS, Amounts
 from gangctl.kueue.topology import REQUESTS
@@ -42,17 +43,13 @@ from gangctl.kueue.topology import REQUESTS
 _MOST_ROWS: Final = 20
 _MOST_CLOSED: Final = 3
 _NONE: Final[Additions] = {}
-_NOBODY: Final[Mapping[str, int]] = {}
-_UNKNOWN: Final[Mapping[str, tuple[int, int]]] = {}
+_ALL_LEFT: Final[Mapping[str, PodsLeft]] = {}
 
 
-def gangs_of(
-    jobset: JobSet, succeeded: Mapping[str, int] = _NOBODY, left: Mapping[str, tuple[int, int]] = _UNKNOWN
-) -> tuple[Together, ...]:
+def gangs_of(jobset: JobSet, left: Mapping[str, PodsLeft] = _ALL_LEFT) -> tuple[Together, ...]:
     """The gangs of a JobSet, from its stamps or else its configuration; of equal ones only the first.
 
-    Without the pods of Jobs that have ``succeeded``, or those that are not ``left`` to Jobs, by name of the
-    ReplicatedJob: they are not made again.
+    With the pods that are ``left``, by name of the ReplicatedJob; of those that it does not name with all.
     """
     stamps, _ = stored_stamps(jobset)
     resolution = resolve(jobset, ClusterRules())
@@ -63,12 +60,10 @@ def gangs_of(
     minimums: dict[str, int] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
         gang = config.gang(stamp.template) if stamp is not None else None
-        jobs, known = rj.replicas - succeeded.get(rj.name, 0), left.get(rj.name)
-        if stamp is None or jobs < 1:
+        pods = left.get(rj.name) or PodsLeft(replicated_job_pods(rj), job_pods(rj))
+        if stamp is None or rj.replicas < 1 or (rj.name in left and not pods.whole):
             continue
-        whole = stamp.scope is not Scope.JOB
-        all_of_it, one = known or (job_pods(rj) * jobs, job_pods(rj))
-        gangs.setdefault(stamp.template, {})[rj.index] = all_of_it if whole else one
+        gangs.setdefault(stamp.template, {})[rj.index] = pods.largest if stamp.scope is Scope.JOB else pods.whole
         minimums[stamp.template] = (gang and gang.min_count) or 0
     return tuple(
         Together(
@@ -103,11 +98,8 @@ def node_fit(
     plain = surroundings.of_pods()
     podsets = admitted(request.jobset, plain, neighbours)
     # Of a new one the API server drops the status.
-    succeeded = _NOBODY if request.new else succeeded_jobs(request.jobset)
-    podsets = [
-        replace(podset, pods=request.left.get(podset.name, (podset.pods, 0))[0])
-        for podset in unfinished(podsets, succeeded)
-    ]
+    left = request.left if request.new else {**pods_left(podsets, request.jobset), **request.left}
+    podsets = unfinished(podsets, left)
     added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
     podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]
     counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
@@ -122,7 +114,7 @@ def node_fit(
     unknown += as_extended(requests, neighbours.devices, shapes)
     floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)
     # read_jobset leaves out a list that is too long, and podsets_of does not.
-    gangs = gangs_of(jobset, succeeded, request.left) if len(jobset.replicated_jobs) == len(podsets) else ()
+    gangs = gangs_of(jobset, left) if len(jobset.replicated_jobs) == len(podsets) else ()
     deciding = [
         *devices.unknown,
         *(why for podset in podsets if podset.pods for why in limits.deciding(jobset, podset, neighbours)),

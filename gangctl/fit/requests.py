@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gangctl.api.jobset import reported_jobs
 from gangctl.api.objects import object_at, objects_at
@@ -103,14 +103,30 @@ def succeeded_jobs(jobset: Mapping[str, Any]) -> dict[str, int]:
     return {name: succeeded for name, (_, succeeded) in reported_jobs(object_at(jobset, "status")).items()}
 
 
-def unfinished(podsets: Iterable[PodSet], succeeded: Mapping[str, int]) -> Iterator[PodSet]:
-    """The podsets without the pods of Jobs that have succeeded: a JobSet that is evicted and waits asks for the others.
+class PodsLeft(NamedTuple):
+    """The pods that the Jobs of a replicated job still make: of all of them, and of the largest."""
+
+    whole: int
+    largest: int
+
+
+def pods_left(podsets: Iterable[PodSet], jobset: Mapping[str, Any]) -> dict[str, PodsLeft]:
+    """By name of the replicated job, where Jobs of a raw JobSet have succeeded: their pods are not made again.
 
     As ReclaimablePods of Kueue's JobSet, which podSetsCountsAfterReclaim takes out.
     """
+    succeeded, left = succeeded_jobs(jobset), {}
     for podset in podsets:
-        left = podset.jobs - succeeded.get(podset.name, 0)
-        yield replace(podset, pods=podset.pods // podset.jobs * left) if 0 <= left < podset.jobs else podset
+        jobs = podset.jobs - succeeded.get(podset.name, 0)
+        if 0 <= jobs < podset.jobs:
+            one = podset.pods // podset.jobs
+            left[podset.name] = PodsLeft(one * jobs, one)
+    return left
+
+
+def unfinished(podsets: Iterable[PodSet], left: Mapping[str, PodsLeft]) -> list[PodSet]:
+    """The podsets with the pods that are ``left``: those that it does not name have all."""
+    return [replace(podset, pods=left[podset.name].whole) if podset.name in left else podset for podset in podsets]
 
 
 _MOST_STAGES: Final = 64

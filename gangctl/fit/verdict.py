@@ -26,11 +26,11 @@ from gangctl.fit.quotas import by_resource, capacity_of, held_pairs, with_lendin
 from gangctl.fit.requests import (
     PodSet,
     malformed_topology,
+    pods_left,
     podsets_of,
     refused_claims,
     remainders,
     requests_of,
-    succeeded_jobs,
     unfinished,
 )
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
@@ -112,7 +112,7 @@ def _in_queue(case: QueueCase, queue: ClusterQueue, budget: int) -> report.FitRe
         return case.never("NeverMisconfigured", "; ".join(unqueued), blocking=False)
     # Of a new one the API server drops the status.
     if not case.request.new and configuration.gate("ReclaimablePods", default=True):
-        podsets = tuple(unfinished(podsets, succeeded_jobs(case.request.jobset)))
+        podsets = tuple(unfinished(podsets, pods_left(podsets, case.request.jobset)))
     # Doubts turn `fits` into unknown, but never hide a `never`: no quota would change that.
     case.conditions.doubts += case.conditions.unforeseen(queue)
     if case.cluster.topology_aware(queue):

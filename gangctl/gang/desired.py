@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from gangctl.api.jobset import NONE, JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_REF
 from gangctl.api.scheduling import CompositePodGroup, Generation, PodGroup
-from gangctl.errors import one_line
+from gangctl.errors import FieldError, one_line
 from gangctl.gang.naming import Scope, Stamp, group_name, read_stamp
 from gangctl.gang.plan import (
     GangPlan,
@@ -141,6 +141,32 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
         notices.append(Notice(Reason.CONFIG_IGNORED, message))
     config = resolution.config if rules.composite else resolution.config.without_composite()
     return Assessment(lifecycle, make_plan(jobset, stamps, config), tuple(notices))
+
+
+class PlanOrErrors(NamedTuple):
+    """The gang of a JobSet, None for none, with notices; or why it is refused."""
+
+    plan: GangPlan | None
+    notices: tuple[Notice, ...]
+    errors: tuple[FieldError, ...] = ()
+
+
+def plan_of(
+    jobset: JobSet, rules: ClusterRules, *, accepted: bool, unstamped: bool, uid: str | None = None
+) -> PlanOrErrors:
+    """The gang of a JobSet that may be stored or not.
+
+    One that was ``accepted`` is the gang of its stamps, refused now or not. Without stamps it is the one that it asks
+    for, if there may be ``unstamped`` ones, as in files that were never applied; otherwise none.
+    """
+    if accepted and (not unstamped or any(stored_stamps(jobset)[0])):
+        assessment = assess(jobset, rules)
+        return PlanOrErrors(assessment.plan, assessment.notices)
+    # An elastic resize may have made it smaller than its minCount.
+    resolution = resolve(jobset, rules, resizable=accepted)
+    if resolution.errors:
+        return PlanOrErrors(None, resolution.notices, resolution.errors)
+    return PlanOrErrors(make_plan(jobset, resolution.stamps, resolution.config, uid), resolution.notices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Object, object_at
 from gangctl.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_of
 from gangctl.fit.report import FitReport, report_of
-from gangctl.gang.desired import assess
-from gangctl.gang.plan import make_plan, stored_stamps
+from gangctl.gang.desired import plan_of
 from gangctl.gang.report import Planned, PlanReport, plan_report
-from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import GangPolicySpec, LabelSelector
@@ -71,14 +70,9 @@ def gang_of(raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True) ->
         return _unplanned(f"{jobset.jobs} Jobs, at most {MAX_JOBS} can be planned")
     jobset = jobset.named
     # One in a file, without a UID and stamps, stands for one that was accepted.
-    if not new and (jobset.uid or any(stored_stamps(jobset)[0])):
-        assessment = assess(jobset, rules)
-        plan, notices = assessment.plan, assessment.notices
-    else:
-        resolution = resolve(jobset, rules, resizable=not new)
-        if resolution.errors:
-            return _unplanned(resolution.errors[0])
-        plan, notices = make_plan(jobset, resolution.stamps, resolution.config), resolution.notices
+    plan, notices, refused = plan_of(jobset, rules, accepted=not new, unstamped=not jobset.uid)
+    if refused:
+        return _unplanned(refused[0])
     report, errors = plan_report(raw, Planned(jobset, plan, notices, rules.generation))
     return _unplanned(errors[0]) if errors else report
 

@@ -259,14 +259,14 @@ async def test_with_rights_in_one_namespace_the_uncounted_sources_are_reported(t
     async with serving(*there("8", mine, others), forbidden=closed) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
     assert (answer.code, answer.json["verdict"], answer.json["reason"]) == (0, "unknown", "MayFit")
-    assert answer.json["unknown"] == ["what Workloads of other namespaces use of its quota: they may not be read"]
+    assert answer.json["unknown"] == ["how much of its quota others use: Workloads of other namespaces may not be read"]
     assert answer.json["limits"][0]["used"] == "4"
     assert "note: who holds quota in other namespaces is not known: " in answer.err
 
 
 _UNREAD = {f"{KUEUE}/workloads"}
 _HOLDERS = "who else holds what it waits for{}: Workloads of other namespaces may not be read"
-_COUNTS = "what Workloads of other namespaces use of its quota: they may not be read"
+_COUNTS = "how much of its quota others use: Workloads of other namespaces may not be read"
 
 
 @each(

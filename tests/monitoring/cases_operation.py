@@ -438,7 +438,7 @@ POLICIES: Final = (
     ),
     Case(
         "GangPolicyScanStale",
-        "nobody leads",
+        "there is no leader",
         {
             "gangctl_policy_last_scan_timestamp_seconds": "0x100",
             'gangctl_leader_election_master_status{job="gangctl",instance="a"}': "0x100",

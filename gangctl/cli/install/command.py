@@ -267,10 +267,12 @@ def _check_webhooks(settings: ControllerSettings, objects: Sequence[Mapping[str,
     """InputError for flags that gangctl would follow only if it registered the webhooks itself."""
     if settings.webhook_registration == "manage":
         return
+    from gangctl.webhooks.configurations import NAME  # noqa: PLC0415
+
     (webhook,) = (
         webhook
         for item in objects
-        if item["kind"] == "MutatingWebhookConfiguration" and item["metadata"]["name"] == "gangctl-gangs"
+        if item["kind"] == "MutatingWebhookConfiguration" and item["metadata"]["name"] == NAME
         for webhook in item["webhooks"]
     )
     service = webhook["clientConfig"]["service"]

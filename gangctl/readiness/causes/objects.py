@@ -7,6 +7,7 @@ queue, without a condition or an event: only counting pods shows it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from gangctl.api.meta import GANG_REF, SKIP_LABEL
@@ -212,14 +213,18 @@ def unreachable_minimum(context: Context) -> Iterator[Cause]:
             ended = group.succeeded + _failed(group) > 0 and group.minimum <= group.desired
             (ordered if after else tails if ended else others).append((group, possible))
     mutable = context.capabilities is not None and context.capabilities.min_count_mutable
-    for groups, cause_of in ((tails, _tail), (others, _too_many), (ordered, _in_circle)):
+    for groups, cause_of in (
+        (tails, partial(_tail, mutable=mutable)),
+        (others, partial(_too_many, mutable=mutable)),
+        (ordered, partial(_in_circle, stages=stages)),
+    ):
         if not groups:
             continue
         groups.sort(key=lambda pair: pair[0].name)
         since = oldest(pod.created for group, _ in groups for pod in group.bound if not pod.node)
         # Where minCount can change, the controller is about to lower it; a stage may just have begun.
         if not (mutable or groups is ordered) or context.late(since, QUICK):
-            yield cause_of(context, groups, since, mutable=mutable)
+            yield cause_of(context, groups, since)
 
 
 def _failed(group: Group) -> int:
@@ -262,10 +267,10 @@ def _after_own(group: Group, stages: Mapping[str, Sequence[str]]) -> Sequence[st
     return [name for name in names if any(first in names for first in stages.get(name, ()))]
 
 
-def _in_circle(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Cause:
+def _in_circle(
+    context: Context, found: list[tuple[Group, int]], since: int, *, stages: Mapping[str, Sequence[str]]
+) -> Cause:
     """JobSet starts the ReplicatedJobs of one gang one after another: its webhook was not asked for that update."""
-    del mutable
-    stages = stages_to_come(context.snapshot.jobset, context.snapshot.jobs)
     return context.cause(
         Reason.MIN_COUNT_UNREACHABLE,
         "its pods wait for each other: JobSet makes some of them after the others are ready, and these start only "

@@ -13,11 +13,11 @@ from typing import Any, Final
 from cryptography import x509
 
 from gangctl.api.labelselector import NAMESPACE_NAME
-from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.meta import SKIP_LABEL, SYSTEM_NAMESPACE
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed, presence
-from gangctl.cli.doctor.cluster import Cluster, denied, fact, served
+from gangctl.cli.doctor.cluster import Cluster, denied, fact, seen_or, served
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
 from gangctl.errors import ApiError, ForbiddenError, InvalidError
 from gangctl.gang.generation import names_its_group, pick_generation, stamped_proof_job
@@ -280,7 +280,8 @@ async def authority(cluster: Cluster) -> CheckOutcome:
             soon.append(f"{name}: the last certificate ends {_date(end)}")
         else:
             good.append(f"{name}: trusted until {_date(end)}")
-    logs = f"kubectl -n {await installed.gangctl_namespace(cluster)} logs deploy/gangctl"
+    own_namespace = await seen_or(installed.gangctl_namespace(cluster), SYSTEM_NAMESPACE)
+    logs = f"kubectl -n {own_namespace} logs deploy/gangctl"
     if broken:
         return failed(
             "API servers cannot trust gangctl's answers: JobSets that ask for a gang are refused",
