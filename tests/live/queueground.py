@@ -17,6 +17,7 @@ from gangctl.client.resources import NODES, PODS
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
+from gangctl.fit.tree import quotas_of
 from gangctl.kueue.queues import MOST_PODSETS
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
@@ -55,6 +56,8 @@ class Outcome:
     world: QueueWorld
     known: Sequence[Object]
     report: FitReport
+    tenant: FitReport
+    """What is said to a user who may not read the Workloads that hold quota."""
     now: Happened
     later: Happened | None
     """Once nothing else runs or holds quota, where it was said that it never fits."""
@@ -68,16 +71,25 @@ class Outcome:
 
     @property
     def wrong(self) -> bool:
-        """Whether the verdict is false."""
-        if self.report["verdict"] == "unknown":
-            return False
+        """Whether a verdict is false."""
         later = self.later is not None and self.later.placed
-        return later or self.now.placed is not (self.report["verdict"] == "fits")
+        if self.report["verdict"] != "unknown" and (later or self.now.placed is not (self.report["verdict"] == "fits")):
+            return True
+        match self.tenant["verdict"]:
+            case "fits":
+                return not self.now.placed
+            case "never":
+                return later or self.now.placed
+            case "not-now":
+                # What it waits for may be preempted, which is said.
+                return self.now.placed and not self.tenant["unknown"]
+        return False
 
     def __str__(self) -> str:
         """The world, to replay it."""
         said = f"{self.kind}: {self.report['reason']}: {self.report['message']}"
-        return f"# seed {self.world.seed}: {said}\n# {self.now}\n# {self.later}\n{self.world}"
+        told = f"to a tenant {self.tenant['verdict']}: {self.tenant['reason']}: {self.tenant['message']}"
+        return f"# seed {self.world.seed}: {said}\n# {told}\n# {self.now}\n# {self.later}\n{self.world}"
 
 
 @asynccontextmanager
@@ -97,6 +109,21 @@ async def outcomes(seeds: Iterable[int]) -> list[Outcome]:
     """What happens in the worlds of these seeds."""
     async with beside_gangctl(map(world, seeds)) as ground:
         return await ground.outcomes()
+
+
+def _said(made: QueueWorld, stock: Stock) -> FitReport:
+    """What ``gangctl fit --fixed-nodes`` says."""
+    queue = made.jobset["metadata"]["labels"].get(QUEUE, "")
+    return answer_of(FitSubject(made.jobset, "js", made.name, queue), stock, fixed_nodes=True).report
+
+
+def _used(stock: Stock) -> dict[tuple[str, str, str], int]:
+    """What is in use, by ClusterQueue, flavor and resource."""
+    return {
+        (name, *pair): stock.snapshot.quotas.used(name, *pair)
+        for name, queue in stock.cluster_queues_by_name().items()
+        for pair in quotas_of(queue.groups)
+    }
 
 
 class Bound(Ground):
@@ -175,11 +202,20 @@ class QueueGround:
         await all_of(
             api.patch(f"{path('workloads', one.name, made.name)}/status", {"status": held(one)}) for made, one in every
         )
+        # Kueue finds the ClusterQueue whose status it has to write by what a Workload was before a change: these have
+        # no LocalQueue, so that their admission alone leads to none (NotifyWorkloadUpdate).
+        again = {"metadata": {"annotations": {"changed": "again"}}}
+        await all_of(api.patch(path("workloads", one.name, made.name), again) for made, one in every)
 
         async def known() -> bool:
             now = await self.accounts.ask()
             if now.reserving != len(every) or not now.idle:
                 raise NotYet(f"{now.reserving:.0f} of {len(every)} have quota")
+            # It is written later, and a user who may not read Workloads has nothing else.
+            queues = await api.list(path("clusterqueues"))
+            told = sum(raw.get("status", {}).get("reservingWorkloads", 0) for raw in queues)
+            if told != len(every):
+                raise NotYet(f"the status of ClusterQueues has {told} of {len(every)}")
             return True
 
         await wait_for(known, "Kueue to count the running workloads", interval=0.5)
@@ -187,14 +223,18 @@ class QueueGround:
     async def outcomes(self) -> list[Outcome]:
         """Ask, create the JobSets, and see what becomes of them; the same once nothing else is there."""
         known = {made.name: await self.known(made) for made in self.worlds}
-        reports = {made.name: self._said(made, known[made.name]) for made in self.worlds}
+        reports, told = {}, {}
+        for made in self.worlds:
+            seen, unseen = self._stock(known[made.name]), self._stock(known[made.name], workloads=False)
+            assert _used(unseen) == _used(seen), made
+            reports[made.name], told[made.name] = _said(made, seen), _said(made, unseen)
         now = await self.happen(self.worlds)
         said = [made for made in self.worlds if reports[made.name]["verdict"] == "never"]
         never = [made for made in said if not now[made.name].placed]
         await self._empty(never)
         later = await self.happen(never)
         return [
-            Outcome(made, known[made.name], reports[made.name], now[made.name], later.get(made.name))
+            Outcome(made, known[made.name], reports[made.name], told[made.name], now[made.name], later.get(made.name))
             for made in self.worlds
         ]
 
@@ -210,18 +250,20 @@ class QueueGround:
                     found.append({**raw, "apiVersion": resource.api_version, "kind": resource.kind})
         return found
 
-    def _said(self, made: QueueWorld, known: Iterable[Object]) -> FitReport:
-        """What ``gangctl fit --fixed-nodes`` says."""
+    def _stock(self, known: Iterable[Object], *, workloads: bool = True) -> Stock:
+        """What a user has read, who may read ``workloads`` or not."""
         stock = Stock()
         for raw in known:
-            stock.take_raw(raw)
+            if workloads or raw["kind"] != kinds.QUEUED_WORKLOADS.kind:
+                stock.take_raw(raw)
         stock.pods = stock.pods or []
         stock.take_runtime_classes([])
         stock.note_presence(True, MOST_PODSETS)
         stock.nodes_known = stock.topologies_known = True
         stock.snapshot.take_configuration((self.plane.directory / "kueue.yaml").read_text())
-        queue = made.jobset["metadata"]["labels"].get(QUEUE, "")
-        return answer_of(FitSubject(made.jobset, "js", made.name, queue), stock, fixed_nodes=True).report
+        if not workloads:
+            stock.take_reservations()
+        return stock
 
     def _jobset(self, made: QueueWorld, name: str | None = None) -> str:
         return path_of(JOBSETS, "jobsets", namespace=made.name, name=name)
