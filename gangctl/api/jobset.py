@@ -9,7 +9,7 @@ reported with its path and replaced by the API's default, so that the caller dec
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -26,7 +26,7 @@ from gangctl.api.meta import (
     Place,
     keys_at,
 )
-from gangctl.api.objects import Reader, condition_of, object_at, objects_at, text_at, within
+from gangctl.api.objects import Reader, object_at, objects_at, text_at
 from gangctl.api.scheduling import Claim
 from gangctl.errors import FieldError
 
@@ -272,30 +272,36 @@ def exclusive_topology(jobset: JobSet, rj: ReplicatedJob) -> tuple[str, str] | N
     the strategy of the JobSet has no effect on the topology of a template, nor that of a template on the JobSet's. What
     is written on the pod template, the pods have in any case.
     """
+    everywhere = (rj.pod_annotations, jobset.annotations, rj.annotations)
+    # Before the paths: few JobSets have it.
+    if not any(EXCLUSIVE_TOPOLOGY in notes for notes in everywhere):
+        return None
+    paths = (
+        f"{rj.path}.template.spec.template.metadata.annotations[{EXCLUSIVE_TOPOLOGY}]",
+        f"metadata.annotations[{EXCLUSIVE_TOPOLOGY}]",
+        rj.annotation_path(EXCLUSIVE_TOPOLOGY),
+    )
     placed: tuple[str, str] | None = None
     by_selector = NODE_SELECTOR_STRATEGY in rj.pod_annotations
-    for notes, path in (
-        (rj.pod_annotations, f"{rj.path}.template.spec.template.metadata.annotations[{EXCLUSIVE_TOPOLOGY}]"),
-        (jobset.annotations, f"metadata.annotations[{EXCLUSIVE_TOPOLOGY}]"),
-        (rj.annotations, rj.annotation_path(EXCLUSIVE_TOPOLOGY)),
-    ):
+    for notes, path in zip(everywhere, paths, strict=True):
         if EXCLUSIVE_TOPOLOGY in notes:
             placed = notes[EXCLUSIVE_TOPOLOGY], path
             by_selector = by_selector or NODE_SELECTOR_STRATEGY in notes
     return None if by_selector else placed
 
 
-def _annotations(metadata: Reader) -> Mapping[str, str]:
-    values = metadata.strings("annotations")
-    return {key: values[key] for key in _KEPT if key in values}
-
-
+_NOTHING: Final[Mapping[str, Any]] = {}
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
-def _pod_annotations(job_spec: Reader) -> Mapping[str, str]:
-    values = within(job_spec.value, "template", "metadata", "annotations")
-    present = [key for key in PLACEMENT if isinstance(values.get(key), str)]
+def _annotations(metadata: Reader) -> Mapping[str, str]:
+    values = metadata.strings("annotations")
+    return {key: values[key] for key in _KEPT if key in values} if values else _NO_ANNOTATIONS
+
+
+def _pod_annotations(pod_template: Reader) -> Mapping[str, str]:
+    values = object_at(object_at(pod_template.value, "metadata"), "annotations")
+    present = [key for key in PLACEMENT if isinstance(values.get(key), str)] if values else ()
     return {key: values[key] for key in present} if present else _NO_ANNOTATIONS
 
 
@@ -316,6 +322,10 @@ def volume_claims(pod_spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     for index, volume in enumerate(objects_at(pod_spec, "volumes")):
         if claim := text_at(object_at(volume, "persistentVolumeClaim"), "claimName"):
             yield index, claim
+
+
+def _volumes(pod_spec: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(sys.intern(claim) for _, claim in volume_claims(pod_spec))
 
 
 def _claims(pod_spec: Reader) -> tuple[Claim, ...]:
@@ -352,16 +362,17 @@ def _replicated_job(
     metadata = template.child("metadata")
     unread += _unread(metadata, _ON_TEMPLATES)
     job_spec = template.child("spec")
-    pod_spec = job_spec.child("template").child("spec")
+    pod_template = job_spec.child("template")
+    pod_spec = pod_template.child("spec")
     dependencies = entry.children("dependsOn", _MAX_DEPENDENCIES)
-    replicas = entry.integer("replicas")
+    name, replicas = entry.string("name"), entry.integer("replicas")
     return ReplicatedJob(
         index=index,
-        name=entry.string("name"),
+        name=name,
         replicas=1 if replicas is None else replicas,
         parallelism=job_spec.integer("parallelism"),
         completions=job_spec.integer("completions"),
-        depends_on=tuple(item.string("name") for item in dependencies),
+        depends_on=tuple(item.string("name") for item in dependencies) if dependencies else (),
         annotations=_annotations(metadata),
         gang_config=entry.child("gangConfig").optional_string("gangMode"),
         scheduling_reference=next((field for field in SCHEDULING_REFERENCES if pod_spec.value.get(field)), ""),
@@ -370,16 +381,16 @@ def _replicated_job(
         shrinks_by=tuple(field for field in SHRINKING if job_spec.value.get(field) is not None),
         job_scheduling=job_spec.value.get("scheduling") is not None,
         claims=_claims(pod_spec) if "resourceClaims" in pod_spec.value else (),
-        volumes=tuple(sys.intern(claim) for _, claim in volume_claims(pod_spec.value)),
-        pod_annotations=_pod_annotations(job_spec),
-        restarted=restarted.get(entry.string("name"), ()) if restarted else (),
-        after_end=any(item.string("status") == "Complete" for item in dependencies),
+        volumes=_volumes(pod_spec.value) if "volumes" in pod_spec.value else (),
+        pod_annotations=_pod_annotations(pod_template),
+        restarted=restarted.get(name, ()) if restarted else (),
+        after_end=bool(dependencies) and any(item.string("status") == "Complete" for item in dependencies),
     )
 
 
-def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _end(status: Mapping[str, Any], conditions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The condition Completed or Failed; synthesized where only ``terminalState`` is set."""
-    for condition in objects_at(status, "conditions"):
+    for condition in conditions:
         if condition.get("type") in ("Completed", "Failed") and condition.get("status") == "True":
             return condition
     terminal = status.get("terminalState")
@@ -397,10 +408,17 @@ def _owner(metadata: Mapping[str, Any]) -> str:
     return " ".join(text_at(owners[0], field) for field in ("kind", "name")) if owners else ""
 
 
-def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
+def _conditions(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """By type; of several of one type the first."""
+    conditions: dict[str, Mapping[str, Any]] = {}
+    for condition in objects_at(status, "conditions"):
+        conditions.setdefault(text_at(condition, "type"), condition)
+    return conditions
+
+
+def _since(condition: Mapping[str, Any], *, holds: bool) -> str:
     """Since when a condition is true, or false; empty where it has another status, or is missing."""
-    entry = condition_of({"status": status}, condition)
-    return text_at(entry, "lastTransitionTime") if (entry.get("status") == "True") is holds else ""
+    return text_at(condition, "lastTransitionTime") if (condition.get("status") == "True") is holds else ""
 
 
 def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:
@@ -411,7 +429,10 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     spec = root.child("spec")
     status = object_at(raw, "status")
     restarts = status.get("restarts")
-    end = _end(status)
+    conditions = _conditions(status)
+    end = _end(status, conditions.values())
+    suspended = conditions.get("Suspended", _NOTHING)
+    labels = metadata.strings("labels")
     unread = _unread(metadata, _ON_JOBSETS)
     restarted = _restarted(status)
     jobset = JobSet(
@@ -425,8 +446,8 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         suspend=spec.boolean("suspend"),
         in_order=spec.child("startupPolicy").string("startupPolicyOrder") == "InOrder",
         managed_by=spec.string("managedBy"),
-        queue=metadata.strings("labels").get(QUEUE_NAME, ""),
-        priority_class=metadata.strings("labels").get(QUEUE_PRIORITY, ""),
+        queue=labels.get(QUEUE_NAME, ""),
+        priority_class=labels.get(QUEUE_PRIORITY, ""),
         native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(
@@ -437,17 +458,17 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         restarts=restarts if isinstance(restarts, int) else 0,
         restarts_left=read_restarts(spec, status),
         owner=_owner(metadata.value),
-        outcome=text_at(end or {}, "type"),
-        outcome_reason=text_at(end or {}, "reason"),
-        outcome_message=text_at(end or {}, "message"),
-        finished_at=text_at(end or {}, "lastTransitionTime"),
-        suspended_at=_since(status, "Suspended", holds=True),
-        resumed_at=_since(status, "Suspended", holds=False),
+        outcome=text_at(end or _NOTHING, "type"),
+        outcome_reason=text_at(end or _NOTHING, "reason"),
+        outcome_message=text_at(end or _NOTHING, "message"),
+        finished_at=text_at(end or _NOTHING, "lastTransitionTime"),
+        suspended_at=_since(suspended, holds=True),
+        resumed_at=_since(suspended, holds=False),
         deleted_at=text_at(metadata.value, "deletionTimestamp"),
         finalizers=_finalizers(metadata.value),
         # The time stays when the condition becomes False, beside StartupPolicyCompleted.
-        stages_begun_at=text_at(condition_of({"status": status}, "StartupPolicyInProgress"), "lastTransitionTime"),
-        restarting_at=_since(status, "RestartingJobSet", holds=True),
+        stages_begun_at=text_at(conditions.get("StartupPolicyInProgress", _NOTHING), "lastTransitionTime"),
+        restarting_at=_since(conditions.get("RestartingJobSet", _NOTHING), holds=True),
         unread=tuple(unread[:_MOST_UNREAD]),
     )
     if jobset.managed_elsewhere:

@@ -8,11 +8,11 @@ from typing import Final
 LABEL_LENGTH: Final = 63
 SUBDOMAIN_LENGTH: Final = 253
 
-_LABEL_1123: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN_1123: Final = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
-_NAME_PART: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_VALUE: Final = f"({_NAME_PART})?"
+_LABEL_1123: Final = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_1035: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN_1123: Final = re.compile(rf"{_LABEL_1123.pattern}(\.{_LABEL_1123.pattern})*")
+_NAME_PART: Final = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_LABEL_VALUE: Final = re.compile(f"({_NAME_PART.pattern})?")
 
 
 def too_long(limit: int, unit: str = "bytes") -> str:
@@ -20,16 +20,16 @@ def too_long(limit: int, unit: str = "bytes") -> str:
     return f"must be no more than {limit} {unit}"
 
 
-def _regex(text: str, pattern: str, *examples: str) -> str:
+def _regex(text: str, pattern: re.Pattern[str], *examples: str) -> str:
     message = ",  or ".join(f"'{example}'" for example in examples)
-    return f"{text} (e.g. {message}, regex used for validation is '{pattern}')"
+    return f"{text} (e.g. {message}, regex used for validation is '{pattern.pattern}')"
 
 
 def dns_label(text: str) -> list[str]:
     """RFC 1123 label, at most 63 characters."""
     wrong = [too_long(LABEL_LENGTH, "characters")] if len(text) > LABEL_LENGTH else []
-    if re.fullmatch(_LABEL_1123, text) is None:
-        if re.fullmatch(_SUBDOMAIN_1123, text):
+    if _LABEL_1123.fullmatch(text) is None:
+        if _SUBDOMAIN_1123.fullmatch(text):
             return [*wrong, "must not contain dots"]
         message = (
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -42,7 +42,7 @@ def dns_label(text: str) -> list[str]:
 def dns_1035_label(text: str) -> list[str]:
     """RFC 1035 label, at most 63 characters: the names of Services, and of what JobSet makes."""
     wrong = [too_long(LABEL_LENGTH, "characters")] if len(text) > LABEL_LENGTH else []
-    if re.fullmatch(_LABEL_1035, text) is None:
+    if _LABEL_1035.fullmatch(text) is None:
         message = (
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
             "character, and end with an alphanumeric character"
@@ -54,7 +54,7 @@ def dns_1035_label(text: str) -> list[str]:
 def dns_subdomain(text: str) -> list[str]:
     """RFC 1123 subdomain, at most 253 characters."""
     wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
-    if re.fullmatch(_SUBDOMAIN_1123, text) is None:
+    if _SUBDOMAIN_1123.fullmatch(text) is None:
         message = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
             "and must start and end with an alphanumeric character"
@@ -83,7 +83,7 @@ def qualified_name(text: str) -> list[str]:
         wrong.append("name part must be non-empty")
     elif len(name) > LABEL_LENGTH:
         wrong.append(f"name part {too_long(LABEL_LENGTH)}")
-    if re.fullmatch(_NAME_PART, name) is None:
+    if _NAME_PART.fullmatch(name) is None:
         message = (
             "name part must consist of alphanumeric characters, '-', '_' or '.', "
             "and must start and end with an alphanumeric character"
@@ -95,7 +95,7 @@ def qualified_name(text: str) -> list[str]:
 def label_value(text: str) -> list[str]:
     """The value of a label."""
     wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
-    if re.fullmatch(_LABEL_VALUE, text) is None:
+    if _LABEL_VALUE.fullmatch(text) is None:
         message = (
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
             "and must start and end with an alphanumeric character"

@@ -249,7 +249,10 @@ class GangConfig:
 
     def gang(self, template: str) -> Gang | None:
         """The entry of ``gangctl.dev/gangs`` that a template of the Workload is made from."""
-        return next((gang for gang in self.gangs if gang.name == template), None)
+        for gang in self.gangs:
+            if gang.name == template:
+                return gang
+        return None
 
     def mode_of(self, rj: ReplicatedJob) -> GangMode:
         """The mode that a ReplicatedJob has by itself, by the list of gangs, or from the JobSet."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final, Literal
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
@@ -49,6 +50,8 @@ def is_sequenced(
     """
     if jobset.in_order:
         return len(members) > 1
+    if not any(rj.depends_on for rj in members):
+        return False
     names = {rj.name for rj in members}
     edges = {rj.name: rj.depends_on for rj in jobset.replicated_jobs}
     for gang in whole:
@@ -201,7 +204,9 @@ def group_names(uid: str, attempt: int, rj: ReplicatedJob, stamp: Stamp | None) 
         return ()
     if stamp.scope is not Scope.JOB:
         return (naming.group_name(stamp.base, uid, attempt),)
-    return naming.replica_names(stamp.base, uid, attempt, map(rj.job_restarts, range(rj.replicas)))
+    alone = rj.restarted or rj.labelled
+    restarts = map(rj.job_restarts, range(rj.replicas)) if alone else repeat(0, rj.replicas)
+    return naming.replica_names(stamp.base, uid, attempt, restarts)
 
 
 def job_reference(

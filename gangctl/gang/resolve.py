@@ -72,7 +72,10 @@ class _Draft:
 
     def gang_of(self, rj: ReplicatedJob) -> Gang | None:
         """The entry of the annotation that names a ReplicatedJob."""
-        return next((gang for gang in self.config.gangs if rj.name in gang.replicated_jobs), None)
+        for gang in self.config.gangs:
+            if rj.name in gang.replicated_jobs:
+                return gang
+        return None
 
     def groups(self) -> list[list[ReplicatedJob]]:
         """Members that share a template."""
@@ -236,6 +239,7 @@ def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
     names = template_names(tuple(rj.name for rj in draft.jobset.replicated_jobs))
     # The API server generates the name after the stamp is written.
     jobset = draft.jobset.generate_name.rstrip("-.") or draft.jobset.name
+    whole: Stamp | None = None
     stamps: list[Stamp | None] = []
     for rj, name in zip(draft.jobset.replicated_jobs, names, strict=True):
         scope = draft.scopes.get(rj.index)
@@ -244,7 +248,8 @@ def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
         elif (gang := draft.gang_of(rj)) is not None:
             stamps.append(Stamp(scope, gang.name, base_name(jobset, gang.name)))
         elif scope is Scope.JOBSET:
-            stamps.append(Stamp(scope, JOBSET_TEMPLATE, base_name(jobset)))
+            whole = whole or Stamp(scope, JOBSET_TEMPLATE, base_name(jobset))
+            stamps.append(whole)
         else:
             stamps.append(Stamp(scope, name, base_name(jobset, rj.name)))
     return tuple(stamps)

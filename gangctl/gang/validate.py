@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
 
@@ -15,7 +15,7 @@ from gangctl.api.objects import INT32_MAX
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Claim, Feature, Generation
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
-from gangctl.gang.config import PATH, Gang, GangConfig
+from gangctl.gang.config import PATH, Gang, GangConfig, GangOptions
 from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
 
@@ -158,14 +158,20 @@ NEEDS: Final = {
 """What options need from the cluster, by field of :class:`GangOptions` and :class:`Gang`; others every minor has."""
 
 
+_DEFAULTS: Final[Mapping[type, Mapping[str, Any]]] = {
+    model: {name: field.default for name, field in model.model_fields.items() if name in NEEDS}
+    for model in (GangOptions, Gang)
+}
+
+
 def _requested(config: GangConfig) -> Iterator[tuple[str, Feature]]:
     """Field paths of options, and what they need from the cluster."""
     gangs = ((f"{PATH}[{index}]", gang) for index, gang in enumerate(config.gangs))
     places = ((_OPTIONS_PATH, config.options), *gangs)
     for name, feature in NEEDS.items():
         for path, options in places:
-            field = type(options).model_fields.get(name)
-            if field is not None and getattr(options, name) != field.default:
+            defaults = _DEFAULTS[type(options)]
+            if name in defaults and getattr(options, name) != defaults[name]:
                 yield f"{path}.{to_camel(name)}", feature
 
 
@@ -205,13 +211,13 @@ def check_support(
     return errors, notices
 
 
-def check_gangs(jobset: JobSet, gangs: Iterable[Gang], *, resizable: bool = False) -> list[FieldError]:
+def check_gangs(jobset: JobSet, gangs: Sequence[Gang], *, resizable: bool = False) -> list[FieldError]:
     """Errors for gangs of ``gangctl.dev/gangs`` that cannot start, or whose pods do not use their claims.
 
     One that is ``resizable`` may have become smaller than its minCount, which then is all of its pods.
     """
-    errors = []
-    by_name = {rj.name: rj for rj in jobset.replicated_jobs}
+    errors: list[FieldError] = []
+    by_name = {rj.name: rj for rj in jobset.replicated_jobs} if gangs else {}
     for index, gang in enumerate(gangs):
         path, members = f"{PATH}[{index}]", [by_name[name] for name in gang.replicated_jobs]
         pods = sum(map(job_pods if gang.per_replica else replicated_job_pods, members))
