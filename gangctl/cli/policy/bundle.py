@@ -129,6 +129,16 @@ def sort_documents(documents: Iterable[Document]) -> Bundle:
     return Bundle(**{purpose: tuple(members) for purpose, members in by_purpose.items()})
 
 
+def only(purpose: str, documents: Iterable[Document], place: str, what: str) -> Bundle:
+    """The documents of a ``place`` that takes nothing but these; InputError at one with another purpose."""
+    bundle = sort_documents(documents)
+    for other, members in vars(bundle).items():
+        if members and other != purpose:
+            found = one_line(kind_of(members[0].value)[1], _SHOWN) or "no kind"
+            raise InputError(f"{members[0].where()}: {place} takes {what} only, found {found}")
+    return bundle
+
+
 def _misspelt(document: Document) -> list[str]:
     """What is nearly, but not, the type of a policy or of something that belongs to one."""
     group, kind = kind_of(document.value)

@@ -179,9 +179,8 @@ def _read(
 ) -> _Inputs:
     """Read the files: objects of -f of a kind that a policy takes as parameters are not evaluated."""
     rules, files = read_bundle(policy_files), read_bundle(filenames)
-    namespaces = read_bundle(namespace_files)
-    if others := namespaces.others or namespaces.rules:
-        raise InputError(f"{others[0].where()}: --namespace-object takes Namespaces only")
+    given = read_documents(namespace_files) if namespace_files else []
+    namespaces = bundles.only("namespaces", given, "--namespace-object", "Namespaces")
     bundle = rules + files + namespaces
     check_names(bundle.namespaces)
     bundles.check_unique(bundle.namespaces, "Namespace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,7 +21,7 @@ from gangctl.api.objects import kind_of
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import files_below, read_documents, reason, where
 from gangctl.cli.messages import errors_in
-from gangctl.cli.policy.bundle import Bundle, check_names, sort_documents
+from gangctl.cli.policy.bundle import Bundle, check_names, only, sort_documents
 from gangctl.cli.policy.requests import GROUPS, USER, Sent, sent_for
 from gangctl.cli.queuefiles import stock_of
 from gangctl.cluster.stock import Stock
@@ -156,7 +156,10 @@ class Suite(_Strict):
     policies: tuple[RelativePath, ...] = Field(
         min_length=1, description="Files or directories with GangPolicies, or native policies with their bindings."
     )
-    resources: tuple[RelativePath, ...] = Field(min_length=1, description="Files or directories with the objects.")
+    resources: tuple[RelativePath, ...] = Field(
+        min_length=1,
+        description="Files or directories with the objects. Namespaces, exceptions and policies among them count, too.",
+    )
     params: tuple[RelativePath, ...] = Field((), description="Files with parameter objects.")
     namespaces: tuple[RelativePath, ...] = Field((), description="Files with Namespaces.")
     queues: tuple[RelativePath, ...] = Field(
@@ -335,22 +338,18 @@ def read_suite_file(path: Path, default: Generation = NEWEST) -> SuiteFile:
         return _documents(document, path.parent, field, paths)
 
     policies = sort_documents(documents_of("policies", suite.policies))
-    exceptions = sort_documents(documents_of("exceptions", suite.exceptions))
-    namespaces = sort_documents(documents_of("namespaces", suite.namespaces))
+    exceptions = only("exceptions", documents_of("exceptions", suite.exceptions), "exceptions", "GangPolicyExceptions")
+    namespaces = only("namespaces", documents_of("namespaces", suite.namespaces), "namespaces", "Namespaces")
+    resources = sort_documents(documents_of("resources", suite.resources))
     old = {
-        index: _subjects(documents_of(f"results[{index}].old", [row.old]), generation)
+        index: _subjects(sort_documents(documents_of(f"results[{index}].old", [row.old])), generation)
         for index, row in enumerate(suite.results)
         if row.old is not None
     }
     params = documents_of("params", suite.params)
     check_names(params)
-    bundle = replace(
-        policies,
-        exceptions=policies.exceptions + exceptions.exceptions,
-        namespaces=policies.namespaces + namespaces.namespaces,
-        others=(),
-    )
-    subjects = _subjects(documents_of("resources", suite.resources), generation)
+    bundle = replace(policies + resources + exceptions + namespaces, others=())
+    subjects = _subjects(resources, generation)
     queues = stock_of(documents_of("queues", suite.queues)) if suite.queues else None
     return SuiteFile(document, suite, generation, bundle, subjects, tuple(params), old, queues)
 
@@ -373,8 +372,8 @@ def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]
     return read_documents([str(directory / path) for path in paths]) if paths else []
 
 
-def _subjects(documents: Iterable[Document], generation: Generation) -> tuple[Sent, ...]:
+def _subjects(bundle: Bundle, generation: Generation) -> tuple[Sent, ...]:
     """What rows select from; a PathwaysJob comes with the JobSet that it becomes, which has its name."""
-    documents = [document for document in sort_documents(documents).others if kind_of(document.value)[1] != KIND]
+    documents = [document for document in bundle.others if kind_of(document.value)[1] != KIND]
     check_names(documents)
     return tuple(sent_for(documents, "CREATE", generation))

@@ -196,6 +196,23 @@ class TestRequests:
         path = suite(tmp_path / "b", *rows, documents=documents, now="2026-01-02T00:00:00Z", **more)
         assert run(path).code == 1
 
+    def test_what_lies_among_the_resources_counts_as_for_eval(self, tmp_path: Path) -> None:
+        team = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+        limited = policy("limits", FEW, matchConstraints=team)
+        beside = [namespace("t", team="a"), exception("e", "limits", "few-pods", expires="2026-01-02T00:00:00Z")]
+        documents = {"policies": [limited], "resources": [SMALL, LARGE, *beside]}
+        path = suite(tmp_path / "a", row("skip", "large"), documents=documents, now="2026-01-01T00:00:00Z")
+        assert run(path).code == 0
+        path = suite(tmp_path / "b", row("fail", "large"), documents=documents, now="2026-01-02T00:00:00Z")
+        assert run(path).code == 0
+
+    @each("field", ["namespaces", "exceptions"])
+    def test_other_objects_than_a_field_is_for_are_refused(self, tmp_path: Path, field: str) -> None:
+        answer = run(suite(tmp_path, row("pass"), **{field: ["resources.yaml"]}))
+        assert answer.code == 2
+        assert f"resources.yaml:1:1: {field} takes " in answer.err
+        assert answer.err.endswith(" only, found JobSet\n")
+
     def test_policies_that_disagree_on_a_default_refuse_the_request(self, tmp_path: Path) -> None:
         policies = [policy("a", defaults={"queue": "x"}), policy("b", defaults={"queue": "y"})]
         path = suite(
