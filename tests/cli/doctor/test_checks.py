@@ -127,6 +127,7 @@ def deployment(namespace: str, name: str, image: str, ready: int = 1) -> tuple[D
 KUEUE: Final = deployment("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.19.2@sha256:a")
 VIZ: Final = ("kueue-system", "kueue-kueueviz-backend", "registry.k8s.io/kueue/kueueviz-backend:v0.18.0")
 JOBSET: Final = ("jobset-system", "jobset-controller-manager")
+BARE: Final = (*own(), foreign("MutatingWebhookConfiguration", "jobset-m", JOBSET_SERVICE, ca_bundle=""))
 NO_JOBSET: Final = {"deployments": (), "canary": NOT_READ}
 
 
@@ -228,17 +229,8 @@ CASES: Final = [
     ),
     Case("jobset-webhooks", {"dry_run": DryRun(stamped=True), "endpoints": NOT_READ}, WARNING, "not called"),
     Case("jobset-webhooks", {"dry_run": NOT_READ, "endpoints": NOT_READ}, UNKNOWN, "dry run"),
-    Case(
-        "jobset-webhooks",
-        {
-            "configurations": (
-                *own(),
-                foreign("MutatingWebhookConfiguration", "jobset-m", JOBSET_SERVICE, ca_bundle=""),
-            )
-        },
-        FAILED,
-        "cannot trust",
-    ),
+    Case("jobset-webhooks", {"configurations": BARE, "dry_run": NOT_READ}, WARNING, "know its authority themselves"),
+    Case("jobset-webhooks", {"configurations": BARE}, OK, "registered, and answer"),
     Case("gangctl-webhooks", {"configurations": tuple(others())}, FAILED, "not installed"),
     Case("gangctl-webhooks", {"configurations": (own()[1], *others())}, FAILED, "not registered as"),
     Case(

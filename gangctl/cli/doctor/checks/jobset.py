@@ -192,17 +192,12 @@ async def webhooks(cluster: Cluster) -> CheckOutcome:
         for webhook in installed.webhooks(item)
         if not installed.client_config(webhook).get("caBundle")
     ]
-    if bare:
-        return failed(
-            "API servers cannot trust the answers of JobSet's webhooks",
-            bare,
-            remedy="see what JobSet's controller says of its certificates, or cert-manager's injector",
-            command="kubectl get mutatingwebhookconfigurations -o yaml",
-        )
-    return await _answering(cluster, evidence, installed.services(registered))
+    return await _answering(cluster, [*evidence, *bare], installed.services(registered), trusted=not bare)
 
 
-async def _answering(cluster: Cluster, evidence: list[str], services: set[tuple[str, str]]) -> CheckOutcome:
+async def _answering(
+    cluster: Cluster, evidence: list[str], services: set[tuple[str, str]], *, trusted: bool
+) -> CheckOutcome:
     ready = await seen_or(installed.endpoints(cluster), None)
     if ready is not None:
         evidence += installed.endpoint_counts(services, ready)
@@ -221,6 +216,14 @@ async def _answering(cluster: Cluster, evidence: list[str], services: set[tuple[
         )
     if tried is not None and tried.defaulted:
         return ok("they are registered, and answer", *evidence, "a JobSet sent with dryRun=All came back with defaults")
+    if not trusted:
+        return warning(
+            "API servers trust the answers of JobSet's webhooks only if they know its authority themselves: there is "
+            "no caBundle",
+            evidence,
+            remedy="see what JobSet's controller says of its certificates, or cert-manager's injector",
+            command="gangctl doctor --only admission",
+        )
     if ready is not None and services:
         return ok("they are registered, and their endpoints answer", *evidence)
     if tried is not None and not tried.refusal:
