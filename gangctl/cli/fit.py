@@ -176,6 +176,7 @@ def _serve(
         raise click.UsageError("--serve needs --largest")
     if question.name is not None or "-" in question.filenames:
         raise click.UsageError("--serve reads JobSets from files or directories: give them with -f")
+    options.refuse_given("form", "prints an answer, and --serve serves numbers: leave it out")
     # Without fixed_nodes, nodes are read for topologies alone.
     serve(replace(question, fixed_nodes=True), cluster, address, period_seconds)
 

@@ -121,8 +121,10 @@ def no_cluster_is_asked() -> None:
 
 def refuse_given(name: str, why: str) -> None:
     """A usage error if a flag of the running command was given, which has no effect in this call."""
-    if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
-        raise click.UsageError(f"--{name.replace('_', '-')} {why}")
+    context = click.get_current_context()
+    if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        (flag,) = (max(option.opts, key=len) for option in context.command.params if option.name == name)
+        raise click.UsageError(f"{flag} {why}")
 
 
 def output(*formats: str) -> Decorator[Any]:

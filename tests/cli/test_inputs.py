@@ -319,6 +319,9 @@ def test_the_namespace_of_kueue_is_refused_where_no_cluster_is_asked(arguments: 
         (("policy", "list", "--kube", "1.36"), "--kube is about files"),
         (("policy", "list", "--kube", "1.36", "--context", "c"), "--kube is about files"),
         (("pathways", "validate", "-f", "nothing.yaml", "--local-queue", "q"), "--local-queue needs queues"),
+        (("doctor", "--timeout", "5"), "--timeout needs --canary"),
+        (("doctor", "--yes"), "--yes needs --canary"),
+        (("doctor", "--canary", "--only", "scheduling-api"), "--canary is for its own checks"),
     ],
 )
 def test_a_flag_without_an_effect_is_refused(arguments: tuple[str, ...], words: str) -> None:

@@ -217,6 +217,7 @@ async def test_shapes_are_bounded(objects: list[dict[str, object]], words: str, 
     [
         (("--serve", ":0"), "--serve needs --largest"),
         (("--largest", "--period", "5"), "--period needs --serve"),
+        (("--largest", "--serve", ":0", "-o", "json"), "--output prints an answer"),
         (("--largest", "--serve", ":0", "--period", "nan"), "--period': nan is no number of seconds"),
         (("--largest", "--serve", ":0", "--period", "inf"), "--period': inf is no number of seconds"),
         (("--largest", "--serve", "80"), '"80" must look like HOST:PORT'),

@@ -108,7 +108,11 @@ def command(
     if not canary:
         if only and of_canary:
             raise click.UsageError(f"--only {of_canary[0]} needs --canary")
+        for name in ("timeout", "yes"):
+            options.refuse_given(name, "needs --canary: nothing else waits or asks")
         chosen = [check for check in chosen if check.area is not Area.CANARY]
+    elif not of_canary:
+        raise click.UsageError("--canary is for its own checks, and --only names none of them: leave one out")
     seconds = timeout if canary and of_canary else None
     report = look(cluster, chosen, canary_seconds=seconds, agree=_agreement(yes=yes), **flags)
     print_answer(form, [report], lambda: sections(report))

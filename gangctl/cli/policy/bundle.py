@@ -132,10 +132,10 @@ def sort_documents(documents: Iterable[Document]) -> Bundle:
 def only(purpose: str, documents: Iterable[Document], place: str, what: str) -> Bundle:
     """The documents of a ``place`` that takes nothing but these; InputError at one with another purpose."""
     bundle = sort_documents(documents)
-    for other, members in vars(bundle).items():
-        if members and other != purpose:
-            found = one_line(kind_of(members[0].value)[1], _SHOWN) or "no kind"
-            raise InputError(f"{members[0].where()}: {place} takes {what} only, found {found}")
+    for field, members in vars(bundle).items():
+        if members and field != purpose:
+            kind = one_line(kind_of(members[0].value)[1], _SHOWN) or "no kind"
+            raise InputError(f"{members[0].where()}: {place} takes {what} only, found {kind}")
     return bundle
 
 

@@ -28,7 +28,7 @@ from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
-from gangctl.pathways.reading import is_pathways_job
+from gangctl.pathways.words import is_pathways_job
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import Operation, Review, labels_of

@@ -208,7 +208,8 @@ class TestRequests:
 
     @each("field", ["namespaces", "exceptions"])
     def test_other_objects_than_a_field_is_for_are_refused(self, tmp_path: Path, field: str) -> None:
-        answer = run(suite(tmp_path, row("pass"), **{field: ["resources.yaml"]}))
+        fields: dict[str, Any] = {field: ["resources.yaml"]}
+        answer = run(suite(tmp_path, row("pass"), **fields))
         assert answer.code == 2
         assert f"resources.yaml:1:1: {field} takes " in answer.err
         assert answer.err.endswith(" only, found JobSet\n")
