@@ -100,3 +100,20 @@ def show_bytes(value: int) -> str:
     unit, suffix = max((pair for pair in units if pair[0] <= value), default=units[0])
     tenths = (value * 10 + unit // 2) // unit
     return f"~{tenths // 10}.{tenths % 10}{suffix}".replace(".0", "") if value else "0"
+
+
+_BYTES: Final = ("memory", "storage", "ephemeral-storage", "hugepages-")
+
+
+def figure(resource: str, amount: int) -> str:
+    """An amount of a resource in milli-CPU, bytes or pieces, for users."""
+    if resource == "cpu":
+        return show_milli(amount)
+    return show_bytes(amount) if resource.startswith(_BYTES) else str(amount)
+
+
+def exact(resource: str, amount: int) -> str:
+    """The same as a quantity that is equal to it."""
+    if resource == "cpu":
+        return exact_milli(amount)
+    return exact_bytes(amount) if resource.startswith(_BYTES) else str(amount)

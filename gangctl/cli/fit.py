@@ -22,10 +22,13 @@ from gangctl.fit.report import DispatchedFit
 
 def _address(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, int] | None:
     """HOST:PORT of a listener."""
-    from gangctl.manager.settings import split_address  # noqa: PLC0415 -- half a second that --help need not wait for
+    # A question without --serve, too, calls this.
+    if value is None:
+        return None
+    from gangctl.manager.settings import split_address  # noqa: PLC0415 -- a tenth of a second
 
     try:
-        return None if value is None else split_address(value)
+        return split_address(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Key, object_at
+from gangctl.api.quantity import figure
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import full_name, note
 from gangctl.cli.names import ObjectName
@@ -31,7 +32,6 @@ from gangctl.fit.report import (
     PreemptedReport,
     StartReport,
     WorkerFit,
-    figure,
 )
 from gangctl.fit.requests import PodsLeft, succeeded_jobs
 from gangctl.fit.started import Additions

@@ -34,9 +34,9 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.kueue.names import unread_queues
 from gangctl.migration.draft import NAMES, no_jobset, systems_seen
-from gangctl.pathways.reading import is_pathways_job, read_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
+from gangctl.pathways.words import is_pathways_job
 
 if TYPE_CHECKING:
     from gangctl.cli.pathways.subjects import Translation
@@ -225,6 +225,7 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
 def read_pathways_manifest(document: Document, namespace: str | None, rules: ClusterRules) -> Manifest:
     """Read, check and render one PathwaysJob for a cluster or a minor, and check the JobSet."""
     from gangctl.cli.pathways.subjects import field_error, translate  # noqa: PLC0415 -- JobSets do without
+    from gangctl.pathways.reading import read_pathways_job  # noqa: PLC0415
     from gangctl.pathways.result import setting_for  # noqa: PLC0415
 
     raw = placed(document.value, namespace)

@@ -8,13 +8,13 @@ from typing import Final
 
 import click
 
+from gangctl.api.quantity import figure
 from gangctl.api.requests import together
 from gangctl.cli import options
 from gangctl.cli.manifests import PlannedManifest, PlanQuestion, plan_manifests
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import TABLE, Section, Table, print_answer
 from gangctl.cli.quantities import with_quantities
-from gangctl.fit.report import figure
 from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.plan import build_objects

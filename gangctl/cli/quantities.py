@@ -7,21 +7,13 @@ from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
 
-from gangctl.api.quantity import exact_bytes, exact_milli
+from gangctl.api.quantity import exact
 from gangctl.api.reportfields import AsQuantity
-from gangctl.fit.report import is_bytes
 
 
 def with_quantities(report: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """A report of a type in which every amount is a quantity; policies read the same amounts as integers."""
     return {name: _value(report[name], hint, report) for name, hint in _hints(kind).items()}
-
-
-def quantity(resource: str, amount: int) -> str:
-    """An amount in milli-CPU, bytes or pieces as a quantity."""
-    if resource == "cpu":
-        return exact_milli(amount)
-    return exact_bytes(amount) if is_bytes(resource) else str(amount)
 
 
 @lru_cache
@@ -47,5 +39,5 @@ def _value(value: Any, hint: Any, owner: Mapping[str, Any]) -> Any:
 def _amounts(value: Any, owner: Mapping[str, Any]) -> Any:
     """Amounts by resource, or one of the resource that its owner names."""
     if isinstance(value, dict):
-        return {name: quantity(name, amount) for name, amount in value.items()}
-    return quantity(owner["resource"], value)
+        return {name: exact(name, amount) for name, amount in value.items()}
+    return exact(owner["resource"], value)

@@ -13,11 +13,12 @@ from functools import cached_property
 from typing import Any, Final
 
 from gangctl.api.objects import Object, object_at, objects_at, text_at
+from gangctl.api.quantity import figure
 from gangctl.api.requests import as_integers, is_extended, pod_limits, pod_requests
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.devices import counted_by_quotas, is_of_claims
-from gangctl.fit.report import figure, joined, quoted
+from gangctl.fit.report import joined, quoted
 from gangctl.fit.requests import PodSet, filled_in, requests_of, stages_of
 from gangctl.kueue.amounts import amount, read_quantity
 from gangctl.kueue.objects import PODS, Amounts

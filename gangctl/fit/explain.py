@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gangctl.api.quantity import figure
 from gangctl.fit.candidates import Candidate
 from gangctl.fit.demands import Member, Needs
 from gangctl.fit.preemption import when_empty
 from gangctl.fit.quotas import Capacity, by_resource
-from gangctl.fit.report import figure, joined, meant, quoted, show, show_all
+from gangctl.fit.report import joined, meant, quoted, show, show_all
 from gangctl.fit.search import Available, Demand, greedy, pairs_of, search, totals
 from gangctl.fit.tree import Pair, TreeNode
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload

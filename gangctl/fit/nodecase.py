@@ -8,6 +8,7 @@ from typing import Final
 
 from gangctl.api.jobset import pod_path
 from gangctl.api.objects import object_at
+from gangctl.api.quantity import figure
 from gangctl.errors import plural
 from gangctl.fit import report
 from gangctl.fit.floor import features_of
@@ -212,7 +213,7 @@ def no_node(floor: Floor, index: int) -> str:
         return f"{message}; ask for less"
     there = {resource for node in floor.nodes for resource in node.capacity}
     parts = [
-        f"{report.show(resource, asked)} of at most {report.figure(resource, largest)}"
+        f"{report.show(resource, asked)} of at most {figure(resource, largest)}"
         for resource, asked, largest in lacking[:_MOST_RESOURCES]
     ]
     unknown = [report.meant(resource, there) for resource, _, largest in lacking if resource not in there]

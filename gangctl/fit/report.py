@@ -15,13 +15,12 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import API_VERSION
-from gangctl.api.quantity import show_bytes, show_milli
+from gangctl.api.quantity import figure
 from gangctl.api.reportfields import QUANTITY, SIGNED
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts
 from gangctl.kueue.queues import Never
 
-_BYTES: Final = ("memory", "storage", "ephemeral-storage", "hugepages-")
 _NAMED: Final = 4
 
 
@@ -34,18 +33,6 @@ def show(resource: str, amount: int) -> str:
 def never_of(report: FitReport) -> Never | None:
     """Why the queue can never admit it; None if the verdict is another one."""
     return Never(report["reason"], report["message"].rstrip(".")) if report["verdict"] == "never" else None
-
-
-def is_bytes(resource: str) -> bool:
-    """Whether amounts of a resource are bytes."""
-    return resource.startswith(_BYTES)
-
-
-def figure(resource: str, amount: int) -> str:
-    """An amount alone, in the unit of its resource."""
-    if resource == "cpu":
-        return show_milli(amount)
-    return show_bytes(amount) if is_bytes(resource) else str(amount)
 
 
 def show_all(amounts: Mapping[str, int]) -> str:

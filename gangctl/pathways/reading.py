@@ -214,12 +214,6 @@ class Reading:
     notices: tuple[Notice, ...] = ()
 
 
-def is_pathways_job(value: Mapping[str, Any]) -> bool:
-    """Whether an object is a PathwaysJob, in any version."""
-    group, _, _ = str(value.get("apiVersion", "")).partition("/")
-    return group == words.GROUP and value.get("kind") == words.KIND
-
-
 def read_pathways_job(
     raw: Mapping[str, Any], defaults: PathwaysOptions = _NO_OPTIONS, *, cluster_checked: bool = False
 ) -> Reading:

@@ -5,7 +5,8 @@ Also the field paths of a PathwaysJob that several modules use.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gangctl.api.meta import GANG_MODE
 
@@ -13,6 +14,14 @@ GROUP: Final = "pathways-job.pathways.domain"
 API_VERSION: Final = f"{GROUP}/v1"
 KIND: Final = "PathwaysJob"
 PLURAL: Final = "pathwaysjobs"
+
+
+def is_pathways_job(value: Mapping[str, Any]) -> bool:
+    """Whether an object is a PathwaysJob, in any version."""
+    group, _, _ = str(value.get("apiVersion", "")).partition("/")
+    return group == GROUP and value.get("kind") == KIND
+
+
 UPSTREAM_LEASE: Final = "12183607.pathways.domain"
 """The leader of the upstream controller holds it."""
 

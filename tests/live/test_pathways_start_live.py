@@ -12,8 +12,8 @@ import yaml
 
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.reading import is_pathways_job
 from gangctl.pathways.result import Profile
+from gangctl.pathways.words import is_pathways_job
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import JOBSET_NAME, Kubelet
 from tests.live.cluster import JOBSETS, Cluster

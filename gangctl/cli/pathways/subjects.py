@@ -31,10 +31,10 @@ from gangctl.pathways.flags.table import Flags, kebab
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import InvalidReason, Problem
-from gangctl.pathways.reading import Reading, is_pathways_job, read_pathways_job
+from gangctl.pathways.reading import Reading, read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Origin, OriginKind, Profile, Rendering, RenderingInputs, setting_for
-from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
+from gangctl.pathways.words import API_VERSION, KIND, OPTIONS, is_pathways_job
 
 if TYPE_CHECKING:
     from gangctl.cli.pathways.cluster import ClusterFacts

@@ -15,9 +15,10 @@ from gangctl.gang.reasons import Reason
 from gangctl.pathways.job import ComponentType, DeploymentMode, PathwaysJob, longest_pod, subdomain
 from gangctl.pathways.options import PathwaysOptions, Startup
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason
-from gangctl.pathways.reading import Reading, is_pathways_job, read_pathways_job
+from gangctl.pathways.reading import Reading, read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Origin, OriginKind, RenderingInputs
+from gangctl.pathways.words import is_pathways_job
 from tests.pathways.refused import REFUSED
 from tests.pathways.refused.case import COLOCATED, Refused, user
 from tests.pathways.samples import Object, annotated, component, container, pathways_job, template

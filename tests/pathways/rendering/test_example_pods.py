@@ -12,10 +12,11 @@ import yaml
 
 from gangctl.api.quantity import milli, parse_quantity
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.reading import is_pathways_job, read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.environment import references
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, RenderingInputs
+from gangctl.pathways.words import is_pathways_job
 from tests.rows import each
 
 EXAMPLES: Final = Path(__file__).parents[3] / "examples" / "pathways"
