@@ -12,6 +12,10 @@ HUNG_SECONDS = 300.0
 
 # One check and the pause after it count for no more: a machine that was suspended has done nothing meanwhile.
 _COUNTED_SECONDS = 10.0
+# Each check costs the components that are waited for: the pause grows to a tenth of what was waited, up to the longest.
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 0.5
+_PAUSE_OF_WAITED = 0.1
 _SHOWN = 4000
 
 
@@ -23,7 +27,7 @@ async def wait_for(
     condition: Callable[[], Awaitable[T]],
     what: str = "the condition",
     *,
-    interval: float = 0.05,
+    interval: float | None = None,
     hung: float = HUNG_SECONDS,
     tolerate: tuple[type[Exception], ...] = (),
 ) -> T:
@@ -32,7 +36,7 @@ async def wait_for(
 
     A condition that raises NotYet (or a tolerated exception) counts as not holding. `hung` is no bound
     that a test is about, and only benchmarks choose it: a busy machine may take its time. The TimeoutError says what
-    was seen last.
+    was seen last. Without an `interval` the pauses grow.
     """
     patient: tuple[type[Exception], ...] = (NotYet, *tolerate)
     waited = 0.0
@@ -49,8 +53,13 @@ async def wait_for(
             seen, cause = repr(result), None
         if waited >= hung:
             raise TimeoutError(f"waited {hung:g} s for {what}; last seen: {seen}") from cause
-        await asyncio.sleep(interval)
-        waited += min(time.monotonic() - began, max(_COUNTED_SECONDS, 2 * interval))
+        pause = _pause(waited) if interval is None else interval
+        await asyncio.sleep(pause)
+        waited += min(time.monotonic() - began, max(_COUNTED_SECONDS, 2 * pause))
+
+
+def _pause(waited: float) -> float:
+    return min(max(_FIRST_PAUSE, _PAUSE_OF_WAITED * waited), _LONGEST_PAUSE)
 
 
 async def read_until(
@@ -58,7 +67,7 @@ async def read_until(
     holds: Callable[[T], object],
     what: str = "the condition",
     *,
-    interval: float = 0.05,
+    interval: float | None = None,
     tolerate: tuple[type[Exception], ...] = (),
 ) -> T:
     """Read again and again until what was read holds, and return it; the TimeoutError says what was read last."""

@@ -1,8 +1,10 @@
 """What one reads when a test fails: log tails that leave room for the assertion, waits that count what could happen."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +50,20 @@ async def test_a_machine_that_was_suspended_has_more_time(monkeypatch: pytest.Mo
     assert await wait_for(at_the_fourth, interval=0)
     with pytest.raises(TimeoutError, match=r"waited 300 s for rain; last seen: False"):
         await wait_for(_never, what="rain", interval=0)
+
+
+async def test_it_looks_less_often_the_longer_it_has_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, pauses = itertools.count(0, 0.5), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(wait, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(TimeoutError, match="waited 8 s for rain"):
+        await wait_for(_never, what="rain", hung=8)
+    assert pauses[:4] == pytest.approx([0.05, 0.05, 0.1, 0.15])
+    assert pauses[-1] == 0.5
 
 
 async def _never() -> bool:
