@@ -1,26 +1,27 @@
 """What gangs can be where the feature gates are on: topology keys, a shared claim, gangs that start together.
 
-A control plane of its own for each minor, with those gates, which no other test needs.
+A control plane for each minor, with those gates, which no other test needs.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final
 
 import pytest
 
 from tests.controlplane.api import Object, path_of
+from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
-from tests.controlplane.nodes import NODES, add_nodes
-from tests.controlplane.plane import ControlPlane
+from tests.controlplane.nodes import NODES, add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, read_until, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.causes import why
 from tests.live.cluster import JOBSETS, Cluster
-from tests.live.gangctl import Gangctl, create_namespaces
+from tests.live.fixtures import alone, place_for
+from tests.live.gangctl import Gangctl
 from tests.live.observe import gang_of, running_pods
 from tests.live.placing import nothing_to_place
 
@@ -34,27 +35,32 @@ DRA: Final = "resource.k8s.io/v1"
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900)]
 
 
-NEWEST: Final = pytest.mark.parametrize(
-    "cluster", [pytest.param("1.37", marks=pytest.mark.minor("1.37"))], indirect=True
-)
+_NEWEST: Final = pytest.param("1.37", marks=pytest.mark.minor("1.37"))
+NEWEST: Final = pytest.mark.parametrize("running", [_NEWEST], indirect=True)
 
 
 @pytest.fixture(
+    scope="module",
     params=[
-        pytest.param("1.37", marks=pytest.mark.minor("1.37")),
+        _NEWEST,
         pytest.param("1.36", marks=[pytest.mark.minor("1.36"), pytest.mark.full("1.37 has the same fields")]),
-    ]
+    ],
 )
-async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """A namespace on a plane with every gate, and gangctl."""
+def running(request: pytest.FixtureRequest) -> Iterator[Gangctl]:
+    """gangctl on a plane with every gate."""
     more = {"CompositePodGroup": True} if request.param == "1.37" else {}
     versions = {"scheduling.k8s.io/v1alpha3": True} if more else {}
-    planes = ControlPlane.start(request.param, ("jobset",), gates={**GATES, **more}, runtime_config=versions)
-    async with planes as plane, Gangctl(plane):
-        await create_namespaces(plane, ["t"])
-        cluster = Cluster(plane, "t")
-        await cluster.asked()
-        yield cluster
+    yield from alone(request.param, gates={**GATES, **more}, runtime_config=versions)
+
+
+@pytest.fixture
+async def cluster(running: Gangctl, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """A namespace there; all nodes are this test's, and go with it."""
+    cluster = await place_for(running.plane, request.node.name)
+    await cluster.asked()
+    yield cluster
+    await remove_namespace(cluster.api, cluster.namespace)
+    await remove_nodes(cluster.api, [node["metadata"]["name"] for node in await cluster.api.list(NODES)])
 
 
 @pytest.fixture
