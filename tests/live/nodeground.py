@@ -14,7 +14,7 @@ from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
-from tests.controlplane.api import ApiClient, Object, path_of
+from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
 from tests.controlplane.nodes import NODES
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -68,9 +68,14 @@ def said(world: NodeWorld) -> FitReport:
 
 
 async def prepare(plane: ControlPlane) -> None:
-    """Make what all worlds share."""
-    await plane.api.create(path_of("v1", "serviceaccounts", namespace=_PROBES), _ACCOUNT)
-    await plane.api.create(path_of("storage.k8s.io/v1", "storageclasses"), LATER)
+    """Make what all worlds share. Harmless where it is there."""
+    accounts = path_of("v1", "serviceaccounts", namespace=_PROBES)
+    for path, raw in ((accounts, _ACCOUNT), (path_of("storage.k8s.io/v1", "storageclasses"), LATER)):
+        try:
+            await plane.api.create(path, raw)
+        except ApiFailure as failure:
+            if failure.reason != "AlreadyExists":
+                raise
 
 
 class Ground:
