@@ -21,7 +21,8 @@ async def listening(answer: Callable[[web.Request], Awaitable[web.StreamResponse
     """The URL at which ``answer`` answers whatever is asked."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
+    # One that never answers is waited for no longer: the default is a minute.
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
