@@ -347,7 +347,8 @@ class Theatre:
             return True
 
         with suppress(TimeoutError):
-            await wait_for(all_reported, "causes to be named", interval=0.5)
+            # Each look is a run of gangctl for each situation, and some causes are named after a minute.
+            await wait_for(all_reported, "causes to be named", interval=2)
         await asyncio.gather(*runs)
 
     async def _run_suggestion(self, situation: Situation) -> None:
