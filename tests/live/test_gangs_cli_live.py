@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import run
 from tests.cli.gangs.place import running
 from tests.cli.manifests import write
 from tests.cli.run import Answer, process
@@ -44,7 +45,7 @@ def gang(cluster: Cluster, name: str, pods: int) -> Object:
 async def ask(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None) -> Answer:
     """As the administrator, or as another user, in the namespace."""
     config = str(kubeconfig or cluster.plane.kubeconfig)
-    return await asyncio.to_thread(process, *arguments, "-n", cluster.namespace, "--kubeconfig", config)
+    return await run.ask(*arguments, "-n", cluster.namespace, "--kubeconfig", config)
 
 
 async def phase(cluster: Cluster, name: str, wanted: str) -> Object:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from gangctl.kueue.topology import with_placements
+from tests.cli import run
 from tests.cli.gangs.place import running
 from tests.cli.manifests import write
 from tests.cli.run import Answer, process
@@ -49,7 +50,7 @@ async def queued(beside_kueue: ControlPlane) -> Queued:
 async def ask(queued: Queued, *arguments: str, kubeconfig: Path | None = None) -> Answer:
     """As the administrator, or as another user."""
     config = str(kubeconfig or queued.plane.kubeconfig)
-    return await asyncio.to_thread(process, *arguments, "--kubeconfig", config)
+    return await run.ask(*arguments, "--kubeconfig", config)
 
 
 def gang(queued: Queued, name: str, pods: int) -> Object:

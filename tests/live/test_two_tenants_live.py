@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 import yaml
 
+from tests.cli import run
 from tests.cli.run import Answer, process
 from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.components import kueue
@@ -89,8 +90,9 @@ class User:
         return texts
 
     async def ask(self, *arguments: str) -> Answer:
-        """Run ``gangctl``."""
-        return await asyncio.to_thread(process, *arguments, "--kubeconfig", str(self.kubeconfig))
+        """Run ``gangctl``; in a process of its own where it has workers."""
+        arguments += ("--kubeconfig", str(self.kubeconfig))
+        return await (asyncio.to_thread(process, *arguments) if arguments[0] == "policy" else run.ask(*arguments))
 
 
 async def user(plane: ControlPlane, *roles: str) -> User:
