@@ -13,6 +13,7 @@ from tests.controlplane.wait import wait_for
 pytestmark = pytest.mark.controlplane
 
 
+@pytest.mark.full("test_api_server_down_live kills and starts components")
 async def test_serves_again_after_etcd_and_the_api_server_were_killed() -> None:
     async with ControlPlane.start() as plane:
         config_maps = path_of("v1", "configmaps", namespace="default")
@@ -32,6 +33,7 @@ async def test_serves_again_after_etcd_and_the_api_server_were_killed() -> None:
         await wait_for(has_job, "JobSet to create the Job")
 
 
+@pytest.mark.full("test_unavailable_live has such a plane")
 async def test_a_plane_without_the_gang_api() -> None:
     async with ControlPlane.start(
         components=(), scheduler=False, controller_manager=False, runtime_config={"scheduling.k8s.io/v1beta1": False}
@@ -41,6 +43,7 @@ async def test_a_plane_without_the_gang_api() -> None:
         assert caught.value.status == 404
 
 
+@pytest.mark.full("KWOK is for the full tier; test_kueue_lifecycle_live has Kueue admit")
 async def test_kueue_admits_and_kwok_finishes() -> None:
     async with ControlPlane.start(components=("jobset", "kueue", "kwok")) as plane:
         await add_nodes(plane.api, 1)
