@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -15,6 +15,7 @@ from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, read_until, wait_for
+from tests.live.gangctl import shared
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("demo"), pytest.mark.timeout(900)]
 
@@ -26,6 +27,16 @@ async def empty_plane() -> AsyncIterator[ControlPlane]:
     """A plane of the test's own: the demo looks at the whole cluster's nodes and webhooks."""
     async with ControlPlane.start("1.37", ("jobset",)) as plane:
         yield plane
+
+
+@pytest.fixture(scope="module")
+def clean_plane() -> Iterator[ControlPlane]:
+    """One for tests that leave nothing on it, and look."""
+
+    async def start() -> ControlPlane:
+        return await ControlPlane.start("1.37", ("jobset",))
+
+    yield from shared(start)
 
 
 def arguments(plane: ControlPlane, *more: str) -> list[str]:
@@ -100,11 +111,23 @@ async def test_the_demo_on_existing_nodes_ends_whole_jobsets(empty_plane: Contro
     await nothing_left(empty_plane)
 
 
-async def test_an_interrupted_demo_cleans_up(empty_plane: ControlPlane) -> None:
-    demo = await start(empty_plane, "--nodes", "--start-controller", "--yes")
+async def test_without_gangctl_the_demo_is_an_error_and_creates_nothing(clean_plane: ControlPlane) -> None:
+    answer = await run(clean_plane, "--nodes", "--yes")
+    assert answer.code == 3
+    assert "gangctl does not run on" in answer.err
+    assert "--start-controller" in answer.err
+    answer = await run(clean_plane, "--start-controller", "--yes")
+    assert answer.code == 3
+    assert "milli-CPUs free" in answer.err
+    assert "--nodes" in answer.err
+    assert await left_over(clean_plane) == []
+
+
+async def test_an_interrupted_demo_cleans_up(clean_plane: ControlPlane) -> None:
+    demo = await start(clean_plane, "--nodes", "--start-controller", "--yes")
 
     await read_until(
-        lambda: empty_plane.api.list(path_of("v1", "pods")),
+        lambda: clean_plane.api.list(path_of("v1", "pods")),
         lambda pods: any(pod["spec"].get("nodeName") for pod in pods),
         "the first act",
     )
@@ -112,19 +135,7 @@ async def test_an_interrupted_demo_cleans_up(empty_plane: ControlPlane) -> None:
     answer = await ended(demo)
     assert answer.code == 130, answer.err
     assert "Traceback" not in answer.err
-    await nothing_left(empty_plane)
-
-
-async def test_without_gangctl_the_demo_is_an_error_and_creates_nothing(empty_plane: ControlPlane) -> None:
-    answer = await run(empty_plane, "--nodes", "--yes")
-    assert answer.code == 3
-    assert "gangctl does not run on" in answer.err
-    assert "--start-controller" in answer.err
-    answer = await run(empty_plane, "--start-controller", "--yes")
-    assert answer.code == 3
-    assert "milli-CPUs free" in answer.err
-    assert "--nodes" in answer.err
-    assert await left_over(empty_plane) == []
+    await nothing_left(clean_plane)
 
 
 @pytest.mark.full("said as where gangctl is missing")
