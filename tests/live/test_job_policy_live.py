@@ -151,27 +151,32 @@ REPAIRED: Final[dict[str, Tamper]] = {
 }
 
 
-@pytest.mark.parametrize("name", REPAIRED)
-async def test_what_names_the_groups_is_repaired_and_no_gang_is_torn_meanwhile(bare: Cluster, name: str) -> None:
-    api = bare.api
+async def test_what_names_the_groups_is_repaired_and_no_gang_is_torn_meanwhile(bare: Cluster) -> None:
     async with Gangctl(bare.plane):
         await bare.asked()
-        _, *_ = await asyncio.gather(REPAIRED[name](api), *(is_ganged(bare, f"js-{n}") for n in range(5)))
-        # The policy is looked at when a configuration that gangctl watches changes, otherwise every 30 s.
-        touched = path_of(REGISTRATION, "mutatingwebhookconfigurations", name="gangctl-gangs")
-        await api.patch(touched, {"metadata": {"labels": {"team": "infra"}}})
+        for name, tamper in REPAIRED.items():
+            await is_repaired(bare, name.replace(" ", "-"), tamper)
 
-        async def repaired() -> bool:
-            policy, binding = [await api.get(path_to(each)) for each in POLICY]
-            (webhook,) = (await api.get(JOB_WEBHOOKS))["webhooks"]
-            if NEVER.items() <= policy["spec"].items() or "never" in str(binding["spec"]):
-                raise NotYet(str(policy))
-            return bool(webhook["clientConfig"]["caBundle"])
 
-        await wait_for(repaired, what="it to be repaired", tolerate=(ApiFailure, ValueError))
-        await webhooks_noticed(bare.plane)
-        await policy_noticed(bare.plane)
-        await is_ganged(bare, "after")
+async def is_repaired(cluster: Cluster, name: str, tamper: Tamper) -> None:
+    """What was deleted or edited; JobSets are named after it."""
+    api = cluster.api
+    _, *_ = await asyncio.gather(tamper(api), *(is_ganged(cluster, f"{name}-{n}") for n in range(5)))
+    # The policy is looked at when a configuration that gangctl watches changes, otherwise every 30 s.
+    touched = path_of(REGISTRATION, "mutatingwebhookconfigurations", name="gangctl-gangs")
+    await api.patch(touched, {"metadata": {"labels": {"touched": name}}})
+
+    async def repaired() -> bool:
+        policy, binding = [await api.get(path_to(each)) for each in POLICY]
+        (webhook,) = (await api.get(JOB_WEBHOOKS))["webhooks"]
+        if NEVER.items() <= policy["spec"].items() or "never" in str(binding["spec"]):
+            raise NotYet(f"{name}: {policy}")
+        return bool(webhook["clientConfig"]["caBundle"])
+
+    await wait_for(repaired, what=f"{name} to be repaired", tolerate=(ApiFailure, ValueError))
+    await webhooks_noticed(cluster.plane)
+    await policy_noticed(cluster.plane)
+    await is_ganged(cluster, f"{name}-after")
 
 
 async def test_a_group_that_a_later_webhook_removes_is_set_again(bare: Cluster) -> None:
