@@ -11,7 +11,12 @@ import pytest
 from tests.readiness.causes.finding import RECORDED
 from tests.readiness.causes.record import RECORDED_MINORS, on_a_plane
 
-pytestmark = [pytest.mark.controlplane]
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.full(
+        "test_readiness_causes_live has gangs to which these messages are said, and what gangctl makes of it"
+    ),
+]
 
 _POD = re.compile(r'pods "\w[\w-]*-\w{0,5}"')
 
