@@ -116,6 +116,7 @@ async def test_calls_of_every_overload_are_accepted_as_by_the_server(plane: Cont
     assert {each for each in calls if fault(each, environment) is not None} == theirs
 
 
+@pytest.mark.full("a search; calls of every overload are in the first tier")
 @pytest.mark.controlplane
 async def test_calls_with_mixed_types_are_accepted_as_by_the_server(plane: ControlPlane) -> None:
     environment = admission(minor=plane.minor.name)
