@@ -22,6 +22,8 @@ from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import RUNNING
 
 _WITHOUT_A_PLANE = 3
+_LONGEST = ("tests/pythons/", "tests/faults/test_faults.py", "tests/policies/test_hostile.py")
+"""Minutes each, without a plane: begun last, one would keep its worker while the other has nothing left to do."""
 _PHASE = pytest.StashKey[int]()
 
 
@@ -42,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         phases[_group(item)] = min(_phase(item), phases.get(_group(item), _WITHOUT_A_PLANE))
     for item in items:
         item.stash[_PHASE] = phases[_group(item)]
-    items.sort(key=lambda item: (item.stash[_PHASE], _phase(item)))
+    items.sort(key=lambda item: (item.stash[_PHASE], _phase(item), not item.nodeid.startswith(_LONGEST)))
 
 
 def _group(item: pytest.Item) -> str:
