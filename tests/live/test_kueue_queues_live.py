@@ -19,9 +19,11 @@ from tests.docpages import Page
 from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.cluster import JOBSETS, Cluster
-from tests.live.gangctl import create_namespaces, prepare, shared
+from tests.live.definitions import serve
+from tests.live.gangctl import Gangctl, create_namespaces, prepare, shared, shared_gangctl
 from tests.live.kueue import POOL, PRIORITY, QUEUE_NAME, make_queue, runs, until
-from tests.live.policed import Policed, policing
+from tests.live.policed import Policed
+from tests.manifests.definitions.policies import definitions
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("kueue-queues")]
 
@@ -37,17 +39,25 @@ def kueue_plane() -> Iterator[ControlPlane]:
         started = await ControlPlane.start("1.37")
         await prepare(started)
         await kueue.install(started)
+        await serve(started.api, definitions().values())
         return started
 
     yield from shared(start)
 
 
+@pytest.fixture(scope="module")
+def evaluating(kueue_plane: ControlPlane) -> Iterator[Gangctl]:
+    yield from shared_gangctl(Gangctl(kueue_plane, "--discovery-period=1"))
+
+
 @pytest.fixture
-async def policed(kueue_plane: ControlPlane) -> AsyncIterator[Policed]:
+async def policed(kueue_plane: ControlPlane, evaluating: Gangctl) -> AsyncIterator[Policed]:
+    """A namespace with policies of its own, of which none is left in the end."""
     namespace = f"mapped-{secrets.token_hex(3)}"
     await create_namespaces(kueue_plane, [namespace])
-    async with policing(Cluster(kueue_plane, namespace), "--discovery-period=1") as made:
-        yield made
+    made = Policed(Cluster(kueue_plane, namespace), evaluating)
+    yield made
+    await made.gone()
 
 
 def gang(name: str, *, mode: str | None = "Gang", labels: Object | None = None, **pod: Any) -> Object:
