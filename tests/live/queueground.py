@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-import yaml
-
 from gangctl.api.meta import REPLICATED_JOB_NAME
 from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.client.resources import NODES, PODS
@@ -95,14 +93,12 @@ class Outcome:
 @asynccontextmanager
 async def beside_gangctl(worlds: Iterable[QueueWorld]) -> AsyncIterator[QueueGround]:
     """These worlds on a plane of their own with Kueue, beside gangctl."""
-    async with ControlPlane.start("1.37", ("jobset", "kueue"), kueue_metrics=True, audit=False) as plane:
-        file = plane.directory / "kueue.yaml"
-        file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), **SETTINGS}))
-        await plane.restart("kueue")
-        async with Gangctl(plane):
-            ground = QueueGround(plane, await Accounts.of(plane), list(worlds))
-            await ground.install()
-            yield ground
+    components = ("jobset", "kueue")
+    planes = ControlPlane.start("1.37", components, kueue_metrics=True, kueue_configuration=SETTINGS, audit=False)
+    async with planes as plane, Gangctl(plane):
+        ground = QueueGround(plane, await Accounts.of(plane), list(worlds))
+        await ground.install()
+        yield ground
 
 
 async def outcomes(seeds: Iterable[int]) -> list[Outcome]:
