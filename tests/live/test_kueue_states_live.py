@@ -52,7 +52,7 @@ def speaking(vocabulary: str) -> Iterator[ControlPlane]:
 
     async def start() -> ControlPlane:
         gates = {"UnadmittedWorkloadsObservability": vocabulary == NEWER}
-        return await ControlPlane.start("1.37", ("jobset", "kueue"), kueue_gates=gates)
+        return await ControlPlane.start("1.37", ("jobset", "kueue"), scheduler=False, kueue_gates=gates)
 
     yield from shared(start)
 

@@ -93,7 +93,7 @@ async def test_the_commands_do_what_the_page_describes(tmp_path: Path) -> None:
         next(index for index, line in enumerate(lines) if f"--clusterrole={role} " in line)
         for role in ("gangctl-queues-view", "gangctl-queues-config")
     )
-    async with ControlPlane.start("1.37", ("jobset", "kueue")) as plane:
+    async with ControlPlane.start("1.37", ("jobset", "kueue"), scheduler=False) as plane:
         kubectl = Kubectl(tmp_path, plane.kubeconfig)
         await say(kubectl, manifests, COMMANDS[:queues])
         team = Queued(plane, "research")

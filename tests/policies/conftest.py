@@ -14,12 +14,12 @@ from tests.policies.pack import native
 CRDS: Final = MANIFESTS / "policies" / "crds"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def plane_of_the_pack() -> Iterator[ControlPlane]:
     """A control plane with every native policy; its own, for the pack's JobSets are in namespaces with plain names."""
 
     async def start() -> ControlPlane:
-        plane = await ControlPlane.start("1.37", ("jobset",))
+        plane = await ControlPlane.start("1.37", ("jobset",), scheduler=False)
         try:
             await create_crds(
                 plane.api, [one(CRDS / name) for name in ("gangpolicies.yaml", "gangpolicyexceptions.yaml")]
