@@ -173,7 +173,8 @@ async def is_repaired(cluster: Cluster, name: str, tamper: Tamper) -> None:
             raise NotYet(f"{name}: {policy}")
         return bool(webhook["clientConfig"]["caBundle"])
 
-    await wait_for(repaired, what=f"{name} to be repaired", tolerate=(ApiFailure, ValueError))
+    # An API server leaves empty lists out.
+    await wait_for(repaired, what=f"{name} to be repaired", tolerate=(ApiFailure, KeyError, ValueError))
     await webhooks_noticed(cluster.plane)
     await policy_noticed(cluster.plane)
     await is_ganged(cluster, f"{name}-after")
