@@ -147,7 +147,7 @@ def no_headers(command: F) -> F:
 
 def _check_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None:
-        from gangctl.cli.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
+        from gangctl.api.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
 
         try:
             parse_path(value)

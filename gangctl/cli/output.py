@@ -79,7 +79,7 @@ def columns_of(spec: str) -> list[tuple[str, str]]:
 
 def _check(name: str, template: str) -> None:
     """ValueError where a template is none."""
-    from gangctl.cli import jsonpath  # noqa: PLC0415 -- only with a template
+    from gangctl.api import jsonpath  # noqa: PLC0415 -- only with a template
 
     if name == JSONPATH:
         jsonpath.parse(template)
@@ -228,7 +228,7 @@ def answer_no() -> NoReturn:
 
 
 def _selected(template: str, value: Any) -> str:
-    from gangctl.cli.jsonpath import TemplateError, render  # noqa: PLC0415 -- only with -o jsonpath
+    from gangctl.api.jsonpath import TemplateError, render  # noqa: PLC0415 -- only with -o jsonpath
 
     try:
         return render(template, value)
@@ -237,7 +237,7 @@ def _selected(template: str, value: Any) -> str:
 
 
 def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
-    from gangctl.cli.jsonpath import TemplateError, parse_path, show  # noqa: PLC0415 -- only with custom-columns
+    from gangctl.api.jsonpath import TemplateError, parse_path, show  # noqa: PLC0415 -- only with custom-columns
 
     columns = [(header, parse_path(path)) for header, path in columns_of(spec)]
     try:
@@ -252,7 +252,7 @@ def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
 
 def in_order(entries: Sequence[ListItem], sort_by: str) -> list[ListItem]:
     """The entries in the order of a field of their documents: those without it first, as kubectl has it."""
-    from gangctl.cli.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
+    from gangctl.api.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
 
     path = parse_path(sort_by)
     keys = [path.find(entry.document) for entry in entries]

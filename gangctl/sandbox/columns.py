@@ -6,7 +6,6 @@ which kubectl does not print.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 
+from gangctl.api.jsonpath import TemplateError, parse_path
 from gangctl.sandbox.objects import Object
 
 Cells = Callable[[Object], list[Any]]
@@ -138,8 +138,7 @@ def is_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
     return any(condition.get("type") == kind and condition.get("status") == "True" for condition in conditions or ())
 
 
-Step = Callable[[list[Any]], list[Any]]
-"""From the values that a part of a path is applied to, to those that it selects."""
+_path: Final = lru_cache(maxsize=256)(parse_path)
 
 _AGE: Final[Object] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 JOBSET_COLUMNS: Final[Sequence[Object]] = (
@@ -150,13 +149,6 @@ JOBSET_COLUMNS: Final[Sequence[Object]] = (
     _AGE,
 )
 """Those of the CustomResourceDefinition of JobSet 0.12."""
-
-_PART: Final = re.compile(
-    r"""\.(?P<field>(?:\\.|[^.\[\]\\])+)"""
-    r"""|\['(?P<quoted>[^']+)'\]"""
-    r"""|\[(?P<index>\d+|\*)\]"""
-    r"""|\[\?\(@(?P<of>(?:\.\w+)+)\s*(?P<operator>==|!=)\s*(?P<mark>["'])(?P<text>.*?)(?P=mark)\)\]"""
-)
 
 
 def printer_of(columns: Sequence[Object] | None) -> Printer:
@@ -171,44 +163,11 @@ def printer_of(columns: Sequence[Object] | None) -> Printer:
 
 
 def select(path: str, obj: Any) -> list[Any]:
-    """The values at a JSONPath of fields, indexes, and filters that compare with a text; none at any other path."""
-    steps = _steps(path)
-    values = [obj] if steps is not None else []
-    for step in steps or ():
-        values = step(values)
-    return values
-
-
-@lru_cache(maxsize=256)
-def _steps(path: str) -> tuple[Step, ...] | None:
-    steps: list[Step] = []
-    place = 0
-    while place < len(path):
-        part = _PART.match(path, place)
-        if part is None:
-            return None
-        steps.append(_step(part))
-        place = part.end()
-    return tuple(steps)
-
-
-def _step(part: re.Match[str]) -> Step:
-    if part["field"] or part["quoted"]:
-        name = part["quoted"] or re.sub(r"\\(.)", r"\1", part["field"])
-        return lambda values: [value[name] for value in values if isinstance(value, dict) and name in value]
-    if part["index"] == "*":
-        return lambda values: [item for value in values if isinstance(value, list) for item in value]
-    if part["index"]:
-        index = int(part["index"])
-        return lambda values: [value[index] for value in values if isinstance(value, list) and index < len(value)]
-    inner, text, equal = part["of"], part["text"], part["operator"] == "=="
-    return lambda values: [
-        item
-        for value in values
-        if isinstance(value, list)
-        for item in value
-        if ((selection := select(inner, item)) and (str(selection[0]) == text) is equal)
-    ]
+    """The values at a JSONPath; none at what is no path, or does not match the object."""
+    try:
+        return _path(path).find(obj)
+    except TemplateError:
+        return []
 
 
 def _cell(kind: str, values: list[Any]) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cli.jsonpath import TemplateError, parse, parse_path, render
+from gangctl.api.jsonpath import TemplateError, parse, parse_path, render
 from gangctl.cli.output import ListItem, in_order, print_answer
 from tests.rows import each
 

@@ -1,4 +1,4 @@
-"""Templates of ``-o jsonpath=`` and paths of ``-o custom-columns=`` and ``--sort-by``, with kubectl's syntax.
+"""Templates of ``-o jsonpath=`` and paths of ``-o custom-columns=``, ``--sort-by`` and definitions, as in kubectl.
 
 No library on PyPI has that syntax: theirs is RFC 9535, which has no templates, no ``range`` and no relaxed paths.
 ``tests/cli/test_jsonpath.py`` compares the results with those of kubectl.
