@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import socket
 import ssl
-import time
 import urllib.request
-from collections.abc import Callable
-from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, InvalidURL
-from typing import TYPE_CHECKING, Any, Final, cast
+from concurrent.futures import Future
+from http.client import HTTPException, InvalidURL
+from threading import Thread
+from typing import Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 
 from gangctl.errors import InputError, escaped, one_line
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 _SILENCE_SECONDS: Final = 10.0
 _WHOLE_SECONDS: Final = 60.0
@@ -32,7 +26,7 @@ def url_for_messages(url: str) -> str:
         return "a URL that cannot be read"
 
 
-def read_url(url: str, limit: int, clock: Callable[[], float] = time.monotonic) -> bytes:
+def read_url(url: str, limit: int) -> bytes:
     """
     Read at most ``limit`` bytes of the answer; redirects are followed.
 
@@ -40,76 +34,27 @@ def read_url(url: str, limit: int, clock: Callable[[], float] = time.monotonic) 
     takes longer than a minute, in whatever way it does.
     """
     shown = url_for_messages(url)
-    end = clock() + _WHOLE_SECONDS
+    future: Future[bytes] = Future()
 
-    def left() -> float:
-        rest = end - clock()
-        if rest <= 0:
-            raise TimeoutError
-        return min(_SILENCE_SECONDS, rest)
+    def read() -> None:
+        try:
+            # Its schemes are checked by the caller, and a redirect to a file is refused by urllib.
+            with urllib.request.urlopen(url, timeout=_SILENCE_SECONDS) as answer:  # noqa: S310 -- see above
+                future.set_result(answer.read(limit))
+        except Exception as error:  # noqa: BLE001 -- the caller raises it
+            future.set_exception(error)
 
-    # It leaves out its own handlers of both schemes for these, and keeps those of proxies and redirects.
-    opener = urllib.request.build_opener(_Http(left), _Https(left))
+    # A timeout of urllib is for one piece of what a server sends, and the process does not wait for such a thread.
+    Thread(target=read, daemon=True).start()
     try:
-        # Its schemes are checked by the caller, and a redirect to a file is refused by urllib.
-        with opener.open(url) as answer:
-            return cast("bytes", answer.read(limit))
+        return future.result(_WHOLE_SECONDS)
     except HTTPError as error:
         with error:
             raise InputError(f"{shown}: HTTP {error.code} {one_line(error.reason, 80)}") from error
     except (OSError, HTTPException, ValueError) as error:
-        # Sockets without time left fail in several ways.
-        if clock() >= end:
+        if not future.done():
             raise InputError(f"{shown}: not read to its end within {_WHOLE_SECONDS:g} s") from error
         raise InputError(f"{shown}: cannot be read: {_reason(error)}") from error
-
-
-class _Handler(urllib.request.AbstractHTTPHandler):
-    """Bounds whatever waits for the server: connections, proxies, headers, chunks, the body."""
-
-    def __init__(self, left: Callable[[], float]) -> None:
-        super().__init__()
-        self._left = left
-
-    def do_open(self, http_class: Any, req: Any, **arguments: Any) -> HTTPResponse:
-        return super().do_open(partial(self._connection, http_class), req, **arguments)
-
-    def _connection(self, http_class: type[HTTPConnection], host: str, **arguments: Any) -> HTTPConnection:
-        connection = http_class(host, **{**arguments, "timeout": self._left()})
-        connection.response_class = self._response  # type: ignore[assignment]
-        return connection
-
-    def _response(self, sock: socket.socket, **arguments: Any) -> HTTPResponse:
-        response = HTTPResponse(sock, **arguments)
-        # Nothing has been read yet: detach would lose what is in the buffer.
-        response.fp = io.BufferedReader(_Timed(response.fp.detach(), sock, self._left))
-        return response
-
-
-class _Http(_Handler, urllib.request.HTTPHandler):
-    pass
-
-
-class _Https(_Handler, urllib.request.HTTPSHandler):
-    pass
-
-
-class _Timed(io.RawIOBase):
-    """What a socket receives, each piece within ``left()`` seconds: a timeout of the socket is for one piece only."""
-
-    def __init__(self, raw: io.RawIOBase, sock: socket.socket, left: Callable[[], float]) -> None:
-        self._raw, self._sock, self._left = raw, sock, left
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int | None:
-        self._sock.settimeout(self._left())
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
 
 
 def _reason(error: Exception) -> str:
