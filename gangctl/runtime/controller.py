@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar
@@ -119,7 +119,7 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._delayed: dict[K, tuple[float, Timer]] = {}
         self._failures: dict[K, int] = {}
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._filled = asyncio.Event()
         self._observer.made(self)
 
     def __len__(self) -> int:
@@ -163,7 +163,7 @@ class WorkQueue(Generic[K]):
         elif key not in self._queued:
             self._queued[key] = self._clock.now()
             self._observer.added()
-            self._wake()
+            self._filled.set()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Queue ``key`` after ``seconds``; of several requests for one key the earliest counts."""
@@ -197,15 +197,10 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """Wait for a key and take it; :meth:`done` must follow."""
-        # Another worker may take the key between the wake-up and this turn.
+        # All that wait are woken: another worker may have taken the key.
         while not self._queued:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                self._pass_on(waiter)
-                raise
+            self._filled.clear()
+            await self._filled.wait()
         return self._take()
 
     def done(self, key: K) -> None:
@@ -227,22 +222,6 @@ class WorkQueue(Generic[K]):
     def _due(self, key: K) -> None:
         self._delayed.pop(key, None)
         self.add(key)
-
-    def _wake(self) -> None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            # A waiter that was cancelled is done: it would lose the wake-up.
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-
-    def _pass_on(self, waiter: asyncio.Future[None]) -> None:
-        """Wake another worker in place of one that was cancelled just when it was woken."""
-        if waiter.cancelled() or not waiter.done():
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
-        elif self._queued:
-            self._wake()
 
 
 _log = structlog.get_logger(__name__)
