@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, JOBSET_NAME, MANAGED_BY, MANAGER
-from gangctl.api.objects import condition_of, controller_owner, objects
+from gangctl.api.objects import controller_owner, objects
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.cluster import UnseenError, all_of, denied
 from gangctl.client.client import Client, Selection
@@ -21,21 +20,10 @@ from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import pick_generation
+from gangctl.readiness.facts import PodFacts, read_pod
 
 PODS_OF_ONE: Final = 2
 """Pods of a JobSet of the canary."""
-
-
-@dataclass(frozen=True, slots=True)
-class CanaryPod:
-    """One pod of a canary."""
-
-    name: str
-    reference: str
-    node: str
-    placed_at: str
-    refused: str
-    """The scheduler's message if it has no node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +37,7 @@ class CanaryJobSet:
     suspended: bool = False
     groups: tuple[str, ...] = ()
     """Names of the objects of its gang."""
-    pods: tuple[CanaryPod, ...] = ()
+    pods: tuple[PodFacts, ...] = ()
     seconds: float = 0.0
 
 
@@ -229,7 +217,7 @@ class _CanaryRun:
             jobset,
             suspended=(stored.get("spec") or {}).get("suspend") is True,
             groups=tuple([f"{kind} {name}" for kind, name in await self._groups(jobset.name)]),
-            pods=tuple(sorted(map(_pod, pods.items), key=lambda pod: pod.name)),
+            pods=tuple(sorted(filter(None, map(read_pod, pods.items)), key=lambda pod: pod.name)),
         )
 
     async def _groups(self, jobset: str) -> list[tuple[str, str]]:
@@ -278,18 +266,3 @@ class _CanaryRun:
         with contextlib.suppress(ForbiddenError):
             left += [f"{kind} {namespace}/{group}" for kind, group in await self._groups(name)]
         return left
-
-
-def _pod(raw: dict[str, Any]) -> CanaryPod:
-    meta, spec, scheduled = raw["metadata"], raw.get("spec") or {}, condition_of(raw, "PodScheduled")
-    refused = scheduled.get("status") == "False"
-    reference: dict[str, Any] = next(
-        (spec[field] for field in SCHEDULING_REFERENCES if isinstance(spec.get(field), dict)), {}
-    )
-    return CanaryPod(
-        name=str(meta.get("name", "")),
-        reference="/".join(str(part) for part in reference.values()),
-        node=str(spec.get("nodeName") or ""),
-        placed_at="" if refused else str(scheduled.get("lastTransitionTime") or ""),
-        refused=f"{scheduled.get('reason')}: {scheduled.get('message')}" if refused else "",
-    )

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.cli.doctor import cluster
-from gangctl.cli.doctor.canary import Canary, CanaryJobSet, CanaryPod
+from gangctl.cli.doctor.canary import Canary, CanaryJobSet
 from gangctl.cli.doctor.check import CheckOutcome
 from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kubernetes, kueue, presence, webhooks
 from gangctl.cli.doctor.checks import jobset as jobsets
@@ -25,6 +26,7 @@ from gangctl.client.client import Client
 from gangctl.gang.generation import ServedVersion
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Condition, LocalQueue
+from gangctl.readiness.facts import PodFacts, read_pod
 from gangctl.runtime.tls import found
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 
@@ -73,12 +75,24 @@ def others() -> list[Object]:
     ]
 
 
-def pod(name: str, *, node: str = "", refused: str = "", reference: str = "g") -> CanaryPod:
+def pod(name: str, *, node: str = "", refused: str = "", reference: str = "g") -> PodFacts:
     """A pod of the canary."""
-    return CanaryPod(name, reference, node, "2027-01-15T08:00:00Z" if node else "", refused)
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}
+    if not node:
+        reason, _, message = refused.partition(": ")
+        placed |= {"status": "False" if refused else "Unknown", "reason": reason, "message": message}
+    pod = read_pod(
+        {
+            "metadata": {"name": name, "labels": {JOBSET_NAME: "c"}},
+            "spec": {"nodeName": node, **({"schedulingGroup": {"podGroupName": reference}} if reference else {})},
+            "status": {"conditions": [placed]},
+        }
+    )
+    assert pod is not None
+    return pod
 
 
-def jobset(*pods: CanaryPod, **changed: Any) -> CanaryJobSet:
+def jobset(*pods: PodFacts, **changed: Any) -> CanaryJobSet:
     """A JobSet of the canary."""
     return CanaryJobSet(
         **{"name": "c", "stamped": True, "groups": ("PodGroup g",), "pods": pods, "seconds": 1.0, **changed}

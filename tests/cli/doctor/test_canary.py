@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.cli.doctor.canary import Canary, run_canary
 from gangctl.cli.doctor.cluster import UnseenError
 from gangctl.client.client import Client
@@ -76,7 +77,10 @@ class CanaryServer:
         refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
         status = {"conditions": [refused]} if name.endswith("torn") else {}
         spec = {} if name.endswith("torn") else {"nodeName": "n"}
-        return [{"metadata": {"name": f"{name}-{n}"}, "spec": spec, "status": status} for n in range(2)]
+        labels = {JOBSET_NAME: name}
+        return [
+            {"metadata": {"name": f"{name}-{n}", "labels": labels}, "spec": spec, "status": status} for n in range(2)
+        ]
 
     def _groups(self) -> list[Object]:
         owners = [{"kind": "JobSet", "name": name, "controller": True} for name in self.jobsets]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gangctl.cli.doctor.canary import PODS_OF_ONE, Canary, CanaryJobSet, CanaryPod
+from gangctl.api.reportfields import rfc3339
+from gangctl.cli.doctor.canary import PODS_OF_ONE, Canary, CanaryJobSet
 from gangctl.cli.doctor.check import GATES, SWITCH_ON, Area, CheckOutcome, check, failed, ok, unknown
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact
 from gangctl.readiness.causes.context import Command
+from gangctl.readiness.facts import PodFacts
 
 
 @fact
@@ -75,15 +77,15 @@ async def groups(cluster: Cluster) -> CheckOutcome:
             remedy="see whether the JobSet controller and kube-controller-manager run, and whether pods are refused",
             command=f"kubectl -n {cluster.namespace} get events",
         )
-    if not all(pod.reference for pod in whole.pods):
+    if not all(pod.group for pod in whole.pods):
         return failed(
             "pods do not name their group", evidence, remedy="see checks pod-field and gangctl-webhooks", command=""
         )
     return ok("the group exists, and both pods name it", *evidence)
 
 
-def _reference(pod: CanaryPod) -> str:
-    return f"pod {pod.name} names {pod.reference or 'no group'}"
+def _reference(pod: PodFacts) -> str:
+    return f"pod {pod.name} names {pod.group or 'no group'}"
 
 
 @check("canary-scheduled", Area.CANARY, "Are both pods placed?", "the pods of that JobSet")
@@ -105,11 +107,12 @@ async def scheduled(cluster: Cluster) -> CheckOutcome:
     )
 
 
-def _places(pods: Sequence[CanaryPod]) -> list[str]:
+def _places(pods: Sequence[PodFacts]) -> list[str]:
     return [
-        f"pod {pod.name} is on {pod.node} since {pod.placed_at}"
+        f"pod {pod.name} is on {pod.node} since {rfc3339(pod.placed_at)}"
         if pod.node
-        else f"pod {pod.name} has no node: {pod.refused or 'the scheduler has said nothing'}"
+        else f"pod {pod.name} has no node: "
+        + (f"{pod.refused}: {pod.refusal}" if pod.refused else "the scheduler has said nothing")
         for pod in pods
     ]
 
@@ -126,7 +129,7 @@ async def all_or_nothing(cluster: Cluster) -> CheckOutcome:
     torn = made.torn
     evidence = [*map(_reference, torn.pods), *_places(torn.pods)]
     if placed := [pod for pod in torn.pods if pod.node]:
-        if not all(pod.reference for pod in torn.pods):
+        if not all(pod.group for pod in torn.pods):
             return failed(
                 f"pod {placed[0].name} was placed alone: its pods name no group",
                 evidence,
@@ -146,7 +149,7 @@ def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidenc
         return unknown("it could not be created", [f"refused: {torn.refusal}"])
     if not whole.pods or not all(pod.node for pod in whole.pods):
         return unknown("no result while pods that fit are not placed either", evidence)
-    if len(torn.pods) < PODS_OF_ONE or not all(pod.reference for pod in torn.pods):
+    if len(torn.pods) < PODS_OF_ONE or not all(pod.group for pod in torn.pods):
         return unknown("there are no two pods that name a group", evidence)
     if not any(pod.refused for pod in torn.pods):
         return unknown(
