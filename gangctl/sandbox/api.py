@@ -214,7 +214,7 @@ class Api:
         warnings: Warnings | None = None,
     ) -> Object:
         """Delete an object; returns its last state while it waits, otherwise the response (usually a Status)."""
-        wanted = Deletion(self.backend, kind, namespace, name, caller, options, _list(warnings))
+        wanted = Deletion(self.backend, kind, namespace, caller, options, _list(warnings), name)
         return copy(deletion.answer(kind, await deletion.delete(wanted)))
 
     async def bind(self, namespace: str, name: str, pod_uid: str, node: str, caller: Caller) -> None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gangctl.api.objects import Key, copy
+from gangctl.api.objects import copy
 from gangctl.api.pods import is_finished
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, now
-from gangctl.sandbox.registry import Backend
-from gangctl.sandbox.requests import Attributes, Caller, DeleteOptions
+from gangctl.sandbox.registry import ObjectRequest
+from gangctl.sandbox.requests import DeleteOptions
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
 FOREGROUND: Final = "foregroundDeletion"
@@ -40,21 +40,8 @@ FIRST_NAMESPACES: Final = ("default", "kube-public", "kube-system")
 
 
 @dataclass(slots=True)
-class Deletion:
+class Deletion(ObjectRequest[DeleteOptions]):
     """State of one delete."""
-
-    backend: Backend
-    kind: ResourceKind
-    namespace: str
-    name: str
-    caller: Caller
-    options: DeleteOptions
-    warnings: list[str]
-
-    @property
-    def key(self) -> Key:
-        """Where it is stored."""
-        return self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +61,7 @@ async def delete(deletion: Deletion) -> Deleted:
             raise errors.not_found(kind, deletion.name)
         old = from_storage(kind, stored.obj)
         _check_preconditions(deletion, old)
-        attributes = _attributes(deletion, old)
+        attributes = deletion.attributes("DELETE", old, options_object(deletion.options))
         # Mutating webhooks are called for deletions, too; what they return is not used, as there is no new object.
         await deletion.backend.admission.mutate(attributes, old)
         await deletion.backend.admission.validate(attributes, None)
@@ -206,21 +193,6 @@ def _spec(obj: Object) -> Object:
 
 def _in_seconds(seconds: int) -> str:
     return f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _attributes(deletion: Deletion, old: Object) -> Attributes:
-    return Attributes(
-        "DELETE",
-        deletion.kind,
-        "",
-        deletion.namespace,
-        deletion.name,
-        old,
-        options_object(deletion.options),
-        deletion.options.dry_run,
-        deletion.caller,
-        deletion.warnings,
-    )
 
 
 def options_object(options: DeleteOptions) -> Object:

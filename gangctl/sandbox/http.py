@@ -116,7 +116,7 @@ class Exchange:
     def deletion(self, options: DeleteOptions) -> Deletion:
         """The requested deletion."""
         target = self.target
-        return Deletion(self.backend, target.kind, self.namespace, target.name, self.caller, options, self.warnings)
+        return Deletion(self.backend, target.kind, self.namespace, self.caller, options, self.warnings, target.name)
 
 
 class Verbs:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from gangctl.api import names
+from gangctl.api.objects import Key
 from gangctl.apiserver import jobs as jobrules
 from gangctl.apiserver.fields import Decoder, fields_of
 from gangctl.apiserver.metadata import Causes, Check, validate_metadata
@@ -16,6 +17,7 @@ from gangctl.apiserver.pods import drop_reference
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.kinds import GATES, ResourceKind, kinds_of
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.requests import Attributes, Caller, DeleteOptions, Operation, WriteOptions
 from gangctl.sandbox.rules import KindRules, cluster, gangs, jobs, jobsets, pods, quotas
 from gangctl.sandbox.store import ObjectStore
 
@@ -186,3 +188,30 @@ class Backend:
     store: ObjectStore
     registry: Registry
     admission: WebhookAdmission
+
+
+Options = TypeVar("Options", WriteOptions, DeleteOptions)
+
+
+@dataclass(slots=True)
+class ObjectRequest(Generic[Options]):
+    """State of one request that changes an object: user, options and target; ``warnings`` are for the client."""
+
+    backend: Backend
+    kind: ResourceKind
+    namespace: str
+    caller: Caller
+    options: Options
+    warnings: list[str]
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Where it is stored."""
+        return self.namespace, self.name
+
+    def attributes(self, operation: Operation, old: Object | None, options: Object) -> Attributes:
+        """The attributes for admission; ``options`` are those of the request, as a client writes them."""
+        place = (self.subresource, self.namespace, self.name)
+        return Attributes(operation, self.kind, *place, old, options, self.options.dry_run, self.caller, self.warnings)

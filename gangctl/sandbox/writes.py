@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import orjson
 
-from gangctl.api.objects import Key, copy, same
+from gangctl.api.objects import copy, same
 from gangctl.apiserver.metadata import FieldCause
 from gangctl.sandbox import errors, managed, payloads
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, generated_name, now, uid
 from gangctl.sandbox.patches import PatchType
-from gangctl.sandbox.registry import Backend
-from gangctl.sandbox.requests import Attributes, Caller, WriteOptions
+from gangctl.sandbox.registry import ObjectRequest
+from gangctl.sandbox.requests import Attributes, WriteOptions
 from gangctl.sandbox.rules import quotas
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
@@ -33,41 +33,16 @@ _NOT_WITH_STATUS: Final = {
 
 
 @dataclass(slots=True)
-class Write:
-    """State of one write: user, options and target; ``warnings`` are for the client."""
+class Write(ObjectRequest[WriteOptions]):
+    """State of one create, update or patch."""
 
-    backend: Backend
-    kind: ResourceKind
-    namespace: str
-    caller: Caller
-    options: WriteOptions
-    warnings: list[str]
-    name: str = ""
-    subresource: str = ""
     operation: managed.Operation = "Update"
     patching: bool = False
 
-    @property
-    def key(self) -> Key:
-        """Where it is stored."""
-        return self.namespace, self.name
 
-    def attributes(self, operation: str, old: Object | None) -> Attributes:
-        """The attributes for admission."""
-        options: Object = {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"}
-        options |= option_fields(self.options)
-        return Attributes(
-            "CREATE" if operation == "CREATE" else "UPDATE",
-            self.kind,
-            self.subresource,
-            self.namespace,
-            self.name,
-            old,
-            options,
-            self.options.dry_run,
-            self.caller,
-            self.warnings,
-        )
+def _attributes(write: Write, operation: Literal["CREATE", "UPDATE"], old: Object | None) -> Attributes:
+    options: Object = {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"}
+    return write.attributes(operation, old, options | option_fields(write.options))
 
 
 def option_fields(options: WriteOptions) -> Object:
@@ -120,7 +95,7 @@ async def _finish_create(write: Write, body: Object) -> Stored:
     write.name = metadata.get("name", "")
     rules.admit(body, None, write.subresource, write.backend.store)
     _refuse_invalid(write, body, None)
-    await write.backend.admission.validate(write.attributes("CREATE", None), body)
+    await write.backend.admission.validate(_attributes(write, "CREATE", None), body)
     # The namespace may have been deleted during the webhook calls.
     _check_namespace(write)
     # From here to the end there is no await: two requests must not take the last place of a quota, or the same name.
@@ -253,7 +228,7 @@ async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
     rules.admit(new, old, write.subresource, write.backend.store)
     if not same(new, old):
         _refuse_invalid(write, new, old)
-    await write.backend.admission.validate(write.attributes("UPDATE", old), new)
+    await write.backend.admission.validate(_attributes(write, "UPDATE", old), new)
     return new
 
 
@@ -338,8 +313,8 @@ def _count_generation(write: Write, new: Object, old: Object) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-async def _mutate(write: Write, operation: str, obj: Object, old: Object | None) -> Object:
-    mutated = await write.backend.admission.mutate(write.attributes(operation, old), obj)
+async def _mutate(write: Write, operation: Literal["CREATE", "UPDATE"], obj: Object, old: Object | None) -> Object:
+    mutated = await write.backend.admission.mutate(_attributes(write, operation, old), obj)
     if mutated is not obj:
         mutated.setdefault("metadata", {})
         # What a webhook wrote is not the client's: no warnings.
