@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from gangctl.api.store import Store
-from gangctl.client.client import EVERYTHING, Client, Selection
-from gangctl.client.pacing import Clock
+from gangctl.client.client import Client
 from gangctl.client.resources import Resource
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Projection
+from gangctl.runtime.informer import Informer, Projection
 
 T = TypeVar("T")
 
@@ -52,39 +51,16 @@ class PerNamespaceInformer(Informer[T]):
         namespaces: Namespaces,
         *,
         store: Store[T] | None = None,
-        selection: Selection = EVERYTHING,
         on_synced: Callable[[], None] | None = None,
-        observer: InformerObserver | None = None,
-        options: InformerOptions | None = None,
-        clock: Clock | None = None,
-        randomness: Callable[[], float] = random.random,
+        **settings: Any,
     ) -> None:
-        """Do nothing yet; see :class:`~gangctl.runtime.informer.Informer`."""
-        shared: dict[str, Any] = {
-            "selection": selection,
-            "observer": observer,
-            "options": options,
-            "clock": clock,
-            "randomness": randomness,
-        }
-        super().__init__(client, resource, project, store=store, on_synced=on_synced, **shared)
+        """Do nothing yet; ``settings`` are those of an :class:`~gangctl.runtime.informer.Informer`."""
+        super().__init__(client, resource, project, store=store, on_synced=on_synced, **settings)
         self._namespaces = namespaces
         self._changed = asyncio.Event()
         self._followed: dict[str, _Followed[T]] = {}
-
-        def one(namespace: str) -> Informer[T]:
-            return Informer(
-                client,
-                resource,
-                project,
-                store=self.store,
-                namespace=namespace,
-                on_synced=self._note_synced,
-                handlers=self._handlers,
-                **shared,
-            )
-
-        self._one = one
+        shared: dict[str, Any] = {"store": self.store, "on_synced": self._note_synced, "handlers": self._handlers}
+        self._one = partial(Informer[T], client, resource, project, **settings, **shared)
         namespaces.subscribe(self._changed.set)
 
     def contact_age(self) -> float | None:
@@ -109,7 +85,7 @@ class PerNamespaceInformer(Informer[T]):
                     for namespace in [followed for followed in self._followed if followed not in wanted]:
                         await self._stop(namespace)
                     for namespace in sorted(wanted - self._followed.keys()):
-                        informer = self._one(namespace)
+                        informer = self._one(namespace=namespace)
                         task = group.create_task(informer.run(), name=f"{self.resource.plural} of {namespace}")
                         self._followed[namespace] = _Followed(informer, task, self._clock.now())
                     # Where no namespace is active, no informer calls it.
