@@ -15,7 +15,7 @@ from gangctl.apiserver.metadata import Causes, spelled, validate_metadata
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.controllers import StoreController
 from gangctl.sandbox.kinds import ALL_VERBS, ResourceKind
-from gangctl.sandbox.objects import Object, now
+from gangctl.sandbox.objects import Object, put_condition
 from gangctl.sandbox.rules import KindRules
 from gangctl.sandbox.rules.custom import custom_rules
 from gangctl.sandbox.store import ObjectStore, StoredChange
@@ -24,6 +24,8 @@ DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+_NO_CONFLICTS: Final = {"reason": "NoConflicts", "message": "no conflicts found"}
+_ACCEPTED: Final = {"reason": "InitialNamesAccepted", "message": "the initial names have been accepted"}
 
 
 def default(definition: Object) -> None:
@@ -101,14 +103,6 @@ def version_of(store: ObjectStore, kind: ResourceKind) -> Object | None:
     return next((version for version in versions if version["name"] == kind.version), None)
 
 
-def condition(definition: Object, type_: str) -> Object | None:
-    """A condition of a definition, or None; a copy."""
-    for current in (definition.get("status") or {}).get("conditions") or ():
-        if current["type"] == type_:
-            return copy(current)
-    return None
-
-
 class DefinitionController(StoreController[str]):
     """Works on the names of definitions."""
 
@@ -152,10 +146,10 @@ class DefinitionController(StoreController[str]):
     async def _establish(self, definition: Object) -> None:
         before, name = copy(definition), definition["metadata"]["name"]
         definition["status"]["acceptedNames"] = definition["spec"]["names"]
-        _set(definition, "NamesAccepted", ("True", "NoConflicts", "no conflicts found"))
+        put_condition(definition["status"], {"type": "NamesAccepted", "status": "True", **_NO_CONFLICTS})
         # Before the condition: clients that wait for Established create objects at once.
         self._serve(definition)
-        _set(definition, "Established", ("True", "InitialNamesAccepted", "the initial names have been accepted"))
+        put_condition(definition["status"], {"type": "Established", "status": "True", **_ACCEPTED})
         # A real server adds it when the definition is deleted; here all kinds are deleted alike.
         finalizers = definition["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
@@ -220,14 +214,3 @@ def _kinds(definition: Object) -> list[tuple[ResourceKind, Object]]:
         )
         kinds.append((kind, version))
     return kinds
-
-
-def _set(definition: Object, type_: str, values: tuple[str, str, str]) -> None:
-    """Put a condition in its place; the time is that of the last change of its status."""
-    status, reason, message = values
-    before = condition(definition, type_)
-    since = before["lastTransitionTime"] if before is not None and before["status"] == status else now()
-    new = {"type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
-    conditions = definition["status"].get("conditions") or []
-    others = [new if current["type"] == type_ else current for current in conditions]
-    definition["status"]["conditions"] = others if before is not None else [*others, new]

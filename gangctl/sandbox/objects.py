@@ -67,3 +67,18 @@ def namespace_of(obj: Object) -> str:
 def resource_version(obj: Object) -> str:
     """``metadata.resourceVersion``, or ""."""
     return str((obj.get("metadata") or {}).get("resourceVersion") or "")
+
+
+def put_condition(status: Object, new: Object) -> bool:
+    """Write a condition (type, status, reason, message) into a status; returns whether it changed."""
+    conditions: list[Object] = status.get("conditions") or []
+    status["conditions"] = conditions
+    for at, old in enumerate(conditions):
+        if old["type"] == new["type"]:
+            if all(old.get(key) == value for key, value in new.items()):
+                return False
+            since = old.get("lastTransitionTime") if old["status"] == new["status"] else None
+            conditions[at] = {**old, **new, "lastTransitionTime": since or now()}
+            return True
+    conditions.append({**new, "lastTransitionTime": now()})
+    return True

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from gangctl.api.objects import condition_of
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.requests import SYSTEM
@@ -402,7 +403,7 @@ async def test_a_success_policy_ends_a_job_before_all_indexes_have_succeeded(rul
         await on.simulated.kubelet.finish(leader)
         done = await ending(on, "j", "Complete")
         assert len(await on.pods()) == 1
-    condition = controller.find(done, "Complete") or {}
+    condition = condition_of(done, "Complete")
     assert (condition["reason"], condition["message"]) == ("SuccessPolicy", "Matched rules at index 1")
 
 
@@ -415,9 +416,9 @@ def test_a_job_fails_at_its_deadline_which_counts_from_the_last_resume() -> None
             for suspended in (True, False):
                 await on.patch(JOBS, "j", {"spec": {"suspend": suspended}})
                 await asyncio.sleep(60)
-            assert controller.find(await on.get(JOBS, "j"), "Failed") is None
+            assert not condition_of(await on.get(JOBS, "j"), "Failed")
             await asyncio.sleep(45)
-            failed = controller.find(await on.get(JOBS, "j"), "Failed") or {}
+            failed = condition_of(await on.get(JOBS, "j"), "Failed")
             assert not await on.pods()
         return [failed["reason"], failed["message"]]
 

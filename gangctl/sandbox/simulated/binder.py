@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Final
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.labelselector import Requirement
 from gangctl.api.meta import DEFAULT_SCHEDULER
-from gangctl.api.objects import copy
+from gangctl.api.objects import condition_of, copy
 from gangctl.api.pods import REQUIRED, is_finished, tolerates
 from gangctl.api.requests import Requests, read_list
 from gangctl.apiserver.pods import containers
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, name_of, namespace_of, now
+from gangctl.sandbox.objects import Object, name_of, namespace_of, now, put_condition
 from gangctl.sandbox.rules import podamounts
 from gangctl.sandbox.simulated import controller
 from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, is_deleted, key_of
@@ -317,7 +317,7 @@ class Binder(SimulatedController[str]):
         await self._events.record(pod, "v1", "Scheduled", message)
 
     async def _refuse(self, pod: Object, why: str, reason: str = "Unschedulable") -> None:
-        old = controller.find(pod, "PodScheduled") or {}
+        old = condition_of(pod, "PodScheduled")
         # Every write of a pod triggers the binder again, so that an equal one would never end.
         if (old.get("status"), old.get("reason"), old.get("message")) == ("False", reason, why):
             return
@@ -348,7 +348,7 @@ class Binder(SimulatedController[str]):
             return
         changed = copy(stored)
         new = {"type": kind, "status": status, "reason": reason, "message": message}
-        if not controller.put(changed.setdefault("status", {}), new):
+        if not put_condition(changed.setdefault("status", {}), new):
             return
         try:
             await self.update(self._groups, changed, "status")

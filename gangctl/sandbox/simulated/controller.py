@@ -11,49 +11,25 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeVar
 
-from gangctl.api.objects import Key, copy
+from gangctl.api.objects import Key, condition_of, copy
 from gangctl.runtime.events import truncate
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.controllers import SandboxController
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, generated_name, name_of, namespace_of, now, now_micro, seconds_since
+from gangctl.sandbox.objects import Object, generated_name, name_of, namespace_of, now_micro, seconds_since
 from gangctl.sandbox.requests import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.store import StoredChange, from_storage
 
 
-def find(obj: Mapping[str, Any], kind: str) -> Object | None:
-    """The condition of that type in an object's status."""
-    for condition in (obj.get("status") or {}).get("conditions") or []:
-        if condition["type"] == kind:
-            entry: Object = condition
-            return entry
-    return None
-
-
 def is_true(obj: Mapping[str, Any], kind: str) -> bool:
     """Whether the object has the condition with status True."""
-    condition = find(obj, kind)
-    return condition is not None and condition["status"] == "True"
+    return condition_of(obj, kind).get("status") == "True"
 
 
 def first_true(obj: Mapping[str, Any], kinds: Iterable[str]) -> Object | None:
     """The first condition of these types that is True."""
-    return next((entry for kind in kinds if (entry := find(obj, kind)) and entry["status"] == "True"), None)
-
-
-def put(status: Object, new: Object) -> bool:
-    """Write a condition (type, status, reason, message) into a status; returns whether it changed."""
-    conditions: list[Object] = status.setdefault("conditions", [])
-    for at, old in enumerate(conditions):
-        if old["type"] == new["type"]:
-            if all(old.get(key) == value for key, value in new.items()):
-                return False
-            since = old.get("lastTransitionTime") if old["status"] == new["status"] else None
-            conditions[at] = {**old, **new, "lastTransitionTime": since or now()}
-            return True
-    conditions.append({**new, "lastTransitionTime": now()})
-    return True
+    return next((condition_of(obj, kind) for kind in kinds if is_true(obj, kind)), None)
 
 
 _REMEMBERED: Final = 4096

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from gangctl.api.objects import controller_owner, copy
+from gangctl.api.objects import condition_of, controller_owner, copy
 from gangctl.api.pods import is_finished
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
@@ -380,8 +380,8 @@ class JobController(controller.SimulatedController[JobKey]):
             await self._finish(look)
 
     async def _finish(self, look: _Look) -> None:
-        interim = controller.find(look.job, look.ending)
-        assert interim is not None  # noqa: S101 -- it is what the ending was read from
+        # It is what the ending was read from.
+        interim = condition_of(look.job, look.ending)
         end = {key: interim[key] for key in ("reason", "message")}
         kind = _ENDS[look.ending]
         _set(look.job, kind, status="True", **end)
@@ -447,10 +447,10 @@ def _end(look: _Look, ending: str, reason: str, message: str) -> None:
 
 def _set(job: Object, kind: str, *, status: str, reason: str, message: str) -> bool:
     """Write a condition as the Job controller does: False only over an existing one; returns whether it changed."""
-    old = controller.find(job, kind)
-    if old is None and status == "False":
+    old = condition_of(job, kind)
+    if not old and status == "False":
         return False
-    if old is not None and (old["status"], old.get("reason"), old.get("message")) == (status, reason, message):
+    if (old.get("status"), old.get("reason"), old.get("message")) == (status, reason, message):
         return False
     moment = now()
     new = {"type": kind, "status": status, "lastProbeTime": moment, "lastTransitionTime": moment}

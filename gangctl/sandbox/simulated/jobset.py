@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 from gangctl.api.meta import JOB_INDEX, JOBSET_CONTROLLER
-from gangctl.api.objects import Key, controller_owner, copy
+from gangctl.api.objects import Key, condition_of, controller_owner, copy
 from gangctl.apiserver import childjobs
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.simulated import controller
 from gangctl.sandbox.simulated import jobset_progress as progress
 from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, key_of
 
@@ -78,7 +77,7 @@ def _matching(rules: list[dict[str, Any]], failed: list[Object]) -> tuple[Object
 
 
 def _fits(rule: dict[str, Any], job: Object) -> bool:
-    failure = controller.find(job, "Failed") or {}
+    failure = condition_of(job, "Failed")
     reasons = rule.get("onJobFailureReasons")
     patterns = rule.get("onJobFailureMessagePatterns")
     targets = rule.get("targetReplicatedJobs")
@@ -90,7 +89,7 @@ def _fits(rule: dict[str, Any], job: Object) -> bool:
 
 
 def _first_failed(failed: list[Object]) -> Object:
-    return min(failed, key=lambda job: str((controller.find(job, "Failed") or {}).get("lastTransitionTime", "")))
+    return min(failed, key=lambda job: str(condition_of(job, "Failed").get("lastTransitionTime", "")))
 
 
 def _naming(message: str, job: Object) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api import meta
+from gangctl.api.objects import condition_of
 from gangctl.apiserver.childjobs import ALONE, ALONE_COUNTED, replicas_of, restarts_alone
-from gangctl.sandbox.objects import Object
+from gangctl.sandbox.objects import Object, put_condition
 from gangctl.sandbox.simulated import controller
 
 
@@ -132,13 +133,13 @@ _EXCLUSIVE: Final = {
 
 def set_condition(jobset: Object, kind: str, value: bool, reason: str, message: str) -> None:
     """Set a condition as JobSet does: False only over an existing one, and never two that exclude each other."""
-    if not value and controller.find(jobset, kind) is None:
+    if not value and not condition_of(jobset, kind):
         return
-    controller.put(
+    put_condition(
         jobset["status"], {"type": kind, "status": "True" if value else "False", "reason": reason, "message": message}
     )
-    other = controller.find(jobset, _EXCLUSIVE.get(kind, ""))
-    if value and other is not None:
+    other = condition_of(jobset, _EXCLUSIVE.get(kind, ""))
+    if value and other:
         other["status"] = "False"
 
 
