@@ -86,6 +86,13 @@ def text_at(raw: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def integer_at(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
+    """A whole number; the default for any other value."""
+    value = raw.get(key)
+    # Not isinstance: True is an int, too.
+    return value if type(value) is int else default
+
+
 def condition_of(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """The condition of a type in an object's status; empty without one."""
     return next((one for one in objects_at(object_at(raw, "status"), "conditions") if one.get("type") == kind), {})

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from gangctl.api.objects import Object, controller_owner, object_at, objects_at, text_at, within
+from gangctl.api.objects import Object, controller_owner, integer_at, object_at, objects_at, text_at, within
 from gangctl.errors import one_line
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.words import DIGEST, GROUP, HEAD, KIND, WORKER
@@ -186,15 +186,14 @@ _ELASTIC: Final = re.compile(r"--num_elastic_slices=(?P<slices>\d{1,6})")
 def read_pathways_facts(raw: Object) -> PathwaysFacts:
     """Project a stored PathwaysJob; total."""
     metadata, status = object_at(raw, "metadata"), object_at(raw, "status")
-    restarts = status.get("restarts")
     return PathwaysFacts(
         namespace=text_at(metadata, "namespace"),
         name=text_at(metadata, "name"),
         uid=text_at(metadata, "uid"),
-        generation=_number(metadata.get("generation")),
+        generation=integer_at(metadata, "generation"),
         status=PathwaysJobStatus(
             conditions=tuple(_conditions(status)),
-            restarts=None if restarts is None else _number(restarts),
+            restarts=None if status.get("restarts") is None else integer_at(status, "restarts"),
             terminal_state=text_at(status, "terminalState"),
         ),
         deleting="deletionTimestamp" in metadata,
@@ -222,8 +221,8 @@ def read_jobset_facts(raw: Object) -> JobSetFacts:
         head=_replicas(jobs.get(HEAD, {}), stand.get(HEAD, {})),
         workers=_replicas(jobs.get(WORKER, {}), stand.get(WORKER, {})),
         elastic=_elastic(jobs.get(HEAD, {})),
-        restarts=_number(status.get("restarts")),
-        max_restarts=_number(object_at(spec, "failurePolicy").get("maxRestarts")),
+        restarts=integer_at(status, "restarts"),
+        max_restarts=integer_at(object_at(spec, "failurePolicy"), "maxRestarts"),
         terminal_state=text_at(status, "terminalState"),
         digest=text_at(object_at(metadata, "annotations"), DIGEST),
         deleting="deletionTimestamp" in metadata,
@@ -231,11 +230,10 @@ def read_jobset_facts(raw: Object) -> JobSetFacts:
 
 
 def _replicas(job: Object, status: Object) -> Replicas:
-    wanted = job.get("replicas")
     # No Job is counted twice: JobSet adds both, too, where other Jobs depend on these.
-    up = _number(status.get("ready")) + _number(status.get("succeeded"))
+    up = integer_at(status, "ready") + integer_at(status, "succeeded")
     # JobSet's default of replicas is 1.
-    return Replicas(1 if wanted is None else _number(wanted), up)
+    return Replicas(integer_at(job, "replicas", 1), up)
 
 
 def _elastic(head: Object) -> int:
@@ -257,12 +255,8 @@ def _conditions(status: Object) -> Iterator[JobCondition]:
             reason=text_at(condition, "reason"),
             message=text_at(condition, "message"),
             since=text_at(condition, "lastTransitionTime"),
-            generation=_number(condition.get("observedGeneration")),
+            generation=integer_at(condition, "observedGeneration"),
         )
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from signal import Signals
 from typing import Final
 
-from gangctl.api.objects import Object, object_at, objects_at, text_at
+from gangctl.api.objects import Object, integer_at, object_at, objects_at, text_at
 from gangctl.errors import one_line, plural
 
 CRASH_LOOP: Final = "CrashLoopBackOff"
@@ -55,7 +55,7 @@ def ending_of(ended: Object) -> str:
     """Termination reason, exit code and signal of a container."""
     if not ended:
         return ""
-    code, number = _integer(ended.get("exitCode")), _integer(ended.get("signal"))
+    code, number = integer_at(ended, "exitCode"), integer_at(ended, "signal")
     number = number or code - _SIGNALLED
     name = Signals(number).name if number in set(Signals) else ""
     return one_line(f"{text_at(ended, 'reason') or 'Ended'}, exit code {code}" + (f" ({name})" if name else ""))
@@ -72,7 +72,7 @@ def failure_of(status: Object, *, quoted: bool = True) -> str:
     failed = [
         (text_at(ended, "finishedAt"), kind, container, ended)
         for kind, container in _by_kind(status)
-        if _integer((ended := object_at(object_at(container, "state"), "terminated")).get("exitCode"))
+        if integer_at((ended := object_at(object_at(container, "state"), "terminated")), "exitCode")
     ]
     if not failed:
         return one_line(message)
@@ -96,8 +96,3 @@ def _by_kind(status: Object) -> Iterator[tuple[str, Object]]:
     for part, kind in (("initContainerStatuses", _INIT), ("containerStatuses", "container")):
         for container in objects_at(status, part):
             yield kind, container
-
-
-def _integer(value: object) -> int:
-    # Not isinstance: True is an int, too.
-    return value if type(value) is int else 0

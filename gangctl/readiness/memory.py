@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.objects import Object, controller_owner, is_jobset_owner, object_at, objects_at, text_at
+from gangctl.api.objects import Object, controller_owner, integer_at, is_jobset_owner, object_at, objects_at, text_at
 from gangctl.readiness.facts import unix
 from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
 
@@ -33,7 +33,7 @@ def remembered(raw: dict[str, Any]) -> Readiness | None:
         since=unix(status.get("since")),
         counts=_counts(status),
         groups=groups,
-        attempt=_number(status, "attempt"),
+        attempt=integer_at(status, "attempt"),
         admitted_at=unix(status.get("admittedTime")),
         been_ready=bool(groups) and all(group.been_ready for group in groups),
     )
@@ -56,9 +56,4 @@ def _group(entry: Object, written: int) -> GroupReadiness:
 
 def _counts(entry: Object) -> Counts:
     pods = object_at(entry, "pods")
-    return Counts(*(_number(pods, count) for count in ("desired", "minimum", "wanted", "created")))
-
-
-def _number(entry: Object, key: str) -> int:
-    value = entry.get(key)
-    return value if type(value) is int else 0
+    return Counts(*(integer_at(pods, count) for count in ("desired", "minimum", "wanted", "created")))

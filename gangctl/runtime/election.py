@@ -18,6 +18,7 @@ from typing import Any
 
 import structlog
 
+from gangctl.api.objects import integer_at
 from gangctl.client.client import Client
 from gangctl.client.pacing import Clock, micro_time
 from gangctl.client.resources import LEASES
@@ -76,11 +77,6 @@ class ElectionOptions:
             raise ConfigError("leader election: a Lease counts in whole seconds, at least 1")
 
 
-def _number(value: object) -> int:
-    """A number of a Lease, zero for any other value."""
-    return value if isinstance(value, int) else 0
-
-
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """The Lease as last read or written, and when its spec was first seen like that, on our clock."""
@@ -98,7 +94,7 @@ class _Seen:
 
     def expires(self, default_seconds: float) -> float:
         """When others may take the Lease, on our clock."""
-        return self.at + (_number(self.spec.get("leaseDurationSeconds")) or default_seconds)
+        return self.at + (integer_at(self.spec, "leaseDurationSeconds") or default_seconds)
 
 
 class LeaseElection:
@@ -277,7 +273,7 @@ class LeaseElection:
             spec["acquireTime"] = now
             # As in client-go, neither the first holder nor a release is a transition.
             taken = self._seen is not None and bool(holder)
-            spec["leaseTransitions"] = _number(spec.get("leaseTransitions")) + (1 if taken else 0)
+            spec["leaseTransitions"] = integer_at(spec, "leaseTransitions") + (1 if taken else 0)
         # A Lease counts in whole seconds: rounded up, so that no other candidate is early.
         spec |= {"holderIdentity": holder, "leaseDurationSeconds": math.ceil(seconds), "renewTime": now}
         before = self._seen.lease.get("metadata") if self._seen else None

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from gangctl.api.meta import SYSTEM_NAMESPACE
-from gangctl.api.objects import Object, condition_of, object_at, objects_at, within
+from gangctl.api.objects import Object, condition_of, integer_at, object_at, objects_at, within
 from gangctl.api.pods import is_finished
 from gangctl.cli.doctor.check import CheckOutcome, warning
 from gangctl.cli.doctor.cluster import Cluster, all_of, fact, right, seen_or
@@ -260,7 +260,7 @@ async def _deployments(cluster: Cluster, namespace: str) -> list[Deployment] | F
 async def _deployment(cluster: Cluster, item: Object, namespace: str) -> Deployment:
     spec, status = object_at(item, "spec"), object_at(item, "status")
     containers = objects_at(within(spec, "template", "spec"), "containers")
-    wanted, ready = number(spec.get("replicas"), 1), number(status.get("readyReplicas"), 0)
+    wanted, ready = integer_at(spec, "replicas", 1), integer_at(status, "readyReplicas")
     rolls = _rolls(item, wanted)
     # After a complete rollout all pods are those of the template.
     read = await _pods(cluster, item, namespace) if rolls or ready < wanted else _ReadPods()
@@ -285,9 +285,9 @@ def _images(containers: Iterable[Object]) -> tuple[str, ...]:
 def _rolls(item: Object, wanted: int) -> bool:
     """Whether not all pods are those of the template, as ``kubectl rollout status`` finds it."""
     status = object_at(item, "status")
-    generation = number(item["metadata"].get("generation"), 0)
-    total, updated = (number(status.get(count), 0) for count in ("replicas", "updatedReplicas"))
-    return number(status.get("observedGeneration"), 0) < generation or updated < wanted or total > updated
+    generation = integer_at(item["metadata"], "generation")
+    total, updated = (integer_at(status, count) for count in ("replicas", "updatedReplicas"))
+    return integer_at(status, "observedGeneration") < generation or updated < wanted or total > updated
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,8 +341,3 @@ def _shards(arguments: list[str]) -> int:
         if flag == "--shards" and text.isdecimal() and 1 <= int(text) <= MOST_SHARDS:
             return int(text)
     return 1
-
-
-def number(value: object, default: int) -> int:
-    """A number of a field, else the default."""
-    return value if isinstance(value, int) else default

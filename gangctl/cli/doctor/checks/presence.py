@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.objects import object_at
+from gangctl.api.objects import integer_at, object_at
 from gangctl.cli.doctor.check import unknown
 from gangctl.cli.doctor.checks import installed
 from gangctl.cli.doctor.cluster import Cluster, all_of, fact, seen_or
@@ -63,7 +63,7 @@ async def leases(cluster: Cluster) -> dict[str, Lease]:
         name: Lease(
             str(spec.get("holderIdentity") or ""),
             unix(spec.get("renewTime")),
-            installed.number(spec.get("leaseDurationSeconds"), 0),
+            integer_at(spec, "leaseDurationSeconds"),
         )
         for name, spec in named
         if name == LEASE or OTHERS.fullmatch(name)
