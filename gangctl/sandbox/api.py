@@ -35,7 +35,6 @@ from gangctl.sandbox.writes import Write
 
 __all__ = ["SYSTEM", "Api", "Caller", "DeleteOptions", "ObjectList", "Propagation", "WriteOptions"]
 
-Warnings = list[str]
 _CUSTOM_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 """Types of a patch of a kind that a CustomResourceDefinition defines."""
 
@@ -81,17 +80,10 @@ class Api:
         return self.registry.named(qualified_name, version)
 
     async def create(
-        self,
-        kind: ResourceKind,
-        namespace: str,
-        body: Object,
-        caller: Caller,
-        options: WriteOptions = DEFAULT_WRITE,
-        *,
-        warnings: Warnings | None = None,
+        self, kind: ResourceKind, namespace: str, body: Object, caller: Caller, options: WriteOptions = DEFAULT_WRITE
     ) -> Object:
         """Create an object."""
-        write = Write(self.backend, kind, namespace, caller, options, _list(warnings))
+        write = Write(self.backend, kind, namespace, caller, options, [])
         return copy((await writes.create(write, copy(body))).obj)
 
     async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
@@ -115,10 +107,9 @@ class Api:
         options: WriteOptions = DEFAULT_WRITE,
         *,
         subresource: str = "",
-        warnings: Warnings | None = None,
     ) -> Object:
         """Replace an object, or its ``subresource``."""
-        write = Write(self.backend, kind, namespace, caller, options, _list(warnings), name, subresource)
+        write = Write(self.backend, kind, namespace, caller, options, [], name, subresource)
         stored, _ = await writes.update(write, copy(body))
         return copy(stored.obj)
 
@@ -133,10 +124,9 @@ class Api:
         options: WriteOptions = DEFAULT_WRITE,
         *,
         subresource: str = "",
-        warnings: Warnings | None = None,
     ) -> Object:
         """Patch an object, or its ``subresource``; an apply creates a missing one."""
-        write = Write(self.backend, kind, namespace, caller, options, _list(warnings), name, subresource)
+        write = Write(self.backend, kind, namespace, caller, options, [], name, subresource)
         # In an object, which copy() takes: a JSON patch is a list.
         stored, _ = await self.patch_stored(write, copy({"patch": patch})["patch"], patch_type)
         return copy(stored.obj)
@@ -204,17 +194,10 @@ class Api:
             raise errors.StatusError(500, "", message)
 
     async def delete(
-        self,
-        kind: ResourceKind,
-        namespace: str,
-        name: str,
-        caller: Caller,
-        options: DeleteOptions = DEFAULT_DELETE,
-        *,
-        warnings: Warnings | None = None,
+        self, kind: ResourceKind, namespace: str, name: str, caller: Caller, options: DeleteOptions = DEFAULT_DELETE
     ) -> Object:
         """Delete an object; returns its last state while it waits, otherwise the response (usually a Status)."""
-        wanted = Deletion(self.backend, kind, namespace, caller, options, _list(warnings), name)
+        wanted = Deletion(self.backend, kind, namespace, caller, options, [], name)
         return copy(deletion.answer(kind, await deletion.delete(wanted)))
 
     async def bind(self, namespace: str, name: str, pod_uid: str, node: str, caller: Caller) -> None:
@@ -249,7 +232,3 @@ def _spelled(api_version: str, kind: str) -> str:
     """A type as Go's GroupVersionKind prints itself."""
     group, _, version = api_version.rpartition("/")
     return f"{group}/{version}, Kind={kind}"
-
-
-def _list(warnings: Warnings | None) -> Warnings:
-    return [] if warnings is None else warnings

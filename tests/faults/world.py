@@ -17,11 +17,13 @@ from gangctl.manager import process
 from gangctl.manager.metrics import measure_lag
 from gangctl.manager.process import Process, prepared
 from gangctl.manager.settings import load_settings
+from gangctl.sandbox import writes
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.requests import Caller, DeleteOptions
+from gangctl.sandbox.requests import DEFAULT_WRITE, Caller, DeleteOptions
 from gangctl.sandbox.server import SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 from gangctl.sandbox.store import StoredChange
+from gangctl.sandbox.writes import Write
 from tests.controlplane.ports import Ports
 from tests.faults import pathways, policies
 from tests.sandbox.faults import CutBefore, FaultySandbox, Match
@@ -205,7 +207,8 @@ class World:
         """Create a JobSet, and keep the answer."""
         reported: list[str] = []
         try:
-            await self.api.create(self._jobsets, NAMESPACE, _copy(raw), ADMIN, warnings=reported)
+            write = Write(self.api.backend, self._jobsets, NAMESPACE, ADMIN, DEFAULT_WRITE, reported)
+            await writes.create(write, _copy(raw))
         except StatusError as error:
             self._answers.append(f"{error.code} {error.message}")
         else:

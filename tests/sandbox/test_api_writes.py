@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
+from gangctl.sandbox import writes
 from gangctl.sandbox.api import SYSTEM, Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError, bad_request
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import WatchQuery
 from gangctl.sandbox.requests import Attributes
 from gangctl.sandbox.watches import Watch
+from gangctl.sandbox.writes import Write
 from tests.sandbox.stage import NoWebhooks
 
 ME = Caller("me")
@@ -69,8 +71,9 @@ class _Refusing(NoWebhooks):
 async def test_admission_applies_to_dry_runs_and_its_warnings_are_returned() -> None:
     api = Api(admission=_Refusing())
     warnings: list[str] = []
+    write = Write(api.backend, api.kind("configmaps"), "default", ME, DRY, warnings)
     with pytest.raises(StatusError, match=r"no CREATE \['All'\]"):
-        await api.create(api.kind("configmaps"), "default", {"metadata": {"name": "c"}}, ME, DRY, warnings=warnings)
+        await writes.create(write, {"metadata": {"name": "c"}})
     assert warnings == ["think twice"]
 
 

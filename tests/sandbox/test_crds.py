@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from gangctl.sandbox import writes
 from gangctl.sandbox.api import Api, DeleteOptions, WriteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import WatchQuery
 from gangctl.sandbox.server import Sandbox
 from gangctl.sandbox.watches import Watch
+from gangctl.sandbox.writes import Write
 from tests.controlplane.wait import wait_for, wait_until
 from tests.sandbox.definitions import (
     DEFINITIONS,
@@ -57,7 +59,8 @@ async def test_custom_objects_are_pruned_and_defaulted(api: Api) -> None:
         "inner": {"odd": 1},
     }
     kind, warnings = api.kind(WIDGETS), list[str]()
-    made = await api.create(kind, "default", widget(given, extra=1), ME, warnings=warnings)
+    write = Write(api.backend, kind, "default", ME, WriteOptions(), warnings)
+    made = (await writes.create(write, widget(given, extra=1))).obj
     assert made["spec"] == {
         "mode": "A",
         "nothing": None,
