@@ -184,6 +184,8 @@ class QueueSources:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._on_known: list[Callable[[], None]] = []
+        self.all: list[InformerSource[Any]] = []
+        """Every source."""
         self.presence = Presence(client, self._changed, period_seconds=period_seconds)
         self.cluster_queues: InformerSource[ClusterQueue] = self._source(CLUSTER_QUEUES, read_cluster_queue)
         self.cohorts: InformerSource[Cohort] = self._source(COHORTS, read_cohort)
@@ -210,23 +212,6 @@ class QueueSources:
         )
         """Kueue's own configuration, as text."""
         self._by_plural = {source.informer.resource.plural: source for source in self.all}
-
-    @property
-    def all(self) -> tuple[InformerSource[Any], ...]:
-        """Every source."""
-        return (
-            self.cluster_queues,
-            self.cohorts,
-            self.local_queues,
-            self.flavors,
-            self.workloads,
-            self.checks,
-            self.priorities,
-            self.limit_ranges,
-            self.runtime_classes,
-            self.namespaces,
-            self.configuration,
-        )
 
     @property
     def present(self) -> bool | None:
@@ -276,7 +261,7 @@ class QueueSources:
         namespace: str | None = None,
         selection: Selection = EVERYTHING,
     ) -> InformerSource[T]:
-        return InformerSource(
+        source = InformerSource(
             self._client,
             resource,
             project,
@@ -289,6 +274,8 @@ class QueueSources:
             selection=selection,
             options=self._options,
         )
+        self.all.append(source)
+        return source
 
     def _notify_known(self) -> None:
         for call in self._on_known:

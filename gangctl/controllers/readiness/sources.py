@@ -115,12 +115,9 @@ class ReadinessSources:
         self._on_known = on_known
         self._observer = observer
         self._options = InformerOptions(page_size=PAGE_SIZE, cap_delay_seconds=retry_seconds)
-        self.pods: InformerSource[PodFacts] = self._source(
-            PODS,
-            read_pod,
-            members.pod_store(),
-            _OF_JOBSETS,
-        )
+        self.all: list[InformerSource[Any]] = []
+        """Every source."""
+        self.pods: InformerSource[PodFacts] = self._source(PODS, read_pod, members.pod_store(), _OF_JOBSETS)
         # Not quoted: the controller stores it where others read it than those who may read logs.
         self.failed: InformerSource[EndedPod] = self._source(
             PODS, partial(read_ended, quoted=False), members.ended_store(), _FAILED
@@ -134,11 +131,6 @@ class ReadinessSources:
         # Kept beside the store, whose keys have a namespace: each check of a gang asks for all nodes by name.
         self._node_facts: dict[str, NodeFacts] = {}
         self.nodes.informer.subscribe(self._keep_node)
-
-    @property
-    def all(self) -> tuple[InformerSource[Any], ...]:
-        """Every source."""
-        return self.pods, self.failed, self.nodes, *self.refusals
 
     def pods_of(self, key: Key) -> list[PodFacts]:
         """Pods of JobSets of this name that have not finished."""
@@ -192,8 +184,7 @@ class ReadinessSources:
         kind: Callable[..., Informer[T]] = Informer[T]
         if self._namespaces is not None and resource.namespaced:
             kind = partial(PerNamespaceInformer[T], namespaces=self._namespaces)
-
-        return InformerSource(
+        source = InformerSource(
             self._client,
             resource,
             project,
@@ -204,6 +195,8 @@ class ReadinessSources:
             selection=selection,
             options=self._options,
         )
+        self.all.append(source)
+        return source
 
     def _keep_node(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
         if new is not None:
