@@ -78,18 +78,20 @@ class ElectionOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """The Lease as last read or written, and when its spec was first seen like that, on our clock."""
+class SeenLease:
+    """A Lease as last read or written, and when its spec was first seen like that, on our clock."""
 
     lease: dict[str, Any]
     at: float
 
     @property
     def spec(self) -> dict[str, Any]:
+        """Its spec."""
         return self.lease.get("spec") or {}
 
     @property
     def holder(self) -> str:
+        """Who holds it; empty for no one."""
         return str(self.spec.get("holderIdentity") or "")
 
     def expires(self, default_seconds: float) -> float:
@@ -124,7 +126,7 @@ class LeaseElection:
         self._on_change = on_change or (lambda _: None)
         self._clock = clock or Clock()
         self._randomness = randomness
-        self._seen: _Seen | None = None
+        self._seen: SeenLease | None = None
         self._stale = True  # whether the Lease may have changed since it was read
         self._leading = False
         self._deadline = 0.0
@@ -301,7 +303,7 @@ class LeaseElection:
         before = self._seen
         # A change of metadata alone is no renewal.
         unchanged = before is not None and before.spec == (lease.get("spec") or {})
-        self._seen = _Seen(lease, before.at if before is not None and unchanged else self._clock.now())
+        self._seen = SeenLease(lease, before.at if before is not None and unchanged else self._clock.now())
 
     def _change(self, *, leading: bool) -> None:
         if leading != self._leading:

@@ -11,7 +11,6 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -22,6 +21,7 @@ from gangctl.client.resources import LEASES, NODES
 from gangctl.errors import ApiError
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.pathways.words import UPSTREAM_LEASE
+from gangctl.runtime.election import SeenLease
 from gangctl.runtime.informer import Informer, InformerObserver
 
 MOST_NODES: Final = 5000
@@ -75,38 +75,8 @@ AGAIN_SECONDS: Final = 2.0
 _OF_UPSTREAM: Final = Selection(field_selector=f"metadata.name={UPSTREAM_LEASE}")
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseFacts:
-    """A Lease of that name: its holder, its duration, and a value that changes with each renewal."""
-
-    namespace: str
-    holder: str
-    seconds: float
-    renewal: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class _SeenUpstream:
-    facts: LeaseFacts
-    at: float
-    dead: bool = False
-
-    @property
-    def expires(self) -> float:
-        return self.at + self.facts.seconds
-
-
-def read_lease(raw: dict[str, Any]) -> LeaseFacts:
-    """Project a Lease."""
-    spec = raw.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
-    seconds = spec.get("leaseDurationSeconds")
-    return LeaseFacts(
-        namespace=str(raw["metadata"].get("namespace", "")),
-        holder=str(spec.get("holderIdentity") or ""),
-        seconds=float(seconds) if isinstance(seconds, int) and seconds > 0 else DEFAULT_LEASE_SECONDS,
-        renewal=tuple(str(spec.get(key, "")) for key in ("holderIdentity", "acquireTime", "renewTime")),
-    )
+_RENEWAL: Final = ("holderIdentity", "acquireTime", "renewTime")
+"""Fields of a Lease that change when it is renewed."""
 
 
 class Upstream:
@@ -124,13 +94,16 @@ class Upstream:
         self._client = client
         self._on_change = on_change
         self._clock = clock or Clock()
-        self._seen: dict[str, _SeenUpstream] = {}
+        self._seen: dict[str, SeenLease] = {}
+        """By namespace."""
+        self._dead: set[str] = set()
+        """Namespaces of the seen ones whose holder has stopped renewing them."""
         self._reported: bool | None = None
         self._held = asyncio.Event()
-        self.informer: Informer[LeaseFacts] = Informer(
+        self.informer: Informer[dict[str, Any]] = Informer(
             client,
             LEASES,
-            read_lease,
+            lambda raw: raw,
             selection=_OF_UPSTREAM,
             on_synced=self._update,
             observer=observer,
@@ -146,7 +119,7 @@ class Upstream:
     @property
     def leads(self) -> bool:
         """Whether the Lease has a holder that has not been seen to stop renewing it."""
-        return any(not seen.dead for seen in self._seen.values())
+        return not self._seen.keys() <= self._dead
 
     @property
     def absent(self) -> bool:
@@ -162,23 +135,26 @@ class Upstream:
         finally:
             self.informer.forget()
             self._seen.clear()
+            self._dead.clear()
             self._held.clear()
             self._reported = None
 
-    def _changed(self, old: LeaseFacts | None, new: LeaseFacts | None) -> None:
+    def _changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         if new is not None:
             self._note(new)
         elif old is not None:
-            self._seen.pop(old.namespace, None)
+            self._seen.pop(old["metadata"].get("namespace", ""), None)
         self._update()
 
-    def _note(self, lease: LeaseFacts) -> None:
-        seen = self._seen.get(lease.namespace)
-        if not lease.holder:
-            self._seen.pop(lease.namespace, None)
+    def _note(self, lease: dict[str, Any]) -> None:
+        namespace, now = lease["metadata"].get("namespace", ""), SeenLease(lease, self._clock.now())
+        seen = self._seen.get(namespace)
+        if not now.holder:
+            self._seen.pop(namespace, None)
         # Another change of the Lease is no renewal, and does not prolong it.
-        elif seen is None or seen.facts.renewal != lease.renewal:
-            self._seen[lease.namespace] = _SeenUpstream(lease, self._clock.now())
+        elif seen is None or any(seen.spec.get(key) != now.spec.get(key) for key in _RENEWAL):
+            self._seen[namespace] = now
+            self._dead.discard(namespace)
 
     def _update(self) -> None:
         """Notify the first time, and on every change."""
@@ -193,7 +169,7 @@ class Upstream:
             _log.warning(
                 "PathwaysJobs are left to the upstream controller, which runs",
                 lease=UPSTREAM_LEASE,
-                namespaces=sorted(namespace for namespace, seen in self._seen.items() if not seen.dead),
+                namespaces=sorted(self._seen.keys() - self._dead),
                 hint="scale its Deployment to 0, and gangctl takes over",
             )
         elif self._reported is not None:
@@ -204,8 +180,9 @@ class Upstream:
     async def _await_deaths(self) -> None:
         while True:
             await self._held.wait()
-            alive = [seen.expires for seen in self._seen.values() if not seen.dead]
-            left = min(alive, default=math.inf) - self._clock.now()
+            alive = (self._seen[namespace] for namespace in self._seen.keys() - self._dead)
+            expire = min((seen.expires(DEFAULT_LEASE_SECONDS) for seen in alive), default=math.inf)
+            left = expire - self._clock.now()
             if left == math.inf:
                 # Released at this moment.
                 continue
@@ -222,13 +199,11 @@ class Upstream:
         except ApiError as error:
             _log.debug("upstream lease not read", error=str(error))
             return False
-        leases = [read_lease(raw) for raw in page.items]
-        for gone in self._seen.keys() - {lease.namespace for lease in leases}:
+        for gone in self._seen.keys() - {lease["metadata"].get("namespace", "") for lease in page.items}:
             del self._seen[gone]
-        for lease in leases:
+        for lease in page.items:
             self._note(lease)
         now = self._clock.now()
-        for seen in self._seen.values():
-            seen.dead = seen.dead or seen.expires <= now
+        self._dead |= {name for name, seen in self._seen.items() if seen.expires(DEFAULT_LEASE_SECONDS) <= now}
         self._update()
         return True
