@@ -26,7 +26,7 @@ from gangctl.api.meta import (
     Place,
     keys_at,
 )
-from gangctl.api.objects import Reader, object_at, objects_at, text_at
+from gangctl.api.objects import Reader, integer_at, object_at, objects_at, text_at
 from gangctl.api.scheduling import Claim
 from gangctl.errors import FieldError
 
@@ -347,12 +347,8 @@ def _restarted(status: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
 
 def reported_jobs(status: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
     """Ready and succeeded Jobs by ReplicatedJob."""
-
-    def count(entry: Mapping[str, Any], key: str) -> int:
-        return value if isinstance(value := entry.get(key), int) else 0
-
     entries = objects_at(status, "replicatedJobsStatus")
-    return {str(entry.get("name")): (count(entry, "ready"), count(entry, "succeeded")) for entry in entries}
+    return {str(entry.get("name")): (integer_at(entry, "ready"), integer_at(entry, "succeeded")) for entry in entries}
 
 
 def _replicated_job(
@@ -428,7 +424,6 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     metadata = root.child("metadata")
     spec = root.child("spec")
     status = object_at(raw, "status")
-    restarts = status.get("restarts")
     conditions = _conditions(status)
     end = _end(status, conditions.values())
     suspended = conditions.get("Suspended", _NOTHING)
@@ -455,7 +450,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
             for index, entry in enumerate(spec.children("replicatedJobs", MAX_REPLICATED_JOBS))
         ),
         finished=end is not None,
-        restarts=restarts if isinstance(restarts, int) else 0,
+        restarts=integer_at(status, "restarts"),
         restarts_left=read_restarts(spec, status),
         owner=_owner(metadata.value),
         outcome=text_at(end or _NOTHING, "type"),

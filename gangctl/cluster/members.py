@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import JOB_INDEX, JOB_RESTART_ATTEMPT, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import controller_owner, is_jobset_owner, object_at, objects
+from gangctl.api.objects import controller_owner, integer_at, is_jobset_owner, object_at, objects
 from gangctl.api.scheduling import Observed, named_group, observe
 from gangctl.api.scheduling_versions import SchedulingAdapter
 from gangctl.api.store import Store
@@ -26,11 +26,6 @@ _INDEXES: Final = re.compile(r"\b([0-9]{1,10})(?:-([0-9]{1,10}))?\b")
 def _number(text: object) -> int:
     # isdigit is true for "²", too, which int() refuses.
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0
-
-
-def _count(status: dict[str, Any], key: str) -> int:
-    value = status.get(key)
-    return value if isinstance(value, int) else 0
 
 
 def project_jobset(raw: dict[str, Any]) -> JobSet:
@@ -51,7 +46,7 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
     status, spec = raw.get("status") or {}, object_at(raw, "spec")
     conditions = objects(status.get("conditions"))
     true = [condition.get("type") for condition in conditions if condition.get("status") == "True"]
-    succeeded, failed = _count(status, "succeeded"), _count(status, "failed")
+    succeeded, failed = integer_at(status, "succeeded"), integer_at(status, "failed")
     work_queue = spec.get("completions") is None
     return JobProgress(
         namespace=meta.get("namespace", ""),
@@ -69,7 +64,7 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         active=bool(status.get("active") or status.get("terminating")),
         # A work queue keeps the pods that it has after its first success (manageJob of the Job controller). Otherwise
         # 0: a pod that starts must not change the projection.
-        unfinished=_count(status, "active") if failed or (succeeded and work_queue) else 0,
+        unfinished=integer_at(status, "active") if failed or (succeeded and work_queue) else 0,
         group=sys.intern(named_group(object_at(object_at(spec, "template"), "spec"))),
         failed_indexes=count_indexes(status.get("failedIndexes")),
         job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gangctl.api.jobset import pod_path
-from gangctl.api.objects import Object, object_at, objects_at, text_at, within
+from gangctl.api.objects import Object, integer_at, object_at, objects_at, text_at, within
 from gangctl.api.requests import is_extended
 from gangctl.cel.faults import CompileError, EvalError
 from gangctl.errors import one_line
@@ -287,8 +287,7 @@ def _pools(slices: Sequence[Object]) -> list[list[Object]]:
 
 
 def _number(spec: Object, key: str) -> int:
-    value = object_at(spec, "pool").get(key)
-    return value if isinstance(value, int) else 0
+    return integer_at(object_at(spec, "pool"), key)
 
 
 def _matching(ask: _Ask, pools: Sequence[Sequence[Object]], nodes: Collection[str]) -> _Sets:

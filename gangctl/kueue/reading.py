@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 from gangctl.api.jobset import gate_names
 from gangctl.api.labelselector import Operator
 from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION
-from gangctl.api.objects import controller_owner, object_at, objects_at
+from gangctl.api.objects import controller_owner, integer_at, object_at, objects_at
 from gangctl.api.requests import as_integers, pod_requests, times
 from gangctl.errors import InputError
 from gangctl.gang.validate import expected_seconds
@@ -77,11 +77,6 @@ def _name(raw: Mapping[str, Any], key: str) -> str:
 def _texts(raw: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = raw.get(key)
     return tuple(sys.intern(item) for item in (value if isinstance(value, list) else ()) if isinstance(item, str))
-
-
-def _integer(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
-    value = raw.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def _strings(raw: Mapping[str, Any], key: str) -> dict[str, str]:
@@ -178,7 +173,7 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
         within_queue=_text(preemption, "withinClusterQueue", "Never"),
         reclaim=_text(preemption, "reclaimWithinCohort", "Never"),
         while_borrowing=_text(borrowing, "policy", "Never") != "Never",
-        while_borrowing_up_to=_integer(borrowing, "maxPriorityThreshold")
+        while_borrowing_up_to=integer_at(borrowing, "maxPriorityThreshold")
         # A threshold of 0 is not the same as none.
         if "maxPriorityThreshold" in borrowing
         else None,
@@ -186,7 +181,7 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
         weight=_weight(spec),
         by_usage=object_at(spec, "admissionScope").get("admissionMode") == "UsageBasedAdmissionFairSharing",
         active=_conditions(raw).get("Active"),
-        pending=_integer(status, "pendingWorkloads"),
+        pending=integer_at(status, "pendingWorkloads"),
         deleting=bool(metadata.get("deletionTimestamp")),
         orchestrator=orchestrator,
     )
@@ -225,7 +220,7 @@ def read_local_queue(raw: Mapping[str, Any]) -> objects.LocalQueue:
         cluster_queue=_name(spec, "clusterQueue"),
         stop_policy=_stop_policy(spec),
         active=_conditions(raw).get("Active"),
-        pending=_integer(object_at(raw, "status"), "pendingWorkloads"),
+        pending=integer_at(object_at(raw, "status"), "pendingWorkloads"),
     )
 
 
@@ -262,7 +257,7 @@ def read_check(raw: Mapping[str, Any]) -> objects.AdmissionCheck:
         name=_name(metadata, "name"),
         controller=_text(spec, "controllerName"),
         parameters=parameters,
-        generation=_integer(metadata, "generation"),
+        generation=integer_at(metadata, "generation"),
         uid=_text(metadata, "uid"),
         active=_conditions(raw).get("Active"),
     )
@@ -270,13 +265,13 @@ def read_check(raw: Mapping[str, Any]) -> objects.AdmissionCheck:
 
 def read_priority_class(raw: Mapping[str, Any]) -> objects.PriorityClass:
     """The projection of a WorkloadPriorityClass; InputError when it has no name."""
-    return objects.PriorityClass(_name(_metadata(raw, "WorkloadPriorityClass"), "name"), _integer(raw, "value"))
+    return objects.PriorityClass(_name(_metadata(raw, "WorkloadPriorityClass"), "name"), integer_at(raw, "value"))
 
 
 def read_pod_priority_class(raw: Mapping[str, Any]) -> objects.PodPriorityClass:
     """The projection of a PriorityClass of ``scheduling.k8s.io``; InputError when it has no name."""
     name = _name(_metadata(raw, "PriorityClass"), "name")
-    return objects.PodPriorityClass(name, _integer(raw, "value"), raw.get("globalDefault") is True)
+    return objects.PodPriorityClass(name, integer_at(raw, "value"), raw.get("globalDefault") is True)
 
 
 def _checks(status: Mapping[str, Any]) -> tuple[objects.CheckState, ...]:
@@ -286,7 +281,7 @@ def _checks(status: Mapping[str, Any]) -> tuple[objects.CheckState, ...]:
             _text(admission_check, "state", "Pending"),
             _text(admission_check, "message"),
             _text(admission_check, "lastTransitionTime"),
-            _integer(admission_check, "retryCount"),
+            integer_at(admission_check, "retryCount"),
         )
         for admission_check in objects_at(status, "admissionChecks")
     )
@@ -294,7 +289,7 @@ def _checks(status: Mapping[str, Any]) -> tuple[objects.CheckState, ...]:
 
 def _counts(entries: Iterable[Mapping[str, Any]], default: int) -> dict[str, int]:
     # DefaultPodSetName of Kueue.
-    return {sys.intern(_text(entry, "name", "main")): max(0, _integer(entry, "count", default)) for entry in entries}
+    return {sys.intern(_text(entry, "name", "main")): max(0, integer_at(entry, "count", default)) for entry in entries}
 
 
 def pods_left(pods: Mapping[str, int], reclaimable: Mapping[str, int]) -> dict[str, int]:
@@ -307,7 +302,7 @@ def _assignment(
 ) -> objects.PodSetAssignment:
     name = _name(raw, "name")
     requested = pods.get(name, 0)
-    count = max(0, _integer(raw, "count", requested))
+    count = max(0, integer_at(raw, "count", requested))
     usage = read_amounts(raw.get("resourceUsage"))
     left = max(0, requested - reclaimable.get(name, 0))
     # Quota of reclaimable pods is free already (KEP-78), and resourceUsage has all pods.
@@ -333,7 +328,7 @@ _LARGEST: Final = 2**31 - 1
 
 
 def _seconds(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
-    return min(max(0, _integer(raw, key, default)), _LARGEST)
+    return min(max(0, integer_at(raw, key, default)), _LARGEST)
 
 
 def _run_time(raw: Mapping[str, Any]) -> objects.RunTime:
@@ -387,7 +382,7 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
         owner_name=_text(owner, "name"),
         owner_uid=_text(owner, "uid"),
         queue=_name(spec, "queueName"),
-        priority=_integer(spec, "priority"),
+        priority=integer_at(spec, "priority"),
         priority_class=_name(object_at(spec, "priorityClassRef"), "name"),
         active=spec.get("active") is not False,
         created=_text(metadata, "creationTimestamp"),
@@ -395,7 +390,7 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
         pods=pods,
         reclaimable=reclaimable or _NOTHING,
         divisible=any(
-            _integer(pod_set, "minCount", _LARGEST) < _integer(pod_set, "count", 1)
+            integer_at(pod_set, "minCount", _LARGEST) < integer_at(pod_set, "count", 1)
             for pod_set in objects_at(spec, "podSets")
         ),
         # With quota its amounts are in `assignments`: to sum up its pod templates is not needed.
@@ -408,7 +403,7 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
         conditions=_conditions(raw),
         checks=_checks(status),
         requeue_at=_text(requeue, "requeueAt"),
-        requeue_count=_integer(requeue, "count"),
+        requeue_count=integer_at(requeue, "count"),
         gates=gate_names(_text(object_at(metadata, "annotations"), ADMISSION_GATED_BY)),
         cluster=_name(status, "clusterName"),
         nominated=_texts(status, "nominatedClusterNames"),
