@@ -59,7 +59,8 @@ $(CHECKED): $(STAMP) pyproject.toml $(shell git ls-files -co --exclude-standard 
 
 check: $(CHECKED) ## lint, format, import layers and types, if a file has changed since they passed
 
-PYTEST := $(TIMED) $(BIN)/pytest -n 2 --durations=40 --durations-min=1
+# Three on two cores: a test of the control plane waits for a third of its time.
+PYTEST := $(TIMED) $(BIN)/pytest -n 3 --durations=40 --durations-min=1
 
 test: $(CHECKED) ## the first tier: every check, and one proof of every promise; without Go the control plane's are skipped, loudly
 	$(PYTEST)
