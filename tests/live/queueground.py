@@ -86,8 +86,8 @@ class Outcome:
     def __str__(self) -> str:
         """The world, to replay it."""
         said = f"{self.kind}: {self.report['reason']}: {self.report['message']}"
-        told = f"to a tenant {self.tenant['verdict']}: {self.tenant['reason']}: {self.tenant['message']}"
-        return f"# seed {self.world.seed}: {said}\n# {told}\n# {self.now}\n# {self.later}\n{self.world}"
+        other = f"to a tenant {self.tenant['verdict']}: {self.tenant['reason']}: {self.tenant['message']}"
+        return f"# seed {self.world.seed}: {said}\n# {other}\n# {self.now}\n# {self.later}\n{self.world}"
 
 
 @asynccontextmanager
@@ -209,9 +209,9 @@ class QueueGround:
                 raise NotYet(f"{now.reserving:.0f} of {len(every)} have quota")
             # It is written later, and a user who may not read Workloads has nothing else.
             queues = await api.list(path("clusterqueues"))
-            told = sum(raw.get("status", {}).get("reservingWorkloads", 0) for raw in queues)
-            if told != len(every):
-                raise NotYet(f"the status of ClusterQueues has {told} of {len(every)}")
+            counted = sum(raw.get("status", {}).get("reservingWorkloads", 0) for raw in queues)
+            if counted != len(every):
+                raise NotYet(f"the status of ClusterQueues has {counted} of {len(every)}")
             return True
 
         await wait_for(known, "Kueue to count the running workloads", interval=0.5)
@@ -219,18 +219,20 @@ class QueueGround:
     async def outcomes(self) -> list[Outcome]:
         """Ask, create the JobSets, and see what becomes of them; the same once nothing else is there."""
         known = {made.name: await self.known(made) for made in self.worlds}
-        reports, told = {}, {}
+        reports, for_tenants = {}, {}
         for made in self.worlds:
             seen, unseen = self._stock(known[made.name]), self._stock(known[made.name], workloads=False)
             assert _used(unseen) == _used(seen), made
-            reports[made.name], told[made.name] = _said(made, seen), _said(made, unseen)
+            reports[made.name], for_tenants[made.name] = _said(made, seen), _said(made, unseen)
         now = await self.happen(self.worlds)
         said = [made for made in self.worlds if reports[made.name]["verdict"] == "never"]
         never = [made for made in said if not now[made.name].placed]
         await self._empty(never)
         later = await self.happen(never)
         return [
-            Outcome(made, known[made.name], reports[made.name], told[made.name], now[made.name], later.get(made.name))
+            Outcome(
+                made, known[made.name], reports[made.name], for_tenants[made.name], now[made.name], later.get(made.name)
+            )
             for made in self.worlds
         ]
 
