@@ -291,18 +291,17 @@ def exclusive_topology(jobset: JobSet, rj: ReplicatedJob) -> tuple[str, str] | N
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 def _annotations(metadata: Reader) -> Mapping[str, str]:
     values = metadata.strings("annotations")
-    return {key: values[key] for key in _KEPT if key in values} if values else _NO_ANNOTATIONS
+    return {key: values[key] for key in _KEPT if key in values} if values else _NOTHING
 
 
 def _pod_annotations(pod_template: Reader) -> Mapping[str, str]:
     values = object_at(object_at(pod_template.value, "metadata"), "annotations")
     present = [key for key in PLACEMENT if isinstance(values.get(key), str)] if values else ()
-    return {key: values[key] for key in present} if present else _NO_ANNOTATIONS
+    return {key: values[key] for key in present} if present else _NOTHING
 
 
 def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ from gangctl.fit.requests import (
     PodSet,
     PodsLeft,
     Surroundings,
-    pods_left,
+    left_after_success,
     podsets_of,
     requests_of,
     stages_of,
@@ -98,7 +98,7 @@ def node_fit(
     plain = surroundings.of_pods()
     podsets = admitted(request.jobset, plain, neighbours)
     # Of a new one the API server drops the status.
-    left = request.left if request.new else {**pods_left(podsets, request.jobset), **request.left}
+    left = request.left if request.new else {**left_after_success(podsets, request.jobset), **request.left}
     podsets = unfinished(podsets, left)
     added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
     podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]

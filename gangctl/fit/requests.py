@@ -110,7 +110,7 @@ class PodsLeft(NamedTuple):
     largest: int
 
 
-def pods_left(podsets: Iterable[PodSet], jobset: Mapping[str, Any]) -> dict[str, PodsLeft]:
+def left_after_success(podsets: Iterable[PodSet], jobset: Mapping[str, Any]) -> dict[str, PodsLeft]:
     """By name of the replicated job, where Jobs of a raw JobSet have succeeded: their pods are not made again.
 
     As ReclaimablePods of Kueue's JobSet, which podSetsCountsAfterReclaim takes out.

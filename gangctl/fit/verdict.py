@@ -25,8 +25,8 @@ from gangctl.fit.queuecase import PODSETS, QueueCase
 from gangctl.fit.quotas import by_resource, capacity_of, held_pairs, with_lending_limits
 from gangctl.fit.requests import (
     PodSet,
+    left_after_success,
     malformed_topology,
-    pods_left,
     podsets_of,
     refused_claims,
     remainders,
@@ -112,7 +112,7 @@ def _in_queue(case: QueueCase, queue: ClusterQueue, budget: int) -> report.FitRe
         return case.never("NeverMisconfigured", "; ".join(unqueued), blocking=False)
     # Of a new one the API server drops the status.
     if not case.request.new and configuration.gate("ReclaimablePods", default=True):
-        podsets = tuple(unfinished(podsets, pods_left(podsets, case.request.jobset)))
+        podsets = tuple(unfinished(podsets, left_after_success(podsets, case.request.jobset)))
     # Doubts turn `fits` into unknown, but never hide a `never`: no quota would change that.
     case.conditions.doubts += case.conditions.unforeseen(queue)
     if case.cluster.topology_aware(queue):

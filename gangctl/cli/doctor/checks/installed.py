@@ -146,6 +146,21 @@ def client_config(webhook: Object) -> dict[str, Any]:
     return object_at(webhook, "clientConfig")
 
 
+UNTRUSTED: Final = (
+    "API servers trust the answers of {} webhooks only if they know its authority themselves: there is no caBundle"
+)
+
+
+def without_bundle(registered: Iterable[Object]) -> list[str]:
+    """The webhooks of these configurations that have no caBundle."""
+    return [
+        f"{title(configuration)}: {webhook.get('name')} has no caBundle"
+        for configuration in registered
+        for webhook in webhooks(configuration)
+        if not client_config(webhook).get("caBundle")
+    ]
+
+
 def service_of(webhook: Object) -> tuple[str, str] | None:
     """Namespace and name of the Service that it is called through; None where that is a URL."""
     service = client_config(webhook).get("service")

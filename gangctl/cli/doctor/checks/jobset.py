@@ -186,12 +186,7 @@ async def webhooks(cluster: Cluster) -> CheckOutcome:
             command="kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
         )
     evidence = installed.webhook_counts(registered)
-    bare = [
-        f"{installed.title(item)}: {webhook.get('name')} has no caBundle"
-        for item in registered
-        for webhook in installed.webhooks(item)
-        if not installed.client_config(webhook).get("caBundle")
-    ]
+    bare = installed.without_bundle(registered)
     return await _answering(cluster, [*evidence, *bare], installed.services(registered), trusted=not bare)
 
 
@@ -218,8 +213,7 @@ async def _answering(
         return ok("they are registered, and answer", *evidence, "a JobSet sent with dryRun=All came back with defaults")
     if not trusted:
         return warning(
-            "API servers trust the answers of JobSet's webhooks only if they know its authority themselves: there is "
-            "no caBundle",
+            installed.UNTRUSTED.format("JobSet's"),
             evidence,
             remedy="see what JobSet's controller says of its certificates, or cert-manager's injector",
             command="gangctl doctor --only admission",

@@ -267,14 +267,14 @@ async def authority(cluster: Cluster) -> CheckOutcome:
     own = installed.owned_by(await installed.configurations(cluster), "gangctl")
     if not own:
         return await unregistered(cluster)
-    broken, bare, soon, good = [], [], [], []
+    broken, soon, good = [], [], []
     for configuration, webhook in ((item, webhook) for item in own for webhook in installed.webhooks(item)):
         name = f"{installed.title(configuration)}: {webhook.get('name')}"
         bundle = installed.client_config(webhook).get("caBundle")
-        trouble, end = _bundle(bundle, cluster.now)
         if not bundle:
-            bare.append(f"{name} has no caBundle")
-        elif trouble:
+            continue
+        trouble, end = _bundle(bundle, cluster.now)
+        if trouble:
             broken.append(f"{name} {trouble}")
         elif end - cluster.now < _SOON_SECONDS:
             soon.append(f"{name}: the last certificate ends {_date(end)}")
@@ -291,9 +291,9 @@ async def authority(cluster: Cluster) -> CheckOutcome:
             "the files, or cert-manager's injector",
             command=logs,
         )
-    if bare:
+    if bare := installed.without_bundle(own):
         return warning(
-            "API servers trust gangctl's answers only if they know its authority themselves: there is no caBundle",
+            installed.UNTRUSTED.format("gangctl's"),
             bare,
             remedy="see check admission: if it is ok, and a public authority issued the certificate in --cert-dir, "
             "change nothing; otherwise gangctl fills its caBundle in within seconds while it runs, with --cert-dir the "
