@@ -113,6 +113,11 @@ def _machine(results: Mapping[str, Result]) -> Iterator[str]:
     commits = sorted({each.facts.commit for each in results.values()})
     if commits:
         yield f"Commit: {'; '.join(commits)}."
+    if speeds := [speed for each in results.values() for speed in each.speeds]:
+        yield (
+            f"Speed of one core, before and after each benchmark: {number(min(speeds))} to {number(max(speeds))} "
+            "million turns of an empty Python loop a second; limits in seconds hang on it."
+        )
     yield (
         "Everything runs on this one machine: gangctl, what it is measured beside, and what measures. Times are "
         "therefore held against a yardstick of the same run wherever there is one."
@@ -198,11 +203,11 @@ def _runs(results: Mapping[str, Result]) -> str:
             each.began,
             f"{each.seconds:.0f} s",
             f"{each.facts.load_start:.1f} / {each.load_end:.1f}",
+            " / ".join(map(number, each.speeds)),
             each.facts.commit,
             "; ".join(each.noise) or "quiet",
         )
         for name, each in sorted(results.items())
     ]
-    return (
-        f"## Runs\n\n{_table(('benchmark', 'began (UTC)', 'took', 'load before / after', 'commit', 'others'), *lines)}"
-    )
+    headings = ("benchmark", "began (UTC)", "took", "load before / after", "speed before / after", "commit", "others")
+    return f"## Runs\n\n{_table(headings, *lines)}"

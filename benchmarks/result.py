@@ -96,6 +96,8 @@ class Result:
     load_end: float
     noise: list[str] = field(default_factory=list)
     """What else was at work."""
+    speeds: tuple[float, ...] = ()
+    """Of one core, before and after (:func:`benchmarks.machine.speed`)."""
     error: str = ""
     findings: Findings | None = None
     format: int = FORMAT

@@ -55,7 +55,8 @@ class Session:
 
     def measure(self, name: str) -> Result:
         """One benchmark; what it raises is its result."""
-        facts, before = Facts.gather(), Look.now()
+        facts, speed_before = Facts.gather(), machine.speed()
+        before = Look.now()
         began = datetime.now(UTC)
         findings: Findings | None = None
         error = ""
@@ -73,6 +74,7 @@ class Session:
             seconds=round(after.at - before.at, 1),
             facts=facts,
             load_end=os.getloadavg()[0],
+            speeds=(speed_before, machine.speed()),
             noise=machine.noise(before, after, facts.cores),
             error=error,
             findings=findings,

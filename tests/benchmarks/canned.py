@@ -37,6 +37,7 @@ def result(bench: str, *figures: Figure, **more: Any) -> Result:
         "seconds": 61.5,
         "facts": FACTS,
         "load_end": 1.2,
+        "speeds": (50.0, 40.0),
         "findings": Findings(table(bench), list(figures), [], unmeasured),
     }
     return Result(**(reported | more))

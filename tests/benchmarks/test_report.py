@@ -103,7 +103,8 @@ def test_the_machine_and_the_doubts_about_it_are_on_the_page() -> None:
     assert "Machine: 4 cores (Some CPU), 15.6 GB of memory, Linux 6.1, Python 3.11.7." in page
     assert "Versions: etcd 3.6.16, gangctl 0.1.0." in page
     assert "Commit: 0123456789ab." in page
-    assert "| start | 2026-11-21T12:00:00Z | 62 s | 0.1 / 1.2 | 0123456789ab | quiet |" in page
+    assert "| start | 2026-11-21T12:00:00Z | 62 s | 0.1 / 1.2 | 50 / 40 | 0123456789ab | quiet |" in page
+    assert "Speed of one core, before and after each benchmark: 40 to 50 million turns" in page
     assert "> **" not in page
     changed = replace(CANNED["start"], facts=replace(FACTS, commit="ba9876543210, with changes"), noise=["others"])
     page = report.markdown(CANNED | {"start": changed})
