@@ -178,9 +178,8 @@ class Listing:
         entries = in_order(entries, self.sort_by) if self.sort_by else entries
         if self.form not in {TABLE, WIDE}:
             documents = [entry.document for entry in entries]
-            print_answer(
-                self.form, documents, names=[entry.named or entry.document for entry in entries], listed=listed
-            )
+            names = [entry.named or entry.document for entry in entries]
+            print_answer(self.form, documents, names=names, headers=self.headers, listed=listed)
             return
         if not entries:
             click.echo(nothing, err=True)
@@ -252,10 +251,17 @@ def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
 
 def in_order(entries: Sequence[ListItem], sort_by: str) -> list[ListItem]:
     """The entries in the order of a field of their documents: those without it first, as kubectl has it."""
-    from gangctl.api.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
+    from gangctl.api.jsonpath import TemplateError, parse_path  # noqa: PLC0415 -- only with --sort-by
 
     path = parse_path(sort_by)
-    keys = [path.find(entry.document) for entry in entries]
+
+    def values(document: Mapping[str, Any]) -> Sequence[Any]:
+        try:
+            return path.find(document)
+        except TemplateError:  # an index beyond the end of a list: kubectl refuses all for one such object
+            return ()
+
+    keys = [values(entry.document) for entry in entries]
     if entries and not any(keys):
         raise InputError(f"--sort-by: no object has {sort_by}", hint="-o json prints what there is")
     order = sorted(range(len(entries)), key=lambda index: _rank(keys[index]))

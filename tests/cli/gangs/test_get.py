@@ -69,11 +69,19 @@ def test_wide_output_and_no_headers_are_supported() -> None:
     assert [line.split()[1] for line in narrow] == [WAITS, RUNS]
     assert wide[0].startswith(narrow[0])
     assert "room for 3 of 6 pods" in wide[0]
+    columns = ask("get", "--no-headers", "-o", "custom-columns=NAME:.metadata.name").out
+    assert columns.splitlines() == [WAITS, RUNS]
 
 
 @each(
     ("field", "names"),
-    [(".metadata.name", [WAITS, RUNS]), ("{.status.ready}", [WAITS, RUNS]), (".status.phase", [RUNS, WAITS])],
+    [
+        (".metadata.name", [WAITS, RUNS]),
+        ("{.status.ready}", [WAITS, RUNS]),
+        (".status.phase", [RUNS, WAITS]),
+        # What runs has no cause.
+        (".status.causes[0].reason", [RUNS, WAITS]),
+    ],
 )
 def test_gangs_are_sorted_by_a_field(field: str, names: list[str]) -> None:
     lines = ask("get", "--sort-by", field, "--no-headers").out.splitlines()
