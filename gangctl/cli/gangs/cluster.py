@@ -309,12 +309,12 @@ class ScopeReader:
                         self.state.remember(raw)
 
     async def _read_queues(self) -> None:
-        """Read Kueue's objects, if any of the gangs has a queue."""
+        """Read Kueue's objects, if any of the gangs has a queue, or is suspended, which Kueue can do without one."""
         jobsets = (jobset.jobset for jobset in self.state.jobsets.values())
-        places = {jobset.namespace for jobset in jobsets if jobset.queue and is_followed(jobset)}
+        queued = any((jobset.queue or jobset.suspend) and is_followed(jobset) for jobset in jobsets)
         self.state.kueue = await has_kueue(self.client)
         # The first gang with a queue may be created during a watch.
-        if not self.state.kueue or not (places or self._watching):
+        if not self.state.kueue or not (queued or self._watching):
             return
         home = self.scope.namespace
         namespaces: list[str] | None = [home] if home is not None else None

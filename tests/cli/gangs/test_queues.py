@@ -208,6 +208,17 @@ async def test_workloads_that_may_not_be_read_are_not_missing(everywhere: tuple[
     assert (answer.code, "WorkloadMissing" in answer.out + get.out) == (0, False), answer.out
 
 
+async def test_a_gang_that_kueue_suspends_without_a_queue_is_told_to_name_one(tmp_path: Path) -> None:
+    stored = queued("train", queue="", uid="uid-train", suspend=True)
+    stored["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
+    managing = config_map({**CONFIGURATION, "manageJobsWithoutQueueName": True})
+    there = [item for item in cluster("8", stored, managing) if item is not CONFIGURATION]
+    async with serving(*there) as (_, url):
+        answer = await ask(tmp_path, url, "why", "train", "-o", "json")
+    reasons = [cause["reason"] for cause in answer.json["status"]["causes"]]
+    assert ("QueueBlocked" in reasons, "Suspended" in reasons) == (True, False)
+
+
 def test_a_gang_behind_the_head_of_a_strict_queue_is_reported() -> None:
     strict = cluster("8", waiting("head", priority=5), waiting(), queueingStrategy="StrictFIFO")
     found = facts(queues(*strict))
