@@ -194,7 +194,7 @@ def _print_largest(question: Question, form: str, cluster: options.ClusterFlags,
 
         reports = answers_in_cluster(replace(question, fixed_nodes=True), cluster, largest_of)
     else:
-        stock = read_stock(question.queue_files)
+        stock = read_stock(question.queue_files, question.namespace)
         if not stock.nodes and not len(stock.cluster_queues):
             raise InputError("the files of --queues have neither Node nor ClusterQueue")
         reports = [largest_of(subject, stock) for subject in subjects_of(question, DEFAULT_NAMESPACE)]
@@ -230,7 +230,7 @@ def _check_sources(question: Question, *, live: bool) -> None:
 def _ask_files(question: Question, workers: tuple[options.Worker, ...]) -> list[Answer]:
     if workers:
         raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
-    stock = read_stock(question.queue_files)
+    stock = read_stock(question.queue_files, question.namespace)
     if question.fixed_nodes and not stock.nodes:
         raise InputError("the files of --queues have no Node", hint="kubectl get nodes -o yaml prints them")
     if not question.fixed_nodes and not len(stock.cluster_queues):

@@ -23,7 +23,11 @@ STDIN: Final = "<stdin>"
 DEFAULT_NAMESPACE: Final = "default"
 """Namespace of objects in files without one, as in kubectl."""
 _NAMESPACED: Final = frozenset(
-    {"JobSet", "Job", "Pod", "PodGroup", "Workload", "Event", "LocalQueue", "LimitRange", "ResourceQuota"}
+    {
+        *("JobSet", "Job", "Pod", "PodGroup", "CompositePodGroup", "Workload", "Event"),
+        *("LocalQueue", "LimitRange", "ResourceQuota"),
+        *("PersistentVolumeClaim", "ResourceClaim", "ResourceClaimTemplate"),
+    }
 )
 """Kinds of objects of gangs and queues that have a namespace."""
 
@@ -182,10 +186,10 @@ def placed(raw: dict[str, Any], namespace: str | None) -> dict[str, Any]:
     return {**raw, "metadata": {**metadata, "namespace": namespace}}
 
 
-def in_default_namespace(raw: dict[str, Any]) -> dict[str, Any]:
-    """An object of a gang or a queue, in ``default`` if its kind has namespaces and it names none."""
+def in_namespace(raw: dict[str, Any], namespace: str | None = None) -> dict[str, Any]:
+    """An object of a gang or a queue, in ``namespace`` or ``default`` if its kind has namespaces and it names none."""
     named = kind_of(raw)[1] in _NAMESPACED and isinstance(raw.get("metadata"), dict)
-    return placed(raw, DEFAULT_NAMESPACE if named else None)
+    return placed(raw, namespace or DEFAULT_NAMESPACE if named else None)
 
 
 def position(document: Document, path: str) -> tuple[int, int]:

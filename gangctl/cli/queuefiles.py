@@ -10,7 +10,7 @@ import click
 from gangctl.api.documents import Document
 from gangctl.api.objects import Object, kind_of, misshapen
 from gangctl.api.pods import HOSTNAME
-from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
+from gangctl.cli.inputs import in_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, full_name
 from gangctl.cli.options import ClusterFlags
 from gangctl.cluster import kinds
@@ -50,19 +50,22 @@ def check_stdin(filenames: Sequence[str], queue_files: Sequence[str]) -> None:
         raise click.UsageError("stdin can be only one of -f and --queues")
 
 
-def read_stock(filenames: Sequence[str]) -> Stock:
+def read_stock(filenames: Sequence[str], namespace: str | None = None) -> Stock:
     """The objects of files, as with :func:`stock_of`."""
-    return stock_of(read_documents(filenames))
+    return stock_of(read_documents(filenames), namespace)
 
 
-def stock_of(documents: Iterable[Document]) -> Stock:
-    """The objects of documents; other kinds are skipped with a note; InvalidInputError with all errors."""
+def stock_of(documents: Iterable[Document], namespace: str | None = None) -> Stock:
+    """The objects of documents; other kinds are skipped with a note; InvalidInputError with all errors.
+
+    Those that name no namespace are in ``namespace``, or in ``default``.
+    """
     stock = Stock()
     lines: list[str] = []
     others: list[Document] = []
     seen: dict[tuple[str, str, str], Document] = {}
     for document in documents:
-        raw = in_default_namespace(document.value)
+        raw = in_namespace(document.value, namespace)
         problems = list(_problems(document, raw))
         if not problems:
             try:

@@ -146,8 +146,11 @@ class TestSubjects:
         queues = [*(each for each in cluster("8") if each["kind"] != "LocalQueue"), door]
         assert fit(tmp_path, raw, queues, "-o", "json").json["metadata"] == {"name": "train", "namespace": "default"}
         assert fit(tmp_path, raw, queues, "-o", "json").json["verdict"] == "fits"
-        elsewhere = fit(tmp_path, raw, queues, "-n", "t", "-o", "json")
-        assert elsewhere.json["reason"] == "QueueBlocked"
+        # -n is that of all files, as it is of kubectl apply -n.
+        elsewhere = fit(tmp_path, raw, queues, "-n", "t", "-o", "json").json
+        assert (elsewhere["metadata"]["namespace"], elsewhere["verdict"]) == ("t", "fits")
+        apart = fit(tmp_path, {**raw, "metadata": {**raw["metadata"], "namespace": "u"}}, queues, "-o", "json")
+        assert apart.json["reason"] == "QueueBlocked"
 
     def test_several_jobsets_are_a_list_and_one_never_is_exit_code_1(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, [queued("a"), queued("b", pods=9)], cluster("8"), "-o", "json")

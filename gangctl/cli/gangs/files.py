@@ -16,7 +16,7 @@ from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
-from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
+from gangctl.cli.inputs import in_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, note
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
@@ -41,7 +41,7 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
     lines: list[str] = []
     others: list[Document] = []
     for document in documents:
-        raw = in_default_namespace(document.value)
+        raw = in_namespace(document.value)
         if path := misshapen(raw):
             lines.append(f"{document.where(path)}: {path}: has the wrong type")
             continue

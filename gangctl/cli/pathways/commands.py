@@ -166,7 +166,7 @@ def validate(
     wanted = flags.wanted(given)
     around = flags.facts_of(cluster, wanted.namespace, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
     subjects = wanted.subjects(around)
-    stock = around.stock if around is not None else read_stock(queue_files) if queue_files else None
+    stock = around.stock if around is not None else read_stock(queue_files, wanted.namespace) if queue_files else None
     home = around.namespace if around is not None else "default"
     fits = [(subject, validation.fit_of(subject, stock, local_queue, home)) for subject in subjects]
     print_answer(

@@ -135,7 +135,7 @@ def command(
         namespaces=inputs.bundle.namespaces_by_name,
     )
     if queue_files:
-        setting = replace(setting, fit=fit_of(read_stock(queue_files), setting))
+        setting = replace(setting, fit=fit_of(read_stock(queue_files, namespace), setting))
     forced = None if action is None else ValidationAction(action)
     evaluated = asyncio.run(_evaluate_all(inputs, setting, operation, action=forced, details=details))
     print_answer(

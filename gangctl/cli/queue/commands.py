@@ -64,7 +64,7 @@ def read(
     if files:
         check_alone(cluster)
         options.no_cluster_is_asked()
-        return QueueObjects(read_stock(files), namespace or DEFAULT_NAMESPACE)
+        return QueueObjects(read_stock(files, namespace), namespace or DEFAULT_NAMESPACE)
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.kueuecluster import read_kueue  # noqa: PLC0415
 
