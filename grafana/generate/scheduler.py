@@ -232,8 +232,8 @@ def _placements() -> list[dashboard.Panel]:
     return [
         graph(
             "Evaluated placements, by result",
-            "Topology domains that were tried for a pod group with a topology constraint. Only infeasible ones: no "
-            "domain is large enough, or all are full (TopologyTooSmall in gangctl). Needs the gate "
+            "Topology domains that were tried for a pod group with a topology constraint. Only infeasible ones: all "
+            "are full (Unschedulable in gangctl), or none is large enough (TopologyTooSmall). Needs the gate "
             "TopologyAwareWorkloadScheduling.",
             [
                 Query(

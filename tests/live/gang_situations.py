@@ -117,6 +117,24 @@ async def no_gpus(place: Place) -> None:
 
 
 @SITUATIONS(
+    Reason.UNSCHEDULABLE,
+    "option topologyKey: two racks of four CPUs each, of which other gangs use two",
+    Command.NODE_LABELS,
+    when=RUNS,
+    shows="RACK",
+)
+async def busy_racks(place: Place) -> None:
+    await place.nodes(1, "4", rack="a")
+    await place.nodes(1, "4", rack="b")
+    for rack in ("a", "b"):
+        selector = {POOL: place.namespace, "rack": rack}
+        await place.create(place.gang(2, name=f"first-{rack}", pod={"nodeSelector": selector}))
+    await place.pods(4, running)
+    await place.create(place.gang(4, options='{"topologyKey": "rack"}'))
+    await place.pods(4, refused)
+
+
+@SITUATIONS(
     Reason.SCALE_UP_RUNNING,
     "no room, and events TriggeredScaleUp on all pods, as cluster-autoscaler writes them",
     Command.DESCRIBE_POD,
@@ -193,24 +211,6 @@ async def small_racks(place: Place) -> None:
     await place.nodes(1, "4", rack="b")
     await place.create(place.gang(6, options='{"topologyKey": "rack"}'))
     await place.pods(6, refused)
-
-
-@SITUATIONS(
-    Reason.TOPOLOGY_TOO_SMALL,
-    "option topologyKey: two racks of four CPUs each, of which other gangs use two",
-    Command.NODE_LABELS,
-    when=RUNS,
-    shows="RACK",
-)
-async def busy_racks(place: Place) -> None:
-    await place.nodes(1, "4", rack="a")
-    await place.nodes(1, "4", rack="b")
-    for rack in ("a", "b"):
-        selector = {POOL: place.namespace, "rack": rack}
-        await place.create(place.gang(2, name=f"first-{rack}", pod={"nodeSelector": selector}))
-    await place.pods(4, running)
-    await place.create(place.gang(4, options='{"topologyKey": "rack"}'))
-    await place.pods(4, refused)
 
 
 @SITUATIONS(

@@ -120,7 +120,8 @@ def _reason(context: Context, held: _Refused) -> Reason:
     # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
     if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):
         return Reason.SCHEDULER_BACKOFF
-    if _topology_key(held.group) and (held.refusal.no_domain or (held.refusal.placements or 0) > 1):
+    # Domains that are full now are no reason to give up, and only a count of the nodes tells them from small ones.
+    if _in_domains(held) and (held.refusal.no_domain or _never(context)):
         return Reason.TOPOLOGY_TOO_SMALL
     return _of_an_autoscaler(context, held) or Reason.UNSCHEDULABLE
 
@@ -144,6 +145,11 @@ def _has_room(context: Context, held: _Refused) -> bool:
 
 def _topology_key(group: Group) -> str:
     return group.pod_group.topology_key if group.pod_group is not None else ""
+
+
+def _in_domains(held: _Refused) -> bool:
+    """Whether the scheduler looked for one domain that holds the whole group, and found none."""
+    return bool(_topology_key(held.group)) and (held.refusal.no_domain or (held.refusal.placements or 0) > 1)
 
 
 def _priorities(context: Context, group: Group) -> set[int]:
@@ -182,6 +188,8 @@ def _who(found: Sequence[_Refused]) -> str:
 
 
 def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
+    if _in_domains(found[0]):
+        return _topology(context, found, short)
     since, refusal = oldest(held.since for held in found), found[0].refusal
     together = " together" if any(held.group.scope is not None for held in found) else ""
     never = _never(context)

@@ -177,13 +177,27 @@ def nodes_forbidden() -> list[Object]:
     return dump.objects()
 
 
-@stored(Reason.TOPOLOGY_TOO_SMALL, "user without the right to read nodes", Command.DESCRIBE_POD, forbidden=(NODES,))
+@stored(
+    Reason.UNSCHEDULABLE,
+    "option topologyKey, user without the right to read nodes",
+    Command.DESCRIBE_POD,
+    forbidden=(NODES,),
+)
 def nodes_with_racks_forbidden() -> list[Object]:
+    short = "0/2 nodes are available: 2 Insufficient cpu."
+    return in_racks(f"0/2 placements are available, first placement status: {short}")
+
+
+@stored(Reason.TOPOLOGY_TOO_SMALL, "option topologyKey with a label that no node has", Command.NODE_LABELS)
+def no_racks() -> list[Object]:
+    return in_racks("no feasible placements found")
+
+
+def in_racks(message: str) -> list[Object]:
     found = dump.objects()
     constraints = {"topology": [{"key": "rack"}]}
     find(found, "PodGroup", GROUP_OF_SWEEP)["spec"]["schedulingConstraints"] = constraints
     for pod in dump.pods_of(found, WAITS):
-        message = "0/2 placements are available, first placement status: 0/2 nodes are available: 2 Insufficient cpu."
         pod["status"]["conditions"][0]["message"] = message
     return found
 

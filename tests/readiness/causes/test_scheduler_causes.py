@@ -89,10 +89,12 @@ def test_the_number_of_pods_that_fit_is_reported_if_the_scheduler_gives_it() -> 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
 def test_a_topology_without_a_domain_with_capacity_is_reported(minor: str) -> None:
     snapshot = replayed(minor, "topology", topology_key="rack")
-    cause = the(Reason.TOPOLOGY_TOO_SMALL, snapshot)
+    cause = the(Reason.UNSCHEDULABLE, snapshot)
     assert cause.message == 'none of the 2 values of node label "rack" has room for all 4 pods of a gang'
     assert cause.command == "kubectl get nodes -L rack"
-    assert reasons(snapshot) == [Reason.TOPOLOGY_TOO_SMALL]
+    assert reasons(snapshot) == [Reason.UNSCHEDULABLE], "others may only use them now"
+    coming = OnNodes(scale_ups={pod.name: replace(STARTED, pod=pod.name, at=PLACED_AT) for pod in snapshot.pods})
+    assert reasons(replace(snapshot, on_nodes=coming)) == [Reason.SCALE_UP_RUNNING]
 
 
 def test_a_topology_without_a_domain_that_could_ever_hold_the_gang_is_reported() -> None:
