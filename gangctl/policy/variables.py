@@ -20,6 +20,7 @@ from gangctl.api.objects import Object, object_at
 from gangctl.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_of
 from gangctl.fit.report import FitReport, report_of
 from gangctl.gang.desired import plan_of
+from gangctl.gang.plan import stored_stamps
 from gangctl.gang.report import Planned, PlanReport, plan_report
 from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.validate import MAX_JOBS
@@ -53,14 +54,17 @@ def type_of(kind: Any) -> Type:
     raise TypeError(f"no CEL type for {kind}")
 
 
-def gang_of(raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True) -> PlanReport | str:
+def gang_of(
+    raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True, decided: bool = False
+) -> PlanReport | str:
     """The plan of a JobSet, or the reason why it cannot be planned: malformed, refused, or without bounds.
 
     Such a JobSet may run all the same, because JobSet and the API server check less: to a policy it is an error, never
     the same as one that asks for no gang.
 
     One that is not ``new`` is the gang that its stamps say, as for the controller: what it asks for may be refused now,
-    and without stamps it is none.
+    and without stamps it is none. So is a new one that the webhook for gangs has ``decided`` on and has not stamped,
+    because another controller's Workload is for it, or because no gang can be made: its pods are scheduled one by one.
     """
     jobset, malformed = read_jobset(raw)
     if malformed:
@@ -73,6 +77,8 @@ def gang_of(raw: Mapping[str, Any], rules: ClusterRules, *, new: bool = True) ->
     plan, notices, refused = plan_of(jobset, rules, accepted=not new, unstamped=not jobset.uid)
     if refused:
         return _unplanned(refused[0])
+    if decided and not any(stored_stamps(jobset)[0]):
+        plan = None
     report, errors = plan_report(raw, Planned(jobset, plan, notices, rules.generation))
     return _unplanned(errors[0]) if errors else report
 

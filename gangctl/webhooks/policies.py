@@ -97,7 +97,7 @@ class PolicyAdmission:
         if unknown:
             return unready(path, unknown)
         # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
-        review = review_of(request, self._view, namespace, self._view.in_force.at_admission)
+        review = review_of(request, self._view, namespace, self._view.in_force.at_admission, decided=True)
         return answer(merge(await self._view.evaluate(review)))
 
     async def refuse_oversized(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -166,11 +166,22 @@ def read_by(policies: Iterable[LoadedPolicy]) -> frozenset[str]:
 
 
 def review_of(
-    request: AdmissionRequest, view: PolicyView, namespace: Object | None, policies: Collection[LoadedPolicy]
+    request: AdmissionRequest,
+    view: PolicyView,
+    namespace: Object | None,
+    policies: Collection[LoadedPolicy],
+    *,
+    decided: bool = False,
 ) -> Review:
-    """The request as these policies see it, complete with the parameters of those that apply."""
+    """The request as these policies see it, complete with the parameters of those that apply.
+
+    ``decided`` is after the webhook for gangs.
+    """
     reads = read_by(policies)
     raw, new = request.object, request.operation == "CREATE"
+    gang = None
+    if raw is not None and reads & COMPUTED.keys():
+        gang = gang_of(raw, view.cluster_rules(), new=new, decided=decided)
     review = Review(
         operation=request.operation,
         now=view.now(),
@@ -178,7 +189,7 @@ def review_of(
         object=request.object,
         old_object=request.old_object,
         namespace=namespace,
-        gang=gang_of(raw, view.cluster_rules(), new=new) if raw is not None and reads & COMPUTED.keys() else None,
+        gang=gang,
         fit=view.fit(raw, request.namespace, new=new) if raw is not None and "fit" in reads else None,
     )
     return with_params(review, policies, view.catalogue)

@@ -24,6 +24,7 @@ from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from gangctl.webhooks.configurations import NeededWebhooks
 from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
 from gangctl.webhooks.review import AdmissionRequest, Kind, Operation, RequestedResource
+from tests.gang.pipeline import stored
 from tests.jobsets import jobset, rj
 from tests.rows import each
 
@@ -177,6 +178,22 @@ async def test_a_deletion_has_no_object_and_no_gang() -> None:
     (review,) = view.reviews
     assert (review.object, review.gang) == (None, None)
     assert review.old_object is not None
+
+
+async def test_a_new_jobset_without_stamps_is_no_gang_to_validations_and_may_be_one_to_defaults() -> None:
+    """A Workload that claims its name makes gangctl leave it alone: its pods are scheduled one by one."""
+    raw = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
+    defaulting = loaded("a", "gang", matchConditions=[{"name": "m", "expression": "true"}], defaults={"queue": "q"})
+    view = View(PolicySet(1, (defaulting,)))
+    for named in (raw, stored(raw)):
+        await PolicyAdmission(view).validate_or_refuse(asked(raw=named))
+    await PolicyAdmission(view).set_defaults(asked(raw=raw))
+    gangs = [review.gang for review in view.reviews]
+    assert [gang["level"] for gang in gangs if gang is not None and not isinstance(gang, str)] == [
+        "None",
+        "ReplicatedJob",
+        "ReplicatedJob",
+    ]
 
 
 @each(("reads", "planned"), [("object", False), ("gang", True)])
