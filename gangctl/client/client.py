@@ -257,13 +257,14 @@ class Client:
         request = Request("POST", path, "create", resource.qualified_name, query, body, timeout_seconds=timeout_seconds)
         return await self._write(request)
 
-    async def warnings(
+    async def try_create(
         self, resource: Resource, body: Mapping[str, Any], namespace: str | None = None
-    ) -> tuple[str, ...]:
-        """The warnings of a create, as a dry run."""
+    ) -> tuple[Object, tuple[str, ...]]:
+        """What a create would store, and its warnings, by a dry run."""
         path = resource.path(namespace or _namespace_of(resource, body))
         request = Request("POST", path, "create", resource.qualified_name, {"dryRun": "All"}, body)
-        return (await self.send(request)).warnings
+        response = await self.send(request)
+        return response.json(), response.warnings
 
     async def update(
         self,

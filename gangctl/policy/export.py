@@ -86,15 +86,17 @@ def export(
     return Exported(policy.name, () if reasons else objects, tuple(reasons), instead)
 
 
-def is_exported(policy: LoadedPolicy, origins: Mapping[str, LoadedPolicy]) -> bool:
-    """Whether a native policy is what was exported from one of these GangPolicies, by name, and is equal to it."""
+def is_exported(
+    policy: LoadedPolicy, origins: Mapping[str, LoadedPolicy], exceptions: Iterable[LoadedException]
+) -> bool:
+    """Whether a native policy does all that one of these GangPolicies, by name, does, from which it was exported."""
     if not policy.native:
         return False
     native, *bindings = policy.source["items"]
     origin = origins.get(origin_of(native))
     if origin is None or not bindings:
         return False
-    return not difference(origin, (), Pair(native, bindings[0]), _left_out(sorted(EXCLUDED_NAMESPACES)))
+    return not difference(origin, exceptions, Pair(native, bindings[0]), _left_out(sorted(EXCLUDED_NAMESPACES)))
 
 
 def origin_of(native: Object) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from aiohttp import web
 
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import SKIP_LABEL
@@ -18,7 +19,7 @@ from gangctl.policy import export as module
 from gangctl.policy.export import EXPORTED_FROM, difference, export
 from gangctl.policy.load import load_policy
 from gangctl.policy.native import Pair, load_native
-from tests.cli.policy.policies import FEW, QUEUED, exception, files, policy, rule
+from tests.cli.policy.policies import FEW, QUEUE, QUEUED, exception, files, policy, rule
 from tests.cli.policy.server import ask, serving
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
@@ -134,6 +135,16 @@ def test_an_exported_policy_is_not_evaluated_beside_its_origin(tmp_path: Path) -
         assert answer.out.count(" fail ") == findings, answer.out
 
 
+def test_an_exported_policy_has_no_exceptions(tmp_path: Path) -> None:
+    """API servers go on denying what the GangPolicy allows."""
+    paths = files(tmp_path, policies=[policy("queued", QUEUED)], jobsets=[jobset("a", rj("w"))])
+    native, excepted = tmp_path / "native.yaml", files(tmp_path, exceptions=[exception("later", "queued")])
+    native.write_text(fine("policy", "export", paths["policies"]).out)
+    given = [flag for path in (paths["policies"], str(native), excepted["exceptions"]) for flag in ("--policy", path)]
+    answer = gangctl("policy", "eval", *given, "-f", paths["jobsets"], "-o", "json")
+    assert (answer.code, [denial["policy"] for denial in answer.json["denials"]]) == (1, ["queued/queued"])
+
+
 def test_an_exception_keeps_a_policy_with_gangctl(tmp_path: Path) -> None:
     named = files(tmp_path, policies=[policy("queued", QUEUED), exception("later", "queued")])["policies"]
     answer = gangctl("policy", "export", named)
@@ -161,3 +172,32 @@ async def test_policies_of_a_cluster_are_exported(tmp_path: Path) -> None:
         "few      no         it reads gang, which only gangctl computes\n"
         "queued   yes        -\n"
     )
+
+
+def labelled_by_a_webhook(sent: Object) -> web.Response:
+    return web.json_response({**sent, "metadata": {**sent["metadata"], "labels": {QUEUE: "research"}}})
+
+
+def refused_by_a_webhook(_: Object) -> web.Response:
+    message = 'admission webhook "a.b" denied the request: no'
+    return web.json_response({"kind": "Status", "reason": "Invalid", "message": message, "code": 422}, status=422)
+
+
+@each(
+    ("webhook", "said"),
+    (
+        (labelled_by_a_webhook, "note: 1 verdict compared, all the same; 0 violations among them\n"),
+        (
+            refused_by_a_webhook,
+            "note: 0 verdicts compared, all the same; 0 violations among them; the API server does not show 1 more\n",
+        ),
+    ),
+)
+async def test_the_check_in_a_cluster_is_of_what_webhooks_made_of_the_object(
+    webhook: Callable[[Object], web.Response], said: str, tmp_path: Path
+) -> None:
+    paths = files(tmp_path, jobsets=[jobset("a", rj("w"))])
+    async with serving(policies=[policy("queued", QUEUED)], namespaces=[]) as (server, url):
+        server.dry_run = webhook
+        answer = await ask(tmp_path, url, "export", "--check", paths["jobsets"], "-o", "name")
+    assert (answer.code, answer.err) == (0, said)

@@ -7,7 +7,6 @@ from typing import Any
 
 from gangctl.api.documents import Document, parse_documents
 from gangctl.api.emit import to_yaml
-from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
@@ -20,9 +19,7 @@ from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS
 from gangctl.errors import ApiError, ClusterUnavailableError, NotFoundError
 from gangctl.gang.generation import pick_generation
-from gangctl.policy.export import EXCLUDED_NAMESPACES
 from gangctl.policy.loaded import LoadedPolicy
-from gangctl.policy.review import labels_of
 from gangctl.policy.variables import Scope
 
 
@@ -67,11 +64,6 @@ def bundle_of(objects: Iterable[Object]) -> Bundle:
 async def namespaces_of(client: Client) -> dict[str, Object]:
     """Namespaces by name."""
     return {str(obj["metadata"]["name"]): obj for obj in await all_of(client, NAMESPACES)}
-
-
-def is_left_alone(namespace: str, namespaces: dict[str, Object]) -> bool:
-    """Whether gangctl never evaluates what is in a namespace."""
-    return namespace in EXCLUDED_NAMESPACES or labels_of(namespaces.get(namespace)).get(SKIP_LABEL) == "true"
 
 
 async def generation_of(client: Client) -> Generation:

@@ -14,7 +14,7 @@ from gangctl.cli.fitting import FitSubject
 from gangctl.cli.messages import full_name, note
 from gangctl.cli.policy import cluster as clusters
 from gangctl.cli.policy.loading import try_to_load
-from gangctl.cli.policy.requests import RequestSetting
+from gangctl.cli.policy.requests import RequestSetting, is_left_alone
 from gangctl.cli.policy.session import Met, Session, evaluator_of
 from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES
@@ -85,7 +85,7 @@ async def with_defaults(client: Client, jobsets: Sequence[tuple[dict[str, Any], 
     async with evaluator_of(generation.kubernetes, log=False) as evaluator:
         session = await Session.start(evaluator, loaded, catalogue)
         for raw, home in jobsets:
-            if clusters.is_left_alone(home, namespaces):
+            if is_left_alone(home, namespaces.get(home)):
                 results.append(Defaulted(raw))
                 continue
             met = await session.meet(raw, replace(setting, namespace=home))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
@@ -155,7 +155,8 @@ async def _of_files(bundle: Bundle, subjects: Sequence[str], kube: str) -> Work:
     own_policies = [policy for policy in loaded.policies if policy.name in pairs]
     catalogue = FileCatalogue([document.value for document in bundle.others], setting.namespace)
     agreement = Agreement()
-    async for sent, outcomes in _evaluated([*own_policies, *pairs.values()], subjects, setting, catalogue):
+    subjects_sent = _sent(subjects, setting)
+    async for sent, outcomes in _evaluated([*own_policies, *pairs.values()], subjects_sent, setting, catalogue):
         for policy in own_policies:
             own, native = outcomes[policy.name], outcomes[pairs[policy.name].name]
             if own.matched or native.matched:
@@ -178,15 +179,17 @@ async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], k
     setting = RequestSetting(namespace=namespace, generation=generation_of_minor(kube) or NEWEST, namespaces=namespaces)
     policies = [policy for policy, native in zip(loaded.policies, exported, strict=True) if native.objects]
     agreement = Agreement()
-    async for sent, outcomes in _evaluated(policies, subjects, setting, await parameters_of(client, policies)):
-        if not is_jobset(sent.obj):
-            continue
-        seen, denied = await _dry_run(client, sent, setting)
+    tries = [await _dry_run(client, sent, setting) for sent in _sent(subjects, setting) if is_jobset(sent.obj)]
+    catalogue = await parameters_of(client, policies)
+    results = iter(tries)
+    async for sent, outcomes in _evaluated(policies, [tried.sent for tried in tries], setting, catalogue):
+        tried = next(results)
         for policy in policies:
             own = _strongest(outcomes[policy.name])
-            native = seen.get(policy.name, "")
+            native = tried.seen.get(policy.name, "")
             # Audit is in the audit log alone; a second denial is not reported.
-            if own == ValidationAction.AUDIT or (own == ValidationAction.DENY and denied and not native):
+            hidden = own == ValidationAction.AUDIT or (own == ValidationAction.DENY and tried.denied)
+            if outcomes[policy.name].matched and not native and (hidden or tried.refused):
                 agreement.unseen += 1
             elif outcomes[policy.name].matched or native:
                 title = f"{title_of(sent.obj, setting)}, {policy.name}"
@@ -202,11 +205,15 @@ def _exported(bundle: Bundle, kube: str) -> tuple[LoadedPolicies, tuple[Exported
     return loaded, tuple(as_native(policy, loaded.exceptions, minor=kube) for policy in loaded.policies)
 
 
+def _sent(files: Sequence[str], setting: RequestSetting) -> list[Sent]:
+    """The requests that create the objects of files."""
+    return sent_for(read_bundle(files).others, "CREATE", setting.generation)
+
+
 async def _evaluated(
-    policies: Sequence[LoadedPolicy], files: Sequence[str], setting: RequestSetting, catalogue: ParamCatalogue
+    policies: Sequence[LoadedPolicy], subjects: Iterable[Sent], setting: RequestSetting, catalogue: ParamCatalogue
 ) -> AsyncIterator[tuple[Sent, dict[str, Outcome]]]:
-    """The requests that create the objects of files, with their outcomes by policy."""
-    subjects = sent_for(read_bundle(files).others, "CREATE", setting.generation)
+    """The requests with their outcomes by policy."""
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
         session = await Session.start(evaluator, LoadedPolicies(tuple(policies)), catalogue)
         for sent in subjects:
@@ -219,19 +226,36 @@ def warned(warnings: Iterable[str]) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for warning in warnings if (match := _WARNED.fullmatch(warning))]
 
 
-async def _dry_run(client: Client, sent: Sent, setting: RequestSetting) -> tuple[dict[str, str], bool]:
-    """The strongest action by native policy, and whether any denied: then others may have denied as well."""
+class Tried(NamedTuple):
+    """A request that was tried as a dry run."""
+
+    sent: Sent
+    """With what mutating webhooks have made of the object, where it was admitted: policies are asked about that."""
+    seen: dict[str, str]
+    """The strongest action by native policy."""
+    denied: bool = False
+    """Whether a policy denied it: then others may have denied it, too."""
+    refused: bool = False
+    """Whether something else refused it, perhaps before the policies: a webhook that mutates, or a schema."""
+
+
+async def _dry_run(client: Client, sent: Sent, setting: RequestSetting) -> Tried:
     namespace = str(object_at(sent.obj, "metadata").get("namespace") or setting.namespace)
-    denial = None
     try:
-        warnings = await client.warnings(JOBSETS, sent.obj, namespace)
+        stored, warnings = await client.try_create(JOBSETS, sent.obj, namespace)
     except (InvalidError, ForbiddenError, AlreadyExistsError) as error:
-        # JobSet's rules and webhooks refuse after all policies, and so does the object that has its name.
-        warnings, denial = error.warnings, _DENIED.search(error.message)
-        if denial is None and isinstance(error, ForbiddenError) and "denied the request" not in error.message:
+        denial, seen = _DENIED.search(error.message), _seen(error.warnings)
+        if denial is not None:
+            return Tried(sent, seen | {denial[1]: str(ValidationAction.DENY)}, denied=True)
+        if isinstance(error, ForbiddenError) and "denied the request" not in error.message:
             raise
-    seen = dict.fromkeys((policy for policy, _ in warned(warnings)), str(ValidationAction.WARN))
-    return seen | ({} if denial is None else {denial[1]: str(ValidationAction.DENY)}), denial is not None
+        # That the name is taken is found after all policies.
+        return Tried(sent, seen, refused=not isinstance(error, AlreadyExistsError))
+    return Tried(replace(sent, obj=stored), _seen(warnings))
+
+
+def _seen(warnings: Iterable[str]) -> dict[str, str]:
+    return dict.fromkeys((policy for policy, _ in warned(warnings)), str(ValidationAction.WARN))
 
 
 def _strongest(outcome: Outcome) -> str:

@@ -177,7 +177,8 @@ def load(bundle: Bundle, minor: str) -> LoadedPolicies:
         raise refusal(loaded.remarks)
     # What was exported from a GangPolicy would report its violations a second time.
     own = {policy.name: policy for policy in loaded.policies if not policy.native}
-    return replace(loaded, policies=tuple(policy for policy in loaded.policies if not is_exported(policy, own)))
+    shown = (policy for policy in loaded.policies if not is_exported(policy, own, loaded.exceptions))
+    return replace(loaded, policies=tuple(shown))
 
 
 def try_to_load(bundle: Bundle, minor: str) -> LoadedPolicies:

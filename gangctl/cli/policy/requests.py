@@ -16,7 +16,7 @@ from typing import Any, Final
 from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME
-from gangctl.api.meta import JOBSET_API_VERSION
+from gangctl.api.meta import JOBSET_API_VERSION, SKIP_LABEL
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.apiserver.create import Created, create
@@ -29,6 +29,7 @@ from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.words import is_pathways_job
+from gangctl.policy.export import EXCLUDED_NAMESPACES
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import Operation, Review, labels_of
@@ -228,6 +229,11 @@ def namespace_object(name: str, setting: RequestSetting) -> Object:
         **given,
         "metadata": {**metadata, "labels": {NAMESPACE_NAME: name, **(labels if isinstance(labels, dict) else {})}},
     }
+
+
+def is_left_alone(name: str, namespace: Object | None) -> bool:
+    """Whether gangctl evaluates nothing in a namespace: neither a GangPolicy nor its defaults."""
+    return name in EXCLUDED_NAMESPACES or labels_of(namespace).get(SKIP_LABEL) == "true"
 
 
 def _placed(obj: Object, namespace: str) -> Object:

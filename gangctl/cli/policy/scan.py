@@ -20,7 +20,7 @@ from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import cluster as clusters
 from gangctl.cli.policy.bundle import Bundle, policy_files, read_bundle
 from gangctl.cli.policy.loading import LoadedPolicies, is_parameter, load, try_to_load
-from gangctl.cli.policy.requests import Fit, now
+from gangctl.cli.policy.requests import Fit, is_left_alone, now
 from gangctl.cli.policy.session import Session, evaluator_of, finding_data
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NAMESPACES
@@ -147,7 +147,7 @@ async def _scan(
         async with aclosing(_jobsets(client, place, selector)) as jobsets:
             async for jobset in jobsets:
                 home = str(jobset["metadata"].get("namespace", ""))
-                if clusters.is_left_alone(home, namespaces):
+                if is_left_alone(home, namespaces.get(home)):
                     report.left_alone += 1
                     continue
                 plan, answer = gang_of(jobset, rules, new=False), fit(jobset, home)

@@ -16,7 +16,7 @@ from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import POLICY_SECONDS, StepMeter
 from gangctl.cli.messages import log_to_stderr
 from gangctl.cli.policy.loading import LoadedPolicies
-from gangctl.cli.policy.requests import RequestSetting, request_of
+from gangctl.cli.policy.requests import RequestSetting, is_left_alone, request_of
 from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
@@ -67,7 +67,8 @@ class Met:
 
     ``defaults`` says by field which value it was given, and by which policies; with ``conflicts`` the request
     gets no further, because policies disagree. ``unanswered`` is why it is not known of a policy whether it gives any,
-    ``refused`` those of it for which admission refuses the request.
+    ``refused`` those of it for which admission refuses the request. In a namespace that gangctl leaves ``alone``, API
+    servers evaluate native policies, and nobody evaluates GangPolicies.
     """
 
     review: Review
@@ -76,6 +77,7 @@ class Met:
     conflicts: tuple[FieldError, ...] = ()
     unanswered: tuple[Finding, ...] = ()
     refused: tuple[Finding, ...] = ()
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,11 @@ class Session:
         """The request that creates ``subject``, turns ``old`` into it or deletes it."""
         policies = self.loaded.policies
         review, notes = request_of(subject, operation, setting, policies, self.catalogue, old=old)
+        home = str(review.request.get("namespace") or "")
+        if is_left_alone(home, review.namespace):
+            note = f"no GangPolicy applies in namespace {home}"
+            own = any(not policy.native for policy in policies)
+            return Met(review, (*notes, note) if own else notes, alone=True)
         giving = [policy for policy in policies if policy.spec.defaults is not None]
         if not giving or operation != "CREATE" or review.object is None:
             return Met(review, notes)
@@ -118,6 +125,11 @@ class Session:
 
     async def outcomes(self, met: Met, policy: str = "") -> tuple[Outcome, ...]:
         """The outcomes of all policies, or of one; of conflicts the refusal, in the name of that policy."""
+        if met.alone:
+            chosen = [one for one in self.loaded.policies if policy in {"", one.name}]
+            native = await self.evaluator.evaluate(met.review, [one.name for one in chosen if one.native])
+            left = (Outcome(one.name, matched=False, skipped="namespace") for one in chosen if not one.native)
+            return tuple(sorted((*native, *left), key=lambda outcome: outcome.policy))
         if not met.conflicts:
             outcomes = await self.evaluator.evaluate(met.review, [policy] if policy else None)
             denials = {(finding.policy, finding.rule) for finding in merge(outcomes).denials}

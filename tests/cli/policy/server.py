@@ -1,8 +1,8 @@
-"""An API server that lists what it was given, page by page, and takes nothing."""
+"""An API server that lists what it was given, page by page, and takes nothing; dry runs, if it is told how."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ class Server:
         self.namespaces = namespaces
         self.page = page
         self.asked: list[tuple[str, str]] = []
+        self.dry_run: Callable[[Object], web.Response] | None = None
+        """Answers a create."""
 
     async def answer(self, request: web.Request) -> web.Response:
         """One request."""
@@ -47,6 +49,8 @@ class Server:
         names = {each["metadata"]["name"]: each for each in self.namespaces}
         if (named := request.path.removeprefix(f"{NAMESPACES}/")) in names:
             return web.json_response(names[named])
+        if self.dry_run is not None and request.query.get("dryRun") == "All":
+            return self.dry_run(await request.json())
         path, namespace = _collection(request.path)
         if path not in self.collections or request.method != "GET":
             status = {"kind": "Status", "reason": "NotFound", "message": "not found", "code": 404}

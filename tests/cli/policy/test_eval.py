@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gangctl.api.meta import SKIP_LABEL
 from tests.cli.policy.policies import (
     FEW,
     QUEUE,
@@ -191,6 +192,15 @@ class TestRequests:
         unknown = verdict(tmp_path, [selecting], [SMALL])
         assert unknown["policies"][0]["skipped"] == "namespaceSelector"
         assert unknown["notes"] == ["no Namespace t among the files: taken to be one without labels of its own"]
+
+    def test_no_gang_policy_applies_where_gangctl_evaluates_nothing(self, tmp_path: Path) -> None:
+        place = files(tmp_path, place=[namespace("t", **{SKIP_LABEL: "true"})])["place"]
+        data = verdict(tmp_path, [policy("p", rule("false"))], [SMALL], "--namespace-object", place)
+        assert (data["allowed"], data["policies"][0]["skipped"]) == (True, "namespace")
+        assert data["notes"] == ["no GangPolicy applies in namespace t"]
+        system = {**SMALL, "metadata": {"name": "small", "namespace": "kube-system"}}
+        both = verdict(tmp_path, [policy("p", rule("false")), native("n", rule("false"))], [system])
+        assert [(one["policy"], one["matched"]) for one in both["policies"]] == [("n", True), ("p", False)]
 
     def test_the_namespace_flag_applies_to_objects_without_one(self, tmp_path: Path) -> None:
         homeless = {**SMALL, "metadata": {"name": "small"}}
