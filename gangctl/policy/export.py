@@ -10,7 +10,7 @@ Where the GangPolicy stays beside what was exported from it, :func:`difference` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,7 +39,11 @@ EXPORTED_FROM: Final = "gangctl.dev/exported-from"
 EXPORTED_LABEL: Final = "gangctl.dev/exported"
 """Label of both objects, ``true``: by it they are found."""
 API_VERSION: Final = f"{GROUP}/v1"
-EXCLUDED_NAMESPACES: Final = ("kube-system",)
+EVALUATED: Final[tuple[Mapping[str, Any], ...]] = (
+    {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]},
+    {"key": NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system"]},
+)
+"""``matchExpressions`` of the namespaces that every gangctl evaluates, as far as its settings do not exclude more."""
 
 _COPIED: Final = ("paramKind", "variables", "validations", "auditAnnotations")
 _INSTEAD: Final = {
@@ -68,15 +72,15 @@ def export(
     exceptions: Iterable[LoadedException] = (),
     *,
     minor: str = DEFAULT_MINOR,
-    excluded_namespaces: Iterable[str] = EXCLUDED_NAMESPACES,
+    namespaces: Sequence[Mapping[str, Any]] = EVALUATED,
 ) -> Exported:
     """Export one GangPolicy for the CEL of a Kubernetes minor.
 
-    The binding leaves out the namespaces that gangctl leaves out: those in break-glass, and ``excluded_namespaces``.
+    The binding is about the namespaces that gangctl evaluates, by their ``matchExpressions``.
     """
     instead = {name: _INSTEAD.get(name, "") for name in sorted(_computed(policy))}
     reasons = [*_obstacles(policy, exceptions)]
-    objects = _objects(policy, sorted(excluded_namespaces))
+    objects = _objects(policy, namespaces)
     if not reasons:
         try:
             # For its errors: a cluster before 1.37 refuses what gangctl has loaded, such as fields in backticks.
@@ -96,7 +100,7 @@ def is_exported(
     origin = origins.get(origin_of(native))
     if origin is None or not bindings:
         return False
-    return not difference(origin, exceptions, Pair(native, bindings[0]), _left_out(sorted(EXCLUDED_NAMESPACES)))
+    return not difference(origin, exceptions, Pair(native, bindings[0]), EVALUATED)
 
 
 def origin_of(native: Object) -> str:
@@ -117,7 +121,7 @@ def difference(
     for obstacle in _obstacles(policy, exceptions):
         return obstacle
     # As models: the API server has added its defaults to the stored objects. The namespaces are compared below.
-    wanted, actual = read_pair(Pair(*_objects(policy, []))), read_pair(native)
+    wanted, actual = read_pair(Pair(*_objects(policy, ()))), read_pair(native)
     if wanted is None or actual is None:
         return "one of the two objects is missing, or is not understood"
     for name, field_info in GangPolicySpec.model_fields.items():
@@ -170,7 +174,7 @@ def _computed(policy: LoadedPolicy) -> frozenset[str]:
     )
 
 
-def _objects(policy: LoadedPolicy, excluded: list[str]) -> tuple[Object, Object]:
+def _objects(policy: LoadedPolicy, namespaces: Sequence[Mapping[str, Any]]) -> tuple[Object, Object]:
     spec = object_at(policy.source, "spec")
     constraints = object_at(spec, "matchConstraints")
     rules = constraints.get("resourceRules") or [
@@ -188,15 +192,10 @@ def _objects(policy: LoadedPolicy, excluded: list[str]) -> tuple[Object, Object]
     binding: dict[str, Any] = {
         "policyName": policy.name,
         "validationActions": list(policy.spec.validation_actions),
-        "matchResources": {"namespaceSelector": {"matchExpressions": _left_out(excluded)}},
+        "matchResources": {"namespaceSelector": {"matchExpressions": [dict(term) for term in namespaces]}},
         **({"paramRef": spec["paramRef"]} if spec.get("paramRef") else {}),
     }
     return _object(policy, POLICY_KIND, native), _object(policy, BINDING_KIND, binding)
-
-
-def _left_out(excluded: list[str]) -> list[dict[str, Any]]:
-    named = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": excluded}
-    return [{"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}, *([named] if excluded else [])]
 
 
 def _object(policy: LoadedPolicy, kind: str, spec: dict[str, Any]) -> Object:

@@ -19,7 +19,8 @@ from gangctl.policy import export as module
 from gangctl.policy.export import EXPORTED_FROM, difference, export
 from gangctl.policy.load import load_policy
 from gangctl.policy.native import Pair, load_native
-from tests.cli.policy.policies import FEW, QUEUE, QUEUED, exception, files, policy, rule
+from gangctl.webhooks.configurations import NAME
+from tests.cli.policy.policies import FEW, QUEUE, QUEUED, exception, files, namespace, policy, rule
 from tests.cli.policy.server import ask, serving
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
@@ -89,8 +90,8 @@ def test_what_cannot_be_exported_has_a_reason(spec: Object, reason: str) -> None
 def test_the_namespaces_that_gangctl_leaves_out_are_left_out() -> None:
     (exported,) = load_native(export(load_policy(policy("p", QUEUED))).objects)
     bare = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {}}
-    for namespace, refused in (("team-a", True), ("kube-system", False)):
-        assert bool(said(exported, {**bare, "metadata": {"name": "a", "namespace": namespace}}, [])) is refused
+    for home, refused in (("team-a", True), ("kube-system", False)):
+        assert bool(said(exported, {**bare, "metadata": {"name": "a", "namespace": home}}, [])) is refused
 
 
 @each(
@@ -201,3 +202,16 @@ async def test_the_check_in_a_cluster_is_of_what_webhooks_made_of_the_object(
         server.dry_run = webhook
         answer = await ask(tmp_path, url, "export", "--check", paths["jobsets"], "-o", "name")
     assert (answer.code, answer.err) == (0, said)
+
+
+async def test_what_a_cluster_exports_is_about_the_namespaces_of_its_webhook(tmp_path: Path) -> None:
+    managed = {"key": "gangctl.dev/managed", "operator": "In", "values": ["true"]}
+    terms = [*EVALUATED[:2], managed]
+    hooks = {"metadata": {"name": NAME}, "webhooks": [{"namespaceSelector": {"matchExpressions": terms}}]}
+    paths = files(tmp_path, jobsets=[jobset("a", rj("w"))])
+    async with serving(policies=[policy("queued", QUEUED)], namespaces=[namespace("t")]) as (server, url):
+        server.named[f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{NAME}"] = hooks
+        server.dry_run = web.json_response
+        answer = await ask(tmp_path, url, "export", "--check", paths["jobsets"])
+    assert answer.documents[1]["spec"]["matchResources"]["namespaceSelector"] == {"matchExpressions": terms}
+    assert answer.err == "note: 0 verdicts compared, all the same; 0 violations among them\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gangctl.api.documents import Document, parse_documents
@@ -14,13 +14,15 @@ from gangctl.cli.messages import note
 from gangctl.cli.policy.bundle import Bundle, sort_documents
 from gangctl.cli.policy.requests import FileCatalogue
 from gangctl.client.client import Client, Selection
-from gangctl.client.resources import NAMESPACES, Resource
+from gangctl.client.resources import NAMESPACES, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
 from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS
-from gangctl.errors import ApiError, ClusterUnavailableError, NotFoundError
+from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.gang.generation import pick_generation
+from gangctl.policy.export import EVALUATED
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.variables import Scope
+from gangctl.webhooks.configurations import NAME as WEBHOOKS_NAME
 
 
 async def all_of(client: Client, resource: Resource, *, needed: bool = False) -> list[Object]:
@@ -64,6 +66,19 @@ def bundle_of(objects: Iterable[Object]) -> Bundle:
 async def namespaces_of(client: Client) -> dict[str, Object]:
     """Namespaces by name."""
     return {str(obj["metadata"]["name"]): obj for obj in await all_of(client, NAMESPACES)}
+
+
+async def evaluated_in(client: Client) -> Sequence[Mapping[str, Any]]:
+    """``matchExpressions`` of the namespaces that gangctl evaluates there, as its webhook has them.
+
+    Those that every gangctl has where the webhook is not there, or may not be read.
+    """
+    try:
+        found = await client.get(VALIDATING_WEBHOOK_CONFIGURATIONS, WEBHOOKS_NAME)
+    except (NotFoundError, ForbiddenError):
+        return EVALUATED
+    selectors = (object_at(hook, "namespaceSelector").get("matchExpressions") for hook in found.get("webhooks") or ())
+    return next(filter(None, selectors), EVALUATED)
 
 
 async def generation_of(client: Client) -> Generation:

@@ -79,13 +79,14 @@ async def with_defaults(client: Client, jobsets: Sequence[tuple[dict[str, Any], 
     generation = (
         await clusters.generation_of(client) if any("gang" in policy.reads for policy in conditional) else NEWEST
     )
-    setting = RequestSetting(generation=generation, namespaces=namespaces)
+    evaluated = await clusters.evaluated_in(client)
+    setting = RequestSetting(generation=generation, namespaces=namespaces, evaluated=evaluated)
     catalogue = await clusters.parameters_of(client, conditional)
     results = []
     async with evaluator_of(generation.kubernetes, log=False) as evaluator:
         session = await Session.start(evaluator, loaded, catalogue)
         for raw, home in jobsets:
-            if is_left_alone(home, namespaces.get(home)):
+            if is_left_alone(home, namespaces.get(home), evaluated):
                 results.append(Defaulted(raw))
                 continue
             met = await session.meet(raw, replace(setting, namespace=home))

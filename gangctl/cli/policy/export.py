@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -26,7 +26,7 @@ from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, Sent, is_
 from gangctl.cli.policy.session import Session, evaluator_of
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import AlreadyExistsError, ForbiddenError, InvalidError
-from gangctl.policy.export import Exported
+from gangctl.policy.export import EVALUATED, Exported
 from gangctl.policy.export import export as as_native
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.native import load_native
@@ -170,13 +170,21 @@ async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], k
 
     :class:`~gangctl.errors.ApiError` where the cluster does not answer.
     """
-    from gangctl.cli.policy.cluster import namespaces_of, parameters_of, rules_of  # noqa: PLC0415
+    from gangctl.cli.policy.cluster import (  # noqa: PLC0415
+        evaluated_in,
+        namespaces_of,
+        parameters_of,
+        rules_of,
+    )
 
-    loaded, exported = _exported(await rules_of(client), kube)
+    evaluated = await evaluated_in(client)
+    loaded, exported = _exported(await rules_of(client), kube, evaluated)
     if not subjects:
         return Work(exported)
-    namespaces = await namespaces_of(client)
-    setting = RequestSetting(namespace=namespace, generation=generation_of_minor(kube) or NEWEST, namespaces=namespaces)
+    generation = generation_of_minor(kube) or NEWEST
+    setting = RequestSetting(
+        namespace=namespace, generation=generation, namespaces=await namespaces_of(client), evaluated=evaluated
+    )
     policies = [policy for policy, native in zip(loaded.policies, exported, strict=True) if native.objects]
     agreement = Agreement()
     tries = [await _dry_run(client, sent, setting) for sent in _sent(subjects, setting) if is_jobset(sent.obj)]
@@ -197,12 +205,16 @@ async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], k
     return Work(exported, agreement)
 
 
-def _exported(bundle: Bundle, kube: str) -> tuple[LoadedPolicies, tuple[Exported, ...]]:
+def _exported(
+    bundle: Bundle, kube: str, namespaces: Sequence[Mapping[str, Any]] = EVALUATED
+) -> tuple[LoadedPolicies, tuple[Exported, ...]]:
     """The policies in the order of their names, and what is exported from each."""
     if not bundle.policies:
         raise no_policies(bundle)
     loaded = load(Bundle(policies=bundle.policies, exceptions=bundle.exceptions), kube)
-    return loaded, tuple(as_native(policy, loaded.exceptions, minor=kube) for policy in loaded.policies)
+    return loaded, tuple(
+        as_native(policy, loaded.exceptions, minor=kube, namespaces=namespaces) for policy in loaded.policies
+    )
 
 
 def _sent(files: Sequence[str], setting: RequestSetting) -> list[Sent]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
-from gangctl.api.labelselector import NAMESPACE_NAME
-from gangctl.api.meta import JOBSET_API_VERSION, SKIP_LABEL
+from gangctl.api.labelselector import NAMESPACE_NAME, holds
+from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.apiserver.create import Created, create
@@ -29,7 +29,7 @@ from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.words import is_pathways_job
-from gangctl.policy.export import EXCLUDED_NAMESPACES
+from gangctl.policy.export import EVALUATED
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import Operation, Review, labels_of
@@ -147,6 +147,8 @@ class RequestSetting:
     groups: tuple[str, ...] = GROUPS
     generation: Generation = NEWEST
     gang_schedulers: tuple[str, ...] = ()
+    evaluated: Sequence[Mapping[str, Any]] = EVALUATED
+    """``matchExpressions`` of the namespaces that gangctl evaluates."""
     namespaces: Mapping[str, Object] = field(default_factory=dict)
     """Namespace objects by name."""
     fit: Fit = lambda raw, namespace: unknown_fit(raw, namespace, ["no queues were given"])
@@ -231,9 +233,14 @@ def namespace_object(name: str, setting: RequestSetting) -> Object:
     }
 
 
-def is_left_alone(name: str, namespace: Object | None) -> bool:
-    """Whether gangctl evaluates nothing in a namespace: neither a GangPolicy nor its defaults."""
-    return name in EXCLUDED_NAMESPACES or labels_of(namespace).get(SKIP_LABEL) == "true"
+def is_left_alone(name: str, namespace: Object | None, evaluated: Sequence[Mapping[str, Any]] = EVALUATED) -> bool:
+    """Whether gangctl evaluates nothing in a namespace, neither a GangPolicy nor its defaults, by ``evaluated``.
+
+    Of a Namespace that is not known (None), only its name counts.
+    """
+    labels = {NAMESPACE_NAME: name, **labels_of(namespace)}
+    known = [term for term in evaluated if namespace is not None or term["key"] == NAMESPACE_NAME]
+    return not all(holds(term["key"], term["operator"], term.get("values") or (), labels) for term in known)
 
 
 def _placed(obj: Object, namespace: str) -> Object:

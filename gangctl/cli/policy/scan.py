@@ -140,6 +140,7 @@ async def _scan(
     params = [document.value for document in others if is_parameter(document, loaded.policies)]
     catalogue = await clusters.parameters_of(client, loaded.policies, params)
     rules = ClusterRules(generation)
+    evaluated = await clusters.evaluated_in(client)
     fit = await _fit(client, loaded.policies, kueue_namespace)
     report = ScanResult({policy.name: Counter() for policy in loaded.policies})
     async with evaluator_of(generation.kubernetes) as evaluator:
@@ -147,7 +148,7 @@ async def _scan(
         async with aclosing(_jobsets(client, place, selector)) as jobsets:
             async for jobset in jobsets:
                 home = str(jobset["metadata"].get("namespace", ""))
-                if is_left_alone(home, namespaces.get(home)):
+                if is_left_alone(home, namespaces.get(home), evaluated):
                     report.left_alone += 1
                     continue
                 plan, answer = gang_of(jobset, rules, new=False), fit(jobset, home)

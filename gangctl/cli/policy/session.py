@@ -103,7 +103,7 @@ class Session:
         policies = self.loaded.policies
         review, notes = request_of(subject, operation, setting, policies, self.catalogue, old=old)
         home = str(review.request.get("namespace") or "")
-        if is_left_alone(home, review.namespace):
+        if is_left_alone(home, review.namespace, setting.evaluated):
             note = f"no GangPolicy applies in namespace {home}"
             own = any(not policy.native for policy in policies)
             return Met(review, (*notes, note) if own else notes, alone=True)

@@ -38,14 +38,16 @@ class Server:
         self.namespaces = namespaces
         self.page = page
         self.asked: list[tuple[str, str]] = []
+        self.named: dict[str, Object] = {}
+        """Objects by their path."""
         self.dry_run: Callable[[Object], web.Response] | None = None
         """Answers a create."""
 
     async def answer(self, request: web.Request) -> web.Response:
         """One request."""
         self.asked.append((request.method, request.path))
-        if request.path in _FIXED:
-            return web.json_response(_FIXED[request.path])
+        if (fixed := (_FIXED | self.named).get(request.path)) is not None:
+            return web.json_response(fixed)
         names = {each["metadata"]["name"]: each for each in self.namespaces}
         if (named := request.path.removeprefix(f"{NAMESPACES}/")) in names:
             return web.json_response(names[named])
