@@ -313,12 +313,17 @@ class Aggregates:
             if counted is None or (queue_of(counted), counted.blocked_by) != (hold.queue, hold.reason):
                 self._came("reasons", len(self._blocked))
         since = cause.since or now.since
-        if counted is not None and all(known.reason is not cause.reason for known in counted.causes):
-            since = max(since, at)
-        # A loop begins anew with each crash, and has lasted since the first, whatever phases it went through.
-        if cause.reason is Reason.CRASH_LOOP and counted is not None:
-            before = self._blocked.get(Hold(queue_of(counted), cause.reason, counted.phase))
-            since = min((before and before.time(now.key)) or since, since)
+        if counted is not None:
+            times = self._blocked.get(Hold(queue_of(counted), cause.reason, counted.phase))
+            before = times.time(now.key) if times is not None else None
+            if all(known.reason is not cause.reason for known in counted.causes):
+                since = max(since, at)
+            elif before and cause.reason is Reason.CRASH_LOOP:
+                # A loop begins anew with each crash, and has lasted since the first, whatever phases it went through.
+                since = min(since, before)
+            elif before:
+                # What began later than its objects became no older by another change.
+                since = max(cause.since, before)
         oldest.put(now.key, since)
 
     def _give_row(self, now: Readiness) -> None:

@@ -97,7 +97,9 @@ READINESS: Final[Mapping[str, Bound]] = {
 
 _RESOURCES: Final = "resources that gangctl reads or writes (about 30)"
 _POLICIES: Final = "201 policies"
-_WORK_QUEUES: Final = "7 queues: gangs, gangobjects, verdicts, policies, admission-checks, queued-workloads, pathways"
+_WORK_QUEUES: Final = (
+    "8 queues: gangs, gangobjects, verdicts, policies, admission-checks, queued-workloads, pathways, evictions"
+)
 OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_admission_duration_seconds": "webhook paths (7) x 4 verdicts",
     "gangctl_api_support_info": "2 resources",

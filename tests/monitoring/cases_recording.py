@@ -110,6 +110,8 @@ CASES: Final = (
             **requests("0+6x20", "0+1x20", "429"),
             'gangctl_rest_client_requests_total{verb="patch",resource="pods",code="503"}': "0+1x20",
             'gangctl_rest_client_requests_total{verb="patch",resource="pods",code="404"}': "0+2x20",
+            # What a PodDisruptionBudget holds back is no error.
+            'gangctl_rest_client_requests_total{verb="create",resource="pods/eviction",code="429"}': "0+2x20",
         },
         10,
         {'{resource="pods"}': 0.2},
