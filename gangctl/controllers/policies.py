@@ -248,6 +248,8 @@ def _not_loaded(error: Exception) -> str:
 
 
 EVALUATION_UNAVAILABLE: Final = "EvaluationUnavailable"
+IN_FORCE: Final = "InForce"
+"""Reason of a policy that gangctl evaluates at admission."""
 """Reason of a condition: no process works that could evaluate policies."""
 _READY: Final = "Ready"
 _ACTIVE: Final = "Active"
@@ -297,7 +299,7 @@ def policy_status(
         message = one_line(f"{message} gangctl evaluates it, although it was exported: {exported}.", _TEXT)
     if absent:
         message = one_line(f"{message} {absent}. {_without_parameters(held)}", _TEXT)
-    reason = "InForce" if exported != "" else "Exported"
+    reason = IN_FORCE if exported != "" else "Exported"
     return _status(_READY, _condition(_READY, True, reason, message, generation), held.warnings)
 
 

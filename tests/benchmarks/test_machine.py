@@ -42,7 +42,7 @@ def test_the_time_of_ended_children_counts_for_the_benchmark() -> None:
     assert after.at > before.at
 
 
-def test_the_speed_of_a_core_is_told_in_millions_of_turns() -> None:
+def test_the_speed_of_a_core_is_in_millions_of_turns() -> None:
     assert 0.1 < speed() < 10_000
 
 

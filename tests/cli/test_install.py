@@ -207,6 +207,9 @@ class TestRemoval:
                 *(("pathways", "pathways"), ("metrics-secure", "monitoring/secured")),
             )
         ),
+        ((*IMAGE, "--flag", "webhook-registration=manage"), "would lack its rights, which no component has"),
+        ((*IMAGE, "--flag", "own-namespace=other"), "give --namespace other instead"),
+        ((*IMAGE, "--flag", "cert-dir=/certs"), "--flag cert-dir: the pods have nothing at /certs"),
         ((*IMAGE, "--flag", "leader-elect=false"), "--flag leader-elect: each of 2 replicas would write"),
         (("-n", "kube-system"), "namespace kube-system is not gangctl's alone"),
         (("-n", "default"), "namespace default is not gangctl's alone"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -236,12 +237,30 @@ def _check_flags(objects: Sequence[Mapping[str, Any]], components: Collection[st
         ) from None
     _check_ports(settings, container)
     _check_webhooks(settings, objects)
+    _check_surroundings(settings, deployment["metadata"]["namespace"], container)
     for flag, component in _OF_COMPONENTS.items():
         if getattr(settings, flag.replace("-", "_")) and component not in components:
             raise InputError(f"--flag {flag} would lack its rights: give --component {component}, which has them")
     replicas = deployment["spec"]["replicas"]
     if not settings.leader_elect and replicas > 1:
         raise InputError(f"--flag leader-elect: each of {replicas} replicas would write: give --replicas 1")
+
+
+def _check_surroundings(settings: ControllerSettings, namespace: str, container: Mapping[str, Any]) -> None:
+    """InputError for flags that name a namespace or a path that the pods do not have."""
+    if settings.own_namespace not in {None, namespace}:
+        raise InputError(
+            f"--flag own-namespace: its Lease and its Secret are in {namespace}, and so are its rights: give "
+            f"--namespace {settings.own_namespace} instead"
+        )
+    mounts = [mount["mountPath"] for mount in container.get("volumeMounts", ())]
+    for flag in ("cert-dir", "metrics-cert-dir", "webhook-client-ca"):
+        path = getattr(settings, flag.replace("-", "_"))
+        if path and not any(Path(path).is_relative_to(mount) for mount in mounts):
+            raise InputError(
+                f"--flag {flag}: the pods have nothing at {path}",
+                hint="mount it in an overlay; --component cert-manager mounts a certificate for cert-dir",
+            )
 
 
 def _check_ports(settings: ControllerSettings, container: Mapping[str, Any]) -> None:
@@ -266,7 +285,10 @@ def _check_ports(settings: ControllerSettings, container: Mapping[str, Any]) -> 
 def _check_webhooks(settings: ControllerSettings, objects: Sequence[Mapping[str, Any]]) -> None:
     """InputError for flags that gangctl would follow only if it registered the webhooks itself."""
     if settings.webhook_registration == "manage":
-        return
+        raise InputError(
+            "--flag webhook-registration=manage would lack its rights, which no component has",
+            hint="bind the ClusterRole of manifests/rbac/registration in an overlay",
+        )
     from gangctl.webhooks.configurations import NAME  # noqa: PLC0415
 
     (webhook,) = (

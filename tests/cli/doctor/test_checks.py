@@ -85,6 +85,14 @@ def unready(reason: str) -> Object:
     return {"type": "Ready", "status": "False", "reason": reason, "message": "it is so"}
 
 
+def in_force() -> Object:
+    """A condition of a policy that gangctl evaluates."""
+    return {"type": "Ready", "status": "True", "reason": "InForce", "message": "it is so"}
+
+
+POLICED: Final = (*own(), foreign("ValidatingWebhookConfiguration", "gangctl-policies", SERVICE))
+
+
 def limited(hard: int, used: int, lacking: int, lacking_next: int) -> ScarceQuota:
     """A ResourceQuota on PodGroups."""
     return ScarceQuota("t", "q", "podgroups.scheduling.k8s.io", hard, used, lacking, lacking_next)
@@ -313,6 +321,9 @@ CASES: Final = [
     Case("policies", {"policies": {"p": unready("EvaluationUnavailable")}}, FAILED, "no process works"),
     Case("policies", {"policies": {"p": unready("InvalidExpression")}}, WARNING, "1 GangPolicy cannot"),
     Case("policies", {"policies": {}}, OK, "0 GangPolicies"),
+    Case("policies", {"policies": {"p": in_force()}}, FAILED, "every JobSet passes"),
+    Case("policies", {"policies": {"p": in_force()}, "configurations": POLICED}, OK, "1 GangPolicy, none"),
+    Case("policies", {"policies": {"p": in_force()}, "configurations": NOT_READ}, OK, "1 GangPolicy, none"),
     Case("skipped-namespaces", {"skipped": ("t",)}, WARNING, "1 namespace "),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULING_GATE_OFF, groups_heard=9)}, FAILED, "one by one"),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_SILENT)}, FAILED, "writes no condition"),

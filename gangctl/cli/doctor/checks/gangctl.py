@@ -10,10 +10,11 @@ from gangctl.cli.doctor.checks.presence import LEASE, OTHERS, SKIPPED, Lease
 from gangctl.cli.doctor.cluster import Cluster, fact, seen_or
 from gangctl.client.client import Selection
 from gangctl.client.resources import NAMESPACES
-from gangctl.controllers.policies import EVALUATION_UNAVAILABLE
+from gangctl.controllers.policies import EVALUATION_UNAVAILABLE, IN_FORCE
 from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.errors import NotFoundError, plural
 from gangctl.runtime.shards import lease_names
+from gangctl.webhooks.configurations import DEFAULTS, POLICIES
 
 
 @check(
@@ -169,6 +170,16 @@ async def evaluated(cluster: Cluster) -> CheckOutcome:
             remedy="correct what the evidence names: gangctl policy lint",
             command=show,
         )
+    configurations = await seen_or(installed.configurations(cluster), None)
+    if configurations is not None and any(ready.get("reason") == IN_FORCE for ready in conditions.values()):
+        asked = {installed.name_of(item) for item in configurations if installed.webhooks(item)}
+        if asked.isdisjoint({POLICIES, DEFAULTS}):
+            return failed(
+                "no API server asks gangctl about GangPolicies: every JobSet passes",
+                [f"no webhooks in configurations {POLICIES} and {DEFAULTS}"],
+                remedy=webhooks.INSTALL,
+                command=webhooks.REINSTALL,
+            )
     unread = [f"GangPolicy {name}: gangctl has not loaded it yet" for name, ready in conditions.items() if not ready]
     return ok(f"{plural(len(conditions), 'GangPolicy', 'GangPolicies')}, none of which is known to fail", *unread)
 
