@@ -17,6 +17,7 @@ from gangctl.api.meta import (
     ADMISSION_GATED_BY,
     EXCLUSIVE_TOPOLOGY,
     JOBSET_CONTROLLER,
+    KUEUE_PREFIX,
     NODE_SELECTOR_STRATEGY,
     PLACEMENT,
     PREFIX,
@@ -149,7 +150,9 @@ class ReplicatedJob:
     volumes: tuple[str, ...] = ()
     """PersistentVolumeClaims of its pods."""
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those of its pod template that say how JobSet places the pods."""
+    """Those of its pod template that say how JobSet places the pods, and while the JobSet is suspended Kueue's."""
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+    """Kueue's on its pod template, while the JobSet is suspended: those of one that runs Kueue has written."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
     labelled: Mapping[int, int] = field(default_factory=dict)
@@ -298,10 +301,10 @@ def _annotations(metadata: Reader) -> Mapping[str, str]:
     return {key: values[key] for key in _KEPT if key in values} if values else _NOTHING
 
 
-def _pod_annotations(pod_template: Reader) -> Mapping[str, str]:
-    values = object_at(object_at(pod_template.value, "metadata"), "annotations")
-    present = [key for key in PLACEMENT if isinstance(values.get(key), str)] if values else ()
-    return {key: values[key] for key in present} if present else _NOTHING
+def _of_pods(pod_template: Reader, part: str, kept: tuple[str, ...]) -> Mapping[str, str]:
+    """Labels or annotations of a pod template whose keys begin with one of these."""
+    values = object_at(object_at(pod_template.value, "metadata"), part) if kept else _NOTHING
+    return {key: text for key, text in values.items() if key.startswith(kept) and isinstance(text, str)} or _NOTHING
 
 
 def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:
@@ -351,7 +354,12 @@ def reported_jobs(status: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
 
 
 def _replicated_job(
-    entry: Reader, index: int, restarted: Mapping[str, tuple[int, ...]], unread: list[tuple[str, str]]
+    entry: Reader,
+    index: int,
+    restarted: Mapping[str, tuple[int, ...]],
+    unread: list[tuple[str, str]],
+    *,
+    suspended: bool,
 ) -> ReplicatedJob:
     template = entry.child("template")
     metadata = template.child("metadata")
@@ -361,6 +369,7 @@ def _replicated_job(
     pod_spec = pod_template.child("spec")
     dependencies = entry.children("dependsOn", _MAX_DEPENDENCIES)
     name, replicas = entry.string("name"), entry.integer("replicas")
+    of_kueue = (KUEUE_PREFIX,) if suspended else ()
     return ReplicatedJob(
         index=index,
         name=name,
@@ -377,7 +386,8 @@ def _replicated_job(
         job_scheduling=job_spec.value.get("scheduling") is not None,
         claims=_claims(pod_spec) if "resourceClaims" in pod_spec.value else (),
         volumes=_volumes(pod_spec.value) if "volumes" in pod_spec.value else (),
-        pod_annotations=_pod_annotations(pod_template),
+        pod_annotations=_of_pods(pod_template, "annotations", (*PLACEMENT, *of_kueue)),
+        pod_labels=_of_pods(pod_template, "labels", of_kueue),
         restarted=restarted.get(name, ()) if restarted else (),
         after_end=bool(dependencies) and any(item.string("status") == "Complete" for item in dependencies),
     )
@@ -427,6 +437,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     end = _end(status, conditions.values())
     suspended = conditions.get("Suspended", _NOTHING)
     labels = metadata.strings("labels")
+    suspend = spec.boolean("suspend")
     unread = _unread(metadata, _ON_JOBSETS)
     restarted = _restarted(status)
     jobset = JobSet(
@@ -437,7 +448,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         annotations=_annotations(metadata),
         created=metadata.string("creationTimestamp"),
         deleting=bool(metadata.value.get("deletionTimestamp")),
-        suspend=spec.boolean("suspend"),
+        suspend=suspend,
         in_order=spec.child("startupPolicy").string("startupPolicyOrder") == "InOrder",
         managed_by=spec.string("managedBy"),
         queue=labels.get(QUEUE_NAME, ""),
@@ -445,7 +456,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(
-            _replicated_job(entry, index, restarted, unread)
+            _replicated_job(entry, index, restarted, unread, suspended=suspend)
             for index, entry in enumerate(spec.children("replicatedJobs", MAX_REPLICATED_JOBS))
         ),
         finished=end is not None,

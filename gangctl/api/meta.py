@@ -41,6 +41,7 @@ EVICT_STRANDED_AFTER: Final = "gangctl.dev/evict-stranded-after"
 GANG_REF: Final = "gangctl.dev/gang-ref"
 """On ``replicatedJobs[].template.metadata`` and Jobs: the stamp that the webhook for JobSets writes."""
 
+KUEUE_PREFIX: Final = "kueue.x-k8s.io/"
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 """On a JobSet, and only there: the LocalQueue of Kueue that it waits in."""
 QUEUE_PRIORITY: Final = "kueue.x-k8s.io/priority-class"

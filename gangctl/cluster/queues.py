@@ -36,6 +36,7 @@ from gangctl.kueue.blocked import (
     without_workload,
 )
 from gangctl.kueue.configuration import KueueConfiguration
+from gangctl.kueue.consistency import check_stored
 from gangctl.kueue.objects import ClusterQueue, Cohort, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import Head, Never, QueueFacts, current, find_head, is_queued, may_be_admitted, pods_ready
 
@@ -276,6 +277,8 @@ class Queues:
         waits = not jobset.finished and may_be_admitted(workload)
         closed = self.obstacle(jobset.namespace, jobset.queue) if waits else None
         reason = never(*jobset.key) if waits and jobset.suspend else None
+        own = workload.name if workload is not None else ""
+        conflicts = check_stored(jobset, cluster_queue=name, workload=own) if waits else ()
         due = None
         if workload is None:
             stuck = self.unqueued(jobset, now, kept=kept)
@@ -299,6 +302,7 @@ class Queues:
             stuck=stuck,
             stuck_at=due,
             never=reason,
+            conflicts=conflicts,
             cluster=workload.cluster if workload is not None else "",
             queues_known=self.queues_known,
             workloads_known=not self.trouble(kinds.QUEUED_WORKLOADS),

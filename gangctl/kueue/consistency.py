@@ -1,4 +1,4 @@
-"""Conflicts of a gang with its Kueue queue, reported when the JobSet is created.
+"""Conflicts of a gang with its Kueue queue: refused when the JobSet is created, reported while it waits.
 
 Without these checks the JobSet would fail later without a visible message: a start that fails
 permanently, a gang in parts, two schedulers that choose different nodes. Errors that Kueue's own
@@ -7,7 +7,7 @@ webhook reports (syntax of topology requests, groups of podsets) are left to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,21 +15,26 @@ from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_OPTIONS, GANGS, QUEUE_NAME
 from gangctl.api.objects import Reader
 from gangctl.errors import ErrorKind, FieldError, one_line
+from gangctl.gang.config import read_config
 from gangctl.gang.naming import Scope, Stamp
-from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods
+from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods, stored_stamps
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import Resolution
 from gangctl.kueue.names import (
+    CLUSTER_QUEUE_NAME,
     ELASTIC_JOB,
     INJECTED_ANNOTATIONS,
     INJECTED_LABELS,
+    LOCAL_QUEUE_NAME,
     MIN_PARALLELISM,
+    PODSET,
     PODSET_GROUP,
     SLICE_SIZE,
     SLICE_TOPOLOGY,
     TOPOLOGY_PREFERRED,
     TOPOLOGY_REQUIRED,
     TOPOLOGY_UNCONSTRAINED,
+    WORKLOAD,
 )
 
 FEWEST_PODSETS: Final = 8
@@ -82,6 +87,24 @@ def check_consistency(raw: Any, jobset: JobSet, resolution: Resolution, facts: K
     return Consistency((*errors, *refused), tuple(notices))
 
 
+def check_stored(jobset: JobSet, *, cluster_queue: str, workload: str) -> tuple[FieldError, ...]:
+    """Conflicts of a stored JobSet that has not been admitted; the names are empty where they are not known.
+
+    Its pod templates may change while it is suspended, and its queue may come after its creation: no webhook of gangctl
+    is called for either. Of the rules for new JobSets those are left out that cannot be broken later (all about the
+    metadata of Jobs), or that keep no gang from starting: Kueue ignores the annotations of partial admission on a
+    JobSet, and a queue on the pods of a JobSet that has one itself. Too many podsets have a cause of their own.
+    """
+    config, _ = read_config(jobset)
+    # Once it runs, or Kueue has admitted it, the keys in its pod templates are Kueue's.
+    if not (config.asks_for_gangs and jobset.queue and jobset.suspend) or jobset.managed_elsewhere:
+        return ()
+    parts = [_stored_part(rj) for rj in jobset.replicated_jobs]
+    written = {LOCAL_QUEUE_NAME: jobset.queue, CLUSTER_QUEUE_NAME: cluster_queue, WORKLOAD: workload}
+    resolution = Resolution(stored_stamps(jobset)[0], config)
+    return (*_check_injected(parts, written), *_check_topology(jobset, resolution, parts))
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """Metadata of a ReplicatedJob's two templates."""
@@ -92,6 +115,11 @@ class _Part:
 
     def pod_annotations(self) -> dict[str, str]:
         return dict(self.pod.strings("annotations"))
+
+
+def _stored_part(rj: ReplicatedJob) -> _Part:
+    pod = {"labels": rj.pod_labels, "annotations": rj.pod_annotations}
+    return _Part(rj.name, Reader({}, "", []), Reader(pod, f"{rj.path}.template.spec.template.metadata", []))
 
 
 def _parts(raw: Any) -> list[_Part]:
@@ -119,13 +147,19 @@ def _check_places(parts: Sequence[_Part]) -> Iterator[FieldError]:
                 yield FieldError(f"{meta.path}.labels[{QUEUE_NAME}]", ErrorKind.FORBIDDEN, detail)
 
 
-def _check_injected(parts: Sequence[_Part]) -> Iterator[FieldError]:
-    """Kueue merges these keys into pod templates at the start, and fails permanently on another value."""
+def _check_injected(parts: Sequence[_Part], written: Mapping[str, str] | None = None) -> Iterator[FieldError]:
+    """Kueue merges these keys into pod templates at the start, and fails permanently on another value.
+
+    ``written`` are the values that it will write, empty where they are not known; None for a new JobSet, which has no
+    reason to have any.
+    """
     for part in parts:
+        # The name of a podset is that of its replicated job in lower case.
+        values = None if written is None else {**written, PODSET: part.name.lower()}
         for field, keys in (("labels", INJECTED_LABELS), ("annotations", INJECTED_ANNOTATIONS)):
             present = part.pod.strings(field)
             for key in keys:
-                if key in present:
+                if key in present and (values is None or values[key] not in {"", present[key]}):
                     detail = (
                         f'is "{one_line(present[key], _SHOWN)}", but Kueue writes this key itself when it starts the '
                         "JobSet, which would fail to start, for good, if the values differ: remove it (a manifest "

@@ -33,13 +33,13 @@ SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 SLICE_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 PODSET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
 
-INJECTED_LABELS: Final = (
-    "kueue.x-k8s.io/podset",
-    "kueue.x-k8s.io/local-queue-name",
-    "kueue.x-k8s.io/cluster-queue-name",
-)
+PODSET: Final = "kueue.x-k8s.io/podset"
+LOCAL_QUEUE_NAME: Final = "kueue.x-k8s.io/local-queue-name"
+CLUSTER_QUEUE_NAME: Final = "kueue.x-k8s.io/cluster-queue-name"
+WORKLOAD: Final = "kueue.x-k8s.io/workload"
+INJECTED_LABELS: Final = (PODSET, LOCAL_QUEUE_NAME, CLUSTER_QUEUE_NAME)
 """Kueue writes them into pod templates at the start, which fails permanently if one has another value."""
-INJECTED_ANNOTATIONS: Final = ("kueue.x-k8s.io/workload",)
+INJECTED_ANNOTATIONS: Final = (WORKLOAD,)
 
 _READ_BY_KUEUE: Final = frozenset({QUEUE_NAME, *INJECTED_LABELS})
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from gangctl.errors import FieldError
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, moment
 from gangctl.kueue.blocked import RESET_CHECKS, Blocked, Stuck
@@ -65,6 +66,8 @@ class QueueFacts:
     """When time alone makes, or has made, it stuck; None if only a change can."""
     never: Never | None = None
     """None if it can be, and if that is unknown."""
+    conflicts: tuple[FieldError, ...] = ()
+    """While it waits: what keeps it from starting later, written into its pod templates by an update."""
     cluster: str = ""
     """The worker cluster on which MultiKueue runs it, or ran it; empty for none."""
     queues_known: bool = True

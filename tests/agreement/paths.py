@@ -107,6 +107,7 @@ def _queue(facts: QueueFacts | None) -> dict[str, Any] | None:
         "blocked": str(facts.blocked.reason) if facts.blocked is not None else "",
         "stuck": str(facts.stuck.reason) if facts.stuck is not None else "",
         "never": facts.never,
+        "conflicts": [str(error) for error in facts.conflicts],
         "cluster": facts.cluster,
     }
 

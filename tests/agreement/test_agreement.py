@@ -28,11 +28,15 @@ def test_stored_situations(situation: Stored, tmp_path: Path) -> None:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_random_clusters(shard: int, tmp_path: Path) -> None:
     seen: set[str] = set()
+    conflicts = 0
     for seed in range(shard, SEEDS, SHARDS):
         made = world(random.Random(seed))
         limit, unread = made.podset_limit, made.unread
         answers = by_controller(made.objects, made.now, podset_limit=limit, unread=unread)
         printed = by_commands(tmp_path, made.objects, made.now, podset_limit=limit, unread=unread)
         assert answers == printed, f"seed {seed}"
-        seen |= {answer["queue"]["stuck"] for answer in answers.values() if answer["queue"] is not None}
+        queued = [answer["queue"] for answer in answers.values() if answer["queue"] is not None]
+        seen |= {queue["stuck"] for queue in queued}
+        conflicts += sum(bool(queue["conflicts"]) for queue in queued)
     assert len(seen) > 4, f"hardly anything happens: {seen}"
+    assert conflicts, "no gang conflicts with its queue"

@@ -117,6 +117,10 @@ def _gang(random: Random, name: str, namespace: str) -> list[Object]:
     if random.random() < 0.4:
         labels[_PRIORITY] = random.choice(("high", "none"))
     made["metadata"] |= {"labels": labels, "creationTimestamp": _time(random)}
+    if random.random() < 0.4:
+        template = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+        key, value = random.choice((("podset", "w0"), ("podset", "x"), ("cluster-queue-name", "cq")))
+        template["metadata"] = {"labels": {f"kueue.x-k8s.io/{key}": value}}
     if random.random() < 0.15:
         kind = random.choice(("Completed", "Failed"))
         made["status"] = {"conditions": [condition(kind, since=_time(random))], "terminalState": kind}

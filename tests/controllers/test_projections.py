@@ -1,4 +1,4 @@
-"""What of a Job counts as a change: a JobSet is looked at again for that, and for nothing else."""
+"""What of a Job or a JobSet counts as a change: a JobSet is looked at again for that, and for nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gangctl.cluster.members import project_job
+from gangctl.cluster.members import project_job, project_jobset
+from tests.jobsets import jobset, rj
 
 
 def job(**status: Any) -> dict[str, Any]:
@@ -36,3 +37,26 @@ def test_the_resumption_of_a_job_is_a_change() -> None:
 @pytest.mark.parametrize("status", [{"active": 2}, {"active": 1, "terminating": 1}, {"active": 3, "ready": 2}])
 def test_growing_pod_counts_are_no_change(status: dict[str, int]) -> None:
     assert project_job(job(**status)) == project_job(job(active=1))
+
+
+def with_pod_metadata(part: str, written: dict[str, str], *, suspend: bool = True) -> dict[str, Any]:
+    raw = jobset("js", rj("w"), mode="Gang", uid="u", suspend=suspend)
+    raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {part: written}
+    return raw
+
+
+OF_KUEUE = {"kueue.x-k8s.io/podset": "x"}
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_what_kueue_meets_in_the_pod_templates_of_a_suspended_jobset_is_a_change(part: str) -> None:
+    """No webhook is called for it, and it may keep the JobSet from starting."""
+    before = project_jobset(with_pod_metadata(part, {}))
+    assert project_jobset(with_pod_metadata(part, OF_KUEUE)) != before
+    assert project_jobset(with_pod_metadata(part, {"app": "x"})) == before
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_what_kueue_writes_into_the_pod_templates_of_a_running_jobset_is_none(part: str) -> None:
+    running = project_jobset(with_pod_metadata(part, {}, suspend=False))
+    assert project_jobset(with_pod_metadata(part, OF_KUEUE, suspend=False)) == running

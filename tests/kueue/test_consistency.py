@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -11,13 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.scheduling import NEWEST
+from gangctl.apiserver.jobsetwebhook import validate_update
 from gangctl.errors import ErrorKind
+from gangctl.gang.admission import check_update
 from gangctl.gang.config import GangConfig
 from gangctl.gang.plan import make_plan
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.kueue.consistency import CONSISTENT, Consistency, KueueFacts, check_consistency
+from gangctl.kueue.consistency import CONSISTENT, Consistency, KueueFacts, check_consistency, check_stored
 from gangctl.kueue.names import INJECTED_ANNOTATIONS, INJECTED_LABELS
+from tests.gang.pipeline import read, stored
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY, gangs, hostile_jobsets, jobsets
@@ -329,6 +334,130 @@ def test_a_jobset_without_a_gang_is_never_refused(raw: Object, queue: str) -> No
         assert checked(raw, podset_limit=0, pods_ready_seconds=1) == CONSISTENT
 
 
+def later(raw: Object, change: Callable[[Object], object]) -> Object:
+    """The stored JobSet after an update that JobSet and gangctl take; both webhooks are asked as for any update."""
+    old = stored(raw)
+    new = deepcopy(old)
+    change(new)
+    assert not validate_update(new, old, {})
+    assert check_update(read(old), read(new), NEWEST) == ()
+    return new
+
+
+def found_later(raw: Object, cluster_queue: str = "cq", workload: str = "jobset-js-1") -> list[str]:
+    return [error.path for error in check_stored(read(raw), cluster_queue=cluster_queue, workload=workload)]
+
+
+def suspended(*entries: Object, queue: str | None = "q", **more: Any) -> Object:
+    raw = jobset("js", *(entries or (rj("a"), rj("B"))), mode="Gang", uid="u", **{"suspend": True, **more})
+    return queued(raw, queue)
+
+
+def pod_metadata(raw: Object, index: int = 0) -> Object:
+    metadata: Object = raw["spec"]["replicatedJobs"][index]["template"]["spec"]["template"].setdefault("metadata", {})
+    return metadata
+
+
+@each("key", [*INJECTED_LABELS, *INJECTED_ANNOTATIONS])
+def test_what_kueue_writes_itself_conflicts_also_when_an_update_brings_it(key: str) -> None:
+    part = "labels" if key in INJECTED_LABELS else "annotations"
+
+    def write(raw: Object) -> None:
+        pod_metadata(raw, 1)[part] = {key: "mine"}
+
+    path = f"{POD.format(1)}.{part}[{key}]"
+    assert found_later(later(suspended(), write)) == [path]
+    # The other way about: the pod template has it, and the queue comes later.
+    unqueued = later(suspended(queue=None), write)
+    assert found_later(unqueued) == []
+    assert found_later(later(unqueued, lambda raw: raw["metadata"].update(labels={QUEUE: "q"}))) == [path]
+
+
+def test_what_kueue_will_write_with_the_same_value_conflicts_with_nothing() -> None:
+    """As in a JobSet that Kueue could not restore when it stopped it: it starts again with the same values."""
+    labels = {
+        "kueue.x-k8s.io/podset": "b",
+        "kueue.x-k8s.io/local-queue-name": "q",
+        "kueue.x-k8s.io/cluster-queue-name": "cq",
+    }
+    notes = {"kueue.x-k8s.io/workload": "jobset-js-1"}
+    raw = later(suspended(), lambda new: pod_metadata(new, 1).update(labels=labels, annotations=notes))
+    assert found_later(raw) == []
+    assert found_later(raw, "", "") == [], "nothing is said of values that are not known"
+    assert found_later(raw, "another") == [f"{POD.format(1)}.labels[kueue.x-k8s.io/cluster-queue-name]"]
+    assert found_later(raw, workload="jobset-js-2") == [f"{POD.format(1)}.annotations[kueue.x-k8s.io/workload]"]
+
+
+@each(
+    ("key", "level", "options", "conflicts"),
+    [
+        (PREFERRED, RACK, {"topologyKey": RACK}, True),
+        (REQUIRED, "zone", {"topologyKey": RACK}, True),
+        (REQUIRED, RACK, {"topologyKey": RACK}, False),
+        (PREFERRED, RACK, None, False),
+    ],
+)
+def test_a_topology_of_kueue_conflicts_also_when_an_update_brings_it(
+    key: str, level: str, options: Object | None, conflicts: bool
+) -> None:
+    raw = suspended(rj("a"), options=json.dumps(options) if options else None)
+    changed = later(raw, lambda new: pod_metadata(new).update(annotations={key: level}))
+    assert found_later(changed) == [f"{POD.format(0)}.annotations[{key}]"] * conflicts
+
+
+@each(
+    "change",
+    [
+        pytest.param({"suspend": False}, id="running: Kueue has written it"),
+        pytest.param({"managedBy": "kueue.x-k8s.io/multikueue"}, id="elsewhere"),
+    ],
+)
+def test_only_what_waits_here_is_looked_at(change: Object) -> None:
+    raw = suspended(podded(rj("a"), labels={INJECTED_LABELS[0]: "mine"}))
+    assert found_later(stored(raw))
+    raw["spec"] |= change
+    assert found_later(stored(raw)) == []
+
+
+def test_a_stored_jobset_without_a_gang_is_not_looked_at() -> None:
+    raw = queued(jobset("js", podded(rj("a"), labels={INJECTED_LABELS[0]: "mine"}), uid="u", suspend=True))
+    assert found_later(raw) == []
+
+
+@each(
+    "change",
+    [
+        pytest.param(
+            lambda raw: raw["spec"]["replicatedJobs"][0]["template"]["metadata"].update(labels={QUEUE: "q"}),
+            id="a queue on the Jobs",
+        ),
+        pytest.param(
+            lambda raw: raw["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"].update(
+                {"kueue.x-k8s.io/job-min-parallelism": "1"}
+            ),
+            id="partial admission of the Jobs",
+        ),
+        pytest.param(lambda raw: raw["spec"]["replicatedJobs"].append(rj("c")), id="another podset"),
+    ],
+)
+def test_what_no_update_can_bring_is_not_looked_for(change: Callable[[Object], object]) -> None:
+    """JobSet refuses it: the rules for these have no part in what is found later."""
+    old = stored(suspended())
+    new = deepcopy(old)
+    change(new)
+    assert validate_update(new, old, {})
+
+
+def test_what_an_update_can_bring_and_kueue_ignores_is_no_conflict() -> None:
+    """Kueue passes over the pods of a JobSet that has a queue, and reads this annotation on Jobs alone."""
+
+    def write(raw: Object) -> None:
+        pod_metadata(raw)["labels"] = {QUEUE: "q"}
+        raw["metadata"]["annotations"]["kueue.x-k8s.io/job-min-parallelism"] = "1"
+
+    assert found_later(later(suspended(), write)) == []
+
+
 def with_queues(raw: Object, places: Iterable[str]) -> Object:
     metadata = raw.get("metadata")
     if isinstance(metadata, dict):
@@ -341,3 +470,19 @@ def with_queues(raw: Object, places: Iterable[str]) -> Object:
 def test_hostile_objects_are_checked_without_an_error(raw: Object, limit: int | None) -> None:
     found = checked(with_queues(raw, [QUEUE]), podset_limit=limit, pods_ready_seconds=60)
     assert all(error.path and error.detail for error in found.errors)
+
+
+@PROPERTY
+@given(hostile_jobsets(), st.sampled_from(["", "cq"]))
+def test_hostile_stored_objects_are_checked_without_an_error(raw: Object, cluster_queue: str) -> None:
+    projection, _ = read_jobset(with_queues(raw, [QUEUE]))
+    found = check_stored(projection, cluster_queue=cluster_queue, workload="")
+    assert all(error.path and error.detail for error in found)
+
+
+@PROPERTY
+@given(gangs())
+def test_a_stored_gang_with_only_a_queue_has_no_conflict(raw: Object) -> None:
+    raw["metadata"]["labels"] = {QUEUE: "q"}
+    raw["spec"]["suspend"] = True
+    assert found_later(stored(raw)) == []

@@ -14,7 +14,7 @@ from tests.live.broken_situations import IMPATIENT, SLOW
 from tests.live.causes import NAME, Place, running
 from tests.live.denied_situations import SITUATIONS
 from tests.live.gang_situations import RUNS
-from tests.live.queued import KUEUE
+from tests.live.queued import KUEUE, QUEUE
 
 __all__ = ["SITUATIONS"]
 
@@ -170,6 +170,23 @@ async def cannot_start(place: Place) -> None:
     template = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
     template["metadata"] = {"labels": {"kueue.x-k8s.io/podset": "another"}}
     await submit(place, raw)
+
+
+@SITUATIONS(
+    Reason.QUEUE_CONFLICT,
+    "label of the pods that Kueue also writes, on a suspended JobSet whose queue, which is full, an update names",
+    Command.DESCRIBE_JOBSET,
+    when=RUNS,
+)
+async def conflict_by_update(place: Place) -> None:
+    await door(place)
+    await submit(place, place.gang(3, name="first"))
+    await place.queued.until("first", "Admitted")
+    raw = place.gang(3, suspend=True)
+    template = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    template["metadata"] = {"labels": {"kueue.x-k8s.io/podset": "another"}}
+    await place.create(raw)
+    await place.cluster.patch_jobset(NAME, {"metadata": {"labels": {QUEUE: "main"}}})
 
 
 @SITUATIONS(

@@ -85,6 +85,7 @@ TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
             Reason.NAMESPACE_NOT_MANAGED,
             Reason.PRIORITY_CLASS_MISSING,
             Reason.TOO_MANY_PODSETS,
+            Reason.QUEUE_CONFLICT,
             Reason.WORKLOAD_MISSING,
             Reason.FAILED_CHECK_WITHOUT_QUOTA,
             Reason.EVICTED_HOLDS_QUOTA,

@@ -76,6 +76,7 @@ def in_queue(context: Context) -> Iterator[Cause]:
     if facts.stuck_at is not None:
         context.changes.append(facts.stuck_at.timestamp())
     yield from _stuck(context, facts)
+    yield from _conflicting(context, facts)
     if facts.workload is None:
         yield from _without_workload(context, facts)
         return
@@ -145,6 +146,22 @@ def _kueue_conditions(workload: QueuedWorkload) -> list[str]:
                 f"{name}={condition.status}, reason {condition.reason or 'none'}: {condition.message or 'no message'}"
             )
     return texts
+
+
+def _conflicting(context: Context, facts: QueueFacts) -> Iterator[Cause]:
+    """It waits, and its start will fail, or its pods will find no nodes: an update has made it what CREATE refuses."""
+    if not facts.conflicts:
+        return
+    first, *more = facts.conflicts
+    others = f", and {plural(len(more), 'other field')}" if more else ""
+    yield context.cause(
+        Reason.QUEUE_CONFLICT,
+        f"its pod templates conflict with its queue, and once admitted it may never run: {first.path}{others}",
+        evidence=[str(error) for error in facts.conflicts],
+        remedy="change the pod templates while it is suspended, or create it again without the conflict",
+        command=context.suggest(Command.DESCRIBE_JOBSET),
+        pods=_pods(context),
+    )
 
 
 def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Cause]:

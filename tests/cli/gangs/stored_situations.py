@@ -246,6 +246,19 @@ def inadmissible() -> list[Object]:
 
 
 @stored(
+    Reason.QUEUE_CONFLICT,
+    "label of the pods that Kueue also writes, on a gang that waits for quota",
+    Command.DESCRIBE_JOBSET,
+)
+def conflicting() -> list[Object]:
+    found = waits(pending())
+    (rj,) = find(found, "JobSet")["spec"]["replicatedJobs"]
+    metadata = rj["template"]["spec"]["template"].setdefault("metadata", {})
+    metadata.setdefault("labels", {})["kueue.x-k8s.io/podset"] = "another"
+    return found
+
+
+@stored(
     Reason.WAITING_FOR_QUOTA,
     "JobSet that was just created, before Kueue has made its Workload",
     Command.QUEUE,

@@ -17,6 +17,7 @@ from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
 from gangctl.cluster.stock import Stock
 from gangctl.fit.started import labels_of
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
@@ -147,6 +148,33 @@ def test_of_several_workloads_the_active_one_is_used() -> None:
     reported = facts(queues(*cluster("8", waiting(), over)))
     assert reported is not None
     assert reported.stuck is None
+
+
+@pytest.mark.parametrize(
+    ("own", "value", "suspend", "conflicts"),
+    [
+        pytest.param(waiting(), "mine", True, 1, id="waiting"),
+        pytest.param(waiting(), "w", True, 0, id="waiting, with the value that Kueue writes"),
+        pytest.param(workload("train", "q", held={"f": {"cpu": "4"}}), "mine", True, 0, id="admitted"),
+        pytest.param(workload("train", "q", held={"f": {"cpu": "4"}}), "mine", False, 0, id="started"),
+        pytest.param(failed(), "mine", True, 0, id="failed to start"),
+    ],
+)
+def test_a_conflict_with_the_queue_is_found_before_the_admission_only(
+    own: Object, value: str, suspend: bool, conflicts: int
+) -> None:
+    """Later what stands in the pod templates is Kueue's, or its own message says that it could not start."""
+    raw = queued("train", uid="uid-train", suspend=suspend)
+    template = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    template["metadata"] = {"labels": {"kueue.x-k8s.io/podset": value}}
+    state = GangState(queues=queues(*cluster("8", own)))
+    take(state.jobsets, project_stored, raw)
+    snapshot = state.snapshot(("t", "train"), NOW.timestamp())
+    assert snapshot is not None
+    assert snapshot.queue is not None
+    assert len(snapshot.queue.conflicts) == conflicts
+    found = [cause.reason for cause in evaluate(snapshot, NOW.timestamp()).causes]
+    assert (Reason.QUEUE_CONFLICT in found) is bool(conflicts)
 
 
 def test_without_a_queue_or_kueue_there_is_no_queue_status() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
+from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked, Stuck
 from gangctl.kueue.queues import Never, QueueFacts
@@ -45,6 +46,7 @@ PROBLEMS = {
     False: sorted(STUCK - WITHOUT_WORKLOAD - {Reason.FINISHED_HOLDS_QUOTA}),
 }
 """What can be wrong, by whether Kueue has made no Workload."""
+CONFLICT = FieldError("x" * 5000, ErrorKind.FORBIDDEN, "a\nb")
 AGE = re.compile(r"\b(\d+[dhms]){1,2} (ago|old)\b|\b(for|in|after) (\d+[dhms]){1,2}\b")
 """As durations are written (:mod:`gangctl.kueue.amounts`)."""
 times = st.sampled_from([0, NOW - 4000, NOW - 400, NOW - 40, NOW - 3, NOW + 60])
@@ -124,6 +126,7 @@ def queues(draw: st.DrawFn) -> QueueFacts | None:
             never=st.sampled_from([None, Never("NeverExceedsQuota", "40 are asked for, and there can be 8")])
             if known
             else st.none(),
+            conflicts=st.sampled_from([(), (CONFLICT,)]),
             queues_known=st.just(known),
         )
     )

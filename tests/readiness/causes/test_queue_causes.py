@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gangctl.controllers.readiness.events import RECORDED_ELSEWHERE
+from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked, Stuck
 from gangctl.kueue.objects import CheckState, QueuedWorkload
@@ -105,6 +106,24 @@ def test_a_jobset_without_a_workload_is_not_advised_to_get_quota() -> None:
     never = Never("NeverMisconfigured", "19 replicatedJobs are more than the 18 podsets of a Workload")
     snapshot = waiting(None, stuck=stuck, never=never)
     assert reasons(snapshot) == [Reason.TOO_MANY_PODSETS]
+
+
+CONFLICT = FieldError(
+    "a.labels[kueue.x-k8s.io/podset]", ErrorKind.FORBIDDEN, 'is "x", but Kueue writes this key: remove it'
+)
+
+
+@pytest.mark.parametrize("workload", [None, queued(QuotaReserved=no("Pending"))])
+def test_a_conflict_with_its_queue_is_named_before_the_quota_that_it_waits_for(workload: QueuedWorkload | None) -> None:
+    snapshot = waiting(workload, conflicts=(CONFLICT, CONFLICT))
+    cause = the(Reason.QUEUE_CONFLICT, snapshot)
+    assert cause.blocking
+    assert cause.message.endswith("a.labels[kueue.x-k8s.io/podset], and 1 other field")
+    assert cause.evidence == (str(CONFLICT),)
+    assert "while it is suspended" in cause.remedy
+    assert (cause.pods, cause.command) == (4, "kubectl -n t describe jobset js")
+    assert reasons(snapshot) == [Reason.QUEUE_CONFLICT, Reason.WAITING_FOR_QUOTA]
+    assert Reason.QUEUE_CONFLICT not in RECORDED_ELSEWHERE
 
 
 @pytest.mark.parametrize("workload", [None, queued(QuotaReserved=no("Inadmissible"))])
