@@ -89,8 +89,10 @@ def _time(group: Group, placed: Sequence[PodFacts], unplaced: Sequence[PodFacts]
     if len(group.bound) < group.needed:
         # Of a pod that does not exist no object has the time since when it is missing.
         return seen + delay
+    # Those to spare may never have had a node: it became short of pods with the first one that is none of them.
+    lost_at = sorted(pod.created for pod in unplaced)[len(group.bound) - group.needed]
     # Whichever came last: a pod that was lost has been made anew, or one of the others was placed.
-    return delay + max(min(pod.created for pod in unplaced), *(pod.placed_at or pod.created for pod in placed))
+    return delay + max(lost_at, *(pod.placed_at or pod.created for pod in placed))
 
 
 def _hope(snapshot: Snapshot, group: Group, placed: Sequence[PodFacts], unplaced: Sequence[PodFacts]) -> str:

@@ -190,6 +190,17 @@ def test_a_gang_that_may_start_with_fewer_is_whole_with_these() -> None:
     assert (len(gang.evict), gang.missing) == (2, 1)
 
 
+def test_the_delay_does_not_count_from_a_pod_to_spare_that_never_had_a_node() -> None:
+    gangs = '[{"name": "g", "replicatedJobs": ["w"], "minCount": 3}]'
+    context = Context(jobset("js", rj("w", 1, 4, 4), annotations={"gangctl.dev/gangs": gangs}))
+    lost, spare = context.pods(REFUSED)[2:]
+    found = [*context.pods(READY)[:2], replace(lost, created=LOST_AT), replace(spare, created=LOST_AT - 3600)]
+    gang = ask(context.snapshot(found, nodes=UP), delay=300)
+    assert (gang.evict, gang.look_again) == ((), LOST_AT + 300)
+    both = [*context.pods(READY)[:1], *(replace(pod, created=LOST_AT + 50) for pod in context.pods(REFUSED)[1:2])]
+    assert ask(context.snapshot([*both, *found[2:]], nodes=UP), delay=300).look_again == LOST_AT + 300
+
+
 @each(
     ("annotation", "default", "expected"),
     [

@@ -1,5 +1,7 @@
 """Every state of a gang that loses nodes, and what the cure does in it: one gang of three on nodes for one pod each.
 
+In one world it needs two pods, and there are nodes for two: one pod is to spare.
+
 Time is in steps. What the cure may do is said here of the state itself, and not by what gangctl asks:
 
 1. It evicts no gang that is whole.
@@ -12,14 +14,16 @@ Time is in steps. What the cure may do is said here of the state itself, and not
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from gangctl.readiness import eviction
 from gangctl.readiness.autoscaling import ScaleUp
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
+from gangctl.readiness.membership import Group
 from tests.jobsets import jobset, rj
 from tests.readiness.snapshots import NOW, Context
 from tests.search.mutants import Patch
@@ -88,28 +92,46 @@ class World:
     scale_ups: int = 1
     replaced_late: bool = False
     """``podReplacementPolicy: Failed``: a pod is made anew only when the lost one has ended."""
+    spare: int = 0
+    """Pods that it does not need, and for which there is no node at first."""
+
+    @property
+    def needed(self) -> int:
+        """Its minCount."""
+        return SIZE - self.spare
+
+    @property
+    def first(self) -> State:
+        """The state in which everything begins."""
+        return State(up=(True,) * self.needed)
 
 
 WORLDS: Final = (
     World("a node is lost"),
     World("two nodes are lost", losses=2, scale_ups=0),
     World("pods are made anew late", replaced_late=True),
+    World("a pod is to spare", spare=1),
 )
 
-_CONTEXT: Final = Context(jobset("js", rj("w", 1, SIZE, SIZE), mode="Gang"))
-_JOB: Final = _CONTEXT.planned()[0]
+
+@cache
+def _context(needed: int) -> Context:
+    gangs = f'[{{"name": "g", "replicatedJobs": ["w"], "minCount": {needed}}}]'
+    return Context(jobset("js", rj("w", 1, SIZE, SIZE), annotations={"gangctl.dev/gangs": gangs}))
 
 
 def _name(number: int) -> str:
     return f"w-{number}"
 
 
-def snapshot_of(state: State) -> Snapshot:
+def snapshot_of(world: World, state: State) -> Snapshot:
     """What gangctl knows of it."""
+    context = _context(world.needed)
+    job = context.planned()[0]
     pods: list[PodFacts] = []
     for number, pod in enumerate(state.pods):
         at = NOW - pod.age * SECONDS
-        made = replace(_CONTEXT.pod(_JOB, number), name=_name(number), created=at)
+        made = replace(context.pod(job, number), name=_name(number), created=at)
         if pod.node >= 0:
             up = state.up[pod.node]
             made = replace(made, node=f"n{pod.node}", placed_at=at, phase="Running", ready=up, ready_at=at)
@@ -119,35 +141,35 @@ def snapshot_of(state: State) -> Snapshot:
             pods.append(made)
     ghosts = enumerate(state.leaving)
     pods += [
-        replace(_CONTEXT.pod(_JOB, 0), name=f"ghost-{index}", deleting=True, node=f"n{node}") for index, node in ghosts
+        replace(context.pod(job, 0), name=f"ghost-{index}", deleting=True, node=f"n{node}") for index, node in ghosts
     ]
     nodes = {f"n{number}": NodeFacts(f"n{number}", ready=up) for number, up in enumerate(state.up)}
-    return _CONTEXT.snapshot(pods, nodes=nodes)
+    return context.snapshot(pods, nodes=nodes)
 
 
-def decided(state: State) -> list[int]:
+def decided(world: World, state: State) -> list[int]:
     """The members that the cure evicts now."""
-    return _decided(State(state.pods, state.up, state.leaving, scaling=state.scaling, short=state.short))
+    return _decided(world, State(state.pods, state.up, state.leaving, scaling=state.scaling, short=state.short))
 
 
 @cache
-def _decided(state: State) -> list[int]:
+def _decided(world: World, state: State) -> list[int]:
     scale_ups = {_name(number): ScaleUp(_name(number), "TriggeredScaleUp", "", NOW) for number in range(SIZE)}
-    seen = dict.fromkeys([group.name for group in _CONTEXT.plan.groups], float(NOW - state.short * SECONDS))
-    found = eviction.stranded(snapshot_of(state), NOW, DELAY * SECONDS, seen, scale_ups if state.scaling else {})
+    seen = dict.fromkeys([group.name for group in _context(world.needed).plan.groups], float(NOW - state.short * SECONDS))
+    found = eviction.stranded(snapshot_of(world, state), NOW, DELAY * SECONDS, seen, scale_ups if state.scaling else {})
     names = {pod.name for gang in found for pod in gang.evict}
     return [number for number in range(SIZE) if _name(number) in names]
 
 
-def wrong(state: State, members: list[int]) -> str:
+def wrong(world: World, state: State, members: list[int]) -> str:
     """Why these members must not be evicted; empty if they may."""
     if not members:
         return ""
-    if len(state.placed) in {0, SIZE}:
+    if not _is_short(world, state):
         return "a gang that is whole, or has no node, is evicted"
     if any(pod.node == UNDECIDED for pod in state.pods):
         return "it is evicted before the scheduler has decided"
-    if any(pod.node == MISSING for pod in state.pods) and not state.leaving:
+    if not _has_quorum(world, state) and not state.leaving:
         return "it is evicted before its pods are made"
     if any(not state.up[pod.node] for pod in state.placed):
         return "it is evicted while a node may return"
@@ -162,16 +184,15 @@ def _with(state: State, number: int, pod: Pod) -> State:
     return state._replace(pods=(*state.pods[:number], pod, *state.pods[number + 1 :]))
 
 
-def schedule(state: State) -> State:
-    """The scheduler places all members without a node, or none."""
-    waiting = [number for number, pod in enumerate(state.pods) if pod.node in {UNDECIDED, REFUSED}]
-    complete = not any(pod.node == MISSING for pod in state.pods)
-    if waiting and complete and len(state.free) >= len(waiting):
-        for number, node in zip(waiting, state.free, strict=False):
-            state = _with(state, number, Pod(node))
+def schedule(world: World, state: State) -> State:
+    """The scheduler places as many members without a node as it can, or none if the gang would not be whole."""
+    if not _has_quorum(world, state):
         return state
-    for number in waiting if complete else ():
-        state = _with(state, number, Pod(REFUSED, state.pods[number].age))
+    waiting = [number for number, pod in enumerate(state.pods) if pod.node in {UNDECIDED, REFUSED}]
+    whole = len(state.placed) + min(len(waiting), len(state.free)) >= world.needed
+    nodes = state.free if whole else []
+    for number, node in zip_longest(waiting, nodes[: len(waiting)], fillvalue=REFUSED):
+        state = _with(state, number, Pod(REFUSED, state.pods[number].age) if node == REFUSED else Pod(node))
     return state
 
 
@@ -199,15 +220,19 @@ def place_other(state: State) -> State:
     return state
 
 
-def tick(state: State) -> State:
+def tick(world: World, state: State) -> State:
     """One step of time."""
     pods = tuple(pod._replace(age=min(_OLD, pod.age + 1)) for pod in state.pods)
     state = state._replace(pods=pods, evicted=min(_OLD, state.evicted + 1))
-    return state._replace(short=min(_OLD, state.short + 1) if _is_short(state) else 0)
+    return state._replace(short=min(_OLD, state.short + 1) if _is_short(world, state) else 0)
 
 
-def _is_short(state: State) -> bool:
-    return 0 < len(state.placed) < SIZE
+def _is_short(world: World, state: State) -> bool:
+    return 0 < len(state.placed) < world.needed
+
+
+def _has_quorum(world: World, state: State) -> bool:
+    return sum(pod.node != MISSING for pod in state.pods) >= world.needed
 
 
 def evict(state: State, members: list[int]) -> State:
@@ -217,15 +242,15 @@ def evict(state: State, members: list[int]) -> State:
     return state._replace(evicted=0)
 
 
-def _settled(state: State) -> State:
+def _settled(world: World, state: State) -> State:
     """Of a gang that has become short of pods just now, no time has passed."""
-    return state if _is_short(state) else state._replace(short=0)
+    return state if _is_short(world, state) else state._replace(short=0)
 
 
 def actions(world: World, state: State) -> Iterator[tuple[str, State]]:
     """What may happen, and the state after it."""
-    yield "time passes", tick(state)
-    yield "the scheduler looks", schedule(state)
+    yield "time passes", tick(world, state)
+    yield "the scheduler looks", schedule(world, state)
     yield "pods on lost nodes are deleted", replace_lost(world, state)
     yield "pods are made", make_missing(state)
     yield "the other gang starts", place_other(state)
@@ -252,15 +277,17 @@ def in_the_end(world: World, state: State) -> str:
     """Why nodes are held for nothing if nothing happens any more but time; empty if they are not."""
     state = state._replace(scaling=False)
     for _ in range(3 * _OLD):
-        for step in (lambda one: replace_lost(world, one), make_missing, schedule, place_other, _cured, tick):
-            state = _settled(step(state))
-    if _is_short(state):
+        state = _settled(world, replace_lost(world, state))
+        state = _settled(world, schedule(world, make_missing(state)))
+        state = _settled(world, _cured(world, place_other(state)))
+        state = _settled(world, tick(world, state))
+    if _is_short(world, state):
         return "a gang that cannot be completed holds its nodes"
     return "another gang waits, and there is room" if state.other == "waits" and len(state.free) >= _OTHER else ""
 
 
-def _cured(state: State) -> State:
-    members = decided(state)
+def _cured(world: World, state: State) -> State:
+    members = decided(world, state)
     return evict(state, members) if members else state
 
 
@@ -274,20 +301,20 @@ class Found(NamedTuple):
 def search(world: World) -> tuple[int, Found | None]:
     """How many states there are, and the first that violates anything."""
     _decided.cache_clear()
-    first = State()
+    first = world.first
     came: dict[State, tuple[State, str] | None] = {first: None}
     queue = deque([first])
     while queue:
         state = queue.popleft()
-        members = decided(state)
-        what = wrong(state, members) or in_the_end(world, state)
+        members = decided(world, state)
+        what = wrong(world, state, members) or in_the_end(world, state)
         if what:
             return len(came), Found(what, _trace(came, state))
         following = list(actions(world, state))
         if members:
             following.append(("gangctl evicts", evict(state, members)))
         for name, after in following:
-            settled = _settled(after)
+            settled = _settled(world, after)
             if settled not in came:
                 came[settled] = state, name
                 queue.append(settled)
@@ -306,10 +333,22 @@ def _constantly(value: object) -> Any:
     return lambda _: lambda *_args: value
 
 
+def _from_the_oldest(_: object) -> Any:
+    def time(
+        group: Group, placed: Sequence[PodFacts], unplaced: Sequence[PodFacts], seen: float, delay: float
+    ) -> float:
+        if len(group.bound) < group.needed:
+            return seen + delay
+        return delay + max(min(pod.created for pod in unplaced), *(pod.placed_at or pod.created for pod in placed))
+
+    return time
+
+
 MUTANTS: Final = (
     ("a node that may return and pods that are not decided do not count", Patch(eviction, "_hope", _constantly(""))),
     ("a node that an autoscaler adds does not count", Patch(ScaleUp, "running", _constantly(False))),
     ("there is no delay", Patch(eviction, "_time", _constantly(0.0))),
+    ("the delay counts from a pod to spare", Patch(eviction, "_time", _from_the_oldest)),
     ("nothing is evicted", Patch(eviction, "stranded", _constantly(()))),
 )
 """What each brings back, and how."""

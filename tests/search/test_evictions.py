@@ -17,7 +17,7 @@ def test_no_state_is_evicted_too_soon_or_held_permanently(world: World) -> None:
     assert states > 500
 
 
-@pytest.mark.parametrize(("what", "mutant"), MUTANTS, ids=["hope", "autoscaler", "delay", "nothing"])
+@pytest.mark.parametrize(("what", "mutant"), MUTANTS, ids=["hope", "autoscaler", "delay", "spare", "nothing"])
 def test_a_mutant_of_the_cure_is_killed(what: str, mutant: Patch) -> None:
     with patch.object(mutant.holder, mutant.name, mutant.exchange(getattr(mutant.holder, mutant.name))):
         found = [search(world)[1] for world in WORLDS]
