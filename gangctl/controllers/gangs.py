@@ -24,7 +24,7 @@ from typing import Final
 import structlog
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_NAME
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_NAME, JOBSET_UID
 from gangctl.api.objects import Key
 from gangctl.api.pods import UNFINISHED
 from gangctl.api.scheduling import ApiState, Generation, Observed
@@ -40,7 +40,7 @@ from gangctl.gang.diff import Change, Difference, Existing, Kind, diff, ending, 
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
-from gangctl.runtime.controller import Action, await_change, computed, in_parts, requeue
+from gangctl.runtime.controller import Action, await_change, computed, in_parts, requeue, retry
 from gangctl.runtime.events import ObjectReference
 from gangctl.runtime.manager import Manager
 
@@ -120,7 +120,8 @@ class PodReader:
 
     async def any_unfinished(self, jobset: JobSet) -> bool:
         """Whether any pod of the JobSet has not finished; one that terminates still counts."""
-        selection = Selection(f"{JOBSET_NAME}={jobset.name}", UNFINISHED)
+        # By its UID, too: those of an earlier JobSet of this name stay for as long as a lost node does.
+        selection = Selection(f"{JOBSET_NAME}={jobset.name},{JOBSET_UID}={jobset.uid}", UNFINISHED)
         # One pod decides, and a JobSet may have thousands.
         async with aclosing(self._client.pages(PODS, jobset.namespace, selection=selection, limit=1)) as pages:
             async for page in pages:
@@ -131,6 +132,7 @@ class PodReader:
 CONFLICT_RETRY_SECONDS: Final = 30.0
 TERMINATING_RETRY_SECONDS: Final = 5.0
 PODS_RETRY_SECONDS: Final = 1.0
+"""At least; with a growing delay, because a pod on a lost node may stay for days."""
 RESYNC_SECONDS: Final = 600.0
 RESYNC_JITTER: Final = 0.5
 """A resync is up to this share earlier, so that those of a new leader's gangs spread."""
@@ -238,7 +240,7 @@ class GangController:
             return self._resync()
         # It may have been resumed while its pods were read.
         if await self._pods.any_unfinished(jobset) or self._caches.restarted_jobset(jobset.key) != jobset:
-            return requeue(PODS_RETRY_SECONDS)
+            return retry(PODS_RETRY_SECONDS)
         # Before the deletes: what is missing from here on is no damage to repair, also if only some succeed.
         self._reporter.retired(jobset)
         await self._apply(jobset, plan, Difference(changes), generation)
