@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from gangctl.api.objects import objects
+from gangctl.client.pacing import Clock
 from gangctl.client.resources import PODS, Resource
 from gangctl.client.responses import Response, error_from_status
 from gangctl.client.transport import Request, Transport
@@ -116,6 +117,21 @@ class Settings:
     field_manager: str = "gangctl"
     throttled: bool = True
     guard: WriteGuard | None = None
+
+
+class ServerClock(Clock):
+    """The clock of the API server, for ages of its objects: this machine's may be ahead of it, or behind.
+
+    Durations are by the event loop's clock.
+    """
+
+    def __init__(self, client: Client) -> None:
+        """Ask ``client``, which has what the last answer said."""
+        self._client = client
+
+    def wall(self) -> datetime:
+        """Time of day of the API server, in UTC; from one answer to the next it may be a second less."""
+        return self._client.server_time()
 
 
 class Client:

@@ -309,7 +309,8 @@ class ReplicaGangs:
             on_lost=self.discovery.trigger,
         )
         self.assessments = Assessments(lambda: self.state, self.rules)
-        self._reporter = GangReporter(self.record_event, GangMetrics(manager.metrics.registry, lambda: self.state))
+        metrics = GangMetrics(manager.metrics.registry, lambda: self.state)
+        self._reporter = GangReporter(self.record_event, metrics, manager.clock)
         reconciler = GangController(
             self.caches,
             lambda generation: Writer(manager.writer, generation, self.caches.overlay, self.state.composite),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter
@@ -13,6 +13,7 @@ from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Capabilities, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.client.pacing import Clock
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, OwnershipConflictError, plural
 from gangctl.gang.desired import Assessment, Desired
@@ -182,10 +183,11 @@ class GangMetrics:
 class GangReporter:
     """Reports the result of each step of a reconcile."""
 
-    def __init__(self, record: RecordEvent, metrics: GangMetrics) -> None:
+    def __init__(self, record: RecordEvent, metrics: GangMetrics, clock: Clock | None = None) -> None:
         """Record events by ``record``, and counts in ``metrics``."""
         self._record_event = record
         self._metrics = metrics
+        self._clock = clock or Clock()
         self._reported: dict[Key, str] = {}
         """UIDs of the JobSets whose creation this process has reported."""
         self._complete: dict[Key, tuple[str, int]] = {}
@@ -311,7 +313,7 @@ class GangReporter:
         # It may be new. An event that was recorded before has the same name, and is not written twice.
         except ValueError:
             return True
-        return datetime.now(UTC) - born < NEW
+        return self._clock.wall() - born < NEW
 
 
 def result_of(changes: Sequence[Change], *, before: bool, prepared: bool) -> Result:

@@ -83,7 +83,7 @@ class ReplicaQueues:
             period_seconds=settings.discovery_period,
         )
         manager.metrics.track_informers(*(source.informer for source in self.sources.all))
-        self.view = QueueView(self.sources)
+        self.view = QueueView(self.sources, manager.clock.wall)
         gangs.assessments.suspended = self._suspended
         self.verdicts = Verdicts(
             gangs.caches.jobsets,
@@ -131,7 +131,7 @@ def _readiness(
     manager: Manager, gangs: ReplicaGangs, queues: ReplicaQueues | None, settings: ControllerSettings
 ) -> ReadinessController:
     """What the leader follows for readiness, and its observers."""
-    share = manager.share
+    share, clock = manager.share, manager.clock
 
     # Functions, because what is made first is given methods of the controller, which is made from it.
     def mark_all() -> None:
@@ -149,10 +149,14 @@ def _readiness(
     # Only one informer of events is exported, under their common name: that of refused pods, which come first.
     manager.metrics.track_informers(*(source.informer for source in reversed(sources.all)))
     observers: list[ReadinessObserver] = [
-        ReadinessMetrics(manager.metrics.registry, limits=RowLimits(gangs=settings.metrics_jobset_limit)),
-        ReadinessEvents(gangs.record_event, gangs.caches.jobset, decided=queues.verdicts.decided)
+        ReadinessMetrics(
+            manager.metrics.registry,
+            limits=RowLimits(gangs=settings.metrics_jobset_limit),
+            wall=lambda: clock.wall().timestamp(),
+        ),
+        ReadinessEvents(gangs.record_event, gangs.caches.jobset, decided=queues.verdicts.decided, clock=clock)
         if queues is not None
-        else ReadinessEvents(gangs.record_event, gangs.caches.jobset),
+        else ReadinessEvents(gangs.record_event, gangs.caches.jobset, clock=clock),
     ]
     if settings.gang_objects:
         objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=is_followed)
@@ -178,6 +182,7 @@ def _readiness(
         evaluate,
         observers,
         queues=QueueStatuses(queues.view, queues.verdicts.never) if queues is not None else None,
+        clock=clock,
         share=share,
     )
     gangs.followers.append(controller.mark)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import TypeVar
 
-from gangctl.client.client import Client
+from gangctl.client.client import Client, ServerClock
 from gangctl.errors import ApiError
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, ErrorPolicy, default_error_policy, retry
 from gangctl.runtime.election import unwrapped_leadership_loss
@@ -53,6 +53,8 @@ class Manager:
         the registration of webhooks. ``standby`` is whether this replica does not lead before :meth:`lead` is called.
         """
         self.reader = reader
+        self.clock = ServerClock(reader)
+        """For what compares the present with a time that the cluster's objects have."""
         self.writer = writer
         self.metrics = metrics or RuntimeMetrics(new_registry())
         self.recorder = recorder or EventRecorder(reader, instance="")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -15,12 +17,15 @@ from gangctl.api.scheduling import Generation
 from gangctl.api.store import Entry
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
+from gangctl.controllers.readiness.events import ReadinessEvents
+from gangctl.controllers.readiness.evictions import Evictions
 from gangctl.errors import ConfigError
 from gangctl.gang.desired import Lifecycle
 from gangctl.gang.diff import Create, Difference
 from gangctl.gang.plan import make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.objects import QueuedWorkload
+from gangctl.manager.readinessmetrics import ReadinessMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.manager.wiring import Wiring
 from gangctl.policy.loaded import PolicySet
@@ -106,6 +111,28 @@ async def test_a_policy_whose_parameters_cannot_be_read_counts_as_broken(monkeyp
     monkeypatch.setattr(policies.catalogue, "trouble", lambda _: "")
     policies.catalogue._on_change()
     assert states() == [2, 0]
+
+
+async def test_ages_are_by_the_clock_of_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With this machine's clock ahead, a gang would be evicted before its delay, and a new JobSet count as old."""
+    moment = datetime(2026, 3, 1, tzinfo=UTC)
+    monkeypatch.setattr(Client, "server_time", lambda _: moment)
+    wiring = wired(evict_stranded=True)
+    readiness, reporter = wiring.readiness, wiring.gangs._reporter
+    assert readiness is not None
+    assert wiring.queues is not None
+    metrics, events, evictions = readiness._observers
+    assert isinstance(metrics, ReadinessMetrics)
+    assert isinstance(events, ReadinessEvents)
+    assert isinstance(evictions, Evictions)
+    assert [one._clock.wall() for one in (readiness, reporter, events, evictions)] == [moment] * 4
+    assert (metrics._wall(), wiring.queues.view.now()) == (moment.timestamp(), moment)
+    # Durations stay on the clock of the event loop.
+    assert readiness._clock.now() == pytest.approx(asyncio.get_running_loop().time(), abs=60)
+    for age, new in ((119, True), (120, False)):
+        assert (
+            reporter._is_new(replace(suspended(queue=""), created=(moment - timedelta(seconds=age)).isoformat())) is new
+        )
 
 
 async def test_readiness_is_followed_by_default() -> None:

@@ -106,7 +106,7 @@ class Evictions(ReadinessObserver):
         self._jobset, self._snapshot, self._record_event = jobset, snapshot, record_event
         self._default = default
         self._pods = pods
-        self._clock = clock or Clock()
+        self._clock = clock or manager.clock
         self._metrics = EvictionMetrics(manager.metrics.registry)
         self._stranded: set[Key] = set()
         self._seen: dict[tuple[Key, str, str], float] = {}
