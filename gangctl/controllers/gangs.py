@@ -221,7 +221,8 @@ class GangController:
         refused = await self._apply(jobset, plan, difference, generation, interrupted=interrupted)
         if refused is not None:
             return refused
-        self._reporter.present(jobset, plan, difference, generation, interrupted=interrupted)
+        suspended = self._assessments.suspended(jobset)
+        self._reporter.present(jobset, plan, difference, generation, suspended=suspended, interrupted=interrupted)
         if existing.workload is not None and existing.workload.deleting:
             return requeue(TERMINATING_RETRY_SECONDS)
         return requeue(CONFLICT_RETRY_SECONDS) if difference.conflicts else self._resync()

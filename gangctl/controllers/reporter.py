@@ -16,7 +16,7 @@ from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.client.pacing import Clock
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, OwnershipConflictError, plural
-from gangctl.gang.desired import Assessment, Desired
+from gangctl.gang.desired import Assessment, Desired, Lifecycle, renewal
 from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts, exceptional
 from gangctl.gang.plan import GangPlan, level_of
 from gangctl.gang.reasons import Notice, Reason
@@ -35,11 +35,6 @@ def event_of(regarding: ObjectReference, notice: Notice) -> Event:
 
 _LISTED: Final = 8
 """Names spelled out in one event; the rest is counted."""
-
-RENEW: Final = "Suspend the JobSet, and resume it once its pods have ended."
-"""What replaces a group that pods name."""
-CURE: Final = f"It is being deleted and stays as long as pods name it. {RENEW}"
-"""The remedy for another owner's group in deletion that pods of the gang hold (``podgroup-protection``)."""
 
 _CREATED: Final[dict[Kind, Reason]] = {
     "PodGroup": Reason.POD_GROUP_CREATED,
@@ -100,14 +95,17 @@ def events_of(plan: GangPlan, changes: Sequence[Change], generation: Generation)
     return notices
 
 
-def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
-    """Events for what a difference could not change."""
+def obstacles(difference: Difference, generation: Generation, suspended: Lifecycle = Lifecycle.RETIRED) -> list[Notice]:
+    """Events for what a difference could not change; ``suspended`` is what exists while the JobSet is suspended."""
+    renew = renewal(suspended)
+    renew = f"{renew[:1].upper()}{renew[1:]}."
     notices = [
         Notice(
             Reason.NAME_CONFLICT,
             f"{kind} {name} exists and has another owner: gangctl never adopts it. Its gang waits until that "
             f"object is {'gone' if name in difference.going else 'deleted'}."
-            + (f" {CURE}" if name in difference.going else ""),
+            # The finalizer podgroup-protection keeps it.
+            + (f" It is being deleted and stays as long as pods name it. {renew}" if name in difference.going else ""),
         )
         for kind, name in difference.conflicts
     ]
@@ -115,7 +113,7 @@ def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
         Notice(
             Reason.CONFIG_IGNORED,
             f"{kind} {name} keeps minCount {old} although its Jobs have {plural(new, 'pod')}: it is immutable on "
-            f"Kubernetes {generation.kubernetes}. {RENEW}",
+            f"Kubernetes {generation.kubernetes}. {renew}",
         )
         for kind, name, old, new in difference.frozen
     ]
@@ -282,7 +280,14 @@ class GangReporter:
         )
 
     def present(
-        self, jobset: JobSet, plan: GangPlan, difference: Difference, generation: Generation, *, interrupted: bool
+        self,
+        jobset: JobSet,
+        plan: GangPlan,
+        difference: Difference,
+        generation: Generation,
+        *,
+        suspended: Lifecycle = Lifecycle.RETIRED,
+        interrupted: bool,
     ) -> None:
         """The objects exist, except for what conflicts; repairs are counted."""
         changes = exceptional(plan, difference.changes)
@@ -298,7 +303,7 @@ class GangReporter:
                 self._record_event(jobset, created(plan, generation.capabilities))
             # Not before everything is there: a write that fails is tried again, and the event comes after it.
             self._reported[jobset.key] = jobset.uid
-        self._record_all(jobset, obstacles(difference, generation))
+        self._record_all(jobset, obstacles(difference, generation, suspended))
 
     def _record_all(self, jobset: JobSet, notices: Sequence[Notice]) -> None:
         for notice in notices:

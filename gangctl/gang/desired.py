@@ -91,6 +91,16 @@ def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False)
     return Lifecycle.PRESENT if early else Lifecycle.KEPT
 
 
+def renewal(suspended: Lifecycle) -> str:
+    """How a user has groups replaced that pods name; ``suspended`` is the result of :func:`while_suspended`.
+
+    Kueue resumes a suspended JobSet at once while its Workload is admitted. Deactivating that is an eviction.
+    """
+    if suspended is Lifecycle.RETIRED:
+        return "suspend the JobSet, and resume it once its pods have ended"
+    return "set spec.active of its Kueue Workload to false, and to true once its pods have ended"
+
+
 def _lifecycle(jobset: JobSet, suspended: Lifecycle) -> Lifecycle:
     if jobset.managed_elsewhere:
         return Lifecycle.UNTOUCHED

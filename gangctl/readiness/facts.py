@@ -170,6 +170,8 @@ class Snapshot:
     api: ApiState
     queue: QueueFacts | None = None
     """None without a queue, or without Kueue."""
+    kueue: bool | None = None
+    """Whether the cluster has Kueue, None if unknown."""
     nodes: Mapping[str, NodeFacts] | None = None
     """Every node by name."""
     refused: Sequence[Refused] = ()
@@ -230,6 +232,7 @@ def assemble(
     collections: Collections,
     *,
     queue: QueueFacts | None = None,
+    kueue: bool | None = None,
     on_nodes: OnNodes | None = None,
     ended: Sequence[EndedPod] = (),
 ) -> Snapshot:
@@ -250,6 +253,7 @@ def assemble(
         workload=collections.workload(namespace, plan.workload.name) if plan is not None else None,
         api=api,
         queue=queue,
+        kueue=kueue,
         nodes=collections.nodes(),
         # Without denials of an earlier JobSet of this name, and of an earlier attempt's Jobs.
         refused=[

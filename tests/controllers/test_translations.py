@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.scheduling import Generation, Observed, Owner, PodGroup, Template, Workload
+from gangctl.api.scheduling import NEWEST, ApiState, Generation, Observed, Owner, PodGroup, Template, Workload
+from gangctl.api.store import Entry
+from gangctl.client.client import Client
+from gangctl.client.transport import Transport
+from gangctl.controllers.caches import GangCaches
+from gangctl.controllers.gangs import Assessments, GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter, obstacles, repairs, result_of
-from gangctl.gang.desired import Assessment, Desired, Lifecycle
+from gangctl.controllers.writer import Writer
+from gangctl.gang.desired import Assessment, Desired, Lifecycle, assess
 from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts
 from gangctl.gang.reasons import Notice, Reason
-from tests.gang.pipeline import some_plan
-from tests.jobsets import jobset, rj
+from gangctl.gang.resolve import ClusterRules
+from tests.credentials import StaticCredentials
+from tests.gang.pipeline import some_plan, stored
+from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 from tests.steps import steps
 
@@ -56,6 +66,46 @@ def test_an_edited_topology_is_reported_with_both_keys() -> None:
     assert {first.reason, second.reason} == {Reason.CONFIG_CHANGED}
     assert first.message.startswith("PodGroup g has topologyKey rack, and the JobSet asks for zone")
     assert second.message.startswith("PodGroup h has topologyKey rack, and the JobSet asks for none")
+
+
+def test_what_is_frozen_or_held_is_renewed_by_who_resumes_the_jobset() -> None:
+    frozen = Difference(frozen=(("PodGroup", "g", 2, 3),))
+    held = Difference(conflicts=(("PodGroup", "g"),), going=frozenset({"g"}))
+    for difference in (frozen, held):
+        (alone,) = obstacles(difference, Generation.V1ALPHA2)
+        (queued,) = obstacles(difference, Generation.V1ALPHA2, Lifecycle.KEPT)
+        assert alone.message.endswith(" Suspend the JobSet, and resume it once its pods have ended.")
+        assert queued.message.endswith(
+            " Set spec.active of its Kueue Workload to false, and to true once its pods have ended."
+        )
+
+
+async def test_the_controller_knows_who_resumes_a_jobset() -> None:
+    notices = list[Notice]()
+    transport = Transport(StaticCredentials("http://127.0.0.1:1"))
+    client = Client(transport)
+    gangs = GangCaches(client, lambda *_: None, lambda: 0.0)
+    running = read_jobset(stored(jobset("js", rj("w", mode="Gang"), uid=FIXTURE_UID)))[0]
+    gangs.jobsets.store.put(running.key, Entry(FIXTURE_UID, "1", running))
+    plan = assess(running, ClusterRules()).plan
+    assert plan is not None
+    (group,) = plan.groups
+    theirs = Observed("t", group.name, "g", "1", "another", "", deleting=True, claims_jobset="", min_counts=(("", 1),))
+    counts = tuple((template.name, template.min_count) for template in plan.workload.templates)
+    own = replace(theirs, name=plan.workload.name, owner_uid=plan.uid, deleting=False, min_counts=counts)
+    gangs.overlay.wrote("Workload", own)
+    gangs.overlay.wrote("PodGroup", theirs)
+    controller = GangController(
+        gangs,
+        lambda generation: Writer(client, generation, gangs.overlay),
+        PodReader(client),
+        GangReporter(lambda _, notice: notices.append(notice), GangMetrics(CollectorRegistry())),
+        Assessments(lambda: ApiState(NEWEST), ClusterRules, lambda _: Lifecycle.KEPT),
+    )
+    await controller.reconcile(running.key)
+    await transport.close()
+    assert notices[-1].reason is Reason.NAME_CONFLICT
+    assert "Set spec.active of its Kueue Workload" in notices[-1].message
 
 
 @each(

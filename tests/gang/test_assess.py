@@ -7,7 +7,7 @@ from typing import Any
 
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF
 from gangctl.api.scheduling import Generation
-from gangctl.gang.desired import Assessment, Lifecycle, assess, while_suspended
+from gangctl.gang.desired import Assessment, Lifecycle, assess, renewal, while_suspended
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.validate import MAX_JOBS
@@ -171,6 +171,22 @@ def test_while_it_is_unknown_whether_there_are_queues_nothing_is_deleted() -> No
 def test_without_kueue_a_queues_name_means_nothing(early: bool) -> None:
     assert life(queued(), queues=False, early=early) is Lifecycle.RETIRED
     assert life(queued(queue=""), queues=True, early=early) is Lifecycle.RETIRED
+
+
+@each(
+    ("queue", "queues", "first"),
+    [
+        ("", True, "suspend the JobSet"),
+        ("q", False, "suspend the JobSet"),
+        ("q", True, "set spec.active of its Kueue Workload to false"),
+        ("q", None, "set spec.active of its Kueue Workload to false"),
+    ],
+)
+def test_groups_are_renewed_by_suspending_unless_kueue_would_resume_the_jobset(
+    queue: str, queues: bool | None, first: str
+) -> None:
+    running = read(queued(queue=queue, suspend=False))
+    assert renewal(while_suspended(running, queues=queues)).startswith(first)
 
 
 @each("queues", [True, False, None])

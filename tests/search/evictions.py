@@ -155,7 +155,9 @@ def decided(world: World, state: State) -> list[int]:
 @cache
 def _decided(world: World, state: State) -> list[int]:
     scale_ups = {_name(number): ScaleUp(_name(number), "TriggeredScaleUp", "", NOW) for number in range(SIZE)}
-    seen = dict.fromkeys([group.name for group in _context(world.needed).plan.groups], float(NOW - state.short * SECONDS))
+    seen = dict.fromkeys(
+        [group.name for group in _context(world.needed).plan.groups], float(NOW - state.short * SECONDS)
+    )
     found = eviction.stranded(snapshot_of(world, state), NOW, DELAY * SECONDS, seen, scale_ups if state.scaling else {})
     names = {pod.name for gang in found for pod in gang.evict}
     return [number for number in range(SIZE) if _name(number) in names]

@@ -17,7 +17,8 @@ LOSE: Final = NUMBER["fault.lose-trigger"]
 REST: Final = "..."
 _LONGEST: Final = 400
 """Steps until a world is at rest if nothing goes wrong any more."""
-_CURE: Final = "suspend the jobset"
+_CURES: Final = {False: "suspend the jobset", True: "set spec.active"}
+"""By whether Kueue resumes the JobSet."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class Explorer:
         events = [event for event in self.actions.decision(state).reported if foreign.name in event]
         if not events:
             return f"{foreign.name} belongs to another owner, and no event says so"
-        if foreign.deleting and not any(_CURE in event.lower() for event in events):
+        if foreign.deleting and not any(_CURES[self.world.queue] in event.lower() for event in events):
             return f"{foreign.name} is held by pods that wait for it, and no event says what cures it"
         return ""
 

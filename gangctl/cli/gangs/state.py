@@ -161,6 +161,7 @@ class GangState:
             self.api,
             self._collections(),
             queue=queue,
+            kueue=self.kueue,
             on_nodes=self._on_nodes(key, own),
             ended=self.ended_of(key),
         )

@@ -358,12 +358,13 @@ class ReadinessController:
 
     def snapshot(self, jobset: JobSet, now: datetime) -> Snapshot:
         """All that is known of a JobSet; on the leader."""
-        queue = None
+        queue, kueue = None, self._queues.kueue if self._queues is not None else False
         if self._queues is not None:
             queue = self._queues.of(jobset, len(self._sources.pods_of(jobset.key)), now)
         assessment = self._assessments.of(jobset)
         ended = self._sources.failed_of(jobset.key)
-        return assemble(jobset, assessment, self._assessments.state(), self._collections(), queue=queue, ended=ended)
+        state, collections = self._assessments.state(), self._collections()
+        return assemble(jobset, assessment, state, collections, queue=queue, kueue=kueue, ended=ended)
 
     def _collections(self) -> Collections:
         caches = self._caches

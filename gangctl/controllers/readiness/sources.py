@@ -50,6 +50,11 @@ class QueueStatuses:
         self._view = view
         self._never = never
 
+    @property
+    def kueue(self) -> bool | None:
+        """Whether the cluster has Kueue; None while that is not known."""
+        return self._view.known
+
     def of(self, jobset: JobSet, pods: int, now: datetime) -> QueueFacts | None:
         """The facts of a JobSet with this many pods left; None without a queue, and without Kueue."""
         return self._view.facts_of(jobset, pods, now, never=lambda *key: self._never(key), kept=True)

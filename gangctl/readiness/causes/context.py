@@ -39,6 +39,11 @@ class Command(StrEnum):
     PLAN = "kubectl -n {namespace} get jobset {jobset} -o json | gangctl plan -f -"
     RESUME = """kubectl -n {namespace} patch jobset {jobset} --type=merge -p '{{"spec":{{"suspend":false}}}}'"""
     SUSPEND = """kubectl -n {namespace} patch jobset {jobset} --type=merge -p '{{"spec":{{"suspend":true}}}}'"""
+    DEACTIVATE = (
+        "kubectl -n {namespace} patch workloads.kueue.x-k8s.io {name} --type=merge "
+        """-p '{{"spec":{{"active":false}}}}'"""
+    )
+    """Of a JobSet that Kueue would resume at once."""
 
     DESCRIBE_JOB = "kubectl -n {namespace} describe job {job}"
     JOBS = f"kubectl -n {{namespace}} get jobs {_MEMBERS} -o yaml"

@@ -15,7 +15,7 @@ from gangctl.api.scheduling import Observed
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import plural
 from gangctl.gang.config import read_config
-from gangctl.gang.desired import Lifecycle, listed, names_another
+from gangctl.gang.desired import Lifecycle, listed, names_another, renewal, while_suspended
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import QUICK, Command, Context, Suggestion, counted, oldest, unplaced
@@ -29,11 +29,26 @@ WORKLOADS: Final = "workloads.scheduling.k8s.io"
 """With the API group, because Kueue has Workloads, too."""
 _SHOWN: Final = 4
 _AT_LATEST: Final = "at the latest ten minutes after a change it missed"
-_RENEW: Final = (
-    "minCount cannot change on this Kubernetes (it can from 1.37 on): suspend the JobSet, and resume it once its pods "
-    "have ended, which replaces its groups; on 1.35, where that does not help while it has restarts left, create it "
-    "again. Pods begin again, from a checkpoint if they have one"
-)
+
+
+def _renewal(context: Context) -> tuple[str, Suggestion | None]:
+    """What has groups replaced that pods name, and the command that begins it, if it is known."""
+    jobset, workload = context.snapshot.jobset, context.snapshot.queued_workload
+    suspended = while_suspended(jobset, queues=context.snapshot.kueue)
+    if suspended is Lifecycle.RETIRED:
+        return renewal(suspended), context.suggest(Command.SUSPEND)
+    # Where Workloads may not be read, its name is not known.
+    command = context.suggest(Command.DEACTIVATE, name=workload.name) if workload is not None else None
+    return renewal(suspended), command
+
+
+def _renewed(context: Context) -> str:
+    """The remedy where minCount cannot change."""
+    return (
+        f"minCount cannot change on this Kubernetes (it can from 1.37 on): {_renewal(context)[0]}, which replaces its "
+        "groups; on 1.35, where that does not help while it has restarts left, create it again. Pods begin again, from "
+        "a checkpoint if they have one"
+    )
 
 
 def gangs(context: Context) -> Sequence[Group]:
@@ -65,6 +80,8 @@ def name_conflict(context: Context) -> Iterator[Cause]:
 def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Cause:
     names = listed(taken.name for taken in found)
     # The finalizer podgroup-protection keeps a PodGroup while unfinished pods name it, also pods of another owner.
+    renewing, renew = _renewal(context)
+    show = context.suggest(Command.SHOW_GROUP, resource=resource, name=min(taken.name for taken in found))
     kept = kind == "PodGroup" and any(taken.deleting for taken in found) and any(group.pods for group in held)
     owners = []
     for taken in sorted(found, key=lambda taken: taken.name):
@@ -76,14 +93,11 @@ def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observ
         Reason.NAME_CONFLICT,
         f"{kind} {names} has another owner, and a name that this gang needs",
         evidence=owners,
-        remedy="it is being deleted, and stays as long as these pods name it: suspend the JobSet, and resume it once "
-        "they have ended"
+        remedy=f"it is being deleted, and stays as long as these pods name it: {renewing}"
         if kept
         else f"delete the {kind} if it is not needed, and gangctl makes its own; or create this JobSet again: its "
         "next UID gives it other names",
-        command=context.suggest(Command.SUSPEND)
-        if kept
-        else context.suggest(Command.SHOW_GROUP, resource=resource, name=min(taken.name for taken in found)),
+        command=renew if kept and renew is not None else show,
         groups=held,
         pods=sum(group.wanted for group in held),
     )
@@ -235,7 +249,7 @@ def _failed(group: Group) -> int:
 def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Cause:
     group, possible = found[0]
     waiting = [pod for held, _ in found for pod in held.bound if not pod.node]
-    remedy, command = _RENEW, context.suggest(Command.JOBSET_STATUS)
+    remedy, command = _renewed(context), context.suggest(Command.JOBSET_STATUS)
     if mutable:
         remedy = (
             f"gangctl's controller lowers minCount, {_AT_LATEST}: see whether it runs and has a leader; this command "
@@ -302,7 +316,7 @@ def _too_many(context: Context, found: list[tuple[Group, int]], since: int, *, m
         remedy="gangctl's controller sets minCount to the pods that can exist: see whether it runs, and who else "
         "writes it"
         if mutable
-        else _RENEW,
+        else _renewed(context),
         command=about_group(context, Command.SHOW_WRITERS, group),
         groups=[held for held, _ in found],
         pods=sum(held.wanted for held, _ in found),

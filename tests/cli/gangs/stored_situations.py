@@ -12,7 +12,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import Command
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import AT, GROUP_OF_SWEEP, WAITS, Object
-from tests.cli.kueueobjects import CONFIGURATION, LONG_AGO, condition
+from tests.cli.kueueobjects import CONFIGURATION, LONG_AGO, QUEUE, condition
 from tests.cli.kueueserver import config_map
 
 NODES: Final = "nodes"
@@ -115,6 +115,14 @@ def kept_by_its_pods() -> list[Object]:
     rj["groupName"] = "default"
     rj["template"]["spec"]["template"]["metadata"] = {}
     return found
+
+
+@stored(Reason.NAME_CONFLICT, "the same of a JobSet that Kueue has admitted, and would resume", Command.DEACTIVATE)
+def kept_by_pods_that_kueue_admitted() -> list[Object]:
+    found = kept_by_its_pods()
+    find(found, "JobSet")["metadata"]["labels"] = {QUEUE: "q"}
+    admitted = waits(condition("QuotaReserved"), condition("Admitted"))
+    return [*found, *(one for one in admitted if one["apiVersion"].startswith("kueue"))]
 
 
 @stored(Reason.PODS_MISSING, "JobSet whose controller has made no Job", Command.DESCRIBE_JOBSET)

@@ -10,9 +10,12 @@ from gangctl.api.scheduling import Generation
 from gangctl.gang.desired import assess
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules
+from gangctl.kueue.objects import QueuedWorkload
+from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
 from tests.gang.pipeline import read
 from tests.jobsets import jobset, rj
+from tests.kueue.workloads import queued
 from tests.readiness.causes.finding import causes, reasons, refused_job, the
 from tests.readiness.snapshots import BORN, CREATED, NOW, PENDING, REFUSED, RUNNING, Context
 
@@ -54,6 +57,23 @@ def test_the_remedy_for_a_terminating_foreign_group_is_to_end_its_pods() -> None
     assert "suspend the JobSet, and resume it" in cause.remedy
     assert cause.command == """kubectl -n t patch jobset js --type=merge -p '{"spec":{"suspend":true}}'"""
     assert "delete the PodGroup" in the(Reason.NAME_CONFLICT, context.snapshot(groups=groups)).remedy
+
+
+@pytest.mark.parametrize(("kueue", "workload"), [(True, queued("w")), (True, None), (None, None)])
+def test_of_a_jobset_that_kueue_resumes_the_workload_is_deactivated(
+    kueue: bool | None, workload: QueuedWorkload | None
+) -> None:
+    context = Context(JS, queue="q")
+    groups = context.groups(owner_uid="other", deleting=True)
+    facts = QueueFacts("q", "cq", workload) if kueue else None
+    found = context.snapshot(context.pods(PENDING), groups=groups, kueue=kueue, queue=facts)
+    cause = the(Reason.NAME_CONFLICT, found)
+    assert "spec.active of its Kueue Workload to false, and to true once its pods have ended" in cause.remedy
+    deactivate = """kubectl -n t patch workloads.kueue.x-k8s.io w --type=merge -p '{"spec":{"active":false}}'"""
+    show = f"kubectl -n t get podgroups.scheduling.k8s.io {min(groups)} -o yaml"
+    assert cause.command == (deactivate if workload is not None else show)
+    without = context.snapshot(context.pods(PENDING), groups=groups, kueue=False)
+    assert "suspend the JobSet, and resume it" in the(Reason.NAME_CONFLICT, without).remedy
 
 
 def test_objects_of_the_jobset_are_no_conflict() -> None:

@@ -67,6 +67,15 @@ def test_the_remedy_is_a_lower_min_count_where_it_can_change() -> None:
     assert "1.37" in the(Reason.GANG_TAIL_BLOCKED, tail(Generation.V1ALPHA2)).remedy
 
 
+def test_the_remedy_of_a_tail_in_a_queue_is_to_deactivate_its_workload() -> None:
+    found = tail(Generation.V1ALPHA2)
+    assert "suspend the JobSet" in the(Reason.GANG_TAIL_BLOCKED, found).remedy
+    in_a_queue = replace(found, jobset=Context(JS, Generation.V1ALPHA2, queue="q").jobset, kueue=True)
+    remedy = the(Reason.GANG_TAIL_BLOCKED, in_a_queue).remedy
+    assert "set spec.active of its Kueue Workload to false" in remedy
+    assert "suspend" not in remedy
+
+
 def test_a_blocked_tail_is_reported_after_a_delay() -> None:
     readiness = evaluate(tail(Generation.V1BETA1, born=NOW - 5), NOW)
     assert Reason.GANG_TAIL_BLOCKED not in [each.reason for each in readiness.causes]
