@@ -102,8 +102,8 @@ def obstacles(difference: Difference, generation: Generation, suspended: Lifecyc
     notices = [
         Notice(
             Reason.NAME_CONFLICT,
-            f"{kind} {name} exists and has another owner: gangctl never adopts it. Its gang waits until that "
-            f"object is {'gone' if name in difference.going else 'deleted'}."
+            f"{kind} {name} exists and has {'no' if name in difference.unowned else 'another'} owner: gangctl never "
+            f"adopts it. Its gang waits until that object is {'gone' if name in difference.going else 'deleted'}."
             # The finalizer podgroup-protection keeps it.
             + (f" It is being deleted and stays as long as pods name it. {renew}" if name in difference.going else ""),
         )

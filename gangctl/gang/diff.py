@@ -8,7 +8,7 @@ attempt come last: a JobSet can do without them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -111,7 +111,8 @@ class Existing:
     composites: Mapping[str, Observed] = field(default_factory=dict)
     """CompositePodGroups by name, chosen as ``groups`` are."""
     orphans: tuple[tuple[Kind, Observed], ...] = ()
-    """What gangctl made for an earlier JobSet of this name, which was deleted without its dependents."""
+    """What gangctl made for a JobSet of this name, and nothing controls: an earlier one was deleted without its
+    dependents, or an edit removed the owner."""
 
     def owned(self, uid: str) -> Iterator[tuple[Kind, Observed]]:
         """The groups that the JobSet with this UID controls, without those that are being deleted."""
@@ -132,6 +133,8 @@ class Difference:
     """(kind, name, minCount, wanted) where minCount is immutable and pods need the object as it is."""
     going: frozenset[str] = frozenset()
     """Names of conflicts that are being deleted: a PodGroup stays while pods name it, possibly pods of this JobSet."""
+    unowned: frozenset[str] = frozenset()
+    """Names of conflicts that nothing controls: an edit may have removed the owner of gangctl's own object."""
     edited: tuple[tuple[str, str, str], ...] = ()
     """(PodGroup, its topologyKey, the one that is wanted) where that was changed after the group was made."""
     spares: tuple[Create, ...] = ()
@@ -281,6 +284,10 @@ def _conflicts(plan: GangPlan, existing: Existing, *, pod_groups: bool) -> Itera
         yield "CompositePodGroup", parent.name
 
 
+def _unowned(conflicts: Iterable[Observed]) -> frozenset[str]:
+    return frozenset(observed.name for observed in conflicts if not observed.owner_uid)
+
+
 def _edited(plan: GangPlan, existing: Existing) -> Iterator[tuple[str, str, str]]:
     for group in plan.groups:
         have, key = existing.groups.get(group.name), group.template.topology_key
@@ -309,11 +316,15 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
     if desired.plan is None:
         return Difference()
     plan, workload = _with_parent(desired.plan, existing, capabilities), existing.workload
-    if workload is not None and workload.owner_uid != plan.uid:
+    if ("Workload", workload) in existing.orphans:
+        # An edit removed its owner. No pod needs it, and the next one follows, as below.
+        return Difference(tuple(_surplus(desired, plan, existing)))
+    going = workload is not None and workload.deleting
+    if workload is not None and workload.owner_uid != plan.uid and not (going and workload.orphan_of):
         # PodGroups name their Workload: they would belong to that of another owner.
-        return Difference(conflicts=(("Workload", workload.name),))
+        return Difference(conflicts=(("Workload", workload.name),), unowned=_unowned([workload]))
     # The next one has the same name, and cannot be created before this one is gone.
-    if workload is not None and workload.deleting:
+    if going:
         return Difference(ending(desired, existing, capabilities))
     own = Create("Workload", plan.workload) if workload is None else _of_workload(plan.workload, workload)
     composite = _of_composite(plan, existing, capabilities)
@@ -343,9 +354,10 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
         tuple(changes),
         conflicts,
         frozen,
-        frozenset(name for kind, name in conflicts if groups[name].deleting),
-        tuple(_edited(plan, existing)) if capabilities.pod_groups else (),
-        tuple(_spares(desired, plan, existing)) if capabilities.pod_groups else (),
+        going=frozenset(name for _, name in conflicts if groups[name].deleting),
+        unowned=_unowned(groups[name] for _, name in conflicts),
+        edited=tuple(_edited(plan, existing)) if capabilities.pod_groups else (),
+        spares=tuple(_spares(desired, plan, existing)) if capabilities.pod_groups else (),
     )
 
 

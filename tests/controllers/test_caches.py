@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Key
-from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
+from gangctl.api.scheduling import NEWEST, ApiState, Generation, Observed, Scheduled
 from gangctl.api.store import Entry
 from gangctl.cli.gangs.state import GangState, StoredJobSet
 from gangctl.client.client import Client
@@ -21,10 +21,12 @@ from gangctl.controllers.caches import GangCaches, changes_objects, same_object
 from gangctl.controllers.gangs import RESYNC_SECONDS, Assessments, GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
-from gangctl.gang.desired import JobProgress, assess
+from gangctl.gang.desired import Assessment, Desired, JobProgress, Lifecycle, assess
+from gangctl.gang.diff import Delete, diff
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import await_change, requeue
+from gangctl.runtime.informer import InformerObserver
 from tests.credentials import StaticCredentials
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
@@ -95,6 +97,25 @@ async def test_informers_of_a_generation_that_is_not_followed_any_more_are_not_s
     await gangs.follow(None)
     await transport.close()
     assert [informer.synced.is_set() for informer in left] == [False, False]
+
+
+async def test_its_own_workload_without_an_owner_is_an_orphan_of_its_jobset() -> None:
+    """So that it is deleted and made again: its name has the JobSet's UID."""
+    client = Client(Transport(StaticCredentials("http://127.0.0.1:1")))
+    gangs = GangCaches(client, lambda *_: None, lambda: 0.0)
+    plan = assess(read_jobset(stored(jobset("js", rj("w", mode="Gang"), uid=FIXTURE_UID)))[0], ClusterRules()).plan
+    assert plan is not None
+    name = plan.workload.name
+    edited = Observed("t", name, "w", "1", "", "", False, "js", (("jobset", 1),), orphan_of="js")
+    gangs._scheduling = caches.SchedulingCache(
+        client, Generation.V1BETA1, "", lambda _: InformerObserver(), lambda: None
+    )
+    gangs.informers["workloads"].store.put(("t", name), Entry("w", "1", edited))
+    existing = await gangs.existing(plan)
+    assert (existing.workload, existing.orphans) == (edited, (("Workload", edited),))
+    assert diff(Desired(Assessment(Lifecycle.PRESENT, plan), plan), existing, NEWEST.capabilities).changes == (
+        Delete("Workload", edited),
+    )
 
 
 async def test_a_configuration_that_was_stored_unchecked_is_reported_again() -> None:

@@ -80,6 +80,13 @@ def test_what_is_frozen_or_held_is_renewed_by_who_resumes_the_jobset() -> None:
         )
 
 
+def test_a_conflict_names_what_it_knows_of_the_owner() -> None:
+    conflict = Difference(conflicts=(("PodGroup", "g"), ("PodGroup", "h")), unowned=frozenset({"h"}))
+    theirs, no_ones = obstacles(conflict, Generation.V1BETA1)
+    assert theirs.message.startswith("PodGroup g exists and has another owner: ")
+    assert no_ones.message.startswith("PodGroup h exists and has no owner: ")
+
+
 async def test_the_controller_knows_who_resumes_a_jobset() -> None:
     notices = list[Notice]()
     transport = Transport(StaticCredentials("http://127.0.0.1:1"))

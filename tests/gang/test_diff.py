@@ -167,7 +167,26 @@ def test_a_group_with_another_topology_than_the_configuration_is_named() -> None
 
 def test_a_foreign_workload_of_that_name_stops_everything() -> None:
     found = difference(plan_of(6, 6), replace(workload(exists(), owner_uid=""), groups={}))
-    assert found == Difference(conflicts=(("Workload", WL),))
+    assert found == Difference(conflicts=(("Workload", WL),), unowned=frozenset({WL}))
+
+
+def test_its_own_workload_without_an_owner_is_deleted_and_made_again() -> None:
+    """As after a patch that removed its ownerReferences, or where an edited export replaced it."""
+    existing = workload(exists(), owner_uid="", owner_jobset="", orphan_of="js")
+    assert existing.workload is not None
+    found = difference(PLAN, replace(existing, orphans=(("Workload", existing.workload),)))
+    assert (told(found.changes), found.conflicts) == (["-W"], ())
+    # The API server keeps it for as long as it has a finalizer.
+    assert difference(PLAN, workload(existing, deleting=True)) == Difference()
+    assert told(difference(PLAN, replace(existing, workload=None)).changes) == ["+W"]
+
+
+def test_what_nothing_controls_is_a_conflict_without_an_owner() -> None:
+    """On 1.35, where pods name their Workload itself, and of anything that gangctl did not make."""
+    for existing in (workload(exists(), owner_uid="", orphan_of="js"), group(exists(), A, owner_uid="")):
+        found = difference(PLAN, existing)
+        assert {name for _, name in found.conflicts} == found.unowned
+    assert difference(PLAN, workload(exists(), owner_uid="another")).unowned == frozenset()
 
 
 def test_objects_in_deletion_are_waited_for() -> None:
