@@ -215,6 +215,33 @@ def gangs_together(draw: random.Random, raw: Object) -> None:
     raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), OPTIONS: '{"composite": true}'}
 
 
+OWN_FAILURES: Final[tuple[Object, ...]] = (
+    {"onExitCodes": {"operator": "NotIn", "values": [0]}},
+    {"onPodConditions": [{"type": "Ready", "status": "False"}]},
+)
+"""What a rule of ``podFailurePolicy`` can say of every pod that failed."""
+
+
+def fails_for_pods(draw: random.Random, raw: Object) -> None:
+    """Restarts without a limit, for the reason that disruptions have: any failure of a pod fails its Job for it."""
+    failure = raw["spec"].get("failurePolicy")
+    if failure is not None:
+        rule = {"name": "r", "action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["PodFailurePolicy"]}
+        failure |= {"maxRestarts": 0, "rules": [rule]}
+        _of_pods(draw, raw, "FailJob")
+
+
+def ignores_pods(draw: random.Random, raw: Object) -> None:
+    """Retries without a limit beside a small ``backoffLimit``: no failure of a pod counts."""
+    _of_pods(draw, raw, "Ignore")
+
+
+def _of_pods(draw: random.Random, raw: Object, action: str) -> None:
+    rules = [{"action": action, **draw.choice(OWN_FAILURES)}]
+    for rj in replicated_jobs(raw):
+        rj["template"]["spec"] |= {"backoffLimit": 0, "podFailurePolicy": {"rules": rules}}
+
+
 def placement_on_pods(draw: random.Random, raw: Object) -> None:
     """JobSet copies the annotation of exclusive placement to the pods: it may as well be there from the beginning."""
     del draw
@@ -252,6 +279,7 @@ OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {
     "images-pinned": (sidecars,),
     "priority-classes": (priority_as_label,),
     "resource-requests": (sidecars,),
+    "restart-limits": (fails_for_pods, ignores_pods),
 }
 """Fields that say the same to what runs the JobSet, by policy: what each of its rules is about."""
 

@@ -355,6 +355,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         nothing_else,
         "Fail",
     ),
+    "failures of pods are disruptions": (
+        ("restart-limits",),
+        reading("rule.action == 'FailJob'", "rule.action == 'FailIndex'"),
+        nothing_else,
+        "Fail",
+    ),
     "annotations of pods are not read": (
         ("gang-exclusive-topology",),
         reading("rj.template.?spec.template.metadata", "rj.template.?metadata"),
