@@ -197,6 +197,19 @@ def gang_as_field(draw: random.Random, raw: Object) -> None:
         raw["spec"]["gangConfig"] = {"gangMode": "Gang"}
 
 
+def gang_on_templates(draw: random.Random, raw: Object) -> None:
+    """A gang of each ReplicatedJob, in the annotation or the field of its own, where one has several Jobs."""
+    if all(rj.get("replicas", 1) < 2 for rj in replicated_jobs(raw)):
+        return
+    for key in (MODE, GANGS):
+        (raw["metadata"].get("annotations") or {}).pop(key, None)
+    for rj in replicated_jobs(raw):
+        if draw.random() < 0.5:
+            rj["template"].setdefault("metadata", {}).setdefault("annotations", {}).setdefault(MODE, "Gang")
+        else:
+            rj["gangConfig"] = {"gangMode": "Gang"}
+
+
 def gangs_of_one(draw: random.Random, raw: Object) -> None:
     """As many pods, each of which is a gang of its own."""
     del draw
@@ -267,13 +280,13 @@ CHANGES: Final[tuple[Change, ...]] = (
 )
 """For every policy, in the order in which they are applied."""
 OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {
-    "coordinator-set": (gang_as_list, gang_as_field),
+    "coordinator-set": (gang_as_list, gang_as_field, gang_on_templates),
     "gang-accelerators": (sidecars, gangs_of_one),
     "gang-exclusive-topology": (placement_on_pods,),
     "gang-not-sequenced": (gang_as_field,),
     "gang-peers-resolvable": (gang_as_list, gang_as_field),
     "gang-required": (gangs_of_one,),
-    "gang-restart-strategy": (gang_as_list, gang_as_field),
+    "gang-restart-strategy": (gang_as_list, gang_as_field, gang_on_templates),
     "gang-size-limit": (gang_as_list, gangs_together),
     "gang-uniform-priority": (gang_as_field,),
     "images-pinned": (sidecars,),

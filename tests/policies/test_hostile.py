@@ -349,6 +349,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         nothing_else,
         "Fail",
     ),
+    "gangs of one ReplicatedJob are not read": (
+        ("coordinator-set", "gang-restart-strategy"),
+        reading("rj.?replicas.orValue(1) > 1", "rj.?replicas.orValue(1) < 0"),
+        nothing_else,
+        "Fail",
+    ),
     "the list of gangs is not read": (
         ("coordinator-set", "gang-peers-resolvable", "gang-restart-strategy"),
         reading("gangctl.dev/gangs", "gangctl.dev/gang"),
