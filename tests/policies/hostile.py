@@ -7,6 +7,7 @@ order, another notation, another field that says the same, and whatever runs not
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -185,7 +186,8 @@ def gang_as_list(draw: random.Random, raw: Object) -> None:
         del notes[MODE]
         names = [rj["name"] for rj in replicated_jobs(raw)]
         more = draw.choice(["", "  perReplica: false\n", "  topologyKey: perReplica\n", "# perReplica: true\n"])
-        notes[GANGS] = f"- name: all\n  replicatedJobs: [{', '.join(names)}]\n{more}"
+        listed = draw.choice([f"[{', '.join(names)}]", json.dumps(names), "\n  - " + "\n  - ".join(names)])
+        notes[GANGS] = f"- name: all\n  replicatedJobs: {listed}\n{more}"
 
 
 def gang_as_field(draw: random.Random, raw: Object) -> None:
@@ -288,7 +290,7 @@ OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {
     "gang-required": (gangs_of_one,),
     "gang-restart-strategy": (gang_as_list, gang_as_field, gang_on_templates),
     "gang-size-limit": (gang_as_list, gangs_together),
-    "gang-uniform-priority": (gang_as_field,),
+    "gang-uniform-priority": (gang_as_list, gang_as_field),
     "images-pinned": (sidecars,),
     "priority-classes": (priority_as_label,),
     "resource-requests": (sidecars,),

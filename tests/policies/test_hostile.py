@@ -356,7 +356,7 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         "Fail",
     ),
     "the list of gangs is not read": (
-        ("coordinator-set", "gang-peers-resolvable", "gang-restart-strategy"),
+        ("coordinator-set", "gang-peers-resolvable", "gang-restart-strategy", "gang-uniform-priority"),
         reading("gangctl.dev/gangs", "gangctl.dev/gang"),
         nothing_else,
         "Fail",
