@@ -230,6 +230,23 @@ def gangs_together(draw: random.Random, raw: Object) -> None:
     raw["metadata"]["annotations"] = {**(raw["metadata"].get("annotations") or {}), OPTIONS: '{"composite": true}'}
 
 
+DEVICES: Final = frozenset({"amd.com/gpu", "google.com/tpu", "nvidia.com/gpu"})
+OTHER_DEVICES: Final = (
+    *("aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice"),
+    *("gpu.intel.com/i915", "nvidia.com/gpu.shared"),
+)
+"""Second names of devices: of their parts, of those that are shared, of another driver."""
+
+
+def other_devices(draw: random.Random, raw: Object) -> None:
+    """As many devices of another vendor, or of another device plugin."""
+    name = draw.choice(OTHER_DEVICES)
+    for container in containers(raw):
+        for amounts in (container.get("resources") or {}).values():
+            for device in amounts.keys() & DEVICES:
+                amounts[name] = amounts.pop(device)
+
+
 OWN_FAILURES: Final[tuple[Object, ...]] = (
     {"onExitCodes": {"operator": "NotIn", "values": [0]}},
     {"onPodConditions": [{"type": "Ready", "status": "False"}]},
@@ -283,7 +300,7 @@ CHANGES: Final[tuple[Change, ...]] = (
 """For every policy, in the order in which they are applied."""
 OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {
     "coordinator-set": (gang_as_list, gang_as_field, gang_on_templates),
-    "gang-accelerators": (sidecars, gangs_of_one),
+    "gang-accelerators": (sidecars, gangs_of_one, other_devices),
     "gang-exclusive-topology": (placement_on_pods,),
     "gang-not-sequenced": (gang_as_field,),
     "gang-peers-resolvable": (gang_as_list, gang_as_field),

@@ -331,6 +331,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         nothing_else,
         "Fail",
     ),
+    "devices have one name": (
+        ("gang-accelerators",),
+        reading("aws.amazon.com/neuron", "example.org/neuron"),
+        nothing_else,
+        "Fail",
+    ),
     "gangs that start together are small": (
         ("gang-size-limit",),
         reading("gang.composite != null || gang.groups.size() < 2", "gang.groups.size() < 2"),
