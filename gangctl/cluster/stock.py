@@ -45,9 +45,9 @@ _LAG: Final = timedelta(seconds=5)
 
 
 def _is_new(workload: QueuedWorkload, now: datetime) -> bool:
-    """Whether the status of a ClusterQueue may not count a Workload yet."""
+    """Whether the status of a ClusterQueue may not count a Workload with quota yet."""
     since = age(workload.condition("QuotaReserved").since, now)
-    return workload.holds("QuotaReserved") and since is not None and since < _LAG
+    return since is not None and since < _LAG
 
 
 class Stock(Queues):
@@ -239,14 +239,24 @@ class Stock(Queues):
     def take_reservations(self) -> None:
         """Take from the ClusterQueues, once, what Workloads use that may not be read: after all those that may be."""
         quotas, now = self.snapshot.quotas, self.now()
-        unmeasured = {workload.cluster_queue for workload in self.live_workloads() if _is_new(workload, now)}
+        unmeasured = {
+            workload.cluster_queue
+            for workload in quotas.workloads()
+            # Kueue counts by the admission, but when a Workload gets quota it writes the status of the ClusterQueue
+            # to which its LocalQueue leads (NotifyWorkloadUpdate).
+            if _is_new(workload, now)
+            or self.cluster_queue_of((workload.namespace, workload.queue)) != workload.cluster_queue
+        }
         for name, queue in self.cluster_queues_by_name().items():
             reserved = read_reservations(self.raw["ClusterQueue", "", name])
-            if quotas_of(queue.groups).keys() <= reserved.keys():
-                # Kueue's sums have the Workloads that are counted already, too.
-                others = {pair: amount - quotas.used(name, *pair) for pair, amount in reserved.items()}
-                quotas.use(name, {pair: amount for pair, amount in others.items() if amount > 0}, 1)
-            else:
+            if not quotas_of(queue.groups).keys() <= reserved.keys():
+                unmeasured.add(name)
+                continue
+            # Kueue's sums have the Workloads that are counted already, too.
+            others = {pair: amount - quotas.used(name, *pair) for pair, amount in reserved.items()}
+            quotas.use(name, {pair: amount for pair, amount in others.items() if amount > 0}, 1)
+            # Less than these hold is a status from before they got it: it lacks what others got since, too.
+            if any(amount < 0 for amount in others.values()):
                 unmeasured.add(name)
         self.snapshot.workloads_known, self.snapshot.unmeasured = False, frozenset(unmeasured)
         self.heads_known = False

@@ -280,9 +280,9 @@ _COUNTS = "how much of its quota others use: Workloads of other namespaces may n
             {"preemption": {"withinClusterQueue": "Any"}},
             ("not-now", [_HOLDERS.format(", and whether Kueue would preempt some of them")]),
         ),
-        # Of its own namespace gangctl counts what Kueue does not say.
-        ("1", 5, {}, ("fits", [])),
-        ("1", 6, {}, ("not-now", [_HOLDERS.format("")])),
+        # A total that its own Workloads exceed lacks some: what others use is more than it says.
+        ("1", 5, {}, ("unknown", [_COUNTS])),
+        ("1", 6, {}, ("not-now", [_COUNTS, _HOLDERS.format("")])),
         (None, 4, {}, ("unknown", [_COUNTS])),
     ],
 )
@@ -331,6 +331,32 @@ async def test_a_workload_that_has_quota_since_a_moment_may_not_be_in_the_status
     async with serving(*objects, queue, mine, forbidden=_UNREAD) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
     assert (answer.json["verdict"], answer.json["unknown"]) == (verdict, [_COUNTS] * (verdict == "unknown"))
+
+
+@each(
+    ("doors", "verdict"),
+    [
+        ([local_queue("r", "cq")], "fits"),
+        ([], "unknown"),
+        # Made again, for another ClusterQueue.
+        ([local_queue("r", "other")], "unknown"),
+    ],
+)
+async def test_a_workload_without_its_local_queue_may_not_be_in_the_status(
+    doors: list[Object], verdict: str, tmp_path: Path
+) -> None:
+    objects = [item for item in there("8") if item["kind"] != "ClusterQueue"]
+    # Kueue writes the status where a LocalQueue leads that has one more with quota: these 4 are of others.
+    queue = reserving(cluster_queue("cq", {"f": {"cpu": "8"}}), f={"cpu": "4"})
+    mine = workload("mine", "r", held={"f": {"cpu": "3"}})
+    file = write(tmp_path / "a.yaml", queued(pods=4))
+    async with serving(*objects, *doors, queue, mine, forbidden=_UNREAD) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    async with serving(*objects, *doors, queue, mine) as (_, url):
+        allowed = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    assert (answer.json["verdict"], answer.json["unknown"]) == (verdict, [_COUNTS] * (verdict == "unknown"))
+    # Its admission counts for those who may list all.
+    assert (allowed.json["verdict"], allowed.json["limits"][0]["used"]) == ("fits", "3")
 
 
 @each(
