@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
-from gangctl.api.objects import Key, Object, kind_of, object_at, text_at
+from gangctl.api.objects import Key, Object, integer_at, kind_of, object_at, text_at
 from gangctl.api.pods import HOSTNAME, is_finished
 from gangctl.api.store import Entry
 from gangctl.client.resources import JOBSETS
@@ -21,7 +21,7 @@ from gangctl.fit.clusterstate import ClusterSnapshot, KnownNodes, Outlook
 from gangctl.fit.devices import Device, Devices, allocated, reserved_for
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
-from gangctl.fit.tree import quotas_of
+from gangctl.fit.tree import Pair, quotas_of
 from gangctl.kueue.amounts import age
 from gangctl.kueue.configuration import CONFIG_KEY, CONFIGURATION_GROUP
 from gangctl.kueue.names import API_VERSION, GROUP, VERSION
@@ -247,8 +247,15 @@ class Stock(Queues):
             if _is_new(workload, now)
             or self.cluster_queue_of((workload.namespace, workload.queue)) != workload.cluster_queue
         }
+        partly: dict[str, Collection[Pair]] = {}
         for name, queue in self.cluster_queues_by_name().items():
-            reserved = read_reservations(self.raw["ClusterQueue", "", name])
+            raw = self.raw["ClusterQueue", "", name]
+            reserved = read_reservations(raw)
+            # Kueue lists what a ClusterQueue has now (getUsage), and counts in the cohort also what it has no more, as
+            # long as Workloads hold that. Of the first generation it has lost nothing.
+            unseen = integer_at(object_at(raw, "status"), "reservingWorkloads") - len(list(quotas.held_in(name)))
+            if unseen > 0 and integer_at(object_at(raw, "metadata"), "generation") != 1:
+                partly[name] = reserved.keys()
             if not quotas_of(queue.groups).keys() <= reserved.keys():
                 unmeasured.add(name)
                 continue
@@ -259,6 +266,7 @@ class Stock(Queues):
             if any(amount < 0 for amount in others.values()):
                 unmeasured.add(name)
         self.snapshot.workloads_known, self.snapshot.unmeasured = False, frozenset(unmeasured)
+        self.snapshot.partly_listed = partly
         self.heads_known = False
 
     def outlook(self, now: datetime) -> Outlook:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +25,7 @@ from gangctl.api.pods import SYSTEM_CLASSES
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import PodsLeft, Surroundings
+from gangctl.fit.tree import Pair
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import moment
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
@@ -188,6 +189,8 @@ class ClusterSnapshot:
         """Whether the Workloads of all namespaces may be read: who holds quota, and what preemption would free."""
         self.unmeasured: frozenset[str] = frozenset()
         """ClusterQueues of which it is not known how much is in use."""
+        self.partly_listed: Mapping[str, Collection[Pair]] = {}
+        """ClusterQueues whose Workloads may hold more than their status lists, with the pairs that it lists."""
         self._held: dict[type[object], dict[tuple[str, str], Any]] = defaultdict(dict)
         """By kind, then by namespace and name."""
         self._limit_ranges: dict[str, dict[str, Object]] = defaultdict(dict)
@@ -206,6 +209,15 @@ class ClusterSnapshot:
     def usage_known(self, queue: str) -> bool:
         """Whether it is known how much is in use in a ClusterQueue and those that share quota with it."""
         return self.unmeasured.isdisjoint(self.quotas.tree(queue))
+
+    def unlisted(self, queue: str, pairs: Iterable[Pair]) -> dict[str, list[str]]:
+        """By flavor of these pairs the ClusterQueues that may hold some, and share quota with a ClusterQueue."""
+        names: dict[str, list[str]] = {}
+        for name in self.quotas.tree(queue) if self.partly_listed else ():
+            listed = self.partly_listed.get(name)
+            for flavor in {pair[0] for pair in pairs if listed is not None and pair not in listed}:
+                names.setdefault(flavor, []).append(name)
+        return names
 
     def over(self, quotas: Quotas) -> ClusterSnapshot:
         """The same objects with other quotas and usage, for one question."""

@@ -6,13 +6,15 @@ Source: Kueue 0.19 ``pkg/controller/jobframework``: ``WorkloadShouldBeSuspended`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
 from gangctl.api.objects import controller_owner, object_at, text_at, within
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest
+from gangctl.fit.report import quoted
+from gangctl.fit.tree import Pair
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
 from gangctl.kueue.names import DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
@@ -102,6 +104,12 @@ class Conditions:
         early = queue.when_can_preempt != "TryNextFlavor" or queue.prefers_preemption
         if not self._cluster.workloads_known and queue.preempts and early:
             yield f"which flavors Kueue gives it (flavorFungibility): {UNREAD}"
+
+    def unlisted(self, queue: ClusterQueue, pairs: Iterable[Pair]) -> Iterator[str]:
+        """What the others of its cohort may hold of what it would take."""
+        for flavor, names in self._cluster.unlisted(queue.name, pairs).items():
+            queues = f"Workloads of ClusterQueues {quoted(names)}"
+            yield f'how much of flavor "{flavor}" {queues} hold, which do not list it: {UNREAD}'
 
     def missing(self, queue: ClusterQueue) -> str:
         """What does not exist and Kueue needs for its Workload, in an open queue."""

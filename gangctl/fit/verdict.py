@@ -33,7 +33,7 @@ from gangctl.fit.requests import (
     requests_of,
     unfinished,
 )
-from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
+from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, taken, tries
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Estimate
 from gangctl.gang.reasons import Reason
@@ -245,6 +245,7 @@ def _when(
         case.unknown += placing.unknown()
         flavors = [step.flavor for step in case.steps]
         case.conditions.doubts += contradictions(gang.members, gang.needs, flavors, case.cluster.flavor)
+        case.conditions.doubts += case.conditions.unlisted(queue, taken(demands, flavors))
     # Kueue tries nothing behind the head of a StrictFIFO queue, whatever quota is free.
     if (now.fits or now.preempted) and (behind := _behind(case, gang, simulation.preemptor, fits=now.fits)) is not None:
         return behind

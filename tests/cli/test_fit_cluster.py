@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gangctl.api.meta import API_VERSION, EXPECTED_DURATION, SKIP_LABEL
+from gangctl.cli.queue.report import FREE
 from gangctl.client.client import Client
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
@@ -18,6 +19,7 @@ from tests.cli.kueueobjects import (
     cluster,
     cluster_queue,
     condition,
+    flavor,
     local_queue,
     queued,
     reserving,
@@ -265,8 +267,9 @@ async def test_with_rights_in_one_namespace_the_uncounted_sources_are_reported(t
 
 
 _UNREAD = {f"{KUEUE}/workloads"}
-_HOLDERS = "who else holds what it waits for{}: Workloads of other namespaces may not be read"
-_COUNTS = "how much of its quota others use: Workloads of other namespaces may not be read"
+_NO_WORKLOADS = "Workloads of other namespaces may not be read"
+_HOLDERS = f"who else holds what it waits for{{}}: {_NO_WORKLOADS}"
+_COUNTS = f"how much of its quota others use: {_NO_WORKLOADS}"
 
 
 @each(
@@ -316,6 +319,39 @@ async def test_a_tenant_knows_what_the_cohort_uses(lender: str | None, verdict: 
     async with serving(*objects, own, other, forbidden=_UNREAD) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
     assert answer.json["verdict"] == verdict, answer.json["message"]
+
+
+@each(
+    ("lost", "holders", "generation", "verdict"),
+    [
+        ({"g": {"cpu": "0"}}, 1, 2, "unknown"),
+        # It never had another flavor, or holds nothing.
+        ({"g": {"cpu": "0"}}, 1, 1, "fits"),
+        ({"g": {"cpu": "0"}}, 0, 2, "fits"),
+        # Kueue has not written the status since.
+        ({"g": {"cpu": "0"}, "f": {"cpu": "2"}}, 1, 2, "fits"),
+        ({"g": {"cpu": "0"}, "f": {"cpu": "3"}}, 1, 2, "not-now"),
+    ],
+)
+async def test_a_flavor_that_a_queue_of_the_cohort_has_lost_may_be_in_use(
+    lost: dict[str, dict[str, str]], holders: int, generation: int, verdict: str, tmp_path: Path
+) -> None:
+    objects = [item for item in there("8", flavor("g")) if item["kind"] != "ClusterQueue"]
+    own = reserving(cluster_queue("cq", {"f": {"cpu": "8"}}, cohortName="all"), f={"cpu": "0"})
+    other = reserving(cluster_queue("other", {"g": {"cpu": "8"}}, cohortName="all"), **lost)
+    other["status"]["reservingWorkloads"] = holders
+    other["metadata"]["generation"] = generation
+    file = write(tmp_path / "a.yaml", queued(pods=6))
+    async with serving(*objects, own, other, forbidden=_UNREAD) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+        described = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
+    assert answer.json["verdict"] == verdict, answer.json["message"]
+    doubt = f'how much of flavor "f" Workloads of ClusterQueues "other" hold, which do not list it: {_NO_WORKLOADS}'
+    unknown = {"fits": [], "unknown": [doubt], "not-now": [_HOLDERS.format("")]}
+    assert answer.json["unknown"] == unknown[verdict]
+    free = {"fits": "8 6", "unknown": "None", "not-now": "5"}
+    assert str(described.json["quotas"][0]["free"]) in free[verdict].split()
+    assert (FREE in described.json["unknown"]) is (verdict == "unknown")
 
 
 @each(("since", "verdict"), [("2026-01-01T00:59:50Z", "fits"), ("2026-01-01T00:59:59Z", "unknown")])

@@ -23,6 +23,10 @@ SUMMARY: Final = "QueueSummary"
 DESCRIPTION: Final = "QueueDescription"
 
 USAGE: Final = "what its Workloads hold: those of other namespaces may not be read"
+FREE: Final = (
+    "what is free in flavors that ClusterQueues of its cohort may hold and do not list: Workloads of other namespaces "
+    "may not be read"
+)
 COHORT: Final = "what its cohort lends: Cohorts may not be read"
 POSITIONS: Final = "positions, and the head of the queue: what waits in other namespaces may not be read"
 UNORDERED: Final = "positions, and the head of the queue: in which order Kueue tries what waits ({})"

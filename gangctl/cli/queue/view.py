@@ -14,6 +14,7 @@ from gangctl.api.pods import is_finished
 from gangctl.cli.queue.report import (
     COHORT,
     DESCRIPTION,
+    FREE,
     NAMESPACE,
     POSITIONS,
     SUMMARY,
@@ -145,13 +146,16 @@ class View:
             "admitted": len(inside) - len(pending),
             "oldest": min(filter(None, (workload.created for workload in pending)), default=""),
             "quotas": [] if queue is None else self._quotas(queue),
-            "unknown": [] if queue is None else self._unknown(queue),
+            "unknown": [] if queue is None else [*self._unknown(queue), *self._unlisted(queue)],
         }
 
     def _unknown(self, queue: ClusterQueue) -> list[str]:
         """What of its quota is not known."""
         unknown = [] if self.stock.snapshot.usage_known(queue.name) else [USAGE]
         return [*unknown, COHORT] if queue.cohort and self.stock.trouble(kinds.COHORTS) else unknown
+
+    def _unlisted(self, queue: ClusterQueue) -> list[str]:
+        return [FREE] if self.stock.snapshot.unlisted(queue.name, quotas_of(queue.groups)) else []
 
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
         quotas: list[QuotaReport] = []
@@ -160,6 +164,7 @@ class View:
             used = None if USAGE in unknown else self.stock.snapshot.quotas.used(queue.name, flavor, resource)
             ceiling = self.stock.snapshot.quotas.ceiling(queue.name, flavor, resource).amount
             free = max(0, self.stock.snapshot.quotas.available(queue.name, flavor, resource))
+            free_known = not unknown and not self.stock.snapshot.unlisted(queue.name, [(flavor, resource)])
             quotas.append(
                 {
                     "flavor": flavor,
@@ -168,7 +173,7 @@ class View:
                     "nominal": quota.nominal,
                     "borrowed": None if used is None else max(0, used - quota.nominal),
                     "borrowable": None if ceiling is None or COHORT in unknown else max(0, ceiling - quota.nominal),
-                    "free": None if unknown else free,
+                    "free": free if free_known else None,
                 }
             )
         return quotas
