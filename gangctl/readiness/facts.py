@@ -179,6 +179,8 @@ class Snapshot:
     """Name of another owner's Workload for this JobSet."""
     groups_known: bool = True
     """Whether Workloads and PodGroups may be read; otherwise they are empty here, and ignored."""
+    composite_missing: bool = False
+    """Whether the CompositePodGroup of its plan does not exist; False also where that is not known."""
     pods_known: bool = True
     """Whether pods may be read; otherwise there are none here, and what follows is from the status of the JobSet."""
     on_nodes: OnNodes = field(default_factory=OnNodes)
@@ -210,6 +212,8 @@ class Collections:
     nodes: Callable[[], Mapping[str, NodeFacts] | None] = lambda: None
     groups_known: bool = True
     """Whether Workloads and PodGroups may be read."""
+    composite: Callable[[str, str], Observed | None] | None = None
+    """The CompositePodGroup of a namespace and a name; None where they are not known."""
     pods_known: bool = True
     """Whether pods may be read."""
 
@@ -239,6 +243,7 @@ def assemble(
     """All facts of one JobSet, without those of an earlier one of its name."""
     plan, namespace = assessment.plan, jobset.namespace
     names = [group.name for group in plan.groups] if plan is not None else []
+    parent, composite = plan.composite if plan is not None else None, collections.composite
     jobs = [job for job in collections.jobs(jobset.key) if job.jobset_uid == jobset.uid]
     # Jobs whose pods may be denied now, without those of earlier attempts.
     expected = [job for job in jobs if not job.complete and not job.deleting and job.attempt >= jobset.restarts]
@@ -264,6 +269,7 @@ def assemble(
         ],
         foreign_workload=collections.claimed(namespace, jobset.name) or "",
         groups_known=collections.groups_known,
+        composite_missing=parent is not None and composite is not None and composite(namespace, parent.name) is None,
         pods_known=collections.pods_known,
         on_nodes=on_nodes or OnNodes(),
         ended=ended,

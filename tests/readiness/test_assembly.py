@@ -29,16 +29,18 @@ def refused(kind: str, name: str, uid: str = "") -> Refused:
     return Refused("t", kind, name, uid, "no", 1)
 
 
+NOTHING = Collections(
+    jobs=lambda _: (),
+    pods=lambda _: (),
+    groups=lambda _namespace, _uid, _names: {},
+    workload=lambda _namespace, _name: None,
+    claimed=lambda _namespace, _name: None,
+)
+
+
 def assembled(*jobs: JobProgress, reported: Sequence[Refused] = (), **changes: Any) -> Snapshot:
     by_object = {(each.namespace, each.kind, each.name): each for each in reported}
-    collections = Collections(
-        jobs=lambda _: jobs,
-        pods=lambda _: (),
-        groups=lambda _namespace, _uid, _names: {},
-        workload=lambda _namespace, _name: None,
-        claimed=lambda _namespace, _name: None,
-        refused=lambda *about: by_object.get(about),
-    )
+    collections = replace(NOTHING, jobs=lambda _: jobs, refused=lambda *about: by_object.get(about))
     return assemble(JOBSET, ASSESSMENT, API, replace(collections, **changes))
 
 
@@ -70,6 +72,25 @@ def test_groups_are_read_by_the_names_of_the_plan() -> None:
     assembled(groups=groups)
     assert ASSESSMENT.plan is not None
     assert asked == [("t", FIXTURE_UID, tuple(group.name for group in ASSESSMENT.plan.groups))]
+
+
+def test_the_parent_of_groups_is_read_by_the_name_of_the_plan() -> None:
+    raw = stored(jobset("js", rj("w", 2, 1, 1, mode="ReplicatedGang"), options='{"composite": true}', uid=FIXTURE_UID))
+    parsed = read(raw)
+    found = assess(parsed, ClusterRules())
+    assert found.plan is not None
+    assert found.plan.composite is not None
+    there = {("t", found.plan.composite.name): object()}
+
+    def missing(composite: Any, of: Any = found) -> bool:
+        collections = replace(NOTHING, composite=composite)
+        return assemble(parsed, of, API, collections).composite_missing
+
+    assert missing(lambda _namespace, _name: None)
+    assert not missing(lambda namespace, name: there.get((namespace, name)))
+    # Not known, and not needed.
+    assert not missing(None)
+    assert not missing(lambda _namespace, _name: None, ASSESSMENT)
 
 
 def test_unknown_facts_stay_unknown() -> None:

@@ -29,13 +29,14 @@ from gangctl.cli.options import ClusterFlags, Worker
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from gangctl.cluster import kinds
-from gangctl.cluster.members import project_job, project_scheduling
+from gangctl.cluster.members import project_job, project_scheduling, scheduling_store
 from gangctl.cluster.stock import Stock
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.fit.clusterstate import Held
+from gangctl.gang.config import read_config
 from gangctl.gang.generation import pick_generation
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.objects import AdmissionCheck, Cohort, PriorityClass, ResourceFlavor, Topology
@@ -154,6 +155,17 @@ def group_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollecti
         yield ReadCollection(resource, project_scheduling(adapter, kind), stores[kind], scope.namespace)
 
 
+def composite_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollection[Any]]:
+    """CompositePodGroups, where they are served and a JobSet asks for one."""
+    generation, version = state.api.generation, state.api.composite
+    asked = any(read_config(stored.jobset)[0].options.composite for stored in state.jobsets.values())
+    if generation is not None and version and asked:
+        state.composites = scheduling_store()
+        resource = scheduling_resources(generation, composite=version)["CompositePodGroup"]
+        project = project_scheduling(ADAPTERS[generation], "CompositePodGroup")
+        yield ReadCollection(resource, project, state.composites, scope.namespace)
+
+
 def node_source(state: GangState) -> ReadCollection[Any]:
     """All nodes."""
     return ReadCollection(NODES, read_node, state.nodes, None)
@@ -218,11 +230,14 @@ class ScopeReader:
         self.readable = [jobsets]
         self.state.api = pick_generation(await served_resources(self.client))
         groups = list(group_sources(self.state, self.scope))
+        parents = list(composite_sources(self.state, self.scope))
         members = [*member_sources(self.state, self.scope), node_source(self.state)]
         missing, *_ = await asyncio.gather(
-            self._read_all([*groups, *members]), self._read_queues(), self._read_gang_objects()
+            self._read_all([*groups, *parents, *members]), self._read_queues(), self._read_gang_objects()
         )
         self.state.groups_known = not any(missing[: len(groups)])
+        if any(missing[len(groups) : len(groups) + len(parents)]):
+            self.state.composites = None
         # The nodes are the last of the sources.
         self.state.nodes_known = not missing[-1]
         if self._left_out:

@@ -106,6 +106,8 @@ class GangState:
     """Pods that have succeeded, as far as they were read: what they cost is known, and nothing else needs them."""
     workloads: Store[Observed] = field(default_factory=members.scheduling_store)
     groups: Store[Observed] = field(default_factory=members.scheduling_store)
+    composites: Store[Observed] | None = None
+    """CompositePodGroups, None if they were not read."""
     refusals: dict[str, Store[Refused]] = field(
         default_factory=lambda: {reason: members.refusal_store() for reason in REFUSING_KINDS}
     )
@@ -221,6 +223,7 @@ class GangState:
             refused=partial(members.last_refusal, self.refusals.values()),
             nodes=lambda: _Named(self.nodes) if self.nodes_known else None,
             groups_known=self.groups_known,
+            composite=self.composites.get if self.composites is not None else None,
             pods_known=self.pods_known,
         )
 

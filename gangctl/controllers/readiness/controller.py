@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import structlog
@@ -369,6 +370,7 @@ class ReadinessController:
     def _collections(self) -> Collections:
         caches = self._caches
         informers = (caches.informers.get(plural) for plural in _GROUPS)
+        parents = caches.informers.get("compositepodgroups")
         return Collections(
             jobs=caches.jobs,
             pods=self._sources.pods_of,
@@ -378,6 +380,9 @@ class ReadinessController:
             refused=self._sources.refused,
             nodes=self._sources.nodes_by_name,
             groups_known=all(informer is None or informer.synced.is_set() for informer in informers),
+            composite=partial(caches.scheduling, "CompositePodGroup")
+            if parents is not None and parents.synced.is_set()
+            else None,
         )
 
     def _mark_later(self, key: Key) -> None:

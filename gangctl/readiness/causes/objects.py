@@ -104,7 +104,7 @@ def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observ
 
 
 def pod_group_missing(context: Context) -> Iterator[Cause]:
-    """The object that pods name is missing: the scheduler ignores the pods until it exists.
+    """The object that pods name is missing, or its parent: the scheduler ignores the pods until it exists.
 
     A group without pods is left out while the API server rejects its pods: what rejects them, such as a PriorityClass
     that does not exist, may reject the group, too, and is a cause of its own.
@@ -117,22 +117,30 @@ def pod_group_missing(context: Context) -> Iterator[Cause]:
     denied = pod_denials(snapshot, context.groups)
     groups = [g for g in gangs(context) if g.pods or not any(job.name in denied for job in g.jobs)]
     kind, missing = "PodGroup", [g for g in groups if g.name not in snapshot.groups]
+    names = [group.name for group in missing]
+    if plan is None:
+        return
     if not capabilities.pod_groups:
-        kind, missing = "Workload", groups if snapshot.workload is None else []
-    if plan is None or not missing:
+        kind, missing, names = "Workload", groups if snapshot.workload is None else [], [plan.workload.name]
+    elif plan.composite is not None and snapshot.composite_missing:
+        # Pods that have a node keep it: while gangs finish, gangctl itself replaces the parent of the others.
+        kind, missing = "CompositePodGroup", [g for g in groups if not g.pods or unplaced(g)]
+        names = [plan.composite.name]
+    if not missing:
         return
     waiting = [pod for group in missing for pod in unplaced(group)]
     since = max(context.free_since, oldest(pod.created for pod in waiting))
     late = context.late(since, QUICK)
-    names = [plan.workload.name] if kind == "Workload" else [group.name for group in missing]
     evidence = [f"there is no {kind} {listed(names)}"]
     if waiting:
         evidence.append(f"{plural(len(waiting), 'pod')} without a node wait for it, {context.lasting(since)}")
-    if kind == "PodGroup" and snapshot.workload is None:
+    if kind != "Workload" and snapshot.workload is None:
         evidence.append(f"there is no Workload {plan.workload.name} either")
     yield context.cause(
         Reason.POD_GROUP_MISSING,
-        f"the {kind} that its pods name does not exist" if late else f"its {kind} is about to be made",
+        f"the {kind} that its {'groups' if kind == 'CompositePodGroup' else 'pods'} name does not exist"
+        if late
+        else f"its {kind} is about to be made",
         evidence=evidence,
         remedy=f"gangctl's controller makes it, {_AT_LATEST}: see whether it runs and has a leader, and the JobSet's "
         "events for why it could not"

@@ -37,7 +37,10 @@ def _is_quiet(context: Context, group: Group) -> bool:
     capabilities = context.capabilities
     if capabilities is None:
         return False
-    if capabilities.pod_groups and context.snapshot.groups_known and group.name not in context.snapshot.groups:
+    snapshot = context.snapshot
+    if capabilities.pod_groups and snapshot.groups_known and group.name not in snapshot.groups:
+        return False
+    if snapshot.composite_missing:
         return False
     condition = group.scheduled
     if condition is not None and not condition.status:

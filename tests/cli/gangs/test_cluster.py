@@ -9,6 +9,10 @@ from typing import Any
 
 from aiohttp import web
 
+from gangctl.api.scheduling import NEWEST
+from gangctl.gang.plan import build_objects
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.rules.custom import custom_rules
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS
 from tests.cli.gangs.place import USER, place
@@ -17,6 +21,7 @@ from tests.cli.httpserver import listening
 from tests.cli.kueueserver import Server, serving
 from tests.cli.manifests import write
 from tests.cli.run import fine, process
+from tests.gang.pipeline import some_plan, stored
 from tests.jobsets import jobset, rj
 from tests.readiness.snapshots import rfc3339
 from tests.rows import each
@@ -96,6 +101,25 @@ async def test_a_pod_name_selects_its_gang(tmp_path: Path) -> None:
         nothing = await here.ask("get", "pod/nothing")
     assert answer.out.split() == [f"gang.gangctl.dev/{WAITS}", f"gang.gangctl.dev/{RUNS}"]
     assert (nothing.code, nothing.err) == (1, f'error: pods "nothing" not found in namespace "{NAMESPACE}"\n')
+
+
+@each(("kept", "forbidden", "missing"), [(False, [], True), (True, [], False), (False, ["compositepodgroups"], False)])
+async def test_a_missing_parent_of_groups_is_found(
+    kept: bool, forbidden: list[str], missing: bool, tmp_path: Path
+) -> None:
+    options = '{"composite": true}'
+    raw = stored(jobset("js", rj("w", 2, 1, 1, mode="ReplicatedGang"), namespace=NAMESPACE, options=options, uid="u-1"))
+    raw["metadata"]["creationTimestamp"] = dump.AT
+    parents = ResourceKind("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup")
+    objects = build_objects(some_plan(raw), NEWEST)
+    closed = [f"{resource}.scheduling.k8s.io" for resource in forbidden]
+    async with place(tmp_path, [raw], forbidden=closed) as here:
+        here.sandbox.api.registry.add(parents, custom_rules(parents, {"type": "object"}))
+        here.put(item for item in objects if kept or item["kind"] != parents.kind)
+        answer = await here.ask("why", "js", "-o", "json")
+    evidence = [line for cause in answer.json["status"]["causes"] for line in cause["evidence"]]
+    assert any("there is no CompositePodGroup" in line for line in evidence) is missing, evidence
+    assert ("compositepodgroups.scheduling.k8s.io may not be read" in answer.err) is bool(forbidden)
 
 
 class TestRights:

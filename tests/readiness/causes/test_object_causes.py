@@ -20,6 +20,7 @@ from tests.readiness.causes.finding import causes, reasons, refused_job, the
 from tests.readiness.snapshots import BORN, CREATED, NOW, PENDING, REFUSED, RUNNING, Context
 
 JS = jobset("js", rj("w", 2, 4, 4), mode="Gang")
+TOGETHER = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 3, 3, mode="Gang"), options='{"composite": true}')
 TWO = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 3, 3, mode="Gang"))
 
 
@@ -121,6 +122,26 @@ def test_groups_that_cannot_be_read_are_not_reported_as_missing() -> None:
     context = Context(JS)
     snapshot = context.snapshot(context.pods(PENDING), groups={}, workload=None, groups_known=False)
     assert Reason.POD_GROUP_MISSING not in reasons(snapshot)
+
+
+def test_a_missing_parent_of_the_groups_is_reported() -> None:
+    context = Context(TOGETHER)
+    snapshot = context.snapshot(context.pods(PENDING), composite_missing=True)
+    cause = the(Reason.POD_GROUP_MISSING, snapshot)
+    assert context.plan.composite is not None
+    assert cause.evidence[0] == f"there is no CompositePodGroup {context.plan.composite.name}"
+    assert (cause.message, cause.pods) == ("the CompositePodGroup that its groups name does not exist", 5)
+    assert cause.blocking
+    assert Reason.SCHEDULER_SILENT not in reasons(snapshot)
+    assert Reason.POD_GROUP_MISSING not in reasons(context.snapshot(context.pods(PENDING)))
+
+
+def test_a_missing_parent_is_no_cause_for_pods_that_have_nodes() -> None:
+    context = Context(TOGETHER)
+    pods = [*context.pods(RUNNING, only="a"), *context.pods(PENDING, only="b")]
+    assert the(Reason.POD_GROUP_MISSING, context.snapshot(pods, composite_missing=True)).pods == 3
+    running = context.snapshot(context.pods(RUNNING), composite_missing=True)
+    assert Reason.POD_GROUP_MISSING not in reasons(running)
 
 
 def test_a_queued_jobset_needs_no_group() -> None:
