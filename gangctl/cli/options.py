@@ -253,11 +253,16 @@ class ClusterFlags:
         return " ".join([part, *flags]) if program == "gangctl" and alone else part
 
 
+def _named(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """A name, or None for an empty one, which kubectl takes for none: ``--context "$CONTEXT"`` of no context."""
+    return value or None
+
+
 def cluster(command: F) -> F:
     """``--kubeconfig``, ``--context`` and ``--request-timeout``: the cluster to use, as :class:`ClusterFlags`."""
 
-    @click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="Kubeconfig to use.")
-    @click.option("--context", metavar="NAME", help="Context of the kubeconfig to use.")
+    @click.option("--kubeconfig", metavar="FILE", type=click.Path(), callback=_named, help="Kubeconfig to use.")
+    @click.option("--context", metavar="NAME", callback=_named, help="Context of the kubeconfig to use.")
     @click.option(
         "--request-timeout",
         metavar="TIME",

@@ -267,6 +267,9 @@ class TestBadInput:
             ((), "give the NAME of a JobSet, or files with -f"),
             (("train", "-f", "x"), "give the NAME of a JobSet, or files with -f"),
             (("-f", "x"), "name a cluster by --context (kubectl config current-context prints yours)"),
+            # As with kubectl, an empty flag is none.
+            (("-f", "x", "--kubeconfig", ""), "name a cluster by --context"),
+            (("-f", "x", "--context", ""), "name a cluster by --context"),
             (("train", "--queues", "x"), "--queues stands in for a cluster"),
             (("-f", "x", "--queues", "y", "--context", "c"), "--queues stands in for a cluster"),
             (("-f", "-", "--queues", "-"), "stdin can be only one"),
