@@ -39,8 +39,6 @@ class Stranded:
     """Its pods to evict now; empty while it waits."""
     look_again: float | None = None
     """When time alone changes the answer, Unix seconds; None if only a change of an object does."""
-    why: str = ""
-    """What it waits for, in a few words."""
 
 
 def stranded(
@@ -67,18 +65,18 @@ def stranded(
             continue
         unplaced = [pod for pod in group.bound if not pod.node]
         missing = group.needed - len(placed)
-        if hope := _hope(snapshot, group, placed, unplaced):
-            gangs.append(Stranded(group.name, missing, why=hope))
+        if _may_complete(snapshot, group, placed, unplaced):
+            gangs.append(Stranded(group.name, missing))
             continue
-        look_again, why = _time(group, placed, unplaced, seen.get(group.name, now), delay), "it may wait for so long"
+        look_again = _time(group, placed, unplaced, seen.get(group.name, now), delay)
         running = [
             scale_ups[pod.name] for pod in unplaced if pod.name in scale_ups and scale_ups[pod.name].running(now)
         ]
         if running:
-            last = max(running, key=lambda one: one.at)
-            look_again, why = max(look_again, last.at + NODE_SECONDS), f"an autoscaler adds a node for {last.pod}"
+            # The autoscaler adds a node.
+            look_again = max(look_again, max(one.at for one in running) + NODE_SECONDS)
         if now < look_again:
-            gangs.append(Stranded(group.name, missing, look_again=look_again, why=why))
+            gangs.append(Stranded(group.name, missing, look_again=look_again))
         else:
             gangs.append(Stranded(group.name, missing, tuple(sorted(placed, key=lambda pod: pod.name))))
     return tuple(gangs)
@@ -95,34 +93,27 @@ def _time(group: Group, placed: Sequence[PodFacts], unplaced: Sequence[PodFacts]
     return delay + max(lost_at, *(pod.placed_at or pod.created for pod in placed))
 
 
-def _hope(snapshot: Snapshot, group: Group, placed: Sequence[PodFacts], unplaced: Sequence[PodFacts]) -> str:
-    """What may still complete the gang and has no time, in a few words; empty for nothing."""
+def _may_complete(snapshot: Snapshot, group: Group, placed: Sequence[PodFacts], unplaced: Sequence[PodFacts]) -> bool:
+    """Whether something that has no time may still complete the gang."""
     nodes = snapshot.nodes
-    if nodes is None:
-        return "whether its nodes are ready is not known"
-    if group.earlier or group.leaving_jobs:
-        return "the JobSet restarts"
+    # Whether its nodes are ready is not known, or the JobSet restarts.
+    if nodes is None or group.earlier or group.leaving_jobs:
+        return True
+    # The scheduler may fail on a pod, and not find it unschedulable.
+    if any(map(_pending, unplaced)) or (unplaced and not unschedulable(unplaced)):
+        return True
     lost = {name for name, node in nodes.items() if not node.ready}
-    waiting = next(filter(None, map(_pending, unplaced)), "")
-    if not waiting and unplaced and not unschedulable(unplaced):
-        waiting = f"the scheduler fails on {unplaced[0].name}"
-    returning = next((pod for pod in placed if pod.node in lost or pod.node not in nodes), None)
-    if waiting:
-        return waiting
-    if returning is not None:
-        return f"node {returning.node} of {returning.name} may return"
+    # A node may return.
+    if any(pod.node in lost or pod.node not in nodes for pod in placed):
+        return True
     if len(group.bound) >= group.needed:
-        return ""
+        return False
     # Its Job makes another pod once the first has ended, which on a lost node it does not, and once it may.
     held = any(pod.node in lost for pod in group.leaving)
     denied = pod_denials(snapshot, [group])
-    return "" if held or any(job.name in denied for job in group.planned) else "pods are not made yet"
+    return not held and not any(job.name in denied for job in group.planned)
 
 
-def _pending(pod: PodFacts) -> str:
-    """What is still to happen to a pod without a node, in a few words; empty where the scheduler has found none."""
-    if gated(pod):
-        return f"{pod.name} has scheduling gates"
-    if pod.nominated:
-        return f"the scheduler makes room for {pod.name} on {pod.nominated}"
-    return "" if pod.refused else f"the scheduler has not decided about {pod.name}"
+def _pending(pod: PodFacts) -> bool:
+    """Whether the scheduler has not found yet that a pod without a node gets none, or makes room for it."""
+    return gated(pod) or bool(pod.nominated) or not pod.refused
