@@ -53,11 +53,6 @@ class From:
     origin: Origin
 
 
-def field(value: Any, path: str) -> From:
-    """A value taken from the PathwaysJob's field at ``path``."""
-    return From(value, Origin(OriginKind.FIELD, path))
-
-
 def rule(value: Any, why: str, place: str = "gangctl") -> From:
     """A value that a rule sets."""
     return From(value, Origin(OriginKind.RULE, place, why))

@@ -64,11 +64,6 @@ def namespace_of(obj: Object) -> str:
     return str((obj.get("metadata") or {}).get("namespace") or "")
 
 
-def resource_version(obj: Object) -> str:
-    """``metadata.resourceVersion``, or ""."""
-    return str((obj.get("metadata") or {}).get("resourceVersion") or "")
-
-
 def put_condition(status: Object, new: Object) -> bool:
     """Write a condition (type, status, reason, message) into a status; returns whether it changed."""
     conditions: list[Object] = status.get("conditions") or []

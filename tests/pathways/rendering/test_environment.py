@@ -20,7 +20,7 @@ from gangctl.pathways.rendering.environment import (
     references,
     user_environment,
 )
-from gangctl.pathways.result import From, OriginKind, field, origins, plain
+from gangctl.pathways.result import From, Origin, OriginKind, origins, plain
 from tests.pathways.rendering.jobs import components, job, variable
 from tests.rows import each
 
@@ -223,8 +223,9 @@ def test_names_are_unique_and_the_proxy_is_found(env: list[dict[str, Any]], user
 @settings(max_examples=150, deadline=None)
 @given(first=variables, second=variables)
 def test_a_variable_stays_before_its_use(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
-    ours = list({item["name"]: field(item, "ours") for item in first}.values())
-    theirs = [field(item, "theirs") for item in second]
+    origin = Origin(OriginKind.FIELD, "spec")
+    ours = list({item["name"]: From(item, origin) for item in first}.values())
+    theirs = [From(item, origin) for item in second]
     position = {item["name"]: index for index, item in enumerate(written(merged(ours, theirs)))}
     survivors = {plain(item)["name"]: index for index, item in enumerate([*ours, *theirs])}
     for item in written(merged(ours, theirs)):
