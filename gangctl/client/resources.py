@@ -90,6 +90,3 @@ MUTATING_ADMISSION_POLICY_BINDINGS = _of_cluster(
 )
 TOKEN_REVIEWS = _of_cluster("authentication.k8s.io", "tokenreviews", "TokenReview")
 SUBJECT_ACCESS_REVIEWS = _of_cluster("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview")
-CUSTOM_RESOURCE_DEFINITIONS = _of_cluster(
-    "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition"
-)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from gangctl.client.client import Client, Selection, Settings
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, PODS
+from gangctl.client.resources import JOBS, JOBSETS, PODS
 from gangctl.client.transport import Transport
 from gangctl.errors import ConflictError, GoneError, LeadershipLostError, NotFoundError, ServerError
 from tests.client.server import ScriptedServer, Stream, obj, page, status, status_object, text, thing
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 PODS_PATH = "/api/v1/namespaces/ns/pods"
 

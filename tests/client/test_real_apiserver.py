@@ -13,7 +13,7 @@ import pytest
 
 from gangctl.client.client import Client, Selection, Settings
 from gangctl.client.config import load_cluster
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, JOBSETS, LEASES, NAMESPACES, SECRETS, Resource
+from gangctl.client.resources import EVENTS, JOBSETS, LEASES, NAMESPACES, SECRETS, Resource
 from gangctl.client.transport import Request, Transport
 from gangctl.errors import (
     AlreadyExistsError,
@@ -29,6 +29,7 @@ from gangctl.runtime.election import ElectionOptions, LeaseElection
 from gangctl.runtime.events import Event, EventRecorder, ObjectReference
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from tests.controlplane import ControlPlane, wait_for
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 pytestmark = pytest.mark.controlplane
 

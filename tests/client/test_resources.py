@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, PODS
+from gangctl.client.resources import JOBSETS, PODS
 from gangctl.errors import InputError
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.rows import each
 
 

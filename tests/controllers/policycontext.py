@@ -13,7 +13,7 @@ import pytest
 from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport
 from gangctl.controllers.exported import ExportedPolicies
 from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
@@ -31,6 +31,7 @@ from gangctl.runtime.informer import InformerOptions
 from gangctl.sandbox.server import SandboxOptions
 from tests.controlplane.wait import NotYet, wait_for
 from tests.manifests.definitions.policies import definitions
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.sandbox.faults import FaultySandbox
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from gangctl.client.resources import Resource
 from gangctl.controllers.policy_sources import (
     GANG_POLICIES,
     wanted_by,
@@ -16,6 +16,7 @@ from gangctl.policy.loaded import PolicySet
 from gangctl.policy.variables import ParamsError
 from tests.controllers.policycontext import CONFIG_MAPS, Context, names, running
 from tests.controlplane.wait import wait_for
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 
 def with_params(name: str = "limits", kind: str = "ConfigMap", api_version: str = "v1", **ref: Any) -> dict[str, Any]:

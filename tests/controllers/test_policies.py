@@ -13,7 +13,7 @@ import pytest
 from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import Object
 from gangctl.client.client import Client
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from gangctl.client.resources import NAMESPACES
 from gangctl.controllers import policies
 from gangctl.controllers.exported import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
 from gangctl.controllers.policies import EVALUATION_UNAVAILABLE, policy_status
@@ -30,6 +30,7 @@ from gangctl.runtime.controller import WorkQueue
 from tests.controllers.policycontext import RULE, Context, names, running
 from tests.controlplane.wait import wait_for
 from tests.manifests.definitions.policies import definitions
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.rows import each
 
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gangctl.client.client import Client
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, NAMESPACES
+from gangctl.client.resources import JOBSETS, NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.scan import POLICY_REPORTS, PolicyScan, ScanMetrics, ScanOptions
@@ -26,6 +26,7 @@ from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
 from tests.manifests.definitions.policies import definitions
 from tests.policy.reportcrd import policy_report_definition
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.sandbox.faults import FaultySandbox, Match, error
 
 POLICY = {

@@ -13,7 +13,7 @@ from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.store import Store
 from gangctl.client.client import Client, Settings
 from gangctl.client.config import load_cluster
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, NAMESPACES, Resource
+from gangctl.client.resources import JOBS, JOBSETS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
 from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.controllers.checks.activity import GANG_ADMISSION_PARAMETERS, Checks, parameter_source
@@ -31,6 +31,7 @@ from tests.controllers.queues.definitions import definition
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.manifests.definitions.admissionparameters import definitions
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.sandbox.faults import FaultySandbox
 
 Object = dict[str, Any]

@@ -13,7 +13,7 @@ import pytest
 
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
-from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
 from gangctl.controllers.queues.sources import ABSENT_CHECKS, Presence, QueueSources, podset_limit
@@ -22,6 +22,7 @@ from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.sandbox.server import SandboxOptions
 from tests.controllers.queues.definitions import KUEUE, definition
 from tests.controlplane.wait import NotYet, wait_for
+from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.sandbox.faults import FaultySandbox, Match, error
 
 HERE = "kueue-system"
