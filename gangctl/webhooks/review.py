@@ -53,25 +53,6 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedResource:
-    """Group, version and plural name of what the request's path names; the core group is ""."""
-
-    group: str
-    version: str
-    resource: str
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """The user of the request, as authenticated by the API server."""
-
-    username: str = ""
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class AdmissionRequest:
     """One request for admission.
 
@@ -82,15 +63,10 @@ class AdmissionRequest:
     uid: str
     operation: Operation
     kind: Kind
-    resource: RequestedResource
     namespace: str = ""
     name: str = ""
-    sub_resource: str = ""
     object: Mapping[str, Any] | None = None
     old_object: Mapping[str, Any] | None = None
-    user: User = User()
-    dry_run: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
     variable: Mapping[str, Any] = field(default_factory=dict)
     """The request as CEL's ``request``: as it was sent, without the objects and the call's own uid."""
 
@@ -137,19 +113,17 @@ def _decode(body: bytes) -> AdmissionRequest:
     uid = request.required("uid", str)
     if not uid:
         raise InputError("request.uid is empty")
+    # Which policies apply follows from these, in ``variable``.
+    request.strings("resource", "group", "version", "resource")
+    request.optional("subResource", str, "")
     return AdmissionRequest(
         uid=uid,
         operation=cast("Operation", operation),
         kind=Kind(*request.strings("kind", "group", "version", "kind")),
-        resource=RequestedResource(*request.strings("resource", "group", "version", "resource")),
         namespace=request.optional("namespace", str, ""),
         name=request.optional("name", str, ""),
-        sub_resource=request.optional("subResource", str, ""),
         object=request.optional("object", dict, None),
         old_object=request.optional("oldObject", dict, None),
-        user=_user(request),
-        dry_run=request.optional("dryRun", bool, default=False),
-        options=request.optional("options", dict, {}),
         variable={name: value for name, value in raw.items() if name not in _NOT_IN_CEL},
     )
 
@@ -161,19 +135,6 @@ def _with_objects(request: AdmissionRequest) -> AdmissionRequest:
     if request.old_object is None and request.operation in {"UPDATE", "DELETE"}:
         raise InputError(f"request.oldObject is missing, {request.operation} has one")
     return request
-
-
-def _user(request: _Fields) -> User:
-    info = _Fields(request.optional("userInfo", dict, {}), "request.userInfo")
-    groups = info.optional("groups", list, [])
-    if not all(isinstance(group, str) for group in groups):
-        raise InputError("request.userInfo.groups is not a list of strings")
-    return User(
-        username=info.optional("username", str, ""),
-        uid=info.optional("uid", str, ""),
-        groups=tuple(groups),
-        extra=info.optional("extra", dict, {}),
-    )
 
 
 class _Fields:
@@ -205,7 +166,7 @@ class _Fields:
         return f"{self._path}.{name}" if self._path else name
 
 
-_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
+_NAMES: Final[Mapping[type, str]] = {dict: "an object", str: "a string"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from gangctl.policy.variables import ParamCatalogue
 from gangctl.policy.verdict import Outcome, merge
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 from gangctl.webhooks.policies import PolicyAdmission
-from gangctl.webhooks.review import AdmissionRequest, Kind, RequestedResource
+from gangctl.webhooks.review import AdmissionRequest, Kind
 from tests.cli.run import gangctl
 from tests.policies.hostile import Attempt, attempts, bases, earlier, exhausting, stored
 from tests.policies.pack import Object, Shipped, shipped
@@ -102,19 +102,8 @@ def asked(raw: Object, old: Object | None, *, dry_run: bool) -> AdmissionRequest
         "dryRun": dry_run,
         "userInfo": {"username": "tenant"},
     }
-    kind, resource = Kind(*RESOURCE[:2], "JobSet"), RequestedResource(*RESOURCE)
-    return AdmissionRequest(
-        "uid",
-        operation,
-        kind,
-        resource,
-        namespace,
-        name,
-        object=raw,
-        old_object=old,
-        dry_run=dry_run,
-        variable=variable,
-    )
+    kind = Kind(*RESOURCE[:2], "JobSet")
+    return AdmissionRequest("uid", operation, kind, namespace, name, object=raw, old_object=old, variable=variable)
 
 
 def scan_of(ground: Ground) -> ReplicaScanView:

@@ -18,7 +18,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.webhooks.gangpolicies import GangPolicyAdmission
-from gangctl.webhooks.review import AdmissionRequest, Kind, RequestedResource, StatusCause
+from gangctl.webhooks.review import AdmissionRequest, Kind, StatusCause
 from tests.controlplane.wait import NotYet, wait_for
 from tests.faults.policies import define
 from tests.rows import each
@@ -45,7 +45,7 @@ def document(kind: str, spec: Object, name: str = "p") -> Object:
 
 def asked(raw: Object) -> AdmissionRequest:
     kind = Kind(GROUP, "v1alpha1", raw["kind"])
-    return AdmissionRequest("uid", "CREATE", kind, RequestedResource(GROUP, "v1alpha1", "any"), "", "p", object=raw)
+    return AdmissionRequest("uid", "CREATE", kind, "", "p", object=raw)
 
 
 REFUSED: Final[dict[str, tuple[Object, str, str]]] = {

@@ -11,7 +11,7 @@ from gangctl.gang.diff import Kind
 from gangctl.gang.resolve import ClusterRules
 from gangctl.webhooks.configurations import JOBSET_CONDITION
 from gangctl.webhooks.gangs import GangAdmission
-from gangctl.webhooks.review import AdmissionRequest, Operation, RequestedResource
+from gangctl.webhooks.review import AdmissionRequest, Operation
 from gangctl.webhooks.review import Kind as RequestedKind
 from tests.cases import object_name
 from tests.gang.json_patch import apply
@@ -41,8 +41,8 @@ class View:
 
 
 def asked(raw: dict[str, Any], operation: Operation = "CREATE") -> AdmissionRequest:
-    kind, resource = RequestedKind("", "", raw["kind"]), RequestedResource("", "", "")
-    return AdmissionRequest("uid", operation, kind, resource, "t", raw["metadata"]["name"], object=raw)
+    kind = RequestedKind("", "", raw["kind"])
+    return AdmissionRequest("uid", operation, kind, "t", raw["metadata"]["name"], object=raw)
 
 
 def job() -> dict[str, Any]:

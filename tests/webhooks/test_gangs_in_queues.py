@@ -194,9 +194,7 @@ Change = Callable[[Object], None]
 
 def updated(old: Object, new: Object) -> AdmissionRequest:
     request = asked(new, "UPDATE")
-    return AdmissionRequest(
-        request.uid, "UPDATE", request.kind, request.resource, "t", request.name, object=new, old_object=old
-    )
+    return AdmissionRequest(request.uid, "UPDATE", request.kind, "t", request.name, object=new, old_object=old)
 
 
 def into(raw: Object, *changes: Change) -> Object:

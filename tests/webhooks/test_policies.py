@@ -23,7 +23,7 @@ from gangctl.policy.variables import Scope, unknown_fit
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 from gangctl.webhooks.configurations import NeededWebhooks
 from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
-from gangctl.webhooks.review import AdmissionRequest, Kind, Operation, RequestedResource
+from gangctl.webhooks.review import AdmissionRequest, Kind, Operation
 from tests.gang.pipeline import stored
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -112,7 +112,6 @@ def asked(operation: Operation = "CREATE", raw: dict[str, Any] | None = None) ->
         "uid",
         operation,
         Kind("jobset.x-k8s.io", "v1alpha2", "JobSet"),
-        RequestedResource("jobset.x-k8s.io", "v1alpha2", "jobsets"),
         "t",
         "js",
         object=None if operation == "DELETE" else raw,

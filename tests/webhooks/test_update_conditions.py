@@ -23,7 +23,7 @@ from gangctl.webhooks.configurations import (
     build_policy_configurations,
 )
 from gangctl.webhooks.gangs import GangAdmission
-from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, RequestedResource
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 from gangctl.webhooks.review import Kind as RequestedKind
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, REF, jobset, rj
@@ -51,8 +51,8 @@ def sent(new: Object, old: Object) -> bool:
 
 def answers(new: Object, old: Object) -> Iterator[AdmissionResponse]:
     """Of both handlers, on clusters of every generation and on one without."""
-    kind, resource = RequestedKind("", "", "JobSet"), RequestedResource("", "", "")
-    request = AdmissionRequest("u", "UPDATE", kind, resource, "t", "js", object=new, old_object=old)
+    kind = RequestedKind("", "", "JobSet")
+    request = AdmissionRequest("u", "UPDATE", kind, "t", "js", object=new, old_object=old)
     for generation in (*Generation, None):
         admission = GangAdmission(View(ApiState(generation)))
         yield admission.mutate_jobset(request)
@@ -222,8 +222,8 @@ def _warned(new: Object, old: Object) -> tuple[str, ...] | None:
     """The warnings of an update; None where it is not sent."""
     if not _KEYS.hold({"object": new, "oldObject": old, "request": {"operation": "UPDATE"}}):
         return None
-    kind, resource = RequestedKind("", "", "JobSet"), RequestedResource("", "", "")
-    request = AdmissionRequest("u", "UPDATE", kind, resource, "t", "js", object=new, old_object=old)
+    kind = RequestedKind("", "", "JobSet")
+    request = AdmissionRequest("u", "UPDATE", kind, "t", "js", object=new, old_object=old)
     answer = GangAdmission(View(ApiState(None))).validate_keys(request)
     assert answer == AdmissionResponse.allow(warnings=answer.warnings)
     return answer.warnings
