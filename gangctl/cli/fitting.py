@@ -283,7 +283,7 @@ def _created(request: FitRequest, stock: Stock, report: FitReport) -> FitReport:
     templates = stock.claim_templates(request.namespace)
     refused = refusal(request.jobset, podsets, stock.snapshot, request.namespace, templates, new=request.new)
     if refused is not None:
-        return _with_refusal(report, refused)
+        return _doubted(report, refused.message) if refused.unknown else _with_refusal(report, refused)
     why = stock.unread_quotas.get(request.namespace)
     return report if why is None else _doubted(report, f"what the ResourceQuotas of its namespace allow: they {why}")
 

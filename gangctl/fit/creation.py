@@ -7,7 +7,7 @@ Kueue looks at LimitRanges alone. Source: ``plugin/pkg/admission`` (``priority``
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -25,6 +25,11 @@ from gangctl.kueue.objects import PODS, Amounts
 
 _COUNTED_PODS: Final = "count/pods"
 _JOBS: Final = "count/jobs.batch"
+_JOBSETS: Final = "count/jobsets.jobset.x-k8s.io"
+_SERVICES: Final = ("services", "count/services")
+_VOLUME_CLAIMS: Final = ("persistentvolumeclaims", "count/persistentvolumeclaims")
+_STORAGE: Final = "requests.storage"
+_OF_CLASS: Final = ".storageclass.storage.k8s.io/"
 _REQUESTS: Final = "requests."
 _LIMITS: Final = "limits."
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
@@ -35,10 +40,11 @@ _SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class CreationRefusal:
-    """Why pods are not created; ``passes`` if others that end make room for them."""
+    """Why pods are not created; ``passes`` if others that end make room for them, ``unknown`` if only perhaps."""
 
     message: str
     passes: bool = False
+    unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,11 +164,79 @@ def refusal(
         for problem in requests_of(podset, surroundings).problems:
             return CreationRefusal(f"{quoted([podset.name])}: {problem}, and the API server refuses such pods")
     stages = stages_of(jobset, podsets)
+    # Of one that is not new they are there, or JobSet is refused already what it tries again.
+    others = _others(jobset) if new else {}
     # JobSet creates the Jobs of a suspended JobSet, too.
     own: Collection[str] | None = () if new else (_JOBS,) if object_at(jobset, "spec").get("suspend") else None
-    refusals = [one for quota in cluster.resource_quotas(namespace) for one in _beyond(quota, pods, stages, own)]
+    refusals = [
+        one for quota in cluster.resource_quotas(namespace) for one in _beyond(quota, pods, stages, own, others)
+    ]
     # What does not pass comes first: waiting does not help against it.
-    return min(refusals, key=lambda one: one.passes, default=None)
+    return min(refusals, key=lambda one: (one.unknown, one.passes), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What a JobSet needs under one name of a quota."""
+
+    what: str
+    needed: int
+    doubt: str = ""
+    """What is not known, and decides whether it needs it."""
+
+
+def _others(jobset: Object) -> dict[str, _Demand]:
+    """What quotas count of a new one besides pods and Jobs, by name.
+
+    JobSet 0.12 creates a headless Service and the claims of volumeClaimPolicies first, and no Job if it cannot.
+    """
+    spec, name = object_at(jobset, "spec"), text_at(object_at(jobset, "metadata"), "name")
+    others = {_JOBSETS: _Demand("the JobSet", 1)}
+    network = object_at(spec, "network")
+    if network.get("enableDNSHostnames") is not False:
+        service, doubt = text_at(network, "subdomain"), ""
+        # JobSet uses a Service that has this name.
+        if service not in {"", name}:
+            shown = one_line(service, _SHOWN)
+            doubt = f"spec.network.subdomain: whether Service {shown} exists (kubectl get services); without it "
+        others |= dict.fromkeys(_SERVICES, _Demand("its Service", 1, doubt))
+    amounts: dict[str, int] = {}
+    for policy in objects_at(spec, "volumeClaimPolicies"):
+        for template in objects_at(policy, "templates"):
+            for counted, needed in _of_volume_claim(template):
+                amounts[counted] = amounts.get(counted, 0) + needed
+    claims = "its PersistentVolumeClaims"
+    # Also for a claim that is kept: JobSet tries to create it, and the quota is asked before the name.
+    return others | {counted: _Demand(claims, needed) for counted, needed in amounts.items()}
+
+
+def _of_volume_claim(template: Object) -> Iterator[tuple[str, int]]:
+    """What quotas count of a PersistentVolumeClaim (evaluator of persistent_volume_claims.go)."""
+    spec = object_at(template, "spec")
+    annotations = object_at(object_at(template, "metadata"), "annotations")
+    # The older notation is read first (GetPersistentVolumeClaimClass).
+    storage_class = annotations.get("volume.beta.kubernetes.io/storage-class", spec.get("storageClassName"))
+    storage = read_quantity(object_at(object_at(spec, "resources"), "requests").get("storage")) or Fraction()
+    amounts = {_VOLUME_CLAIMS[0]: 1, _STORAGE: amount("storage", storage)}
+    yield from amounts.items()
+    yield _VOLUME_CLAIMS[1], 1
+    # An empty class is none. Without the field it gets the default class, which is not known: `_counted`.
+    if storage_class != "":
+        prefix = f"{storage_class or ''}{_OF_CLASS}"
+        yield from ((f"{prefix}{counted}", needed) for counted, needed in amounts.items())
+
+
+def _counted(resource: str, others: Mapping[str, _Demand]) -> Iterator[_Demand]:
+    """The demands on a name of a quota, first what is certain."""
+    certain = others.get(resource)
+    if certain is not None:
+        yield certain
+    storage_class, _, counted = resource.partition(_OF_CLASS)
+    if storage_class and counted and (default := others.get(f"{_OF_CLASS}{counted}")) is not None:
+        needed = default.needed + (certain.needed if certain is not None else 0)
+        shown = one_line(storage_class, _SHOWN)
+        doubt = f"spec.volumeClaimPolicies: whether StorageClass {shown} is the default (kubectl get sc); then "
+        yield replace(default, needed=needed, doubt=doubt)
 
 
 def _missing_classes(podsets: Iterable[PodSet], cluster: ClusterSnapshot) -> Iterator[str]:
@@ -183,7 +257,11 @@ def _missing_classes(podsets: Iterable[PodSet], cluster: ClusterSnapshot) -> Ite
 
 
 def _beyond(
-    quota: Object, pods: Sequence[_PodsToCreate], stages: Sequence[Mapping[int, int]], own: Collection[str] | None
+    quota: Object,
+    pods: Sequence[_PodsToCreate],
+    stages: Sequence[Mapping[int, int]],
+    own: Collection[str] | None,
+    others: Mapping[str, _Demand],
 ) -> Iterator[CreationRefusal]:
     """What a ResourceQuota does not leave for the pods; it counts ``own`` of them already, all of them if None."""
     name, spec = one_line(text_at(object_at(quota, "metadata"), "name"), _SHOWN), object_at(quota, "spec")
@@ -205,21 +283,30 @@ def _beyond(
                     f"no {'limit' if resource.startswith(_LIMITS) else 'request'} of it: the API server refuses "
                     "such pods; write it into the pod template"
                 )
-        base, refused = _base(resource), f"refuses {'claims of ' * is_of_claims(resource)}some of its pods"
-        most, needed = amount(base, hard), _needed(resource, counted, stages)
-        taken = 0 if own is None or resource in own else amount(base, read_quantity(used.get(resource)) or Fraction())
-        if needed > most:
-            yield CreationRefusal(
-                f"{title} allows {figure(base, most)} of {resource}, and it needs {figure(base, needed)}: the API "
-                f"server {refused}; ask for less, or have the quota raised"
-            )
-        elif needed > most - taken:
-            left = figure(base, max(0, most - taken))
-            yield CreationRefusal(
-                f"{title} has {left} of {figure(base, most)} {resource} left, and it needs {figure(base, needed)}: the "
-                f"API server {refused} until others of the namespace have ended",
-                passes=True,
-            )
+        what = f"{'claims of ' * is_of_claims(resource)}some of its pods"
+        demands = [_Demand(what, _needed(resource, counted, stages))]
+        # Scopes are of pods: a quota with some counts nothing else.
+        demands += _counted(resource, others) if not scopes else ()
+        base = _base(resource)
+        most, in_use = amount(base, hard), amount(base, read_quantity(used.get(resource)) or Fraction())
+        for demand in demands:
+            taken = 0 if own is None or resource in own else in_use
+            needed, refused = figure(base, demand.needed), f"refuses {demand.what}"
+            if demand.needed > most:
+                message = (
+                    f"{title} allows {figure(base, most)} of {resource}, and it needs {needed}: the API server "
+                    f"{refused}; ask for less, or have the quota raised"
+                )
+            # What it does not ask for is not refused, also where a lower quota is used up.
+            elif demand.needed > max(0, most - taken):
+                left = figure(base, max(0, most - taken))
+                message = (
+                    f"{title} has {left} of {figure(base, most)} {resource} left, and it needs {needed}: the API "
+                    f"server {refused} until others of the namespace have ended"
+                )
+            else:
+                continue
+            yield CreationRefusal(demand.doubt + message, demand.needed <= most, bool(demand.doubt))
 
 
 def _needed(resource: str, counted: Sequence[_PodsToCreate], stages: Sequence[Mapping[int, int]]) -> int:

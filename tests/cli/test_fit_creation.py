@@ -70,6 +70,42 @@ def followed(status: str) -> Object:
     return made
 
 
+def with_spec(**spec: Any) -> Object:
+    made = gangs()
+    made["spec"].update(spec)
+    return made
+
+
+def mounting(*names: str, **spec: Any) -> Object:
+    made = with_spec(**spec)
+    (container,) = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    container["volumeMounts"] = [{"name": name, "mountPath": f"/{name}"} for name in names]
+    return made
+
+
+def existing() -> Object:
+    made = gangs()
+    made["metadata"]["uid"] = "u"
+    return made
+
+
+def volume_claim(name: str, storage: str, **spec: Any) -> Object:
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
+    return {"metadata": {"name": name}, "spec": {**asked, **spec}}
+
+
+CACHED = mounting(
+    "a",
+    "b",
+    volumeClaimPolicies=[
+        {"templates": [volume_claim("a", "2Gi", storageClassName="gold")]},
+        {"templates": [volume_claim("b", "3Gi")]},
+    ],
+)
+PER_STORAGE = "gold.storageclass.storage.k8s.io/"
+BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs 1: the API server refuses its Service"
+
+
 @each(
     ("asked", "there", "reason", "words"),
     [
@@ -148,6 +184,31 @@ def followed(status: str) -> Object:
             "WaitsForResourceQuota",
             "has 7 of 9",
         ),
+        # What JobSet creates before the Jobs
+        (gangs(), queues(quota({"services": "5"}, {"services": "4"})), "Fits", ""),
+        (gangs(), queues(quota({"services": "5"}, {"services": "5"})), *BEHIND_OTHERS),
+        (gangs(), queues(quota({"count/services": "0"})), "PodsRefused", "refuses its Service"),
+        (gangs(), queues(quota({"services": "0"}, scopes=["NotTerminating"])), "Fits", ""),
+        (gangs(), queues(quota({"services": "5", "services.nodeports": "0"}, {"services": "6"})), *BEHIND_OTHERS),
+        (gangs(), queues(quota({"services.loadbalancers": "1"}, {"services.loadbalancers": "2"})), "Fits", ""),
+        (with_spec(network={"enableDNSHostnames": False}), queues(quota({"services": "0"})), "Fits", ""),
+        (with_spec(network={"subdomain": "n"}), queues(quota({"services": "0"})), "MayFit", "whether Service n exists"),
+        (with_spec(network={"subdomain": "n"}), queues(quota({"services": "1"})), "Fits", ""),
+        (existing(), queues(quota({"services": "5"}, {"services": "5"})), "Fits", ""),
+        (existing(), queues(quota({"services": "0"})), "Fits", ""),
+        (CACHED, queues(quota({"persistentvolumeclaims": "2", "requests.storage": "5Gi"})), "Fits", ""),
+        (CACHED, queues(quota({"persistentvolumeclaims": "1"})), "PodsRefused", "refuses its PersistentVolumeClaims"),
+        (
+            CACHED,
+            queues(quota({"requests.storage": "9Gi"}, {"requests.storage": "5Gi"})),
+            "WaitsForResourceQuota",
+            "requests.storage left, and it needs",
+        ),
+        (CACHED, queues(quota({f"{PER_STORAGE}requests.storage": "1Gi"})), "PodsRefused", "needs 2"),
+        (CACHED, queues(quota({f"{PER_STORAGE}persistentvolumeclaims": "1"})), "MayFit", "gold is the default"),
+        (CACHED, queues(quota({f"{PER_STORAGE}persistentvolumeclaims": "2"})), "Fits", ""),
+        (gangs(), queues(quota({"count/jobsets.jobset.x-k8s.io": "0"})), "PodsRefused", "refuses the JobSet"),
+        (existing(), queues(quota({"count/jobsets.jobset.x-k8s.io": "0"})), "Fits", ""),
         # Stages
         (followed("Complete"), queues(quota({"pods": "4", "count/pods": "8"})), "NotQueued", ""),
         (followed("Complete"), queues(quota({"count/pods": "7"})), "PodsRefused", ""),
@@ -163,4 +224,5 @@ def test_pods_that_the_api_server_refuses_do_not_fit(
     assert answer.json["reason"] == reason, answer.json["message"]
     assert words in answer.json["message"]
     refused = reason in {"PodsRefused", "WaitsForResourceQuota"}
-    assert answer.json["verdict"] == ("not-now" if refused else "never" if "Never" in reason else "fits")
+    verdicts = {"NeverMisconfigured": "never", "NeverExceedsQuota": "never", "MayFit": "unknown"}
+    assert answer.json["verdict"] == ("not-now" if refused else verdicts.get(reason, "fits"))
