@@ -151,7 +151,11 @@ class Stock(Queues):
         elif (group, kind) == ("", "PersistentVolume"):
             self._volumes[key_of(raw)[2]] = raw
         elif (group, kind) == ("", "PersistentVolumeClaim"):
-            self._claims[key_of(raw)[1:]] = text_at(object_at(raw, "spec"), "volumeName")
+            # No new pod may use a claim that is being deleted, or whose volume is gone (podHasPVCs of VolumeBinding).
+            lost = (
+                object_at(raw, "metadata").get("deletionTimestamp") or object_at(raw, "status").get("phase") == "Lost"
+            )
+            self._claims[key_of(raw)[1:]] = "" if lost else text_at(object_at(raw, "spec"), "volumeName")
         else:
             return False
         return True

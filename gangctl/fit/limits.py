@@ -56,9 +56,10 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
 def _of_volumes(path: str, spec: Mapping[str, Any], neighbours: Neighbours) -> Iterator[str]:
     for index, claim in volume_claims(spec):
         if neighbours.volume_of(claim) is None:
+            shown = one_line(claim, 80)
             yield (
-                f"{path}.volumes[{index}].persistentVolumeClaim: where the volume of {one_line(claim, 80)} is "
-                "(give its PersistentVolumeClaim and PersistentVolume with --queues)"
+                f"{path}.volumes[{index}].persistentVolumeClaim: whether pods can use {shown}, and where its volume is "
+                f"(kubectl get pvc {shown}; --queues takes it with its PersistentVolume)"
             )
     for index, volume in enumerate(objects_at(spec, "volumes")):
         kind = next((kind for kind in ("ephemeral", *_EXCLUSIVE_VOLUMES) if volume.get(kind)), "")

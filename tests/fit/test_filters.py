@@ -274,6 +274,18 @@ def test_a_claim_for_one_pod_at_a_time_is_used_by_one_pod() -> None:
     assert "2 of its pods use claim data, and only one pod at a time may (ReadWriteOncePod)" in report["message"]
 
 
+@each(
+    ("part", "change"),
+    [("metadata", {"deletionTimestamp": "2026-11-30T00:00:00Z"}), ("status", {"phase": "Lost"})],
+)
+def test_a_claim_that_ends_or_has_lost_its_volume_takes_no_new_pod(part: str, change: Raw) -> None:
+    bound, volume = claim("a")
+    bound = {**bound, part: {**bound.get(part, {}), **change}}
+    report = asked(1, DATA, [*TWO, bound, volume], cpu="1")
+    assert report["verdict"] == "unknown"
+    assert [why.partition(":")[0] for why in report["unknown"]] == [f"{SPEC}.volumes[0].persistentVolumeClaim"]
+
+
 def test_admission_may_add_the_toleration_of_an_extended_resource() -> None:
     tainted = [node("a", taints=[GPUS]), node("b", taints=[GPUS])]
     report = asked(2, {}, tainted, **{GPU: "8"})
