@@ -326,6 +326,27 @@ def volume_claims(pod_spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
             yield index, claim
 
 
+def claimed_volumes(
+    jobset: Mapping[str, Any], pod_spec: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
+    """Volumes that JobSet 0.12 adds to the pods of a raw one, each with the template of its claim.
+
+    Those of ``volumeClaimPolicies`` that a container mounts (addVolumes).
+    """
+    policies = objects_at(object_at(jobset, "spec"), "volumeClaimPolicies")
+    # Before the mounts: few JobSets have any.
+    if not policies:
+        return
+    containers = [*objects_at(pod_spec, "containers"), *objects_at(pod_spec, "initContainers")]
+    mounted = {text_at(mount, "name") for one in containers for mount in objects_at(one, "volumeMounts")}
+    owner = text_at(object_at(jobset, "metadata"), "name")
+    for policy in policies:
+        for template in objects_at(policy, "templates"):
+            name = text_at(object_at(template, "metadata"), "name")
+            if name and name in mounted:
+                yield {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{owner}"}}, template
+
+
 def _volumes(pod_spec: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sys.intern(claim) for _, claim in volume_claims(pod_spec))
 

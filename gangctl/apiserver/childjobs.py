@@ -8,9 +8,8 @@ from copy import deepcopy
 from typing import Any, Final
 
 from gangctl.api import meta
-from gangctl.api.objects import object_at, objects_at
+from gangctl.api.jobset import claimed_volumes
 from gangctl.apiserver.metadata import Object
-from gangctl.apiserver.pods import containers
 
 _DOMAIN: Final = "jobset.sigs.k8s.io"
 _NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
@@ -116,22 +115,12 @@ class ChildJobs:
             pod["spec"]["nodeSelector"] = {**(pod["spec"].get("nodeSelector") or {}), **pinned}
             toleration = {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}
             pod["spec"]["tolerations"] = [*(pod["spec"].get("tolerations") or []), toleration]
-        if claimed := self._claimed(pod["spec"]):
+        if claimed := [volume for volume, _ in claimed_volumes(self._jobset, pod["spec"])]:
             pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or []), *claimed]
         spec["suspend"] = bool(self._jobset["spec"].get("suspend"))
         return without_unknown_fields(
             {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {**spec, "template": pod}}
         )
-
-    def _claimed(self, pod: Object) -> list[Object]:
-        """Volumes for the claims of ``volumeClaimPolicies`` that a container mounts."""
-        mounted = {mount.get("name") for one in containers(pod) for mount in objects_at(one, "volumeMounts")}
-        return [
-            {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{self._name}"}}
-            for policy in self._jobset["spec"].get("volumeClaimPolicies") or ()
-            for template in objects_at(policy, "templates")
-            if (name := object_at(template, "metadata").get("name")) and name in mounted
-        ]
 
     def _identity(self, replicated_job: Object, index: int, name: str) -> dict[str, str]:
         own = replicated_job["name"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from gangctl.api.jobset import JobSet, pod_path, volume_claims
 from gangctl.api.meta import (
@@ -40,7 +40,7 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
         yield f"{path}.schedulerName: what {one_line(name, 80)} does"
     if spec.get("nodeName"):
         yield f"{path}.nodeName: whether the kubelet admits its pods, which no scheduler places"
-    yield from _of_volumes(path, spec, neighbours)
+    yield from _of_volumes(path, podset, neighbours)
     affinity = object_at(spec, "affinity")
     terms = objects_at(within(affinity, "nodeAffinity", REQUIRED), "nodeSelectorTerms")
     if any(term.get("matchFields") for term in terms):
@@ -53,12 +53,15 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
             yield f"{place}[{EXCLUSIVE_TOPOLOGY}]: which domain JobSet gives to each Job"
 
 
-def _of_volumes(path: str, spec: Mapping[str, Any], neighbours: Neighbours) -> Iterator[str]:
+def _of_volumes(path: str, podset: PodSet, neighbours: Neighbours) -> Iterator[str]:
+    spec = podset.pod_spec
     for index, claim in volume_claims(spec):
         if neighbours.volume_of(claim) is None:
-            shown = one_line(claim, 80)
+            shown, place = one_line(claim, 80), f"{path}.volumes[{index}].persistentVolumeClaim"
+            if claim in podset.policy_claims:
+                place = "spec.volumeClaimPolicies"
             yield (
-                f"{path}.volumes[{index}].persistentVolumeClaim: whether pods can use {shown}, and where its volume is "
+                f"{place}: whether pods can use {shown}, and where its volume is "
                 f"(kubectl get pvc {shown}; --queues takes it with its PersistentVolume)"
             )
     for index, volume in enumerate(objects_at(spec, "volumes")):

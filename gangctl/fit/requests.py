@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from gangctl.api.jobset import reported_jobs
+from gangctl.api.jobset import claimed_volumes, reported_jobs
 from gangctl.api.objects import object_at, objects_at
 from gangctl.api.requests import Requests, pod_requests
 from gangctl.errors import one_line
@@ -48,6 +48,8 @@ class PodSet:
     problems: tuple[str, ...] = ()
     """Why Kueue's webhook rejects the request for a topology."""
     jobs: int = 1
+    policy_claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    """Of its volumes the claims that JobSet makes (``volumeClaimPolicies``), with their templates."""
 
     @property
     def group(self) -> str:
@@ -70,14 +72,18 @@ def podsets_of(jobset: Mapping[str, Any]) -> tuple[PodSet, ...]:
     """Podsets of a raw JobSet. Total: a value of the wrong type counts as absent."""
     entries = object_at(jobset, "spec").get("replicatedJobs")
     return tuple(
-        _podset(entry if isinstance(entry, dict) else _NOTHING, index)
+        _podset(entry if isinstance(entry, dict) else _NOTHING, index, jobset)
         for index, entry in enumerate(entries if isinstance(entries, list) else ())
     )
 
 
-def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
+def _podset(entry: Mapping[str, Any], index: int, jobset: Mapping[str, Any]) -> PodSet:
     job = object_at(object_at(entry, "template"), "spec")
     template = object_at(job, "template")
+    spec = object_at(template, "spec")
+    if claimed := list(claimed_volumes(jobset, spec)):
+        volumes = [*objects_at(spec, "volumes"), *(volume for volume, _ in claimed)]
+        template = {**template, "spec": {**spec, "volumes": volumes}}
     replicas = _count(entry, "replicas")
     pods = pods_per_job(_count(job, "parallelism"), _count(job, "completions"))
     name = entry.get("name")
@@ -95,6 +101,7 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
         topology=topology,
         problems=problems,
         jobs=jobs,
+        policy_claims={volume["persistentVolumeClaim"]["claimName"]: made for volume, made in claimed},
     )
 
 

@@ -84,7 +84,13 @@ class Floor:
             for index, own in enumerate(asked)
         ]
         self._sole = [
-            frozenset(claim for claim, volume in self._volumes(podset) if is_of_one_pod(volume)) for podset in podsets
+            frozenset(
+                claim
+                for _, claim in volume_claims(podset.pod_spec)
+                # JobSet makes one that is not there by its template.
+                if is_of_one_pod(neighbours.volume_of(claim) or podset.policy_claims.get(claim, {}))
+            )
+            for podset in podsets
         ]
         self._capacities = [self._capacity(number) for number in range(len(nodes))]
         self.takers = self._all_takers()

@@ -25,7 +25,7 @@ _NO_ZONE: Final[Expressions] = [{"key": key, "operator": "DoesNotExist"} for key
 
 
 def is_of_one_pod(volume: Object) -> bool:
-    """Whether one pod at a time may use a claim of a volume: this access mode is not combined with another one."""
+    """Whether one pod at a time may use a volume or claim: this access mode is not combined with another one."""
     modes = object_at(volume, "spec").get("accessModes")
     return isinstance(modes, list) and "ReadWriteOncePod" in modes
 

@@ -90,7 +90,16 @@ GPUS: Final = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], *, uid: str = "", **requests: str) -> FitReport:
+def asked(
+    count: int,
+    spec: Mapping[str, Any],
+    others: Sequence[Raw],
+    *,
+    uid: str = "",
+    mode: str = "",
+    **requests: str,
+) -> FitReport:
+    """The report on one replicated job; with an access ``mode`` JobSet makes claim data-js for volume data."""
     entry = pods("w", count, spec, **requests)
     entry["template"]["spec"]["template"]["metadata"] = {"labels": {"app": "w"}}
     stock = Stock()
@@ -100,6 +109,8 @@ def asked(count: int, spec: Mapping[str, Any], others: Sequence[Raw], *, uid: st
     stock.take_runtime_classes([])
     raw = jobset("js", entry, mode="Gang", namespace=NAMESPACE)
     raw["metadata"] |= {"uid": uid} if uid else {}
+    made = {"metadata": {"name": "data"}, "spec": {"accessModes": [mode]}}
+    raw["spec"] |= {"volumeClaimPolicies": [{"templates": [made]}]} if mode else {}
     return answer_of(FitSubject(raw, "js", NAMESPACE, "", uid), stock, fixed_nodes=True).report
 
 
@@ -272,6 +283,31 @@ def test_a_claim_for_one_pod_at_a_time_is_used_by_one_pod() -> None:
     report = asked(2, DATA, SOLE, cpu="1")
     assert (report["verdict"], report["reason"]) == ("never", "NeverExceedsNodes")
     assert "2 of its pods use claim data, and only one pod at a time may (ReadWriteOncePod)" in report["message"]
+
+
+MOUNTING: Final[Raw] = {"containers": [{"name": "main", "image": "none", "volumeMounts": [{"name": "data"}]}]}
+
+
+def test_pods_have_the_claims_that_jobset_makes() -> None:
+    assert asked(2, {}, TWO, mode="ReadWriteOncePod")["verdict"] == "fits"
+    report = asked(2, MOUNTING, TWO, mode="ReadWriteOncePod")
+    assert (report["verdict"], report["reason"]) == ("never", "NeverExceedsNodes")
+    assert "2 of its pods use claim data-js, and only one pod at a time may (ReadWriteOncePod)" in report["message"]
+    initial = {"initContainers": MOUNTING["containers"]}
+    assert asked(2, initial, TWO, mode="ReadWriteOncePod")["verdict"] == "never"
+    report = asked(2, MOUNTING, TWO, mode="ReadWriteMany")
+    assert report["verdict"] == "unknown"
+    assert [why.partition(":")[0] for why in report["unknown"]] == ["spec.volumeClaimPolicies"]
+    assert "data-js" in report["unknown"][0]
+
+
+def test_a_claim_of_jobset_that_is_there_decides_and_not_its_template() -> None:
+    bound, volume = claim("a", "ReadWriteMany")
+    bound["metadata"]["name"] = "data-js"
+    there = [node("a", zone="a"), node("b", zone="b", cpu="9"), bound, volume]
+    asking = {"containers": [{**MOUNTING["containers"][0], "resources": {"requests": {"cpu": "2"}}}]}
+    assert asked(2, asking, there, mode="ReadWriteOncePod")["verdict"] == "fits"
+    assert asked(3, asking, there, mode="ReadWriteOncePod")["verdict"] == "never"
 
 
 @each(
