@@ -12,7 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
-from gangctl.api.objects import Object, object_at, objects_at, text_at
+from gangctl.api.objects import Object, object_at, objects_at, text_at, within
+from gangctl.api.pods import REQUIRED
 from gangctl.api.quantity import figure
 from gangctl.api.requests import as_integers, is_extended, pod_limits, pod_requests
 from gangctl.errors import one_line
@@ -30,6 +31,7 @@ _SERVICES: Final = ("services", "count/services")
 _VOLUME_CLAIMS: Final = ("persistentvolumeclaims", "count/persistentvolumeclaims")
 _STORAGE: Final = "requests.storage"
 _OF_CLASS: Final = ".storageclass.storage.k8s.io/"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _REQUESTS: Final = "requests."
 _LIMITS: Final = "limits."
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
@@ -126,7 +128,20 @@ class _PodsToCreate:
                     "DoesNotExist": not self.priority_class,
                 }
                 return answers.get(text_at(scope, "operator"), False)
+            case "CrossNamespacePodAffinity":
+                return any(
+                    term.get("namespaces") or term.get("namespaceSelector") is not None
+                    for term in _affinity_terms(self.spec)
+                )
         return False
+
+
+def _affinity_terms(spec: Mapping[str, Any]) -> Iterator[Object]:
+    """Of pods that a pod is drawn to or kept from, required and preferred ones."""
+    for part in ("podAffinity", "podAntiAffinity"):
+        rules = within(spec, "affinity", part)
+        yield from objects_at(rules, REQUIRED)
+        yield from (object_at(rule, "podAffinityTerm") for rule in objects_at(rules, _PREFERRED))
 
 
 def _base(counted: str) -> str:

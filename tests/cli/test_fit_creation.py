@@ -70,6 +70,19 @@ def followed(status: str) -> Object:
     return made
 
 
+def across(part: str, *, weight: int = 0, **more: Any) -> Object:
+    """A pod spec with a term, a preferred one if it has a weight."""
+    term = {"topologyKey": "zone", "labelSelector": {}, **more}
+    if weight:
+        preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "podAffinityTerm": term}]}
+        return {"affinity": {part: preferred}}
+    return {"affinity": {part: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+CROSSING = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
+ACROSS = quota({"pods": "0"}, scopeSelector=CROSSING)
+
+
 def with_spec(**spec: Any) -> Object:
     made = gangs()
     made["spec"].update(spec)
@@ -184,6 +197,12 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
             "WaitsForResourceQuota",
             "has 7 of 9",
         ),
+        (gangs("", pod=across("podAffinity", namespaces=["u"])), queues(ACROSS), "PodsRefused", "it needs 4"),
+        (gangs("", pod=across("podAntiAffinity", namespaceSelector={})), queues(ACROSS), "PodsRefused", ""),
+        (gangs("", pod=across("podAntiAffinity", weight=1, namespaceSelector={})), queues(ACROSS), "PodsRefused", ""),
+        (gangs("", pod=across("podAffinity", weight=1, namespaces=[])), queues(ACROSS), "NotQueued", ""),
+        (gangs("", pod=across("podAffinity")), queues(ACROSS), "NotQueued", ""),
+        (gangs(""), queues(ACROSS), "NotQueued", ""),
         # What JobSet creates before the Jobs
         (gangs(), queues(quota({"services": "5"}, {"services": "4"})), "Fits", ""),
         (gangs(), queues(quota({"services": "5"}, {"services": "5"})), *BEHIND_OTHERS),
