@@ -119,7 +119,7 @@ class FlavorDomains:
                 or (
                     # The components that add the taints in `passing` remove them again: they do not decide about ever.
                     untolerated(node.taints if self._ever else (*node.taints, *node.passing), tolerations) is None
-                    and allows(node.labels)
+                    and allows(node.labels, node.name)
                 )
                 for node in self._nodes
             ]

@@ -113,6 +113,8 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
 
 # PreferNoSchedule keeps no pod from a node.
 _REPELLING: Final = ("NoSchedule", "NoExecute")
+_NAME_FIELD: Final = "metadata.name"
+"""The field of nodes that ``matchFields`` can be about."""
 # Kubernetes parses 64 bits, and a longer text is no number there.
 
 
@@ -127,20 +129,20 @@ def untolerated(
 
 
 def affinity_allows(
-    pod_spec: Mapping[str, Any], labels: Mapping[str, str], *, only_keys: Collection[str] | None = None
+    pod_spec: Mapping[str, Any], labels: Mapping[str, str], name: str = "", *, only_keys: Collection[str] | None = None
 ) -> bool:
     """:func:`affinity_of`, for one node."""
-    return affinity_of(pod_spec, only_keys=only_keys)(labels)
+    return affinity_of(pod_spec, only_keys=only_keys)(labels, name)
 
 
 def affinity_of(
     pod_spec: Mapping[str, Any], *, only_keys: Collection[str] | None = None
-) -> Callable[[Mapping[str, str]], bool]:
-    """Whether nodeSelector and required node affinity match a node with these labels.
+) -> Callable[[Mapping[str, str], str], bool]:
+    """Whether nodeSelector and required node affinity match a node with these labels and this name.
 
     With ``only_keys``, requirements on other labels are ignored, as Kueue does for a flavor; a term without other
-    requirements matches everything. ``matchFields`` are ignored, and a requirement that the API server would reject
-    matches everything, so that nothing is rejected by mistake.
+    requirements matches everything. Without a name ``matchFields`` are ignored, as for a flavor. A requirement that the
+    API server would reject matches everything, so that nothing is rejected by mistake.
     """
     # Read once for all nodes: a cluster has thousands of them, and a pod spec one affinity.
     selector = [
@@ -150,14 +152,20 @@ def affinity_of(
     ]
     written = list(affinity_terms(pod_spec))
     terms = [
-        [expression for expression in term if only_keys is None or _is_about(expression, only_keys)]
-        for term, says_something in written
+        ([expression for expression in term if only_keys is None or _is_about(expression, only_keys)], fields)
+        for term, fields, says_something in written
         if says_something or only_keys is not None
     ]
 
-    def allows(labels: Mapping[str, str]) -> bool:
+    def allows(labels: Mapping[str, str], name: str = "") -> bool:
+        own = {_NAME_FIELD: name}
         return all(labels.get(key) == value for key, value in selector) and (
-            not written or any(all(_holds(expression, labels) for expression in term) for term in terms)
+            not written
+            or any(
+                all(_holds(expression, labels) for expression in term)
+                and (not name or all(_holds(field, own) for field in fields))
+                for term, fields in terms
+            )
         )
 
     return allows
@@ -171,19 +179,24 @@ def _is_about(requirement: Mapping[str, Any], keys: Collection[str]) -> bool:
 def affinity_keys(pod_spec: Mapping[str, Any]) -> Iterator[str]:
     """Labels of nodes that nodeSelector and required node affinity are about."""
     yield from object_at(pod_spec, "nodeSelector")
-    for term, _ in affinity_terms(pod_spec):
+    for term, _, _ in affinity_terms(pod_spec):
         yield from (str(requirement.get("key")) for requirement in term)
 
 
-def affinity_terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str, Any]], bool]]:
-    """Requirements of each term of the required node affinity, one of which has to hold.
+def names_nodes(pod_spec: Mapping[str, Any]) -> bool:
+    """Whether required node affinity tells nodes apart that have the same labels."""
+    return any(fields for _, fields, _ in affinity_terms(pod_spec))
+
+
+def affinity_terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]], bool]]:
+    """Requirements of each term of the required node affinity, one of which has to hold: on labels, and on fields.
 
     With each, whether it is non-empty: an empty term matches no node.
     """
     affinity = object_at(object_at(pod_spec, "affinity"), "nodeAffinity")
     for term in objects_at(object_at(affinity, REQUIRED), "nodeSelectorTerms"):
         expressions = objects_at(term, "matchExpressions")
-        yield expressions, bool(expressions or term.get("matchFields"))
+        yield expressions, objects_at(term, "matchFields"), bool(expressions or term.get("matchFields"))
 
 
 def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -232,7 +245,7 @@ def takes(node: NodeShape, podset: PodSet, tolerated: Collection[str] = ()) -> b
     tolerations = tolerations_of(spec, tolerated)
     return (
         untolerated(node.taints, tolerations) is None
-        and affinity_allows(spec, node.labels)
+        and affinity_allows(spec, node.labels, node.name)
         and features_of(spec) <= node.features
     )
 

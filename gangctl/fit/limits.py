@@ -41,10 +41,6 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
     if spec.get("nodeName"):
         yield f"{path}.nodeName: whether the kubelet admits its pods, which no scheduler places"
     yield from _of_volumes(path, podset, neighbours)
-    affinity = object_at(spec, "affinity")
-    terms = objects_at(within(affinity, "nodeAffinity", REQUIRED), "nodeSelectorTerms")
-    if any(term.get("matchFields") for term in terms):
-        yield f"{path}.affinity.nodeAffinity: matchFields"
     for place, notes in (
         ("metadata.annotations", jobset.annotations),
         (f"spec.replicatedJobs[{podset.index}].template.metadata.annotations", _annotations(jobset, podset)),

@@ -202,7 +202,7 @@ class Members:
             for number, node in enumerate(self._nodes)
             # PodTopologySpread counts only nodes that have the labels of all constraints of the pod.
             if keys <= node.labels.keys()
-            and (not spread.by_affinity or affinity_allows(spec, node.labels))
+            and (not spread.by_affinity or affinity_allows(spec, node.labels, node.name))
             and not (spread.by_taints and untolerated((*node.taints, *node.passing), tolerations))
         }
         # PodTopologySpread counts pods of the pod's own namespace alone.

@@ -16,7 +16,7 @@ from gangctl.api.jobset import volume_claims
 from gangctl.api.objects import Object
 from gangctl.errors import one_line
 from gangctl.fit.exploring import Exploration, Rules, explore
-from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, takes
+from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, names_nodes, takes
 from gangctl.fit.members import Members, Neighbours
 from gangctl.fit.packing import Class, Excess, Packing, PodKind, Vector, excess, most, place
 from gangctl.fit.placedpods import (
@@ -127,18 +127,19 @@ class Floor:
             [podset.pod_spec, *(as_pod_spec(volume) for _, volume in self._volumes(podset))] for podset in self.podsets
         ]
         keys = sorted({key for own in specs for spec in own for key in affinity_keys(spec)})
+        by_name = any(names_nodes(spec) for own in specs for spec in own)
         known: dict[tuple[object, ...], frozenset[int]] = {}
         takers = []
         for node in self.nodes:
             # As text, because the mappings of taints are not hashable.
             taints = repr(node.taints) if node.taints else ""
-            kind = (taints, node.features, *(node.labels.get(key) for key in keys))
+            kind = (taints, node.features, by_name and node.name, *(node.labels.get(key) for key in keys))
             if kind not in known:
                 known[kind] = frozenset(
                     index
                     for index, podset in enumerate(self.podsets)
                     if takes(node, podset, self._tolerated[index])
-                    and all(affinity_allows(volume, node.labels) for volume in specs[index][1:])
+                    and all(affinity_allows(volume, node.labels, node.name) for volume in specs[index][1:])
                 )
             takers.append(known[kind])
         return takers

@@ -285,6 +285,29 @@ def test_a_claim_for_one_pod_at_a_time_is_used_by_one_pod() -> None:
     assert "2 of its pods use claim data, and only one pod at a time may (ReadWriteOncePod)" in report["message"]
 
 
+def named(operator: str, host: str, *also: Raw) -> Raw:
+    own = [{"key": "metadata.name", "operator": operator, "values": [host]}]
+    terms = {"nodeSelectorTerms": [{"matchFields": own, "matchExpressions": [*also]}]}
+    return {"affinity": {"nodeAffinity": {REQUIRED: terms}}}
+
+
+@each(
+    ("verdict", "count", "spec"),
+    [
+        ("fits", 4, named("In", "a")),
+        ("never", 5, named("In", "a")),
+        ("fits", 4, named("NotIn", "a")),
+        ("never", 5, named("NotIn", "a")),
+        ("fits", 8, named("NotIn", "c")),
+        ("never", 1, named("In", "c")),
+        ("fits", 4, named("In", "a", {"key": ZONE, "operator": "In", "values": ["a"]})),
+        ("never", 1, named("In", "a", {"key": ZONE, "operator": "In", "values": ["b"]})),
+    ],
+)
+def test_required_fields_of_nodes_choose_them_by_name(verdict: str, count: int, spec: Raw) -> None:
+    assert asked(count, spec, TWO, cpu="1")["verdict"] == verdict
+
+
 MOUNTING: Final[Raw] = {"containers": [{"name": "main", "image": "none", "volumeMounts": [{"name": "data"}]}]}
 
 

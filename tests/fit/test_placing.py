@@ -86,6 +86,20 @@ def gist(report: FitReport) -> tuple[str, str]:
 FITS, WAITS, NEEDS = ("fits", "Fits"), ("not-now", "WaitsForTopology"), ("not-now", "NeedsNodes")
 
 
+@each(
+    ("operator", "host", "count", "fits"),
+    [("In", "a0", 1, True), ("In", "a0", 2, False), ("NotIn", "a0", 2, True), ("NotIn", "a0", 3, False)],
+)
+def test_required_fields_of_nodes_choose_them_by_name(operator: str, host: str, count: int, *, fits: bool) -> None:
+    fields = [{"key": "metadata.name", "operator": operator, "values": [host]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+    entry = asking(count)
+    entry["template"]["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
+    report = fit(gang(entry), cluster())
+    assert gist(report) == (FITS if fits else NEEDS)
+    assert not fits or f'in "{"b" if operator == "NotIn" else "a"}" (rack)' in report["message"]
+
+
 class TestUsage:
     @pytest.mark.parametrize(
         ("held", "used", "count", "expected"),
