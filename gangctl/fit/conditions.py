@@ -17,7 +17,7 @@ from gangctl.fit.report import quoted
 from gangctl.fit.tree import Pair
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
-from gangctl.kueue.names import DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
+from gangctl.kueue.names import CHECK_CONTROLLER, DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
 from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass, QueuedWorkload
 from gangctl.kueue.queues import MOST_PODSETS
 from gangctl.kueue.states import FAILED_TO_START, eviction_of, failed_checks, is_backed_off
@@ -86,6 +86,20 @@ class Conditions:
         """What only the clusters of MultiKueue know, if it runs there."""
         if self._jobset.managed_by == MULTIKUEUE:
             yield "what the clusters have on which MultiKueue runs it"
+
+    def checked(self, queue: ClusterQueue) -> Iterator[str]:
+        """What the AdmissionChecks of others decide once it has quota; MultiKueue's is named apart (`elsewhere`)."""
+        workload = self._request.workload
+        # Kueue resets the checks when it takes the quota back.
+        had = workload.checks if workload is not None and workload.holds("QuotaReserved") else ()
+        ready = {check.name for check in had if check.state == "Ready"}
+        for use in queue.checks:
+            check = self._cluster.check(use.name)
+            if check is None or check.controller in {MULTIKUEUE, CHECK_CONTROLLER} or use.name in ready:
+                continue
+            flavors = ", ".join(f'"{one_line(flavor)}"' for flavor in use.on_flavors)
+            where = f" with flavor {flavors}" if flavors else ""
+            yield f'whether AdmissionCheck "{use.name}" ({one_line(check.controller)}) lets it start{where}'
 
     def unread(self) -> Iterator[str]:
         """Kueue's configuration, if it is not known."""

@@ -40,6 +40,8 @@ class QueueCase:
     """What could change a ``never``, too."""
     elsewhere: list[str] = field(default_factory=list)
     """What of it is about the clusters of MultiKueue: the verdict is that of the queue."""
+    checks: list[str] = field(default_factory=list)
+    """What AdmissionChecks of others decide once it has quota: the verdict is that of the quota."""
     members: Sequence[Member] = ()
     needs: Needs | None = None
     capacity: Capacity | None = None
@@ -53,8 +55,8 @@ class QueueCase:
         self, verdict: report.Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
     ) -> report.FitReport:
         """The report; it does not say ``fits`` where something that decides is not known."""
-        # These leave `fits` as it is: it holds by Kueue's defaults, and with MultiKueue for the queue's own quota.
-        assumed = {self.cluster.configuration.unreadable, *self.elsewhere}
+        # These leave `fits` as it is: it holds by Kueue's defaults, and with checks for the queue's own quota.
+        assumed = {self.cluster.configuration.unreadable, *self.elsewhere, *self.checks}
         if verdict == "fits" and not assumed.issuperset(self.not_known):
             verdict, reason = "unknown", "MayFit"
         words = one_line(message + (explain.BLOCKS if blocking else ""))
@@ -87,7 +89,7 @@ class QueueCase:
     @property
     def not_known(self) -> list[str]:
         """What could change a verdict."""
-        return [*self.unknown, *self.conditions.doubts]
+        return [*self.unknown, *self.conditions.doubts, *self.checks]
 
     @property
     def unsure(self) -> str:
@@ -96,6 +98,8 @@ class QueueCase:
 
     def never(self, reason: str, message: str, *, blocking: bool = True, by_podsets: bool = False) -> report.FitReport:
         """``never``, unless an unknown fact could change that; the limit of podsets makes no room."""
+        # No check makes room.
+        self.checks = []
         if not by_podsets:
             self.unknown = [why for why in self.unknown if why != PODSETS]
         if self.unknown:

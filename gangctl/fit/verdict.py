@@ -92,6 +92,7 @@ def fit(
     if dispatcher := cluster.dispatcher(queue):
         case.elsewhere.append(f'what the clusters have to which MultiKueue (AdmissionCheck "{dispatcher}") sends it')
         case.unknown.append(case.elsewhere[-1])
+    case.checks += case.conditions.checked(queue)
     case.preemptions = preemptions
     return _in_queue(case, queue, budget)
 
