@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from gangctl.api.jobset import claimed_volumes, reported_jobs
 from gangctl.api.objects import object_at, objects_at
-from gangctl.api.requests import Requests, pod_requests
+from gangctl.api.requests import Requests, is_extended, pod_requests
 from gangctl.errors import one_line
 from gangctl.fit.limitranges import (
     CONTAINER,
@@ -244,7 +244,7 @@ def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
     requests, errors = pod_requests(spec)
     counting.unknown += [f"{counting.name}: {error}" for error in errors[:_MOST_SHOWN]]
     counting.check(spec, requests)
-    counting.look_for_devices(requests)
+    counting.look_for_devices(spec, requests)
     configuration = surroundings.configuration
     # Kueue excludes first: what is excluded is no input of a transformation.
     kept = {name: value for name, value in requests.items() if not name.startswith(configuration.exclude_prefixes)}
@@ -356,10 +356,26 @@ class _Counting:
         else:
             self.problems += dict.fromkeys(refused_by_api_server(spec, self.surroundings.limit_ranges or ()))
 
-    def look_for_devices(self, found: Requests) -> None:
+    def look_for_devices(self, spec: Mapping[str, Any], found: Requests) -> None:
         """Kueue counts devices of claims by mappings that gangctl does not support."""
+        for name in self._served_perhaps(spec, found):
+            detail = "without sidecars and overhead (kubectl get deviceclasses)"
+            self.unknown.append(f"whether a DeviceClass serves {one_line(name, 80)}, which Kueue then counts {detail}")
         if self.podset.pod_spec.get("resourceClaims"):
             detail = "Kueue counts by resources.deviceClassMappings of its configuration, and gangctl does not"
             self.unknown.append(f"the devices that {self.name} claims (resourceClaims), which {detail}")
         elif self.surroundings.configuration.dra and any("/" in name for name in found):
             self.unknown.append("Kueue may count extended resources as devices (deviceClassMappings)")
+
+    def _served_perhaps(self, spec: Mapping[str, Any], found: Requests) -> list[str]:
+        """Extended resources whose amounts differ where a DeviceClass has them (ResolveExtendedResourceQuota)."""
+        gate = self.surroundings.configuration.gate("KueueDRAIntegrationExtendedResource", default=True)
+        extended = [name for name in found if is_extended(name)]
+        containers = objects_at(spec, "initContainers")
+        sidecars = any(container.get("restartPolicy") for container in containers)
+        # First: few pods have sidecars or overhead, and the sum is computed for each podset.
+        if not (gate and self.surroundings.of_templates and extended and (sidecars or spec.get("overhead"))):
+            return []
+        initial = [{**container, "restartPolicy": None} for container in containers]
+        plain, _ = pod_requests({**spec, "initContainers": initial, "overhead": None})
+        return [name for name in extended if found[name] != plain.get(name)]

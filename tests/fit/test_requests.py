@@ -53,6 +53,20 @@ def factor(text: str) -> Fraction:
 GI = 2**30
 
 
+def test_what_a_device_class_may_serve_kueue_counts_without_sidecars_and_overhead() -> None:
+    gpu = container({"x.com/gpu": "1"})
+    sidecar = {**gpu, "restartPolicy": "Always"}
+    counted = count(containers=[gpu], initContainers=[sidecar])
+    assert counted.requests == {"x.com/gpu": 2}
+    assert [why for why in counted.unknown if "whether a DeviceClass serves x.com/gpu" in why] == [*counted.unknown]
+    assert count(containers=[gpu], overhead={"x.com/gpu": "1"}).unknown
+    assert not count(containers=[gpu], initContainers=[gpu], overhead={"cpu": "1"}).unknown
+    assert not count(containers=[container({"cpu": "1"})], initContainers=[{**sidecar, "resources": {}}]).unknown
+    off = configured(gates={"KueueDRAIntegrationExtendedResource": False})
+    for surroundings in (off, Surroundings().of_pods()):
+        assert not count(surroundings, containers=[gpu], initContainers=[sidecar]).unknown
+
+
 @each(
     ("spec", "pods", "total"),
     [
