@@ -22,7 +22,10 @@ from gangctl.fit.placedpods import host_ports, spreads, texts
 from gangctl.fit.requests import PodSet
 
 ADMISSION: Final = "what admission plugins and webhooks change in its pods (kubectl get pod -o yaml shows it)"
-ATTACHED: Final = "how many volumes the nodes can attach (kubectl get csinodes)"
+# Without its driver a node takes no pod with a volume, if the CSIDriver has preventPodSchedulingIfMissing.
+ATTACHED: Final = (
+    "how many volumes the nodes can attach, and whether they have the driver of each (kubectl get csinodes)"
+)
 # Those that the filter VolumeRestrictions compares with the volumes of other pods on a node.
 _EXCLUSIVE_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 # The last two are older names of labels of the Job controller.

@@ -368,6 +368,12 @@ def test_what_is_not_looked_at_has_its_field() -> None:
     assert f"not known: {report['notLookedAt'][0]}" in report["message"]
 
 
+def test_what_nodes_must_have_for_a_volume_is_named() -> None:
+    (why,) = (why for why in asked(1, DATA, [*TWO, *claim("a")])["notLookedAt"] if "volumes" in why)
+    assert "how many volumes the nodes can attach" in why
+    assert "the driver of each" in why
+
+
 def test_an_order_that_fails_is_named_with_the_rules_that_make_it() -> None:
     report = asked(
         5, {**near(term("w", ZONE)), **gpus("1")}, [node("a", zone="a"), *[node(f"b{n}", zone="b") for n in "01"]]
