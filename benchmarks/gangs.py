@@ -66,28 +66,29 @@ class Binds:
     """When a watch had shown all pods of a gang on nodes."""
 
     pods: int
-    counts: dict[str, int] = field(default_factory=dict)
+    bound: dict[str, set[str]] = field(default_factory=dict)
     complete: dict[str, float] = field(default_factory=dict)
 
     def saw(self, pod: Object) -> None:
-        """One more pod has a node."""
+        """A pod has a node."""
         gang = pod["metadata"]["labels"][JOBSET_NAME]
-        self.counts[gang] = self.counts.get(gang, 0) + 1
-        if self.counts[gang] == self.pods:
-            self.complete[gang] = time.monotonic()
+        names = self.bound.setdefault(gang, set())
+        names.add(pod["metadata"]["name"])
+        if len(names) == self.pods:
+            self.complete.setdefault(gang, time.monotonic())
 
 
 @asynccontextmanager
 async def _watching(cluster: Cluster, binds: Binds) -> AsyncIterator[None]:
     """Count each pod of the namespace once, when it has a node."""
+    path = cluster.path("v1", "pods")
 
     async def follow() -> None:
-        selected = cluster.api.watch(
-            cluster.path("v1", "pods"), fieldSelector="spec.nodeName!=", resourceVersion="0", timeoutSeconds=3600
-        )
-        async for event in selected:
-            if event.type == "ADDED":
-                binds.saw(event.object)
+        # An API server ends the watch of a reader that was too slow. The next one begins with all that are there.
+        while True:
+            async for event in cluster.api.watch(path, fieldSelector="spec.nodeName!=", resourceVersion="0"):
+                if event.type == "ADDED":
+                    binds.saw(event.object)
 
     task = asyncio.create_task(follow())
     try:
@@ -123,7 +124,7 @@ async def _burst(cluster: Cluster, shape: Shape, way: Way, gangctl: Gangctl | No
 
     async def everything() -> bool:
         if len(binds.complete) < shape.gangs:
-            raise NotYet(f"{len(binds.complete)} gangs, {sum(binds.counts.values())} pods have nodes")
+            raise NotYet(f"{len(binds.complete)} gangs, {sum(map(len, binds.bound.values()))} pods have nodes")
         return True
 
     async with _watching(cluster, binds):

@@ -11,10 +11,11 @@ from tests.controlplane.kubelet import JOBSET_NAME
 
 def test_a_gang_is_placed_with_its_last_pod() -> None:
     binds = Binds(2)
-    for gang in ("a", "b", "a"):
-        binds.saw({"metadata": {"labels": {JOBSET_NAME: gang}}})
+    # The second time is that of a watch that was begun again.
+    for gang, name in (("a", "a-0"), ("b", "b-0"), ("b", "b-0"), ("a", "a-1")):
+        binds.saw({"metadata": {"name": name, "labels": {JOBSET_NAME: gang}}})
     assert set(binds.complete) == {"a"}
-    assert binds.counts == {"a": 2, "b": 1}
+    assert binds.bound == {"a": {"a-0", "a-1"}, "b": {"b-0"}}
 
 
 def test_rates_are_held_against_bare_groups_of_the_same_shape() -> None:
