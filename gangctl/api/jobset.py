@@ -29,6 +29,7 @@ from gangctl.api.meta import (
 )
 from gangctl.api.objects import Reader, integer_at, object_at, objects_at, text_at
 from gangctl.api.scheduling import Claim
+from gangctl.api.volumes import volume_claims
 from gangctl.errors import FieldError
 
 GENERATED: Final = "xxxxx"
@@ -317,34 +318,6 @@ def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:
             if key.startswith(PREFIX) and key not in known and not key.startswith(WRITTEN):
                 keys.append((f"{metadata.path}.{part}", key))
     return keys
-
-
-def volume_claims(pod_spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Index and PersistentVolumeClaim of each volume of a pod that is one."""
-    for index, volume in enumerate(objects_at(pod_spec, "volumes")):
-        if claim := text_at(object_at(volume, "persistentVolumeClaim"), "claimName"):
-            yield index, claim
-
-
-def claimed_volumes(
-    jobset: Mapping[str, Any], pod_spec: Mapping[str, Any]
-) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """Volumes that JobSet 0.12 adds to the pods of a raw one, each with the template of its claim.
-
-    Those of ``volumeClaimPolicies`` that a container mounts (addVolumes).
-    """
-    policies = objects_at(object_at(jobset, "spec"), "volumeClaimPolicies")
-    # Before the mounts: few JobSets have any.
-    if not policies:
-        return
-    containers = [*objects_at(pod_spec, "containers"), *objects_at(pod_spec, "initContainers")]
-    mounted = {text_at(mount, "name") for one in containers for mount in objects_at(one, "volumeMounts")}
-    owner = text_at(object_at(jobset, "metadata"), "name")
-    for policy in policies:
-        for template in objects_at(policy, "templates"):
-            name = text_at(object_at(template, "metadata"), "name")
-            if name and name in mounted:
-                yield {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{owner}"}}, template
 
 
 def _volumes(pod_spec: Mapping[str, Any]) -> tuple[str, ...]:

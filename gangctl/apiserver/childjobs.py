@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from gangctl.api import meta
-from gangctl.api.jobset import claimed_volumes
+from gangctl.api.volumes import claimed_volumes
 from gangctl.apiserver.metadata import Object
 
 _DOMAIN: Final = "jobset.sigs.k8s.io"

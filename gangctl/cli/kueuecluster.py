@@ -8,9 +8,10 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from gangctl.api.jobset import read_jobset, volume_claims
+from gangctl.api.jobset import read_jobset
 from gangctl.api.pods import UNFINISHED
 from gangctl.api.requests import pod_requests
+from gangctl.api.volumes import volume_claims
 from gangctl.cli.cluster import ask_cluster, connected, no_jobsets
 from gangctl.cli.fitting import Answer, FitSubject, Question, answer_of, needs_domain, subjects_of
 from gangctl.cli.messages import note

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gangctl.api.jobset import JobSet, pod_path, volume_claims
+from gangctl.api.jobset import JobSet, pod_path
 from gangctl.api.meta import (
     DEFAULT_SCHEDULER,
     EXCLUSIVE_TOPOLOGY,
@@ -16,6 +16,7 @@ from gangctl.api.meta import (
 )
 from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.pods import HOSTNAME, REQUIRED
+from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line
 from gangctl.fit.members import OF_JOBS, Neighbours
 from gangctl.fit.placedpods import host_ports, spreads, texts

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gangctl.api.jobset import JobSet, volume_claims
+from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Object, object_at, objects_at
+from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line, plural
 from gangctl.fit import limits, report
 from gangctl.fit.clusterstate import FitRequest

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import object_at, objects_at, text_at
 from gangctl.api.pods import FINISHED, REQUIRED
 from gangctl.api.requests import as_integers, pod_requests, resized_requests
+from gangctl.api.volumes import volume_claims
 from gangctl.kueue.blocked import selects
 from gangctl.kueue.objects import PODS, Amounts, SelectorTerm
 from gangctl.kueue.reading import read_selector

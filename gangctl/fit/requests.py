@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from gangctl.api.jobset import claimed_volumes, reported_jobs
+from gangctl.api.jobset import reported_jobs
 from gangctl.api.objects import object_at, objects_at
 from gangctl.api.requests import Requests, is_extended, pod_requests
+from gangctl.api.volumes import claimed_volumes
 from gangctl.errors import one_line
 from gangctl.fit.limitranges import (
     CONTAINER,

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import sub
 
-from gangctl.api.jobset import volume_claims
 from gangctl.api.objects import Object
+from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line
 from gangctl.fit.exploring import Exploration, Rules, explore
 from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, names_nodes, takes

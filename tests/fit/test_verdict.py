@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.names import CHECK_CONTROLLER, MULTIKUEUE, PROVISIONING
+from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.objects import (
     AdmissionCheck,
     CheckUse,
@@ -238,25 +238,6 @@ class TestUnknown:
     def test_another_admission_check_does_not_change_never(self) -> None:
         report = ask(known(self.CHECKED, AdmissionCheck("m", "x")), cpu(99))
         assert (report["verdict"], report["unknown"]) == ("never", [])
-
-    @each(
-        ("controller", "flavors", "named"),
-        [
-            ("example.com/budget", (), ['whether AdmissionCheck "m" (example.com/budget) lets it start']),
-            (PROVISIONING, (), [f'whether AdmissionCheck "m" ({PROVISIONING}) lets it start']),
-            ("x", ("f1",), ['whether AdmissionCheck "m" (x) lets it start with flavor "f1"']),
-            (CHECK_CONTROLLER, (), []),
-        ],
-    )
-    def test_a_check_that_decides_once_there_is_quota_is_named(
-        self, controller: str, flavors: tuple[str, ...], named: list[str]
-    ) -> None:
-        checked = queue(checks=(CheckUse("m", flavors),))
-        report = ask(known(checked, AdmissionCheck("m", controller)), cpu(1))
-        assert gist(report) == ("fits", "Fits")
-        assert report["unknown"] == named
-        assert all(why in report["message"] for why in named)
-        assert ask(known(checked, AdmissionCheck("m", controller)), cpu(11))["unknown"] == []
 
     def test_transformations_of_the_configuration_are_counted(self) -> None:
         text = CONFIGURATION + (

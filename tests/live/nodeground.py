@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from gangctl.api.jobset import volume_claims
 from gangctl.api.meta import JOB_KEY, JOBSET_NAME
 from gangctl.api.scheduling import NEWEST
 from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.api.volumes import volume_claims
 from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gangctl.api.emit import to_yaml
-from gangctl.api.jobset import volume_claims
+from gangctl.api.volumes import volume_claims
 from tests.cli.run import gangctl
 from tests.controlplane.api import ApiClient, Object
 from tests.controlplane.nodes import NODES

@@ -29,6 +29,7 @@ from gangctl.webhooks.policies import PolicyAdmission, annotation_key
 from gangctl.webhooks.review import AdmissionResponse, decode_review
 from tests.cli.policy.policies import QUEUE, config_map, exception, files, namespace, policy, rule
 from tests.cli.run import gangctl
+from tests.gang.pipeline import stored as stamped
 from tests.jobsets import jobset, rj
 from tests.policy.reviews import Catalogue
 
@@ -204,6 +205,8 @@ async def admitted(view: View, raw: dict[str, Any]) -> tuple[AdmissionResponse, 
     given = await PolicyAdmission(view).set_defaults(decode_review(request_for(stored)))
     assert given.allowed, given.message
     stored = as_admitted(jsonpatch.apply(stored, [dict(each) for each in given.patch])).obj
+    # As the webhook for gangs, which comes next, leaves it.
+    stored = stamped(stored)
     return await PolicyAdmission(view).validate_or_refuse(decode_review(request_for(stored))), stored
 
 

@@ -74,10 +74,10 @@ async def evaluated_in(client: Client) -> Sequence[Mapping[str, Any]]:
     Those that every gangctl has where the webhook is not there, or may not be read.
     """
     try:
-        found = await client.get(VALIDATING_WEBHOOK_CONFIGURATIONS, WEBHOOKS_NAME)
+        stored = await client.get(VALIDATING_WEBHOOK_CONFIGURATIONS, WEBHOOKS_NAME)
     except (NotFoundError, ForbiddenError):
         return EVALUATED
-    selectors = (object_at(hook, "namespaceSelector").get("matchExpressions") for hook in found.get("webhooks") or ())
+    selectors = (object_at(hook, "namespaceSelector").get("matchExpressions") for hook in stored.get("webhooks") or ())
     return next(filter(None, selectors), EVALUATED)
 
 

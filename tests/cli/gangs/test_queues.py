@@ -236,7 +236,7 @@ async def test_workloads_that_may_not_be_read_are_not_missing(everywhere: tuple[
     assert (answer.code, "WorkloadMissing" in answer.out + get.out) == (0, False), answer.out
 
 
-async def test_a_gang_that_kueue_suspends_without_a_queue_is_told_to_name_one(tmp_path: Path) -> None:
+async def test_a_gang_that_kueue_suspends_without_a_queue_has_to_name_one(tmp_path: Path) -> None:
     stored = queued("train", queue="", uid="uid-train", suspend=True)
     stored["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
     managing = config_map({**CONFIGURATION, "manageJobsWithoutQueueName": True})
