@@ -95,7 +95,7 @@ class Conditions:
         ready = {check.name for check in had if check.state == "Ready"}
         for use in queue.checks:
             check = self._cluster.check(use.name)
-            if check is None or check.controller in {MULTIKUEUE, CHECK_CONTROLLER} or use.name in ready:
+            if check is None or check.controller in {"", MULTIKUEUE, CHECK_CONTROLLER} or use.name in ready:
                 continue
             flavors = ", ".join(f'"{one_line(flavor)}"' for flavor in use.on_flavors)
             where = f" with flavor {flavors}" if flavors else ""

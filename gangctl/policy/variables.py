@@ -77,7 +77,7 @@ def gang_of(
     plan, notices, refused = plan_of(jobset, rules, accepted=not new, unstamped=not jobset.uid)
     if refused:
         return _unplanned(refused[0])
-    if decided and not any(stored_stamps(jobset)[0]):
+    if new and decided and not any(stored_stamps(jobset)[0]):
         plan = None
     report, errors = plan_report(raw, Planned(jobset, plan, notices, rules.generation))
     return _unplanned(errors[0]) if errors else report

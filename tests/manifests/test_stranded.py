@@ -23,7 +23,9 @@ def test_the_role_has_exactly_the_listed_rights() -> None:
 
 
 def test_no_other_role_may_evict() -> None:
-    roles = [path for path in MANIFESTS.rglob("*.yaml") if "pods/eviction" in path.read_text(encoding="utf-8")]
+    # Rules of alerts name it as a label.
+    files = [path for path in MANIFESTS.rglob("*.yaml") if "monitoring" not in path.parts]
+    roles = [path for path in files if "pods/eviction" in path.read_text(encoding="utf-8")]
     assert [path.parent.name for path in roles] == ["stranded"]
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from gangctl.api.jsonpatch import apply
 from gangctl.apiserver import structural
 from gangctl.apiserver.jobsets import jobset_schema
 from gangctl.apiserver.jobsetwebhook import validate_update
@@ -21,7 +22,8 @@ from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.requests import FileCatalogue, Fit, RequestSetting, fit_of
 from gangctl.cli.queuefiles import read_stock
 from gangctl.fit.report import FitReport
-from gangctl.gang.resolve import ClusterRules
+from gangctl.gang.admission import read_opted_in, stamp_patch
+from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.manager.policies import ReplicaScanView
 from gangctl.policy import evaluate as evaluation
 from gangctl.policy import variables
@@ -147,6 +149,12 @@ def renamed(raw: Object, number: int) -> Object:
     return {**raw, "metadata": {**raw["metadata"], key: f"n{number}-x"}}
 
 
+def decided(raw: Object) -> Object:
+    """A new JobSet as the webhook for gangs leaves it, which comes before policies."""
+    jobset, errors = read_opted_in(raw)
+    return raw if errors else apply(raw, stamp_patch(raw, resolve(jobset, ClusterRules()).stamps))
+
+
 async def allowed_in_a_cluster(ground: Ground, made: Sequence[Attempt]) -> dict[str, list[Attempt]]:
     """Those that the webhook admits, every second one as a dry run, and those in which a scan finds nothing wrong."""
     found: dict[str, list[Attempt]] = {"webhook": [], "scan": []}
@@ -155,7 +163,7 @@ async def allowed_in_a_cluster(ground: Ground, made: Sequence[Attempt]) -> dict[
         raw, old = stored(attempt.raw), None if attempt.old is None else stored(attempt.old)
         if raw is None:
             continue
-        request = asked(raw, old, dry_run=number % 2 == 1)
+        request = asked(raw if old is not None else decided(raw), old, dry_run=number % 2 == 1)
         if (await PolicyAdmission(ground).validate_or_refuse(request)).allowed:
             found["webhook"].append(attempt)
         if old is None and ground.policy.spec.background:
@@ -197,6 +205,7 @@ LATER: Final = {
 
 
 async def admits(ground: Ground, raw: Object, old: Object | None) -> bool:
+    raw = raw if old is not None else decided(raw)
     return (await PolicyAdmission(ground).validate_or_refuse(asked(raw, old, dry_run=False))).allowed
 
 
