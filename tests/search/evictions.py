@@ -347,7 +347,10 @@ def _from_the_oldest(_: object) -> Any:
 
 
 MUTANTS: Final = (
-    ("a node that may return and pods that are not decided do not count", Patch(eviction, "_may_complete", _constantly(False))),
+    (
+        "a node that may return and pods that are not decided do not count",
+        Patch(eviction, "_may_complete", _constantly(False)),
+    ),
     ("a node that an autoscaler adds does not count", Patch(ScaleUp, "running", _constantly(False))),
     ("there is no delay", Patch(eviction, "_time", _constantly(0.0))),
     ("the delay counts from a pod to spare", Patch(eviction, "_time", _from_the_oldest)),
