@@ -248,9 +248,9 @@ def _not_loaded(error: Exception) -> str:
 
 
 EVALUATION_UNAVAILABLE: Final = "EvaluationUnavailable"
-IN_FORCE: Final = "InForce"
-"""Reason of a policy that gangctl evaluates at admission."""
 """Reason of a condition: no process works that could evaluate policies."""
+IN_FORCE: Final = "InForce"
+"""Reason of a condition: gangctl evaluates the policy at admission."""
 _READY: Final = "Ready"
 _ACTIVE: Final = "Active"
 _MOST_PROBLEMS: Final = 20

@@ -184,7 +184,7 @@ def affinity_keys(pod_spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def names_nodes(pod_spec: Mapping[str, Any]) -> bool:
-    """Whether required node affinity tells nodes apart that have the same labels."""
+    """Whether required node affinity decides between nodes that have the same labels."""
     return any(fields for _, fields, _ in affinity_terms(pod_spec))
 
 

@@ -7,7 +7,7 @@ import pytest
 from gangctl.errors import ConfigError
 from gangctl.manager.settings import load_settings
 from tests.manifests.component import Component, overlay
-from tests.manifests.files import MANIFESTS
+from tests.manifests.files import MANIFESTS, documents
 from tests.rows import each
 
 COMPONENT = Component("stranded")
@@ -23,10 +23,14 @@ def test_the_role_has_exactly_the_listed_rights() -> None:
 
 
 def test_no_other_role_may_evict() -> None:
-    # Rules of alerts name it as a label.
-    files = [path for path in MANIFESTS.rglob("*.yaml") if "monitoring" not in path.parts]
-    roles = [path for path in files if "pods/eviction" in path.read_text(encoding="utf-8")]
-    assert [path.parent.name for path in roles] == ["stranded"]
+    evicting = [
+        path
+        for path in MANIFESTS.rglob("*.yaml")
+        for document in documents(path)
+        for rule in document.get("rules", ())
+        if {"pods/eviction", "pods/*", "*/*", "*"} & set(rule.get("resources", ()))
+    ]
+    assert [path.parent.name for path in evicting] == ["stranded"]
 
 
 def test_an_overlay_switches_it_on() -> None:

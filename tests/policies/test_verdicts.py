@@ -49,5 +49,5 @@ def test_an_empty_object_is_evaluated() -> None:
     assert unanswered == []
 
 
-CHEAP = 15_000
-"""Steps for a JobSet with eight replicated jobs and containers: 1.5% of what one request may spend."""
+CHEAP = 10_000
+"""Steps for a JobSet with eight replicated jobs and containers: a hundredth of what one request may spend."""

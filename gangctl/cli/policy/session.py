@@ -68,7 +68,7 @@ class Met:
     ``defaults`` says by field which value it was given, and by which policies; with ``conflicts`` the request
     gets no further, because policies disagree. ``unanswered`` is why it is not known of a policy whether it gives any,
     ``refused`` those of it for which admission refuses the request. In a namespace that gangctl leaves ``alone``, API
-    servers evaluate native policies, and nobody evaluates GangPolicies.
+    servers evaluate native policies, and GangPolicies are not evaluated.
     """
 
     review: Review
