@@ -6,7 +6,7 @@ Source: ``k8s.io/apimachinery``, ``pkg/apis/meta/v1/validation`` and ``pkg/label
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, cast, get_args
@@ -36,6 +36,11 @@ def holds(key: str, operator: Operator, values: Sequence[str], labels: Mapping[s
     if operator == "DoesNotExist":
         return key not in labels
     return (labels.get(key) in values) is (operator == "In")
+
+
+def all_hold(terms: Iterable[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
+    """Whether all ``matchExpressions`` match these labels."""
+    return all(holds(term["key"], term["operator"], term.get("values") or (), labels) for term in terms)
 
 
 def check_labels(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:

@@ -152,7 +152,7 @@ def _unmet(pod_spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
         return f"these pods ask for {', '.join(f'{_short(key)}={_short(selector[key])}' for key in unmet)}"
     keys = {
         key
-        for term, _, _ in affinity_terms(pod_spec)
+        for term, _ in affinity_terms(pod_spec)
         for expression in term
         if isinstance(key := expression.get("key"), str)
     }

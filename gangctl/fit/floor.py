@@ -153,8 +153,9 @@ def affinity_of(
     written = list(affinity_terms(pod_spec))
     terms = [
         ([expression for expression in term if only_keys is None or _is_about(expression, only_keys)], fields)
-        for term, fields, says_something in written
-        if says_something or only_keys is not None
+        for term, fields in written
+        # An empty term matches no node, and every flavor.
+        if term or fields or only_keys is not None
     ]
 
     def allows(labels: Mapping[str, str], name: str = "") -> bool:
@@ -179,24 +180,20 @@ def _is_about(requirement: Mapping[str, Any], keys: Collection[str]) -> bool:
 def affinity_keys(pod_spec: Mapping[str, Any]) -> Iterator[str]:
     """Labels of nodes that nodeSelector and required node affinity are about."""
     yield from object_at(pod_spec, "nodeSelector")
-    for term, _, _ in affinity_terms(pod_spec):
+    for term, _ in affinity_terms(pod_spec):
         yield from (str(requirement.get("key")) for requirement in term)
 
 
 def names_nodes(pod_spec: Mapping[str, Any]) -> bool:
     """Whether required node affinity decides between nodes that have the same labels."""
-    return any(fields for _, fields, _ in affinity_terms(pod_spec))
+    return any(fields for _, fields in affinity_terms(pod_spec))
 
 
-def affinity_terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]], bool]]:
-    """Requirements of each term of the required node affinity, one of which has to hold: on labels, and on fields.
-
-    With each, whether it is non-empty: an empty term matches no node.
-    """
+def affinity_terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Requirements of each term of the required node affinity, one of which has to hold: on labels, and on fields."""
     affinity = object_at(object_at(pod_spec, "affinity"), "nodeAffinity")
     for term in objects_at(object_at(affinity, REQUIRED), "nodeSelectorTerms"):
-        expressions = objects_at(term, "matchExpressions")
-        yield expressions, objects_at(term, "matchFields"), bool(expressions or term.get("matchFields"))
+        yield objects_at(term, "matchExpressions"), objects_at(term, "matchFields")
 
 
 def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

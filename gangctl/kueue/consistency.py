@@ -95,9 +95,11 @@ def check_stored(jobset: JobSet, *, cluster_queue: str, workload: str) -> tuple[
     metadata of Jobs), or that keep no gang from starting: Kueue ignores the annotations of partial admission on a
     JobSet, and a queue on the pods of a JobSet that has one itself. Too many podsets have a cause of their own.
     """
-    config, _ = read_config(jobset)
     # Once it runs, or Kueue has admitted it, the keys in its pod templates are Kueue's.
-    if not (config.asks_for_gangs and jobset.queue and jobset.suspend) or jobset.managed_elsewhere:
+    if not (jobset.queue and jobset.suspend) or jobset.managed_elsewhere:
+        return ()
+    config, _ = read_config(jobset)
+    if not config.asks_for_gangs:
         return ()
     parts = [_stored_part(rj) for rj in jobset.replicated_jobs]
     written = {LOCAL_QUEUE_NAME: jobset.queue, CLUSTER_QUEUE_NAME: cluster_queue, WORKLOAD: workload}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from gangctl.api.labelselector import holds
+from gangctl.api.labelselector import all_hold
 from gangctl.api.objects import Object
 from gangctl.controllers.exported import ExportedPolicies
 from gangctl.controllers.gangs import ReplicaGangs
@@ -116,7 +116,7 @@ class ReplicaScanView:
 
     def _applies(self, namespace: Object) -> bool:
         labels = namespace["metadata"].get("labels") or {}
-        return all(holds(term["key"], term["operator"], term.get("values", ()), labels) for term in self._terms)
+        return all_hold(self._terms, labels)
 
 
 class ReplicaPolicies:

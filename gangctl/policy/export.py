@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.api.labelselector import NAMESPACE_NAME, Requirement
-from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.labelselector import Requirement
 from gangctl.api.objects import Object, object_at
 from gangctl.cel.ast import Name, Select, walk
 from gangctl.policy.load import DEFAULT_MINOR
@@ -31,7 +30,7 @@ from gangctl.policy.native import (
     load_native,
     read_pair,
 )
-from gangctl.policy.review import JOBSET_RULES, NOT_DELETED_CONDITION
+from gangctl.policy.review import EVALUATED, JOBSET_RULES, NOT_DELETED_CONDITION
 from gangctl.policy.variables import COMPUTED
 
 EXPORTED_FROM: Final = "gangctl.dev/exported-from"
@@ -39,11 +38,7 @@ EXPORTED_FROM: Final = "gangctl.dev/exported-from"
 EXPORTED_LABEL: Final = "gangctl.dev/exported"
 """Label of both objects, ``true``: by it they are found."""
 API_VERSION: Final = f"{GROUP}/v1"
-EVALUATED: Final[tuple[Mapping[str, Any], ...]] = (
-    {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]},
-    {"key": NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system"]},
-)
-"""``matchExpressions`` of the namespaces that every gangctl evaluates, as far as its settings do not exclude more."""
+
 
 _COPIED: Final = ("paramKind", "variables", "validations", "auditAnnotations")
 _INSTEAD: Final = {

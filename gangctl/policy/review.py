@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gangctl.api.labelselector import NAMESPACE_NAME
-from gangctl.api.meta import JOBSET_GROUP
+from gangctl.api.meta import JOBSET_GROUP, SKIP_LABEL
 from gangctl.api.objects import Object, object_at, within
 from gangctl.policy.model import LabelSelector, MatchResources, ResourceRule
 from gangctl.policy.verdict import is_rule
@@ -112,6 +112,16 @@ NOT_DELETED_CONDITION: Final = {
     "expression": "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)",
 }
 """What :func:`matches` says of objects in deletion, as a matchCondition for API servers."""
+
+
+def namespace_terms(excluded: Iterable[str]) -> list[dict[str, Any]]:
+    """``matchExpressions`` of the namespaces that gangctl serves: not break-glass ones, nor those that are excluded."""
+    named = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": sorted(set(excluded))}
+    return [{"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}, named]
+
+
+EVALUATED: Final[Sequence[Mapping[str, Any]]] = tuple(namespace_terms(["kube-system"]))
+"""Those of every gangctl, as far as its settings do not exclude more."""
 
 
 def _misses(constraints: MatchResources, rules: Iterable[ResourceRule], review: Review) -> str:

@@ -25,7 +25,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import (
     API_VERSION,
     GANG_REF,
@@ -34,13 +33,12 @@ from gangctl.api.meta import (
     MANAGER,
     PLACEMENT,
     PREFIX,
-    SKIP_LABEL,
     WRITTEN,
     KeyRole,
     Place,
     keys_at,
 )
-from gangctl.policy.review import NOT_DELETED_CONDITION
+from gangctl.policy.review import NOT_DELETED_CONDITION, namespace_terms
 from gangctl.webhooks.reach import EVERYTHING, Reach
 
 NAME: Final = "gangctl-gangs"
@@ -230,13 +228,7 @@ VALIDATING: Final = (
 
 def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
     """Selector of the namespaces whose objects are sent: not break-glass ones, gangctl's own and kube-system."""
-    break_glass = {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}
-    excluded = {
-        "key": NAMESPACE_NAME,
-        "operator": "NotIn",
-        "values": sorted(set(settings.excluded_namespaces)),
-    }
-    return {"matchExpressions": [break_glass, excluded, *settings.namespace_selector]}
+    return {"matchExpressions": [*namespace_terms(settings.excluded_namespaces), *settings.namespace_selector]}
 
 
 def rule(resource: Sequence[str], operations: Sequence[str], scope: str = "Namespaced") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import assume, given
 
 from gangctl.api.scheduling import NEWEST, Feature, Generation
 from gangctl.cel.types import BOOL, DYN, INT, STRING, Type
@@ -126,6 +126,17 @@ def test_a_jobset_that_exists_without_stamps_is_no_gang() -> None:
 @given(hostile_jobsets())
 def test_any_jobset_gives_a_value_without_an_error(raw: dict[str, Any]) -> None:
     gang_of(raw, ClusterRules())
+
+
+@PROPERTY
+@given(jobsets())
+def test_a_new_jobset_is_a_gang_after_the_webhook_for_gangs_only_with_its_stamps(raw: dict[str, Any]) -> None:
+    asked = gang_of(raw, ClusterRules())
+    assume(isinstance(asked, dict))
+    assert gang_of(stored(raw), ClusterRules(), decided=True) == asked
+    without = gang_of(raw, ClusterRules(), decided=True)
+    assert isinstance(without, dict)
+    assert (without["level"], without["gangedPods"], without["groups"]) == ("None", 0, [])
 
 
 PYTHON = {"string": str, "int": int, "bool": bool, "list": list, "map": dict}

@@ -19,8 +19,8 @@ from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.gang.generation import pick_generation
-from gangctl.policy.export import EVALUATED
 from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.review import EVALUATED
 from gangctl.policy.variables import Scope
 from gangctl.webhooks.configurations import NAME as WEBHOOKS_NAME
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,10 +26,11 @@ from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, Sent, is_
 from gangctl.cli.policy.session import Session, evaluator_of
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import AlreadyExistsError, ForbiddenError, InvalidError
-from gangctl.policy.export import EVALUATED, Exported
+from gangctl.policy.export import Exported
 from gangctl.policy.export import export as as_native
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.native import load_native
+from gangctl.policy.review import EVALUATED
 from gangctl.policy.variables import ParamCatalogue
 from gangctl.policy.verdict import Outcome, ValidationAction
 
@@ -155,8 +156,8 @@ async def _of_files(bundle: Bundle, subjects: Sequence[str], kube: str) -> Work:
     own_policies = [policy for policy in loaded.policies if policy.name in pairs]
     catalogue = FileCatalogue([document.value for document in bundle.others], setting.namespace)
     agreement = Agreement()
-    subjects_sent = _sent(subjects, setting)
-    async for sent, outcomes in _evaluated([*own_policies, *pairs.values()], subjects_sent, setting, catalogue):
+    policies, requests = [*own_policies, *pairs.values()], _sent(subjects, setting)
+    for sent, outcomes in zip(requests, await _evaluated(policies, requests, setting, catalogue), strict=True):
         for policy in own_policies:
             own, native = outcomes[policy.name], outcomes[pairs[policy.name].name]
             if own.matched or native.matched:
@@ -189,9 +190,8 @@ async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], k
     agreement = Agreement()
     tries = [await _dry_run(client, sent, setting) for sent in _sent(subjects, setting) if is_jobset(sent.obj)]
     catalogue = await parameters_of(client, policies)
-    results = iter(tries)
-    async for sent, outcomes in _evaluated(policies, [tried.sent for tried in tries], setting, catalogue):
-        tried = next(results)
+    evaluated_here = await _evaluated(policies, [tried.sent for tried in tries], setting, catalogue)
+    for tried, outcomes in zip(tries, evaluated_here, strict=True):
         for policy in policies:
             own = _strongest(outcomes[policy.name])
             native = tried.seen.get(policy.name, "")
@@ -200,7 +200,7 @@ async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], k
             if outcomes[policy.name].matched and not native and (hidden or tried.refused):
                 agreement.unseen += 1
             elif outcomes[policy.name].matched or native:
-                title = f"{title_of(sent.obj, setting)}, {policy.name}"
+                title = f"{title_of(tried.sent.obj, setting)}, {policy.name}"
                 agreement.comparisons.append(Comparison(title, own, native))
     return Work(exported, agreement)
 
@@ -223,14 +223,13 @@ def _sent(files: Sequence[str], setting: RequestSetting) -> list[Sent]:
 
 
 async def _evaluated(
-    policies: Sequence[LoadedPolicy], subjects: Iterable[Sent], setting: RequestSetting, catalogue: ParamCatalogue
-) -> AsyncIterator[tuple[Sent, dict[str, Outcome]]]:
-    """The requests with their outcomes by policy."""
+    policies: Sequence[LoadedPolicy], requests: Iterable[Sent], setting: RequestSetting, catalogue: ParamCatalogue
+) -> list[dict[str, Outcome]]:
+    """The outcomes by policy of each request."""
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
         session = await Session.start(evaluator, LoadedPolicies(tuple(policies)), catalogue)
-        for sent in subjects:
-            outcomes = await session.outcomes(await session.meet(sent.obj, setting))
-            yield sent, {outcome.policy: outcome for outcome in outcomes}
+        outcomes = [await session.outcomes(await session.meet(sent.obj, setting)) for sent in requests]
+    return [{outcome.policy: outcome for outcome in one} for one in outcomes]
 
 
 def warned(warnings: Iterable[str]) -> list[tuple[str, str]]:

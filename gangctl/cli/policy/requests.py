@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
-from gangctl.api.labelselector import NAMESPACE_NAME, holds
+from gangctl.api.labelselector import NAMESPACE_NAME, all_hold
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
@@ -29,10 +29,9 @@ from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.words import is_pathways_job
-from gangctl.policy.export import EVALUATED
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import LabelSelector
-from gangctl.policy.review import Operation, Review, labels_of
+from gangctl.policy.review import EVALUATED, Operation, Review, labels_of
 from gangctl.policy.variables import ParamCatalogue, Scope, gang_of, unknown_fit, with_params
 
 _JOBSET: Final = "JobSet"
@@ -240,7 +239,7 @@ def is_left_alone(name: str, namespace: Object | None, evaluated: Sequence[Mappi
     """
     labels = {NAMESPACE_NAME: name, **labels_of(namespace)}
     known = [term for term in evaluated if namespace is not None or term["key"] == NAMESPACE_NAME]
-    return not all(holds(term["key"], term["operator"], term.get("values") or (), labels) for term in known)
+    return not all_hold(known, labels)
 
 
 def _placed(obj: Object, namespace: str) -> Object:

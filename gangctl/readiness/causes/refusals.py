@@ -120,7 +120,7 @@ def _reason(context: Context, held: _Refused) -> Reason:
     # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
     if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):
         return Reason.SCHEDULER_BACKOFF
-    # Domains that are full now are no reason to give up, and only a count of the nodes distinguishes them from small ones.
+    # Full domains are no reason to give up, and only a count of the nodes distinguishes them from small ones.
     if _in_domains(held) and (held.refusal.no_domain or _never(context)):
         return Reason.TOPOLOGY_TOO_SMALL
     return _of_an_autoscaler(context, held) or Reason.UNSCHEDULABLE

@@ -65,6 +65,12 @@ def foreign(kind: str, name: str, service: tuple[str, str] | None, *, ca_bundle:
     return {"kind": kind, "metadata": {"name": name}, "webhooks": [{"name": f"m.{name}", "clientConfig": config}]}
 
 
+def gangpolicy(status: str, reason: str) -> Object:
+    """One with this condition Ready."""
+    condition = {"type": "Ready", "status": status, "reason": reason, "message": "it is so"}
+    return {"status": {"conditions": [condition]}}
+
+
 def others() -> list[Object]:
     """JobSet's and Kueue's."""
     kinds = {"Mutating": "mutating", "Validating": "validating"}
@@ -142,7 +148,7 @@ HEALTHY: Final[dict[Callable[[Cluster], Awaitable[Any]], Any]] = {
         Deployment("kueue-system", "kueue-controller-manager", ("r.io/kueue/kueue:v0.19.2",), 1, 1),
     ),
     presence.leases: {"gangctl": Lease("gangctl-1", int(NOW) - 3, 15)},
-    gangctl.policies: {"fine": {"status": "True"}, "new": {}},
+    gangctl.policies: {"fine": gangpolicy("True", "Exported"), "new": {}},
     gangctl.skipped: (),
     jobsets.dry_run: DryRun(stamped=True, defaulted=True),
     gangs.gangs: ReadGangs("in the cluster", 2, groups_heard=2, jobs_with_reference=4, jobsets_with_status=2),

@@ -37,6 +37,7 @@ from tests.cli.doctor.health import (
     asked,
     edited,
     foreign,
+    gangpolicy,
     healthy,
     jobset,
     others,
@@ -81,13 +82,13 @@ def shut() -> ClusterQueue:
 
 
 def unready(reason: str) -> Object:
-    """A condition of a policy."""
-    return {"type": "Ready", "status": "False", "reason": reason, "message": "it is so"}
+    """A policy that is not evaluated."""
+    return gangpolicy("False", reason)
 
 
-def in_force() -> Object:
-    """A condition of a policy that gangctl evaluates."""
-    return {"type": "Ready", "status": "True", "reason": "InForce", "message": "it is so"}
+def in_force(part: str) -> Object:
+    """A policy with rules or defaults that gangctl evaluates."""
+    return {**gangpolicy("True", "InForce"), "spec": {part: [{}]}}
 
 
 POLICED: Final = (*own(), foreign("ValidatingWebhookConfiguration", "gangctl-policies", SERVICE))
@@ -321,9 +322,10 @@ CASES: Final = [
     Case("policies", {"policies": {"p": unready("EvaluationUnavailable")}}, FAILED, "no process works"),
     Case("policies", {"policies": {"p": unready("InvalidExpression")}}, WARNING, "1 GangPolicy cannot"),
     Case("policies", {"policies": {}}, OK, "0 GangPolicies"),
-    Case("policies", {"policies": {"p": in_force()}}, FAILED, "every JobSet passes"),
-    Case("policies", {"policies": {"p": in_force()}, "configurations": POLICED}, OK, "1 GangPolicy, none"),
-    Case("policies", {"policies": {"p": in_force()}, "configurations": NOT_READ}, OK, "1 GangPolicy, none"),
+    Case("policies", {"policies": {"p": in_force("validations")}}, FAILED, "every JobSet passes"),
+    Case("policies", {"policies": {"p": in_force("validations")}, "configurations": POLICED}, OK, "1 GangPolicy, none"),
+    Case("policies", {"policies": {"p": in_force("defaults")}, "configurations": POLICED}, FAILED, "every JobSet"),
+    Case("policies", {"policies": {"p": in_force("defaults")}, "configurations": NOT_READ}, OK, "1 GangPolicy, none"),
     Case("skipped-namespaces", {"skipped": ("t",)}, WARNING, "1 namespace "),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULING_GATE_OFF, groups_heard=9)}, FAILED, "one by one"),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_SILENT)}, FAILED, "writes no condition"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object, ready_condition
+from gangctl.api.objects import Object, object_at, ready_condition
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed, jobset, presence, webhooks
 from gangctl.cli.doctor.checks.presence import LEASE, OTHERS, SKIPPED, Lease
@@ -139,18 +139,20 @@ async def admission(cluster: Cluster) -> CheckOutcome:
 
 @fact
 async def policies(cluster: Cluster) -> dict[str, Object]:
-    """The condition Ready of each GangPolicy by name, empty while its generation has none; none without their API."""
+    """GangPolicies by name; none without their API."""
     try:
         page = await cluster.client.list(GANG_POLICIES)
     except NotFoundError:
         return {}
-    return {str(item["metadata"].get("name", "")): ready_condition(item) for item in page.items}
+    return {str(item["metadata"].get("name", "")): item for item in page.items}
 
 
 @check("policies", Area.GANGCTL, "Are GangPolicies evaluated?", "conditions of GangPolicies")
 async def evaluated(cluster: Cluster) -> CheckOutcome:
     """Whether the controller can evaluate each policy, as it says in its status."""
-    conditions = await policies(cluster)
+    stored = await policies(cluster)
+    # Empty while its generation has none.
+    conditions = {name: ready_condition(item) for name, item in stored.items()}
     if not any(conditions.values()) and await presence.absent(cluster):
         return SKIPPED
     unready = {name: ready for name, ready in sorted(conditions.items()) if ready.get("status") == "False"}
@@ -171,12 +173,18 @@ async def evaluated(cluster: Cluster) -> CheckOutcome:
             command=show,
         )
     configurations = await seen_or(installed.configurations(cluster), None)
-    if configurations is not None and any(ready.get("reason") == IN_FORCE for ready in conditions.values()):
+    if configurations is not None:
         asked = {installed.name_of(item) for item in configurations if installed.webhooks(item)}
-        if asked.isdisjoint({POLICIES, DEFAULTS}):
+        specs = [
+            object_at(stored[name], "spec") for name, ready in conditions.items() if ready.get("reason") == IN_FORCE
+        ]
+        needed = {POLICIES: "validations", DEFAULTS: "defaults"}
+        if missing := [
+            name for name, part in needed.items() if name not in asked and any(spec.get(part) for spec in specs)
+        ]:
             return failed(
                 "no API server asks gangctl about GangPolicies: every JobSet passes",
-                [f"no webhooks in configurations {POLICIES} and {DEFAULTS}"],
+                [f"no webhooks in configuration {name}" for name in missing],
                 remedy=webhooks.INSTALL,
                 command=webhooks.REINSTALL,
             )
