@@ -95,7 +95,7 @@ def events_of(plan: GangPlan, changes: Sequence[Change], generation: Generation)
     return notices
 
 
-def obstacles(difference: Difference, generation: Generation, suspended: Lifecycle = Lifecycle.RETIRED) -> list[Notice]:
+def obstacles(difference: Difference, generation: Generation, suspended: Lifecycle) -> list[Notice]:
     """Events for what a difference could not change; ``suspended`` is what exists while the JobSet is suspended."""
     renew = renewal(suspended)
     renew = f"{renew[:1].upper()}{renew[1:]}."
@@ -286,7 +286,7 @@ class GangReporter:
         difference: Difference,
         generation: Generation,
         *,
-        suspended: Lifecycle = Lifecycle.RETIRED,
+        suspended: Lifecycle,
         interrupted: bool,
     ) -> None:
         """The objects exist, except for what conflicts; repairs are counted."""

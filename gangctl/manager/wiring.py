@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -127,11 +127,49 @@ class ReplicaQueues:
             call()
 
 
+def _observers(
+    manager: Manager,
+    gangs: ReplicaGangs,
+    queues: ReplicaQueues | None,
+    settings: ControllerSettings,
+    snapshot: Callable[[JobSet, datetime], Snapshot],
+) -> Iterator[ReadinessObserver]:
+    """What follows the readiness of all gangs, by the settings."""
+    clock = manager.clock
+    yield ReadinessMetrics(
+        manager.metrics.registry,
+        limits=RowLimits(gangs=settings.metrics_jobset_limit),
+        wall=lambda: clock.wall().timestamp(),
+    )
+    yield (
+        ReadinessEvents(gangs.record_event, gangs.caches.jobset, decided=queues.verdicts.decided, clock=clock)
+        if queues is not None
+        else ReadinessEvents(gangs.record_event, gangs.caches.jobset, clock=clock)
+    )
+    if settings.gang_objects:
+        objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=is_followed)
+        manager.metrics.track_informers(objects.informer)
+        manager.leading["gangobjects"] = objects.run
+        gangs.followers.append(objects.jobset_changed)
+        yield objects
+    if settings.evict_stranded:
+        evictions = Evictions(
+            manager,
+            jobset=gangs.caches.restarted_jobset,
+            snapshot=snapshot,
+            record_event=gangs.record_event,
+            default=settings.evict_stranded_after,
+        )
+        manager.leading["evictions"] = evictions.run
+        gangs.followers.append(evictions.jobset_changed)
+        yield evictions
+
+
 def _readiness(
     manager: Manager, gangs: ReplicaGangs, queues: ReplicaQueues | None, settings: ControllerSettings
 ) -> ReadinessController:
     """What the leader follows for readiness, and its observers."""
-    share, clock = manager.share, manager.clock
+    share = manager.share
 
     # Functions, because what is made first is given methods of the controller, which is made from it.
     def mark_all() -> None:
@@ -148,33 +186,7 @@ def _readiness(
     )
     # Only one informer of events is exported, under their common name: that of refused pods, which come first.
     manager.metrics.track_informers(*(source.informer for source in reversed(sources.all)))
-    observers: list[ReadinessObserver] = [
-        ReadinessMetrics(
-            manager.metrics.registry,
-            limits=RowLimits(gangs=settings.metrics_jobset_limit),
-            wall=lambda: clock.wall().timestamp(),
-        ),
-        ReadinessEvents(gangs.record_event, gangs.caches.jobset, decided=queues.verdicts.decided, clock=clock)
-        if queues is not None
-        else ReadinessEvents(gangs.record_event, gangs.caches.jobset, clock=clock),
-    ]
-    if settings.gang_objects:
-        objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=is_followed)
-        manager.metrics.track_informers(objects.informer)
-        manager.leading["gangobjects"] = objects.run
-        gangs.followers.append(objects.jobset_changed)
-        observers.append(objects)
-    if settings.evict_stranded:
-        evictions = Evictions(
-            manager,
-            jobset=gangs.caches.restarted_jobset,
-            snapshot=snapshot,
-            record_event=gangs.record_event,
-            default=settings.evict_stranded_after,
-        )
-        manager.leading["evictions"] = evictions.run
-        gangs.followers.append(evictions.jobset_changed)
-        observers.append(evictions)
+    observers = list(_observers(manager, gangs, queues, settings, snapshot))
     controller = ReadinessController(
         gangs.caches,
         gangs.assessments,
@@ -182,7 +194,7 @@ def _readiness(
         evaluate,
         observers,
         queues=QueueStatuses(queues.view, queues.verdicts.never) if queues is not None else None,
-        clock=clock,
+        clock=manager.clock,
         share=share,
     )
     gangs.followers.append(controller.mark)

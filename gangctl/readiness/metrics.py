@@ -194,6 +194,8 @@ class Aggregates:
         self._rows: dict[Queue, QueueRow] = {}
         self._blocked: dict[Hold, Oldest[Key]] = {}
         self._dated: dict[Hold, Oldest[Key]] = {}
+        self._began: dict[Key, tuple[Reason, int]] = {}
+        """The cause that last came to block a gang that was counted already, and when: for this it is no older."""
         self._lost: Counter[Key] = Counter()
         self._namespaces: Counter[str] = Counter()
 
@@ -312,18 +314,14 @@ class Aggregates:
             # In another phase it is not new.
             if counted is None or (queue_of(counted), counted.blocked_by) != (hold.queue, hold.reason):
                 self._came("reasons", len(self._blocked))
-        since = cause.since or now.since
-        if counted is not None:
-            times = self._blocked.get(Hold(queue_of(counted), cause.reason, counted.phase))
-            before = times.time(now.key) if times is not None else None
-            if all(known.reason is not cause.reason for known in counted.causes):
-                since = max(since, at)
-            elif before and cause.reason is Reason.CRASH_LOOP:
-                # A loop begins anew with each crash, and has lasted since the first, whatever phases it went through.
-                since = min(since, before)
-            elif before:
-                # What began later than its objects became no older by another change.
-                since = max(cause.since, before)
+        if counted is not None and all(known.reason is not cause.reason for known in counted.causes):
+            self._began[now.key] = cause.reason, at
+        reason, began = self._began.get(now.key, (cause.reason, 0))
+        since = max(cause.since or now.since, began if reason is cause.reason else 0)
+        # A loop begins anew with each crash, and has lasted since the first, whatever phases it went through.
+        if cause.reason is Reason.CRASH_LOOP and counted is not None:
+            before = self._blocked.get(Hold(queue_of(counted), cause.reason, counted.phase))
+            since = min((before and before.time(now.key)) or since, since)
         oldest.put(now.key, since)
 
     def _give_row(self, now: Readiness) -> None:
@@ -340,6 +338,7 @@ class Aggregates:
         if now is None:
             del self._gangs[counted.key]
             self._unfinished.pop(counted.key, None)
+            self._began.pop(counted.key, None)
         queue = queue_of(counted)
         row = self._rows[queue]
         row.add(counted, -1)

@@ -62,7 +62,7 @@ def test_groups_of_the_next_attempt_are_the_result_only_where_nothing_else_chang
 
 def test_an_edited_topology_is_reported_with_both_keys() -> None:
     edited = Difference(edited=(("g", "rack", "zone"), ("h", "rack", "")))
-    first, second = obstacles(edited, Generation.V1BETA1)
+    first, second = obstacles(edited, Generation.V1BETA1, Lifecycle.RETIRED)
     assert {first.reason, second.reason} == {Reason.CONFIG_CHANGED}
     assert first.message.startswith("PodGroup g has topologyKey rack, and the JobSet asks for zone")
     assert second.message.startswith("PodGroup h has topologyKey rack, and the JobSet asks for none")
@@ -72,7 +72,7 @@ def test_what_is_frozen_or_held_is_renewed_by_who_resumes_the_jobset() -> None:
     frozen = Difference(frozen=(("PodGroup", "g", 2, 3),))
     held = Difference(conflicts=(("PodGroup", "g"),), going=frozenset({"g"}))
     for difference in (frozen, held):
-        (alone,) = obstacles(difference, Generation.V1ALPHA2)
+        (alone,) = obstacles(difference, Generation.V1ALPHA2, Lifecycle.RETIRED)
         (queued,) = obstacles(difference, Generation.V1ALPHA2, Lifecycle.KEPT)
         assert alone.message.endswith(" Suspend the JobSet, and resume it once its pods have ended.")
         assert queued.message.endswith(
@@ -82,7 +82,7 @@ def test_what_is_frozen_or_held_is_renewed_by_who_resumes_the_jobset() -> None:
 
 def test_a_conflict_names_what_it_knows_of_the_owner() -> None:
     conflict = Difference(conflicts=(("PodGroup", "g"), ("PodGroup", "h")), unowned=frozenset({"h"}))
-    theirs, no_ones = obstacles(conflict, Generation.V1BETA1)
+    theirs, no_ones = obstacles(conflict, Generation.V1BETA1, Lifecycle.RETIRED)
     assert theirs.message.startswith("PodGroup g exists and has another owner: ")
     assert no_ones.message.startswith("PodGroup h exists and has no owner: ")
 
@@ -169,7 +169,9 @@ def test_work_grows_linearly_with_the_number_of_changed_groups() -> None:
 
         def report() -> None:
             reporter.applied(running, plan, changes, Generation.V1BETA1, interrupted=False, prepared=False)
-            reporter.present(running, plan, Difference(changes), Generation.V1BETA1, interrupted=False)
+            reporter.present(
+                running, plan, Difference(changes), Generation.V1BETA1, suspended=Lifecycle.RETIRED, interrupted=False
+            )
 
         return steps(report)
 

@@ -258,13 +258,15 @@ async def test_what_another_leader_deleted_is_not_recreated(monkeypatch: pytest.
     running, generation = read_jobset(raw)[0], ClusterRules().generation
     plan = make_plan(running, resolve(running, ClusterRules()).stamps, resolve(running, ClusterRules()).config)
     assert plan is not None
-    gangs._reporter.present(running, plan, Difference(), generation, interrupted=False)
+    gangs._reporter.present(running, plan, Difference(), generation, suspended=Lifecycle.RETIRED, interrupted=False)
     monkeypatch.setattr(gangs, "known", lambda: asyncio.sleep(0))
     monkeypatch.setattr(gangs.controller, "run", lambda: asyncio.sleep(0))
     await gangs._lead()
     changes = (Create("Workload", plan.workload), *(Create("PodGroup", group) for group in plan.groups))
     gangs._reporter.applied(running, plan, changes, generation, interrupted=False, prepared=False)
-    gangs._reporter.present(running, plan, Difference(changes), generation, interrupted=False)
+    gangs._reporter.present(
+        running, plan, Difference(changes), generation, suspended=Lifecycle.RETIRED, interrupted=False
+    )
     registry = gangs._manager.metrics.registry
     results = {
         sample.labels["result"]: sample.value

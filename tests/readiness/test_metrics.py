@@ -222,17 +222,19 @@ def test_a_crash_loop_has_lasted_since_the_first_crash_whatever_the_phase() -> N
     assert list(aggregates.dated().values()) == [BlockedGangs(1, 300)]
 
 
-def test_what_began_to_block_later_than_its_gang_waits_is_no_older_after_another_change() -> None:
+@given(st.lists(st.tuples(st.integers(0, 300), st.sampled_from(GangPhase)), min_size=1))
+def test_what_began_to_block_later_than_its_gang_waits_is_no_older_after_other_changes(
+    changes: list[tuple[int, GangPhase]],
+) -> None:
     aggregates = Aggregates()
-    waited = standing("js", since=100)
-    closed = standing("js", cause(Reason.QUEUE_BLOCKED, since=100), since=100)
-    stated = replace(
-        closed, causes=(replace(cause(Reason.QUEUE_BLOCKED, since=100), evidence=("the queue is inactive",)),)
-    )
-    aggregates.stands(None, waited, 100)
-    aggregates.stands(waited, closed, 7300)
-    aggregates.stands(closed, stated, 7305)
-    assert list(aggregates.blocked().values()) == [BlockedGangs(1, 7300)]
+    before = standing("js", since=100)
+    aggregates.stands(None, before, 100)
+    for number, (since, phase) in enumerate(changes):
+        now = standing("js", cause(Reason.QUEUE_BLOCKED, since=since), phase=phase, since=100)
+        aggregates.stands(before, now, 200 + number)
+        (blocked,) = aggregates.blocked().values()
+        assert blocked.since >= 200
+        before = now
 
 
 def test_a_cause_without_a_time_lasts_as_long_as_the_phase() -> None:

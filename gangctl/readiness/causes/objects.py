@@ -78,7 +78,7 @@ def name_conflict(context: Context) -> Iterator[Cause]:
 
 
 def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Cause:
-    names = listed(taken.name for taken in found)
+    names, whose = listed(taken.name for taken in found), "another" if any(one.owner_uid for one in found) else "no"
     # The finalizer podgroup-protection keeps a PodGroup while unfinished pods name it, also pods of another owner.
     renewing, renew = _renewal(context)
     show = context.suggest(Command.SHOW_GROUP, resource=resource, name=min(taken.name for taken in found))
@@ -91,7 +91,7 @@ def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observ
         owners.append(f"{kind} {taken.name} {owner}")
     return context.cause(
         Reason.NAME_CONFLICT,
-        f"{kind} {names} has another owner, and a name that this gang needs",
+        f"{kind} {names} has {whose} owner, and a name that this gang needs",
         evidence=owners,
         remedy=f"it is being deleted, and stays as long as these pods name it: {renewing}"
         if kept
