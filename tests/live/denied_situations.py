@@ -12,19 +12,13 @@ from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.components.addon import create_namespace
 from tests.live.causes import Place
 from tests.live.gang_situations import RUNS, SITUATIONS
-from tests.live.observe import creation_refused, pods_refused, webhooks_noticed
+from tests.live.observe import jobs_refused, pods_refused, webhooks_noticed
 
 __all__ = ["SITUATIONS"]
 
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 PODS: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 JOBS: Final = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
-JOB: Final[Object] = {
-    "apiVersion": "batch/v1",
-    "kind": "Job",
-    "metadata": {"name": "try"},
-    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}},
-}
 
 
 def here(place: Place) -> Object:
@@ -108,7 +102,7 @@ async def own_webhook_dead(place: Place) -> None:
 @SITUATIONS(Reason.JOB_CREATION_REFUSED, "ResourceQuota with no Jobs left", Command.RESOURCE_QUOTA, when=RUNS)
 async def no_jobs_left(place: Place) -> None:
     await place.make("ResourceQuota", "none", spec={"hard": {"count/jobs.batch": "0"}})
-    await creation_refused(place.cluster, JOB, "exceeded quota")
+    await jobs_refused(place.cluster, "exceeded quota")
     await place.create(place.gang(2))
 
 
@@ -117,7 +111,7 @@ async def no_jobs_left(place: Place) -> None:
 )
 async def jobs_denied(place: Place) -> None:
     await policy(place, JOBS)
-    await creation_refused(place.cluster, JOB, "not today")
+    await jobs_refused(place.cluster, "not today")
     await place.create(place.gang(2))
 
 

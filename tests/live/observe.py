@@ -56,11 +56,17 @@ async def pods_refused(cluster: Cluster, words: str, **spec: Any) -> None:
     """Wait until the API server refuses pods like this one with these words: it notices quotas and labels later."""
     container = {"name": "c", "image": "none", "resources": {"limits": {"cpu": "1"}}}
     body: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}}
-    await creation_refused(cluster, {**body, "spec": {"containers": [container], **spec}}, words)
+    await _creation_refused(cluster, {**body, "spec": {"containers": [container], **spec}}, words)
 
 
-async def creation_refused(cluster: Cluster, body: Object, words: str) -> None:
-    """The same of any object of the namespace."""
+async def jobs_refused(cluster: Cluster, words: str) -> None:
+    """The same of Jobs."""
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}}
+    body: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "try"}, "spec": spec}
+    await _creation_refused(cluster, body, words)
+
+
+async def _creation_refused(cluster: Cluster, body: Object, words: str) -> None:
     path = cluster.path(body["apiVersion"], f"{body['kind'].lower()}s")
 
     async def so() -> bool:

@@ -22,7 +22,7 @@ from tests.live import kueue, tenants
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.definitions import serve
 from tests.live.gangctl import create_namespaces
-from tests.live.observe import foreign_workload
+from tests.live.observe import foreign_workload, jobs_refused, pods_refused
 from tests.live.policed import GROUP
 from tests.live.tenants import Gang
 from tests.manifests.definitions.policies import definitions
@@ -57,17 +57,12 @@ class Tenancy:
             await add_nodes(self.plane.api, count, cpu=cpu, labels={tenants.POOL: pool}, prefix=pool)
 
     async def _quotas(self) -> None:
-        for namespace, what in ((tenants.PODLESS, "pods"), (tenants.JOBLESS, "count/jobs.batch")):
-            path = path_of("v1", "resourcequotas", namespace=namespace)
-            body: Object = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}}
-            await self.plane.api.create(path, {**body, "spec": {"hard": {what: "0"}}})
-            await self._counted(f"{path}/none")
-
-    async def _counted(self, path: str) -> None:
-        async def counted() -> bool:
-            return "hard" in ((await self.plane.api.get(path)).get("status") or {})
-
-        await wait_for(counted, what=f"{path} to be in force")
+        podless, jobless = self.cluster(tenants.PODLESS), self.cluster(tenants.JOBLESS)
+        for cluster, what in ((podless, "pods"), (jobless, "count/jobs.batch")):
+            body: Object = {"metadata": {"name": "none"}, "spec": {"hard": {what: "0"}}}
+            await self.plane.api.create(cluster.path("v1", "resourcequotas"), body)
+        await pods_refused(podless, "exceeded quota")
+        await jobs_refused(jobless, "exceeded quota")
 
     async def _priorities(self) -> None:
         for name, value in (("low", 1), ("high", 100)):
