@@ -5,18 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from gangctl.cli.program import COMPLETE_VARIABLE, exit_code, program
-
-_HINTS: Final = {
-    "bash": 'add to ~/.bashrc: eval "$(gangctl completion bash)"',
-    "zsh": 'add to ~/.zshrc: eval "$(gangctl completion zsh)"',
-    "fish": "run: gangctl completion fish > ~/.config/fish/completions/gangctl.fish",
-}
 
 
 class Directive(IntEnum):
@@ -28,17 +21,21 @@ class Directive(IntEnum):
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(list(_HINTS)))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print a completion script for a shell.
 
+    \b
+    bash, in ~/.bashrc:  eval "$(gangctl completion bash)"
+    zsh, in ~/.zshrc:    eval "$(gangctl completion zsh)"
+    fish, once:          gangctl completion fish > ~/.config/fish/completions/gangctl.fish
+
     kubectl completes "kubectl gang" by itself when kubectl_complete-gang is on the PATH.
-    """
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     completer = get_completion_class(shell)
     assert completer is not None  # noqa: S101 -- click knows the shells of the table
     # The base class, because bash's own runs bash to check its version.
     click.echo(ShellComplete.source(completer(program, {}, "gangctl", COMPLETE_VARIABLE)))
-    click.echo(f"hint: {_HINTS[shell]}", err=True)
 
 
 def candidates(words: Sequence[str]) -> tuple[list[str], Directive]:

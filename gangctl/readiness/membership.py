@@ -111,6 +111,13 @@ class Group:
         return self.desired > 0 and self.wanted == 0
 
     @property
+    def spares_only(self) -> bool:
+        """Whether all pods that it needs to be ready are on nodes, so that those without one delay nothing."""
+        if self.enough >= self.wanted:
+            return False
+        return sum(1 for pod in self.bound if pod.node) >= max(self.enough, self.needed)
+
+    @property
     def bound(self) -> tuple[PodFacts, ...]:
         """Pods that are placed together: without those of unlinked Jobs, unless there are no others."""
         if not self.unlinked or len(self.unlinked) == len(self.planned):

@@ -18,6 +18,8 @@ from gangctl.api.objects import Key
 from gangctl.api.pods import FAILED, UNFINISHED
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
+from gangctl.apiserver import structural
+from gangctl.apiserver.jobsets import jobset_schema
 from gangctl.cli.cluster import connected, no_jobsets
 from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.onnodes import compare_with_nodes
@@ -92,14 +94,21 @@ class ReadCollection(Generic[T]):
     store: Store[T]
     namespace: str | None
     selection: Selection = EVERYTHING
+    named: bool = False
+    """Whether the user named what is read."""
 
     async def read(self, client: Client) -> None:
-        """List it once; objects that the server would reject are left out."""
+        """List it once. An object that gangctl cannot read is left out with a note; named, it is an InputError."""
         pages = client.pages(self.resource, self.namespace, selection=self.selection)
         async with aclosing(pages):
             async for page in pages:
                 for item in page.items:
-                    take(self.store, self.project, item)
+                    try:
+                        take(self.store, self.project, item)
+                    except InputError as error:
+                        if self.named:
+                            raise
+                        note_left_out(error)
 
 
 def take(store: Store[T], project: Callable[[dict[str, Any]], T | None], raw: dict[str, Any]) -> bool:
@@ -113,11 +122,22 @@ def take(store: Store[T], project: Callable[[dict[str, Any]], T | None], raw: di
     return True
 
 
+class JobSetUnreadError(InputError):
+    """A JobSet that gangctl does not read, as the controller does not, although an API server may have stored it."""
+
+
+def note_left_out(error: InputError) -> None:
+    """Say that an object is in no answer."""
+    note(f"{error}: it is left out, and the controller makes no gang of it")
+
+
 def project_stored(raw: dict[str, Any]) -> StoredJobSet:
-    """A JobSet; InputError for one that no CRD allows."""
+    """A JobSet; InputError, JobSetUnreadError if its definition allows what no Job can have (``replicas: -1``)."""
     jobset, errors = read_jobset(raw)
     if errors:
-        raise InputError(f"JobSet {jobset.namespace}/{jobset.name}: {errors[0]}")
+        stored = not structural.validate(raw, jobset_schema())
+        of_kind = JobSetUnreadError if stored else InputError
+        raise of_kind(f"JobSet {jobset.namespace}/{jobset.name}: {errors[0]}")
     return StoredJobSet(jobset, raw)
 
 
@@ -128,10 +148,10 @@ def jobset_source(state: GangState, scope: JobSetScope) -> ReadCollection[Stored
     selection = Selection(scope.selector, f"metadata.name={one}" if one else None)
 
     def project(raw: dict[str, Any]) -> StoredJobSet | None:
-        stored = project_stored(raw)
-        return stored if scope.has(stored.jobset.key) else None
+        metadata = raw["metadata"]
+        return project_stored(raw) if scope.has((metadata["namespace"], metadata["name"])) else None
 
-    return ReadCollection(JOBSETS, project, state.jobsets, scope.namespace, selection)
+    return ReadCollection(JOBSETS, project, state.jobsets, scope.namespace, selection, bool(scope.names))
 
 
 def member_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollection[Any]]:

@@ -14,7 +14,7 @@ from gangctl.api.pods import is_finished
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
-from gangctl.cli.gangs.cluster import project_stored, take
+from gangctl.cli.gangs.cluster import JobSetUnreadError, note_left_out, project_stored, take
 from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
 from gangctl.cli.inputs import in_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in, note
@@ -50,6 +50,8 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
             # An event may have any name, and is never named in what is printed.
             if kept and kind_of(raw)[1] != "Event":
                 _check_names(raw)
+        except JobSetUnreadError as error:
+            note_left_out(error)
         except InputError as error:
             lines.append(f"{document.where()}: {error}")
         else:

@@ -251,6 +251,9 @@ class Context:
         lines = dict.fromkeys(sentence(line, LINE_CHARACTERS) for line in evidence)
         names = sorted({group.name for group in groups})
         names = names if len(names) < self.count else []
+        if reason in OF_PODS_TO_COME and groups:
+            # A gang with a minCount of its own is ready without the others, of which a full cluster never has all.
+            blocking = blocking and not all(group.spares_only for group in groups)
         return Cause(
             reason,
             sentence(message, MESSAGE_CHARACTERS),
@@ -262,6 +265,24 @@ class Context:
             since=since,
             blocking=blocking,
         )
+
+
+OF_PODS_TO_COME: Final = frozenset(
+    {
+        Reason.JOB_CREATION_REFUSED,
+        Reason.POD_CREATION_REFUSED,
+        Reason.PODS_MISSING,
+        Reason.PODS_GATED,
+        Reason.PRIORITY_MISMATCH,
+        Reason.SCALE_UP_REFUSED,
+        Reason.SCHEDULER_ERROR,
+        Reason.SCHEDULER_SILENT,
+        Reason.TOPOLOGY_TOO_SMALL,
+        Reason.UNSCHEDULABLE,
+        Reason.VOLUME_NOT_BOUND,
+    }
+)
+"""Causes why pods are not made, or have no node."""
 
 
 def _completion_index(planned: PlannedJob, pod: PodFacts) -> str:

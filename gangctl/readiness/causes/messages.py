@@ -311,6 +311,15 @@ _OF_ANY: Final[_Texts] = (
         ),
     ),
     (
+        re.compile(rf"failed quota: {_NAME}: must specify (?P<rest>.{{0,300}})", re.DOTALL),
+        Denial(
+            "ResourceQuota {name} takes no pod that does not specify {rest}",
+            "create a LimitRange in the namespace with defaults for it, or the JobSet anew with it in its templates",
+            Command.RESOURCE_QUOTA,
+            "{name}",
+        ),
+    ),
+    (
         re.compile(
             rf"ValidatingAdmissionPolicy '{_NAME}' (?:with binding '[^']{{0,253}}' )?denied request: "
             r"(?P<why>.{0,300})",

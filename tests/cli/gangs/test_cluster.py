@@ -76,6 +76,22 @@ async def test_a_namespace_that_may_not_be_read_is_named(tmp_path: Path) -> None
     assert answer.err == "No gangs found in namespace emtpy; -A shows those of all namespaces.\n"
 
 
+async def test_a_jobset_that_gangctl_does_not_read_leaves_the_others(tmp_path: Path) -> None:
+    """JobSet's definition has no minimum of maxRestarts."""
+    odd = jobset("odd", rj("w"), namespace=NAMESPACE, uid="u-1", failurePolicy={"maxRestarts": -1})
+    file = write(tmp_path / "odd.yaml", odd)
+    async with place(tmp_path, [*dump.objects(), odd]) as here:
+        listed = await here.ask("get", "-o", "name")
+        named = await here.ask("why", "odd")
+        report = await here.ask("doctor", "-o", "json")
+    why = f"JobSet {NAMESPACE}/odd: spec.failurePolicy.maxRestarts: must be between 0 and 2147483647, got -1"
+    for answer in listed, fine("get", "-f", str(dump.STUCK), "-f", str(file), "-o", "name"):
+        assert answer.out.split() == [f"gang.gangctl.dev/{WAITS}", f"gang.gangctl.dev/{RUNS}"]
+        assert answer.err == f"note: {why}: it is left out, and the controller makes no gang of it\n"
+    assert (named.code, named.err) == (2, f"error: {why}\n")
+    assert report.json["checks"]
+
+
 async def test_label_selectors_are_evaluated_by_the_server(tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda each: each["metadata"].update(labels={"team": "red"}))
     async with place(tmp_path, found) as here:

@@ -296,3 +296,14 @@ def test_an_invalid_node_name_is_quoted_in_the_command() -> None:
     context = Context(JS)
     snapshot = context.snapshot(context.pods(RUNNING, node="n; reboot"), nodes=nodes("n; reboot", ready=False))
     assert the(Reason.NODE_LOST, snapshot).command == "kubectl describe node 'n; reboot'"
+
+
+def test_a_quota_that_requires_requests_of_pods_is_named() -> None:
+    """Message of pkg/admission/plugin/resourcequota/controller.go: no wait and no room in the quota helps."""
+    message = 'Error creating: pods "js-w-0-0-x" is forbidden: failed quota: tight: must specify requests.cpu for: main'
+    context = Context(JS)
+    refused = [refused_job("js-w-0", message)]
+    cause = the(Reason.POD_CREATION_REFUSED, context.snapshot(context.pods(PENDING, index=1), refused=refused))
+    assert "ResourceQuota tight takes no pod that does not specify requests.cpu for: main" in cause.message
+    assert "LimitRange" in cause.remedy
+    assert cause.command == "kubectl -n t describe resourcequota tight"

@@ -8,13 +8,14 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes import TIERS, WAITING, place_of
 from gangctl.readiness.result import Cause
 from tests.jobsets import jobset, rj
-from tests.readiness.causes.finding import reasons
+from tests.readiness.causes.finding import causes, reasons
 from tests.readiness.snapshots import (
     GATED,
     NOW,
     PENDING,
     REFUSED,
     RUNNING,
+    Changes,
     Context,
     changed,
     initially_scheduled,
@@ -105,3 +106,28 @@ def test_the_root_comes_before_its_consequences() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     pods = changed(context.pods(PENDING, created=NOW - 5), 0, group="")
     assert reasons(context.snapshot(pods, groups={}))[0] is Reason.FIELD_DROPPED
+
+
+ELASTIC = jobset(
+    "js", rj("w", 1, 4, 4), annotations={"gangctl.dev/gangs": "[{name: g, replicatedJobs: [w], minCount: 2}]"}
+)
+
+
+@each(
+    ("placed", "first"),
+    [
+        ([PENDING], Reason.UNSCHEDULABLE),
+        ([RUNNING, {**RUNNING, "waiting": "CrashLoopBackOff", "restarts": 9}], Reason.CRASH_LOOP),
+        ([RUNNING, RUNNING], Reason.NOT_READY),
+    ],
+    ids=["short", "crashes", "not-ready"],
+)
+def test_pods_to_spare_that_have_no_node_do_not_block(placed: list[Changes], first: Reason) -> None:
+    context = Context(ELASTIC)
+    pods = context.pods(REFUSED)
+    for index, state in enumerate(placed):
+        pods = changed(pods, index, **{"refused": "", "refusal": "", "refused_at": 0, **state})
+    snapshot = context.snapshot(pods, groups=context.groups(initially_scheduled()), nodes=nodes("n0"))
+    blocking = {cause.reason: cause.blocking for cause in causes(snapshot)}
+    assert next(iter(blocking)) is first
+    assert blocking[Reason.UNSCHEDULABLE] is (first is Reason.UNSCHEDULABLE)

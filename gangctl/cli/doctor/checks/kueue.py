@@ -97,7 +97,7 @@ async def frameworks(cluster: Cluster) -> CheckOutcome:
             evidence,
             remedy=f"add {JOBSET_FRAMEWORK} to integrations.frameworks of ConfigMap {kinds.CONFIG_NAME}, and restart "
             "Kueue",
-            command="kubectl -n kueue-system edit configmap kueue-manager-config",
+            command=f"kubectl -n {cluster.kueue_namespace} edit configmap {kinds.CONFIG_NAME}",
         )
     return ok("Kueue manages JobSets", *evidence)
 
