@@ -30,13 +30,13 @@ KIND: Final = "DrainPlan"
 
 
 class DrainedGang(TypedDict):
-    """A JobSet with gangs that a drain stops."""
+    """A JobSet with gangs from which a drain takes pods."""
 
     name: str
     namespace: str
-    groups: Annotated[list[str], "Those that lose a pod: each stops as a whole."]
-    podsOnNodes: Annotated[int, "Their pods on the nodes."]
-    pods: Annotated[int, "All of their pods that have a node, and that stop."]
+    groups: Annotated[list[str], "Those that stop as a whole; those that go on with their minCount are left out."]
+    podsOnNodes: Annotated[int, "Its pods on the nodes."]
+    pods: Annotated[int, "Pods with a node that stop; of a gang that goes on those on the nodes."]
     runningSince: Annotated[str, "When the first of them was whole: RFC 3339, empty if none was."]
     lostPodSeconds: Annotated[int, "Seconds that these pods have run since they were whole, summed."]
     fits: Annotated[Literal["never", "not-now", "fits", "unknown"], "Whether the other nodes have room for it, alone."]
@@ -72,10 +72,11 @@ def _complete(ctx: click.Context, incomplete: str) -> list[str]:
 def drain(*, nodes: tuple[ObjectName, ...], dry_run: bool, form: str, **flags: Any) -> None:
     """Say which gangs a drain of nodes stops, and what they lose.
 
-    A gang that loses a pod stops as a whole. For each: how many pods stop, for how long they have
-    run, and whether the other nodes and its queue have room for it, as "gangctl fit" answers it
-    for this gang alone. The order is that in which least is lost: gangs that fit elsewhere first,
-    and of these the ones that have run for the shortest time. Nothing is evicted or written.
+    A gang that loses a pod stops as a whole, unless enough are left for a minCount of its own.
+    For each: how many pods stop, for how long they have run, and whether the other nodes and its
+    queue have room for it, as "gangctl fit" answers it for this gang alone. The order is that in
+    which least is lost: gangs that fit elsewhere first, and of these the ones that have run for
+    the shortest time. Nothing is evicted or written.
 
     Exit code 0, 1 if there is no such node, 2 for bad input, 3 when the cluster cannot be reached,
     or its nodes or pods may not be read.
@@ -227,8 +228,11 @@ def _sections(plan: DrainPlan, now: float) -> list[Section]:
         rows.append((full_name(gang["namespace"], gang["name"]), *counts, running, _FITS[gang["fits"]], why))
     pods = sum(gang["pods"] for gang in plan["gangs"])
     lost = timedelta(seconds=sum(gang["lostPodSeconds"] for gang in plan["gangs"]))
-    title = f"Drain of {', '.join(plan['nodes'])}: stops {plural(len(rows), 'gang')} with {plural(pods, 'pod')}"
-    lines = [f"Running time of these pods: {span(lost)} in all"] if rows else []
+    less = [gang for gang in plan["gangs"] if not gang["groups"]]
+    stops = f"{plural(len(rows) - len(less), 'gang')} with {plural(pods - sum(gang['pods'] for gang in less), 'pod')}"
+    title = f"Drain of {', '.join(plan['nodes'])}: stops {stops}"
+    lines = [f"Goes on with its minCount: {full_name(gang['namespace'], gang['name'])}" for gang in less]
+    lines += [f"Running time of the pods that stop: {span(lost)} in all"] if rows else []
     lines.append(f"Pods there that are of no gang: {plan['otherPods']}")
     headers = ("GANG", "HERE", "STOPS", "RUNNING", "ELSEWHERE", "WHY")
     return [Section(title, tuple(lines), table=Table(headers, tuple(rows)) if rows else None, legend=_LEGEND)]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gangctl.api.documents import Document, parse_documents
-from gangctl.api.objects import kind_of
-from gangctl.cli.messages import InvalidInputError, note
+from gangctl.api.objects import kind_of, object_at, text_at
+from gangctl.cli.messages import InvalidInputError, full_name, note
 from gangctl.errors import InputError, one_line
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -30,6 +30,9 @@ _NAMESPACED: Final = frozenset(
     }
 )
 """Kinds of objects of gangs and queues that have a namespace."""
+
+Seen = dict[tuple[str, str, str, str], Document]
+"""Where objects stand, by group, kind, namespace and name."""
 
 _READ_BYTES: Final = 64 * 2**20
 """Limit of one source: far above the parser's, and stops at an endless pipe."""
@@ -204,3 +207,14 @@ def where(document: Document, path: str) -> str:
     """The same as ``source:line:column``."""
     line, column = position(document, path)
     return f"{document.source}:{line}:{column}"
+
+
+def repeated(document: Document, raw: dict[str, Any], seen: Seen) -> list[str]:
+    """The error of an object that was in an earlier document, none of one without a name; ``seen`` learns it."""
+    group, kind = kind_of(raw)
+    metadata = object_at(raw, "metadata")
+    namespace, name = text_at(metadata, "namespace"), text_at(metadata, "name")
+    earlier = seen.setdefault((group, kind, namespace, name), document)
+    if earlier is document or not name:
+        return []
+    return [f"{document.where()}: {kind} {full_name(namespace, name)} is there already, at {earlier.where()}"]

@@ -10,11 +10,11 @@ import click
 from gangctl.api.documents import Document
 from gangctl.api.objects import Object, kind_of, misshapen
 from gangctl.api.pods import HOSTNAME
-from gangctl.cli.inputs import in_namespace, note_skipped, read_documents
-from gangctl.cli.messages import errors_in, full_name
+from gangctl.cli.inputs import Seen, in_namespace, note_skipped, read_documents, repeated
+from gangctl.cli.messages import errors_in
 from gangctl.cli.options import ClusterFlags
 from gangctl.cluster import kinds
-from gangctl.cluster.stock import Stock, key_of
+from gangctl.cluster.stock import Stock
 from gangctl.errors import InputError, shown
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import API_VERSION
@@ -63,7 +63,7 @@ def stock_of(documents: Iterable[Document], namespace: str | None = None) -> Sto
     stock = Stock()
     lines: list[str] = []
     others: list[Document] = []
-    seen: dict[tuple[str, str, str], Document] = {}
+    seen: Seen = {}
     for document in documents:
         raw = in_namespace(document.value, namespace)
         problems = list(_problems(document, raw))
@@ -75,10 +75,7 @@ def stock_of(documents: Iterable[Document], namespace: str | None = None) -> Sto
             else:
                 if not kept:
                     others.append(document)
-                elif (earlier := seen.setdefault(key_of(raw), document)) is not document and key_of(raw)[2]:
-                    kind, namespace, name = key_of(raw)
-                    title = f"{kind} {full_name(namespace, name)}"
-                    problems.append(f"{document.where()}: {title} is there already, at {earlier.where()}")
+                problems += repeated(document, raw, seen) if kept else []
         lines += problems
     if lines:
         raise errors_in("the queues' files", lines)
@@ -86,7 +83,7 @@ def stock_of(documents: Iterable[Document], namespace: str | None = None) -> Sto
     stock.note_files_end()
     if any(queue.groups for queue in stock.cluster_queues.values()) and not stock.snapshot.flavors():
         stock.note_unread(kinds.RESOURCE_FLAVORS, "ResourceFlavors (the files have none)")
-    stock.topologies_known = any(kind == "Topology" for kind, _, _ in seen)
+    stock.topologies_known = any(kind == "Topology" for _, kind, _, _ in seen)
     return stock
 
 

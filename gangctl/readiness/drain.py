@@ -6,40 +6,48 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from gangctl.readiness.facts import Snapshot
-from gangctl.readiness.membership import members
+from gangctl.readiness.membership import Group, members
 from gangctl.readiness.result import Readiness
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The gangs of a JobSet that lose a pod: a gang that loses one does not go on without it."""
+    """What a drain takes from a JobSet: of a gang that loses a pod all pods, if it does not go on without it."""
 
     groups: tuple[str, ...]
+    """The gangs that stop; empty if all go on."""
     there: int
-    """Their pods on the nodes."""
+    """Pods on the nodes."""
     pods: int
-    """All of their pods that have a node."""
+    """Pods with a node that stop: of a gang that goes on only those there."""
     since: int
-    """When the first of them was whole, Unix seconds; 0 if none ever was, or if that is not known."""
+    """When the first of its gangs was whole, Unix seconds; 0 if none ever was, or if that is not known."""
     lost: int
-    """Seconds that their pods have run since then, summed; 0 where that is not known."""
+    """Seconds that the pods that stop have run since then, summed; 0 where that is not known."""
 
 
 def stopped(snapshot: Snapshot, readiness: Readiness, nodes: Container[str], now: float) -> Stopped | None:
     """What of a JobSet stops if all pods leave these nodes; None for nothing. ``now`` is Unix seconds."""
-    hit = [
-        (group, sum(pod.node in nodes for pod in (*group.pods, *group.leaving, *group.earlier)))
-        for group in members(snapshot)
-    ]
     known = {group.name: group for group in readiness.groups}
-    groups = [(known[group.name], there) for group, there in hit if there and group.name in known]
-    if not groups:
-        return None
-    whole = [(group.ready_at or group.placed_at, group.counts.placed) for group, _ in groups]
-    return Stopped(
-        tuple(group.name for group, _ in groups),
-        sum(there for _, there in groups),
-        sum(placed for _, placed in whole),
-        min((since for since, _ in whole if since), default=0),
-        sum(max(0, int(now) - since) * placed for since, placed in whole if since),
-    )
+    groups: list[str] = []
+    here = pods = lost = 0
+    times: list[int] = []
+    for group in members(snapshot):
+        there = sum(pod.node in nodes for pod in (*group.pods, *group.leaving, *group.earlier))
+        if not there or group.name not in known:
+            continue
+        report = known[group.name]
+        stops = not _goes_on(group, nodes)
+        since, gone = report.ready_at or report.placed_at, report.counts.placed if stops else there
+        groups += [group.name] if stops else []
+        here, pods = here + there, pods + gone
+        if since:
+            times.append(since)
+            lost += max(0, int(now) - since) * gone
+    return Stopped(tuple(groups), here, pods, min(times, default=0), lost) if here else None
+
+
+def _goes_on(group: Group, nodes: Container[str]) -> bool:
+    """Whether it stays ready: with a ``minCount`` of its own it is without the others."""
+    stay = sum(1 for pod in group.pods if pod.ready and pod.node and pod.node not in nodes)
+    return group.enough < group.wanted and stay >= group.enough

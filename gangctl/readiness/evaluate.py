@@ -233,7 +233,7 @@ def _terminating(jobset: JobSet, groups: Sequence[Group], now: int, before: Read
 def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Readiness | None) -> _Found:
     jobset = snapshot.jobset
     phase = GangPhase.SUSPENDED
-    if jobset.queue and snapshot.queue is not None:
+    if jobset.queue and (snapshot.queue is not None or snapshot.kueue is None):
         phase = GangPhase.GATED if jobset.gates else GangPhase.QUEUED
     # A group that ran has not waited since its creation; JobSet is about to write the time.
     made = 0 if jobset.resumed_at else unix(jobset.created)

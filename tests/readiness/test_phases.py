@@ -169,20 +169,23 @@ def test_pods_without_a_gang_do_not_change_the_phase() -> None:
 
 
 @each(
-    ("queue", "facts", "gates", "phase"),
+    ("queue", "kueue", "facts", "gates", "phase"),
     [
-        ("", None, "", P.SUSPENDED),
-        ("main", None, "", P.SUSPENDED),
-        ("main", waits_in(QuotaReserved=no("Pending")), "", P.QUEUED),
-        ("main", QueueFacts("main", "cq"), "", P.QUEUED),
-        ("main", waits_in(), "example.com/check", P.GATED),
+        ("", None, None, "", P.SUSPENDED),
+        ("main", False, None, "", P.SUSPENDED),
+        ("main", None, None, "", P.QUEUED),
+        ("main", True, waits_in(QuotaReserved=no("Pending")), "", P.QUEUED),
+        ("main", True, QueueFacts("main", "cq"), "", P.QUEUED),
+        ("main", True, waits_in(), "example.com/check", P.GATED),
     ],
-    ids=["no queue", "no Kueue", "in a queue", "no Workload yet", "gated"],
+    ids=["no queue", "no Kueue", "not known", "in a queue", "no Workload yet", "gated"],
 )
-def test_the_phase_of_a_suspended_jobset(queue: str, facts: QueueFacts | None, gates: str, phase: GangPhase) -> None:
+def test_the_phase_of_a_suspended_jobset(
+    queue: str, kueue: bool | None, facts: QueueFacts | None, gates: str, phase: GangPhase
+) -> None:
     notes = {"kueue.x-k8s.io/admission-gated-by": gates} if gates else {}
     context = Context({**WHOLE, "metadata": with_notes(notes)}, suspend=True, queue=queue)
-    found = evaluate(context.snapshot(queue=facts), NOW)
+    found = evaluate(context.snapshot(queue=facts, kueue=kueue), NOW)
     assert (found.phase, found.since, found.admitted_at) == (phase, CREATED, 0)
     assert {group.phase for group in found.groups} == {phase}
     assert (found.counts.wanted, found.counts.stranded) == (10, 0)

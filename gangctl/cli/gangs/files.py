@@ -16,7 +16,7 @@ from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.cluster import JobSetUnreadError, note_left_out, project_stored, take
 from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
-from gangctl.cli.inputs import in_namespace, note_skipped, read_documents
+from gangctl.cli.inputs import Seen, in_namespace, note_skipped, read_documents, repeated
 from gangctl.cli.messages import errors_in, note
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
@@ -40,6 +40,7 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
     taking = _Taking(_generation_of(documents), Stock() if at is None else Stock(lambda: at))
     lines: list[str] = []
     others: list[Document] = []
+    seen: Seen = {}
     for document in documents:
         raw = in_namespace(document.value)
         if path := misshapen(raw):
@@ -57,6 +58,8 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
         else:
             if not kept:
                 others.append(document)
+            # The room on a node, and what pods take of it, would count twice.
+            lines += repeated(document, raw, seen) if kept else []
     if lines:
         raise errors_in("the files", lines, hint=DUMP)
     note_skipped(others)

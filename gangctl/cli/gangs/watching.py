@@ -31,7 +31,7 @@ from gangctl.kueue.names import GROUP as KUEUE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.readiness.facts import EndedPod, PodFacts, Refused, is_followed
 from gangctl.readiness.report import gang_object
-from gangctl.readiness.result import GangPhase, Readiness
+from gangctl.readiness.result import GangPhase, GroupReadiness, Readiness
 from gangctl.runtime.informer import Informer
 
 SETTLE_SECONDS: Final = 0.1
@@ -311,8 +311,9 @@ ENDLESS: Final = frozenset(
     }
 )
 """Causes that stay until the user changes something: ``--fail-fast`` ends the wait."""
+SCHEDULED: Final = "scheduled"
 _GOALS: Final[Mapping[str, tuple[GangPhase, ...]]] = {
-    "scheduled": (GangPhase.STARTING, GangPhase.PARTIALLY_READY, GangPhase.READY, GangPhase.SUCCEEDED),
+    SCHEDULED: (GangPhase.STARTING, GangPhase.PARTIALLY_READY, GangPhase.READY, GangPhase.SUCCEEDED),
     "ready": (GangPhase.READY, GangPhase.SUCCEEDED),
     "finished": (GangPhase.SUCCEEDED,),
 }
@@ -374,9 +375,12 @@ class Wait:
 
     def _is_reached(self, key: Key, gang: Readiness) -> bool:
         if self.goal != SUSPENDED:
-            return gang.phase in _GOALS[self.goal]
+            degraded = self.goal == SCHEDULED and gang.phase is GangPhase.DEGRADED
+            return gang.phase in _GOALS[self.goal] or (degraded and all(map(_is_placed, gang.groups)))
         stored = self.state.jobsets.get(*key)
-        return stored is not None and stored.jobset.suspend and not (gang.phase.over or gang.counts.created)
+        # Counts are without pods that terminate, which hold their nodes for as long as they may take to end.
+        gone = not any(True for _ in self.state.pods.by_index("jobset", key))
+        return stored is not None and stored.jobset.suspend and not gang.phase.over and gone
 
     def _is_hopeless(self, gang: Readiness) -> bool:
         """Whether it will not reach the goal without a change."""
@@ -393,6 +397,10 @@ class Wait:
         look = self.state.flags.on(f"gangctl why {key[1]} -n {key[0]}")
         hint = f"{remedy}; {look} says more" if remedy else f"{look} says more"
         return NotReachedError(f"gang {_name(key)} {what}: {gang.phase.value}: {why}", hint=hint)
+
+
+def _is_placed(group: GroupReadiness) -> bool:
+    return group.counts.placed >= min(group.counts.minimum, group.counts.wanted)
 
 
 def _name(key: Key) -> str:

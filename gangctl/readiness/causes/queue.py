@@ -48,11 +48,24 @@ def suspended(context: Context) -> Iterator[Cause]:
         return
     evidence = ["spec.suspend is true"]
     leaving = sum(len(group.pods) + len(group.leaving) + len(group.earlier) for group in context.groups)
-    if jobset.queue:
-        evidence.append(f'it names LocalQueue "{jobset.queue}", and nothing is known of Kueue here')
     if leaving:
         evidence.append(f"{plural(leaving, 'pod')} of it still exist, and are being deleted")
     owner = jobset.owner
+    if jobset.queue and not owner and context.snapshot.kueue is None:
+        yield context.cause(
+            Reason.SUSPENDED,
+            f'it is suspended, and names LocalQueue "{jobset.queue}": whether that will start it is not known here',
+            evidence=evidence,
+            # Resumed by hand, it would start past its quota until Kueue suspends it again.
+            remedy="ask where Kueue's objects can be read, or add its LocalQueues, ClusterQueues and Workloads to the "
+            "files; Kueue resumes it",
+            command=context.suggest(Command.DESCRIBE_JOBSET),
+            pods=_pods(context),
+            blocking=False,
+        )
+        return
+    if jobset.queue:
+        evidence.append(f'it names LocalQueue "{jobset.queue}", and there is no Kueue')
     yield context.cause(
         Reason.SUSPENDED,
         f"it is suspended until {owner}, which controls it, resumes it"

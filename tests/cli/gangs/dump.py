@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -58,6 +59,25 @@ def ask(verb: str, *arguments: str) -> Answer:
 def ask_about(directory: Path, found: Iterable[Object], verb: str, *arguments: str) -> Answer:
     """Ask about other objects."""
     return gangctl(verb, *arguments, "-f", write(directory / "dump.yaml", *found), "--at", AT)
+
+
+def elastic(placed: int) -> list[Object]:
+    """The waiting gang with a minCount of 3 of its 6 pods, so many of which are ready on nodes of their own."""
+
+    def lower(raw: Object) -> None:
+        of_workers = "[{name: jobset, replicatedJobs: [workers], minCount: 3}]"
+        raw["metadata"]["annotations"] = {"gangctl.dev/gangs": of_workers}
+        stamped = raw["spec"]["replicatedJobs"][0]["template"]["metadata"]
+        stamped["annotations"]["gangctl.dev/gang-ref"] = "rj/jobset/sweep-jobset"
+
+    text = json.dumps(changed("JobSet", WAITS, lower)).replace(GROUP_OF_SWEEP, "sweep-jobset-cad6dd0b-52b2-0")
+    found: list[Object] = json.loads(text)
+    (group,) = (one for one in found if one["kind"] == "PodGroup" and one["metadata"]["name"].startswith(WAITS))
+    group["spec"]["schedulingPolicy"]["gang"]["minCount"] = 3
+    group["status"]["conditions"][0] |= {"status": "True", "reason": "Scheduled"}
+    for number, pod in enumerate(pods_of(found, WAITS)[:placed]):
+        ready(pod, node=f"node-{number}")
+    return found
 
 
 def queued(*more: Object, cpu: str = "8", pods: int = 6) -> list[Object]:

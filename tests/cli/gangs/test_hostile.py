@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, WAITS, Object, ask_about
+from tests.cli.manifests import write
+from tests.cli.run import gangctl
 from tests.rows import each
 
 ODD: list[Any] = [None, "", "x", 0, -1, 2**63, True, [], [None], {}, {"a": None}, "2026-13-99T99:99:99Z", "\x1b[2J"]
@@ -107,3 +109,12 @@ def test_control_characters_in_messages_are_escaped(verb: str, tmp_path: Path) -
     answer = ask_about(tmp_path, found, verb, WAITS)
     assert answer.code in {0, 1}
     assert "\x1b" not in answer.out
+
+
+def test_an_object_that_is_in_two_files_is_an_error(tmp_path: Path) -> None:
+    """Counted twice, its node would have room for what waits."""
+    nodes = [raw for raw in dump.objects("Node") if raw["metadata"]["name"] == "node-0"]
+    again = write(tmp_path / "again.yaml", *nodes)
+    answer = gangctl("why", WAITS, "-f", str(dump.STUCK), "-f", again)
+    assert answer.code == 2
+    assert f"{again}:1:1: Node node-0 is there already, at " in answer.err

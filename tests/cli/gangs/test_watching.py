@@ -25,12 +25,13 @@ from gangctl.client.transport import Transport
 from gangctl.cluster.stock import Stock
 from gangctl.errors import UnauthorizedError
 from gangctl.kueue.queues import Never
-from gangctl.readiness.result import GangPhase
+from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import ALL, USER, Place, place
 from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, condition, kueue, local_queue, workload
 from tests.cli.kueueserver import config_map
+from tests.cli.manifests import write
 from tests.cli.publishedschemas import schema_of
 from tests.cli.run import BIN, gangctl
 from tests.cli.schema import violations
@@ -185,6 +186,32 @@ class TestWait:
         assert (list(waiting.there), waiting.over) == ([ready], False)
         with pytest.raises(NotReachedError, match=f"JobSet {TITLE} was deleted"):
             waiting.learn([(waits, gangs[waits], None)])
+
+    def test_a_gang_is_suspended_once_no_pod_of_it_terminates(self, tmp_path: Path) -> None:
+        """Pods hold their nodes for as long as they may take to end."""
+        end = {"deletionTimestamp": "2026-11-21T15:20:00Z", "deletionGracePeriodSeconds": 300}
+        objects = dump.changed("JobSet", RUNS, lambda raw: raw["spec"].update(suspend=True))
+        pods = dump.pods_of(objects, RUNS)
+        for pod in pods:
+            pod["metadata"] |= end
+        state, key = read_files([str(write(tmp_path / "dump.yaml", *objects))]), (NAMESPACE, RUNS)
+        waiting = Wait("suspended", 1.0, fail_fast=False, state=state, keys=[key])
+        for pod in pods:
+            waiting.learn([(key, None, state.readiness(key, 0.0))])
+            assert not waiting.over
+            state.pods.discard((NAMESPACE, pod["metadata"]["name"]))
+        waiting.learn([(key, None, state.readiness(key, 0.0))])
+        assert waiting.over
+
+    @each(("placed", "over"), [(5, True), (4, False)])
+    def test_a_gang_that_is_no_longer_ready_is_scheduled_by_its_nodes(self, placed: int, over: bool) -> None:
+        counts = Counts(5, 5, 5, created=5, placed=placed, ready=3)
+        group = GroupReadiness("g", "t", ("w",), GangPhase.DEGRADED, 0, counts)
+        gang = Readiness(NAMESPACE, RUNS, "u", GangPhase.DEGRADED, 0, counts, (group,))
+        key, state = (NAMESPACE, RUNS), read_files([str(dump.STUCK)])
+        waiting = Wait("scheduled", 1.0, fail_fast=False, state=state, keys=[key])
+        waiting.learn([(key, None, gang)])
+        assert waiting.over is over
 
     async def test_fail_fast_ends_at_a_blocking_cause(self, tmp_path: Path) -> None:
         """A minCount that its pods can never reach is for a person to repair."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -131,20 +130,7 @@ def test_a_finished_gang_has_its_result(outcome: str, code: int, tmp_path: Path)
 
 
 def test_pods_that_a_ready_gang_does_not_need_are_explained(tmp_path: Path) -> None:
-    def lower(raw: Object) -> None:
-        of_workers = "[{name: jobset, replicatedJobs: [workers], minCount: 3}]"
-        raw["metadata"]["annotations"] = {"gangctl.dev/gangs": of_workers}
-        stamped = raw["spec"]["replicatedJobs"][0]["template"]["metadata"]
-        stamped["annotations"]["gangctl.dev/gang-ref"] = "rj/jobset/sweep-jobset"
-
-    text = json.dumps(dump.changed("JobSet", WAITS, lower)).replace(dump.GROUP_OF_SWEEP, "sweep-jobset-cad6dd0b-52b2-0")
-    found: list[Object] = json.loads(text)
-    (group,) = (one for one in found if one["kind"] == "PodGroup" and one["metadata"]["name"].startswith(WAITS))
-    group["spec"]["schedulingPolicy"]["gang"]["minCount"] = 3
-    group["status"]["conditions"][0] |= {"status": "True", "reason": "Scheduled"}
-    for pod in dump.pods_of(found, WAITS)[:4]:
-        dump.ready(pod)
-    answer = ask_about(tmp_path, found, "why", WAITS)
+    answer = ask_about(tmp_path, dump.elastic(4), "why", WAITS)
     assert (answer.code, answer.err) == (0, "")
     needs, others, *refusals, placed, command = answer.out.partition("Pods that wait\n")[2].splitlines()
     assert needs == "  It needs 3 of its 6 pods (minCount), and 4 are ready."

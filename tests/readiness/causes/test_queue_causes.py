@@ -272,9 +272,19 @@ def test_a_jobset_that_another_object_suspends_is_not_to_be_resumed_by_hand() ->
     assert cause.command == "kubectl -n t describe jobset js"
 
 
-def test_an_unknown_queue_is_named() -> None:
+def test_a_queue_without_kueue_is_named() -> None:
     context = Context(JS, suspend=True, queue="main")
-    assert any("main" in line for line in the(Reason.SUSPENDED, context.snapshot(groups={})).evidence)
+    cause = the(Reason.SUSPENDED, context.snapshot(groups={}, kueue=False))
+    assert any("main" in line for line in cause.evidence)
+    assert (cause.blocking, cause.remedy) == (True, "set spec.suspend to false once it should run")
+
+
+def test_where_nothing_is_known_of_kueue_nobody_is_advised_to_go_past_its_queue() -> None:
+    """A dump by the documented command has no objects of Kueue."""
+    context = Context(JS, suspend=True, queue="main")
+    cause = the(Reason.SUSPENDED, context.snapshot(groups={}))
+    assert (cause.blocking, "main" in cause.message) == (False, True)
+    assert "patch" not in cause.command
 
 
 def test_the_time_of_a_queue_cause_is_that_of_kueue() -> None:
