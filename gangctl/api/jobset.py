@@ -154,6 +154,9 @@ class ReplicatedJob:
     """Those of its pod template that say how JobSet places the pods, and while the JobSet is suspended Kueue's."""
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     """Kueue's on its pod template, while the JobSet is suspended: those of one that runs Kueue has written."""
+    pod_nodes: str = ""
+    """Which nodes its pods may use (nodeSelector, tolerations), as a text, while the JobSet is suspended and may change it:
+    whether it can ever be admitted depends on it."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
     labelled: Mapping[int, int] = field(default_factory=dict)
@@ -320,6 +323,11 @@ def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:
     return keys
 
 
+def _pod_nodes(pod_spec: Mapping[str, Any]) -> str:
+    fields = {name: pod_spec[name] for name in ("nodeSelector", "tolerations") if pod_spec.get(name)}
+    return repr(fields) if fields else ""
+
+
 def _volumes(pod_spec: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sys.intern(claim) for _, claim in volume_claims(pod_spec))
 
@@ -382,6 +390,7 @@ def _replicated_job(
         volumes=_volumes(pod_spec.value) if "volumes" in pod_spec.value else (),
         pod_annotations=_of_pods(pod_template, "annotations", (*PLACEMENT, *of_kueue)),
         pod_labels=_of_pods(pod_template, "labels", of_kueue),
+        pod_nodes=_pod_nodes(pod_spec.value) if suspended else "",
         restarted=restarted.get(name, ()) if restarted else (),
         after_end=bool(dependencies) and any(item.string("status") == "Complete" for item in dependencies),
     )

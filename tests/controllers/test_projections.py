@@ -56,6 +56,14 @@ def test_what_kueue_meets_in_the_pod_templates_of_a_suspended_jobset_is_a_change
     assert project_jobset(with_pod_metadata(part, {"app": "x"})) == before
 
 
+@pytest.mark.parametrize("suspend", [True, False])
+@pytest.mark.parametrize("field", [{"nodeSelector": {"pool": "a"}}, {"tolerations": [{"operator": "Exists"}]}])
+def test_which_nodes_the_pods_of_a_suspended_jobset_may_use_is_a_change(field: dict[str, Any], suspend: bool) -> None:
+    """JobSet lets them change until it starts, and whether a flavor can ever take it depends on them."""
+    before, after = (jobset("js", rj("w", pod=pod), mode="Gang", uid="u", suspend=suspend) for pod in ({}, field))
+    assert (project_jobset(after) != project_jobset(before)) is suspend
+
+
 @pytest.mark.parametrize("part", ["labels", "annotations"])
 def test_what_kueue_writes_into_the_pod_templates_of_a_running_jobset_is_none(part: str) -> None:
     running = project_jobset(with_pod_metadata(part, {}, suspend=False))

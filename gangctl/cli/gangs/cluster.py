@@ -363,6 +363,7 @@ class ScopeReader:
         """Objects of Kueue that users may usually read: LocalQueues and Workloads of a namespace."""
         stock = Stock(self.client.server_time)
         stock.note_presence(True)
+        stock.heads_known = namespaces is None
         # Otherwise those that JobSets and queues name would count as missing.
         for resource in (kinds.CLUSTER_QUEUES, kinds.PRIORITY_CLASSES):
             stock.note_unread(resource, f"{resource.plural} may not be read")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import read_jobset
-from gangctl.cli.gangs.cluster import project_stored, take
+from gangctl.cli.gangs.cluster import JobSetScope, ScopeReader, project_stored, queue_sources, take
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.kueuecluster import read_kueue
 from gangctl.client.client import Client
@@ -234,6 +234,22 @@ async def test_workloads_that_may_not_be_read_are_not_missing(everywhere: tuple[
         answer = await ask(tmp_path, url, "why", *(everywhere or ("train",)), "-o", "json")
         get = await ask(tmp_path, url, "get", *everywhere, "-o", "wide")
     assert (answer.code, "WorkloadMissing" in answer.out + get.out) == (0, False), answer.out
+
+
+async def test_a_wait_without_rights_to_other_namespaces_watches_the_own_one() -> None:
+    """A watch of all namespaces is refused for ever: nothing that Kueue does would be seen."""
+    stored = queued("train", uid="uid-train", suspend=True)
+    there = [item for item in cluster("8", stored, waiting()) if item is not CONFIGURATION]
+    group = f"/apis/{kinds.QUEUED_WORKLOADS.api_version}"
+    closed = {f"{group}/{plural}" for plural in ("workloads", "localqueues", "clusterqueues")}
+    scope = JobSetScope("t", ("train",))
+    async with (
+        serving(*there, forbidden=closed) as (_, url),
+        Transport(StaticCredentials(url, token="none")) as transport,
+    ):
+        state = await ScopeReader(Client(transport), scope, watching=True).read()
+    assert len(state.queues.workloads) == 1
+    assert {source.namespace for source in queue_sources(state, scope)} == {"t"}
 
 
 async def test_a_gang_that_kueue_suspends_without_a_queue_has_to_name_one(tmp_path: Path) -> None:
