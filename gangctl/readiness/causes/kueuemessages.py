@@ -17,7 +17,11 @@ from gangctl.readiness.causes.messages import SELECTED, TAINTED
 
 SMALLER: Final = "make it smaller, use another queue, or have the quota of this one raised"
 RESOURCES: Final = "ask only for resources that the queue has, or use another queue"
-FLAVORS: Final = "tolerate the taints and select the nodes of one of its flavors, or use another queue"
+# Kueue compares tolerations and containers with its Workload, and no nodeSelector (pkg/util/equality/podset.go).
+FLAVORS: Final = (
+    "tolerate the taints and select the nodes of one of its flavors (a changed nodeSelector takes effect in a new "
+    "JobSet only), or use another queue"
+)
 LEVEL: Final = "ask for a level of the queue's topology, or use another queue"
 ROOM: Final = "wait for others to finish, add nodes, or ask for less, or for a wider level of the topology"
 UNLABELED: Final = "give the nodes the labels of its topology's levels, or use another queue"
