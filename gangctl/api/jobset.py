@@ -155,7 +155,7 @@ class ReplicatedJob:
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     """Kueue's on its pod template, while the JobSet is suspended: those of one that runs Kueue has written."""
     pod_nodes: str = ""
-    """Which nodes its pods may use (nodeSelector, tolerations), as a text, while the JobSet is suspended and may change it:
+    """Which nodes its pods may use (nodeSelector, tolerations) as a text, while the JobSet is suspended and may change:
     whether it can ever be admitted depends on it."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
