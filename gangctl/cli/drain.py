@@ -34,9 +34,9 @@ class DrainedGang(TypedDict):
 
     name: str
     namespace: str
-    groups: Annotated[list[str], "Those that stop as a whole; those that go on with their minCount are left out."]
+    groups: Annotated[list[str], "Those that stop as a whole; those that continue with their minCount are left out."]
     podsOnNodes: Annotated[int, "Its pods on the nodes."]
-    pods: Annotated[int, "Pods with a node that stop; of a gang that goes on those on the nodes."]
+    pods: Annotated[int, "Pods with a node that stop; of a gang that continues those on the nodes."]
     runningSince: Annotated[str, "When the first of them was whole: RFC 3339, empty if none was."]
     lostPodSeconds: Annotated[int, "Seconds that these pods have run since they were whole, summed."]
     fits: Annotated[Literal["never", "not-now", "fits", "unknown"], "Whether the other nodes have room for it, alone."]
@@ -231,7 +231,7 @@ def _sections(plan: DrainPlan, now: float) -> list[Section]:
     less = [gang for gang in plan["gangs"] if not gang["groups"]]
     stops = f"{plural(len(rows) - len(less), 'gang')} with {plural(pods - sum(gang['pods'] for gang in less), 'pod')}"
     title = f"Drain of {', '.join(plan['nodes'])}: stops {stops}"
-    lines = [f"Goes on with its minCount: {full_name(gang['namespace'], gang['name'])}" for gang in less]
+    lines = [f"Continues with its minCount: {full_name(gang['namespace'], gang['name'])}" for gang in less]
     lines += [f"Running time of the pods that stop: {span(lost)} in all"] if rows else []
     lines.append(f"Pods there that are of no gang: {plan['otherPods']}")
     headers = ("GANG", "HERE", "STOPS", "RUNNING", "ELSEWHERE", "WHY")

@@ -12,14 +12,14 @@ from gangctl.readiness.result import Readiness
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What a drain takes from a JobSet: of a gang that loses a pod all pods, if it does not go on without it."""
+    """What a drain takes from a JobSet: of a gang that loses a pod all pods, if it does not continue without it."""
 
     groups: tuple[str, ...]
-    """The gangs that stop; empty if all go on."""
+    """The gangs that stop; empty if all continue."""
     there: int
     """Pods on the nodes."""
     pods: int
-    """Pods with a node that stop: of a gang that goes on only those there."""
+    """Pods with a node that stop: of a gang that continues only those there."""
     since: int
     """When the first of its gangs was whole, Unix seconds; 0 if none ever was, or if that is not known."""
     lost: int
@@ -37,7 +37,7 @@ def stopped(snapshot: Snapshot, readiness: Readiness, nodes: Container[str], now
         if not there or group.name not in known:
             continue
         report = known[group.name]
-        stops = not _goes_on(group, nodes)
+        stops = not _continues(group, nodes)
         since, gone = report.ready_at or report.placed_at, report.counts.placed if stops else there
         groups += [group.name] if stops else []
         here, pods = here + there, pods + gone
@@ -47,7 +47,7 @@ def stopped(snapshot: Snapshot, readiness: Readiness, nodes: Container[str], now
     return Stopped(tuple(groups), here, pods, min(times, default=0), lost) if here else None
 
 
-def _goes_on(group: Group, nodes: Container[str]) -> bool:
+def _continues(group: Group, nodes: Container[str]) -> bool:
     """Whether it stays ready: with a ``minCount`` of its own it is without the others."""
     stay = sum(1 for pod in group.pods if pod.ready and pod.node and pod.node not in nodes)
     return group.enough < group.wanted and stay >= group.enough

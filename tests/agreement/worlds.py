@@ -149,7 +149,7 @@ def _groups(random: Random, raw: Object) -> list[Object]:
         for obj in found:
             obj["metadata"].pop("ownerReferences", None)
     elif owned < 0.2:  # another controller's Workload for this JobSet
-        found[0]["metadata"] |= {"name": "theirs", "labels": {}}
+        found[0]["metadata"] |= {"name": f"theirs-{found[0]['metadata']['name']}", "labels": {}}
         found[0]["metadata"].pop("ownerReferences", None)
     # The Workload stays: without one the files do not say that the cluster serves groups.
     return [found[0], *(obj for obj in found[1:] if random.random() < 0.8)]

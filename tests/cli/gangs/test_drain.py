@@ -69,14 +69,14 @@ def test_indexes_that_have_succeeded_need_no_other_node(jobs: int, restarts: int
 
 
 @each(("nodes", "pods", "stops"), [(1, 1, False), (2, 4, True)])
-def test_a_gang_that_keeps_its_min_count_goes_on(nodes: int, pods: int, stops: bool, tmp_path: Path) -> None:
+def test_a_gang_that_keeps_its_min_count_continues(nodes: int, pods: int, stops: bool, tmp_path: Path) -> None:
     """It has 4 pods, each on a node of its own, and needs 3."""
     drained = [f"node-{number}" for number in range(nodes)]
     plan = ask_about(tmp_path, dump.elastic(4), "drain", *drained, "--dry-run", "-o", "json").json
     (gang,) = [gang for gang in plan["gangs"] if gang["name"] == WAITS]
     assert (gang["podsOnNodes"], gang["pods"], bool(gang["groups"])) == (nodes, pods, stops)
     told = ask_about(tmp_path, dump.elastic(4), "drain", *drained, "--dry-run").out
-    assert (f"Goes on with its minCount: {NAMESPACE}/{WAITS}" in told) is not stops
+    assert (f"Continues with its minCount: {NAMESPACE}/{WAITS}" in told) is not stops
 
 
 def test_gangs_that_fit_elsewhere_come_first(tmp_path: Path) -> None:

@@ -279,7 +279,7 @@ def test_a_queue_without_kueue_is_named() -> None:
     assert (cause.blocking, cause.remedy) == (True, "set spec.suspend to false once it should run")
 
 
-def test_where_nothing_is_known_of_kueue_nobody_is_advised_to_go_past_its_queue() -> None:
+def test_where_nothing_is_known_of_kueue_the_advice_is_not_to_resume() -> None:
     """A dump by the documented command has no objects of Kueue."""
     context = Context(JS, suspend=True, queue="main")
     cause = the(Reason.SUSPENDED, context.snapshot(groups={}))
