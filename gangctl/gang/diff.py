@@ -159,11 +159,14 @@ def _missing(plan: GangPlan, existing: Existing) -> list[PodGroup]:
 def _surplus(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[Delete]:
     """Objects that no pod of this attempt or the next one names.
 
-    A group whose pods have all finished stays visible until another one needs its quota.
+    A group whose pods have all finished stays visible until another one needs its quota. One with ResourceClaims does
+    not: they stay allocated for as long as it exists, and others of the JobSet may wait for the devices.
     """
     names = {group.name for group in (*plan.groups, *desired.spares)}
-    if _missing(plan, existing):
-        names -= plan.finished
+    replaced = bool(_missing(plan, existing))
+    names -= {
+        group.name for group in plan.groups if group.name in plan.finished and (replaced or group.template.claims)
+    }
     names |= {group.name for group in (plan.composite, desired.spare_composite) if group is not None}
     # Also those of groups that were made while the configuration, or the cluster, was another.
     names |= {observed.parent for observed in existing.groups.values() if observed.name in names}
@@ -328,8 +331,11 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
         return Difference(ending(desired, existing, capabilities))
     own = Create("Workload", plan.workload) if workload is None else _of_workload(plan.workload, workload)
     composite = _of_composite(plan, existing, capabilities)
-    recounted = [*_recounted(desired, plan, existing, capabilities)] if capabilities.pod_groups else []
     deletes: list[Change] = [*_surplus(desired, plan, existing)]
+    recounted = [*_recounted(desired, plan, existing, capabilities)] if capabilities.pod_groups else []
+    # A group that has finished may be gone before its minCount is written.
+    surplus = {(change.kind, change.name) for change in deletes}
+    recounted = [change for change in recounted if (change.kind, change.name) not in surplus]
     frozen: Frozen = ()
     if not capabilities.min_count_mutable:
         counts, recounted = [*recounted, *([own] if isinstance(own, SetMinCounts) else [])], []

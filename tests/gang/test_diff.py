@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Generation, Observed, PodGroup
 from gangctl.gang.desired import JobProgress, counted
 from gangctl.gang.diff import (
@@ -129,6 +131,27 @@ def test_a_workload_with_other_templates_goes_before_anything_is_written() -> No
     assert told(difference(PLAN, exists(other)).changes) == ["-W"]
     assert told(difference(other, exists()).changes) == ["-b", "-W"]
     assert told(difference(other, replace(exists(), workload=None)).changes) == ["-b", "+W"]
+
+
+CLAIM = {"name": "net", "resourceClaimTemplateName": "channel"}
+
+
+@each(("claims", "deleted"), [([CLAIM], ["js-sweep-u-0-0"]), ([], [])])
+def test_a_group_that_has_finished_is_deleted_if_it_holds_devices(claims: list[Any], deleted: list[str]) -> None:
+    """The resource claim controller releases what a PodGroup has reserved once that does not exist any more."""
+    gangs = [{"name": "sweep", "replicatedJobs": ["w"], "perReplica": True, "resourceClaims": claims}]
+    worker = rj("w", 2, 4, 4, pod={"resourceClaims": claims})
+    plan = some_plan(jobset("js", worker, uid="u", annotations={GANGS: json.dumps(gangs)}))
+    ended = JobProgress("t", "js-w-0", "js", "u", "w", 0, 0, succeeded=4, complete=True, deleting=False)
+    now = counted(plan, [ended])
+    changes = difference(now, exists(plan)).changes
+    assert [change.name for change in changes if isinstance(change, Delete)] == deleted
+    # Its minCount is not written: it may be gone by then.
+    assert [change.name for change in changes if change.name in deleted] == deleted
+    # It is not made again.
+    left = {name: seen for name, seen in exists(plan).groups.items() if name not in deleted}
+    later = difference(now, replace(exists(plan), groups=left)).changes
+    assert not [change for change in later if not isinstance(change, SetMinCounts)]
 
 
 def test_own_groups_in_no_plan_are_deleted_and_foreign_ones_stay() -> None:
