@@ -83,7 +83,7 @@ def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False)
 
     ``queues`` is whether the cluster has Kueue, None if unknown; unknown deletes nothing. Kueue suspends a JobSet that
     waits in a queue, and resumes it later. Its groups stay after an eviction, so that the references of its pods
-    remain valid. Before the first start there are no groups, unless ``early`` is set. Without Kueue the queue name is
+    remain valid, unless they have ResourceClaims (:func:`assess`). Before the first start there are no groups, unless ``early`` is set. Without Kueue the queue name is
     ignored, because only the user suspends JobSets.
     """
     if not jobset.queue or queues is False:
@@ -150,7 +150,15 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
             )
         notices.append(Notice(Reason.CONFIG_IGNORED, message))
     config = resolution.config if rules.composite else resolution.config.without_composite()
-    return Assessment(lifecycle, make_plan(jobset, stamps, config), tuple(notices))
+    plan = make_plan(jobset, stamps, config)
+    if (
+        lifecycle is Lifecycle.KEPT
+        and plan is not None
+        and any(template.claims for template in plan.workload.templates)
+    ):
+        # Its groups would keep their devices allocated, and the gang that is admitted in its place could not start.
+        lifecycle = Lifecycle.RETIRED
+    return Assessment(lifecycle, plan, tuple(notices))
 
 
 class PlanOrErrors(NamedTuple):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.api.meta import JOBSET_NAME, JOBSET_UID
+from gangctl.api.meta import GANGS, JOBSET_NAME, JOBSET_UID
 from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.api.store import Entry
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gangs import PODS_RETRY_SECONDS, Assessments, GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
+from gangctl.gang.desired import Lifecycle
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import retry
 from gangctl.sandbox.api import SYSTEM
@@ -21,12 +23,21 @@ from tests.controllers.stage import NAMESPACE, stage
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.readiness.snapshots import NOW, condition
+from tests.rows import each
 from tests.sandbox.faults import FaultySandbox
 
 
 def finished() -> JobSet:
     raw = stored(jobset("js", rj("w", 1, 2, 2), mode="Gang", uid=FIXTURE_UID))
     return read_jobset({**raw, "status": {"conditions": [condition("Completed", NOW)]}})[0]
+
+
+def evicted() -> JobSet:
+    """It has a ResourceClaim: Kueue may admit another gang that needs the device."""
+    claims = [{"name": "net", "resourceClaimTemplateName": "channel"}]
+    gangs = json.dumps([{"name": "g", "replicatedJobs": ["w"], "resourceClaims": claims}])
+    worker = rj("w", 1, 2, 2, pod={"resourceClaims": claims})
+    return read_jobset(stored(jobset("js", worker, annotations={GANGS: gangs}, suspend=True, uid=FIXTURE_UID)))[0]
 
 
 def unwritten(_: Generation) -> Writer:
@@ -54,8 +65,8 @@ async def test_pods_of_another_jobset_with_its_name_do_not_count() -> None:
         assert await pods.any_unfinished(finished())
 
 
-async def test_its_own_pods_are_read_again_with_a_growing_delay() -> None:
-    ended = finished()
+@each("ended", [finished(), evicted()])
+async def test_its_own_pods_are_read_again_with_a_growing_delay(ended: JobSet) -> None:
     async with stage() as (sandbox, client):
         await make_pod(sandbox, "its-own", **{JOBSET_NAME: "js", JOBSET_UID: FIXTURE_UID})
         gangs = GangCaches(client, lambda *_: None, lambda: 0.0)
@@ -67,6 +78,6 @@ async def test_its_own_pods_are_read_again_with_a_growing_delay() -> None:
             unwritten,
             PodReader(client),
             GangReporter(lambda *_: None, GangMetrics(CollectorRegistry())),
-            Assessments(lambda: ApiState(Generation.V1BETA1), ClusterRules),
+            Assessments(lambda: ApiState(Generation.V1BETA1), ClusterRules, lambda _: Lifecycle.KEPT),
         )
         assert await controller.reconcile(ended.key) == retry(PODS_RETRY_SECONDS)

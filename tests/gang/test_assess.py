@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Sequence
 from typing import Any
 
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS
 from gangctl.api.scheduling import Generation
 from gangctl.gang.desired import Assessment, Lifecycle, assess, renewal, while_suspended
 from gangctl.gang.reasons import Reason
@@ -145,8 +147,10 @@ def test_suspension_and_deletion_of_the_unganged() -> None:
     assert assessed(raw) == Assessment(Lifecycle.ENDING, None)
 
 
-def queued(*, queue: str = "q", suspend: bool = True, **status: str) -> Raw:
-    raw = jobset("js", rj("w", 1, 2, 2, mode="Gang"), uid="u", suspend=suspend)
+def queued(*, queue: str = "q", suspend: bool = True, claims: Sequence[Raw] = (), **status: str) -> Raw:
+    gangs = json.dumps([{"name": "g", "replicatedJobs": ["w"], "resourceClaims": list(claims)}])
+    worker = rj("w", 1, 2, 2, pod={"resourceClaims": list(claims)})
+    raw = jobset("js", worker, uid="u", suspend=suspend, annotations={GANGS: gangs})
     raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
     return {**stored(raw), "status": status}
 
@@ -165,6 +169,15 @@ def test_a_jobset_in_a_queue_keeps_its_objects_and_gets_no_new_ones() -> None:
 def test_while_it_is_unknown_whether_there_are_queues_nothing_is_deleted() -> None:
     assert life(queued(), queues=None) is Lifecycle.KEPT
     assert life(queued(queue=""), queues=None) is Lifecycle.RETIRED
+
+
+def test_a_gang_with_claims_keeps_none_of_its_objects_in_a_queue() -> None:
+    """A claim stays allocated for as long as its PodGroup exists, which needs no pod for that."""
+    raw = queued(claims=[{"name": "net", "resourceClaimTemplateName": "channel"}])
+    assert life(raw, queues=True) is Lifecycle.RETIRED
+    assert life(raw, queues=None) is Lifecycle.RETIRED
+    # Its AdmissionCheck waits for its groups.
+    assert life(raw, queues=True, early=True) is Lifecycle.PRESENT
 
 
 @each("early", [False, True])
