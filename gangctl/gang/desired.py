@@ -83,8 +83,8 @@ def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False)
 
     ``queues`` is whether the cluster has Kueue, None if unknown; unknown deletes nothing. Kueue suspends a JobSet that
     waits in a queue, and resumes it later. Its groups stay after an eviction, so that the references of its pods
-    remain valid, unless they have ResourceClaims (:func:`assess`). Before the first start there are no groups, unless ``early`` is set. Without Kueue the queue name is
-    ignored, because only the user suspends JobSets.
+    remain valid; those with ResourceClaims do not (:func:`assess`). Before the first start there are no groups, unless
+    ``early`` is set. Without Kueue the queue name is ignored, because only the user suspends JobSets.
     """
     if not jobset.queue or queues is False:
         return Lifecycle.RETIRED
@@ -395,6 +395,9 @@ def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:
     They are created during the attempt before them, so that a JobSet that restarts while gangctl is down still starts
     all or nothing. Until then no pod names them, and the scheduler ignores them.
     Their minCount includes all pods, also those that finished in this attempt.
+
+    A group whose claims come from a template has none: its claims would be made with it and count in quotas, and its
+    pods could not start while the devices are allocated to the group before it, which only gangctl deletes.
     """
     templates = {template.name: template for template in plan.workload.templates}
     parents = {
@@ -403,7 +406,7 @@ def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:
     spares: dict[str, PodGroup] = {}
     for rj, stamp in zip(plan.jobset.replicated_jobs, plan.stamps, strict=True):
         template = templates.get(stamp.template) if stamp is not None else None
-        if stamp is None or template is None:
+        if stamp is None or template is None or any(claim.template for claim in template.claims):
             continue
         for attempt, name in _next_names(plan, rj, stamp):
             composite = parents[attempt]

@@ -200,7 +200,7 @@ def test_min_count_stays_until_fewer_pods_are_left() -> None:
 
 
 def test_a_restart_has_the_min_count_again() -> None:
-    raw = stored(grouped(TWO[0]))
+    raw = stored(grouped({**TWO[0], "resourceClaims": []}))
     raw["spec"]["failurePolicy"] = {"maxRestarts": 1}
     plan = assessed(raw).plan
     assert plan is not None

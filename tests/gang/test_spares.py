@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.desired import assess, desire, spare_groups
 from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff, exceptional
@@ -47,6 +49,16 @@ def test_without_restarts_left_there_are_none() -> None:
     over = {**raw, "status": {"restarts": 1, "restartsCountTowardsMax": 1}}
     assert names(some_plan(over)) == []
     assert names(some_plan(jobset("js", rj("w", 2, 1, 1, mode="Gang")))) == []
+
+
+@each(("key", "count"), [("resourceClaimTemplateName", 0), ("resourceClaimName", 1)])
+def test_a_group_with_claims_of_its_own_has_no_spare(key: str, count: int) -> None:
+    """The resource claim controller makes these with the group, and they count in the quotas of a namespace."""
+    claims = [{"name": "net", key: "channel"}]
+    shared = json.dumps([{"name": "g", "replicatedJobs": ["w"], "resourceClaims": claims}])
+    worker = rj("w", 1, 2, 2, pod={"resourceClaims": claims})
+    raw = jobset("js", worker, annotations={GANGS: shared}, uid=FIXTURE_UID, **ONCE)
+    assert len(names(some_plan(raw))) == count
 
 
 def test_a_restart_in_place_is_of_the_same_attempt() -> None:
