@@ -467,5 +467,8 @@ def desire(assessment: Assessment, jobs: Sequence[JobProgress], generation: Gene
     now = counted(plan, own, unlinked)
     if not generation.capabilities.pod_groups:
         return Desired(assessment, counted_in_workload(now), notices, named=named)
+    if jobset.suspend:
+        # No attempt follows while it waits, and the gang that runs in its place may need their quota.
+        return Desired(assessment, now, notices, named=named)
     spare = composite_of(plan.workload, jobset.restarts + 1) if jobset.restarts_left.whole else None
     return Desired(assessment, now, notices, spare_groups(plan), spare, named)

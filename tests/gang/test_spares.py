@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Generation, Scheduled
-from gangctl.gang.desired import assess, desire, spare_groups
+from gangctl.gang.desired import Lifecycle, assess, desire, spare_groups
 from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff, exceptional
 from gangctl.gang.plan import GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules
@@ -122,6 +122,19 @@ def test_spares_stay_until_the_gang_is_scheduled_again_and_keep_the_full_min_cou
     plan = some_plan(RAW)
     changes = difference(plan, with_spares(plan), **{plan.groups[0].name: 1}).changes
     assert [(type(change), change.name) for change in changes] == [(SetMinCounts, plan.groups[0].name)]
+
+
+def test_those_of_a_gang_that_waits_after_an_eviction_are_deleted() -> None:
+    """A ResourceQuota for the gangs that run has no place for those of one that was preempted."""
+    waits = {**RAW, "spec": {**RAW["spec"], "suspend": True}}
+    desired = desire(assess(read(waits), ClusterRules(), Lifecycle.KEPT), [], Generation.V1BETA1)
+    plan = some_plan(RAW)
+    prepared = with_spares(plan)
+    deletes = tuple(Delete("PodGroup", prepared.groups[group.name]) for group in spare_groups(plan))
+    capabilities = Generation.V1BETA1.capabilities
+    assert diff(desired, prepared, capabilities) == Difference(deletes)
+    assert not exceptional(plan, deletes)
+    assert diff(desired, existing(plan), capabilities) == Difference()
 
 
 def test_spares_follow_a_resize_without_an_event() -> None:
