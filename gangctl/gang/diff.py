@@ -162,7 +162,9 @@ def _surplus(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[D
     A group whose pods have all finished stays visible until another one needs its quota. One with ResourceClaims does
     not: they stay allocated for as long as it exists, and others of the JobSet may wait for the devices.
     """
-    names = {group.name for group in (*plan.groups, *desired.spares)}
+    names = {group.name for group in plan.groups}
+    # The field is immutable, and no pod names a spare yet: the next one is made with the key that is wanted now.
+    names |= {group.name for group in desired.spares if not _other_key(group, existing.groups.get(group.name))}
     replaced = bool(_missing(plan, existing))
     names -= {
         group.name for group in plan.groups if group.name in plan.finished and (replaced or group.template.claims)
@@ -291,12 +293,17 @@ def _unowned(conflicts: Iterable[Observed]) -> frozenset[str]:
     return frozenset(observed.name for observed in conflicts if not observed.owner_uid)
 
 
+def _other_key(group: PodGroup, have: Observed | None) -> str:
+    """The topologyKey of a group, if it is another one than is wanted."""
+    # One without a key may have lost it: API servers drop the field where its gate is off.
+    return have.topology_key if have is not None and have.topology_key != group.template.topology_key else ""
+
+
 def _edited(plan: GangPlan, existing: Existing) -> Iterator[tuple[str, str, str]]:
     for group in plan.groups:
-        have, key = existing.groups.get(group.name), group.template.topology_key
-        # One without a key may have lost it: API servers drop the field where its gate is off.
-        if have is not None and have.owner_uid == plan.uid and have.topology_key not in {"", key}:
-            yield group.name, have.topology_key, key
+        have = existing.groups.get(group.name)
+        if have is not None and have.owner_uid == plan.uid and (key := _other_key(group, have)):
+            yield group.name, key, group.template.topology_key
 
 
 def _spares(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[Create]:

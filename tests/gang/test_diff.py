@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from gangctl.api.meta import GANGS
-from gangctl.api.scheduling import Generation, Observed, PodGroup
-from gangctl.gang.desired import JobProgress, counted
+from gangctl.api.scheduling import Generation, Observed, PodGroup, Scheduled
+from gangctl.gang.desired import JobProgress, counted, spare_groups
 from gangctl.gang.diff import (
     Change,
     Create,
@@ -186,6 +186,33 @@ def test_a_group_with_another_topology_than_the_configuration_is_named() -> None
     assert difference(asked, group(exists(asked), A, topology_key="")).edited == ()
     assert difference(asked, group(exists(asked), A, topology_key="rack")).edited == ((A, "rack", "zone"),)
     assert difference(asked, exists(asked)).edited == ()
+
+
+@each(
+    ("key", "owner", "changes"),
+    [
+        ("rack", "u", ["-js-a-u-1"]),
+        ("rack", "other", []),
+        ("zone", "u", []),
+        # One that the API server has dropped was not edited.
+        ("", "u", []),
+    ],
+)
+def test_a_group_of_the_next_attempt_with_another_topology_is_replaced(
+    key: str, owner: str, changes: list[str]
+) -> None:
+    """No pod names it yet."""
+    policy: dict[str, Any] = {"failurePolicy": {"maxRestarts": 1}}
+    asked = some_plan(jobset("js", rj("a", 1, 4, 4, mode="Gang"), options='{"topologyKey": "zone"}', uid="u", **policy))
+    (spare,) = spare_groups(asked)
+    seen = exists(asked)
+    prepared = replace(seen.groups[A], name=spare.name, topology_key=key, owner_uid=owner)
+    both = replace(seen, groups={**seen.groups, spare.name: prepared})
+    assert told(diff(wanted(asked, spares=(spare,)), both, Generation.V1BETA1.capabilities).changes) == changes
+    # The next one follows once it is gone.
+    placed = group(seen, A, scheduled=Scheduled(True))
+    later = diff(wanted(asked, spares=(spare,)), placed, Generation.V1BETA1.capabilities)
+    assert later == Difference(spares=(Create("PodGroup", spare),))
 
 
 def test_a_foreign_workload_of_that_name_stops_everything() -> None:
