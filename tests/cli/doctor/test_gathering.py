@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -34,7 +35,7 @@ from tests.cli.doctor.cluster import (
 )
 from tests.cli.doctor.health import SERVICE, Object, foreign, others
 from tests.cli.httpserver import HERE
-from tests.gang.pipeline import stored
+from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 
@@ -102,6 +103,15 @@ def restartable(hard: int, *groups: str, suspend: bool = False) -> dict[str, Any
         QUOTAS: [quota("podgroups", hard, len(groups))],
         path: exist,
     }
+
+
+def ended() -> dict[str, Any]:
+    """The same, whose second gang has finished, and has no group any more."""
+    objects = restartable(3, "js-a")
+    job = copy.deepcopy(child_job(objects["/apis/jobset.x-k8s.io/v1alpha2/jobsets"][0], 1, 0))
+    job["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": f"js-b-{FIXTURE_UID[:13]}-0"}
+    job["status"] = {"succeeded": 2, "conditions": [{"type": "Complete", "status": "True"}]}
+    return {**objects, "/apis/batch/v1/jobs": [job]}
 
 
 def waiting(**spec: Any) -> dict[str, Any]:
@@ -184,6 +194,7 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (restartable(4, "js-a"), "object-quotas", "ok", "1 of 4 podgroups.scheduling.k8s.io used"),
         (restartable(2, "js-a", "other"), "object-quotas", "warning", "lack 1 now, and 2 for a restart"),
         (restartable(0, suspend=True), "object-quotas", "ok", "lack 0 now, and 0 for a restart"),
+        (ended(), "object-quotas", "ok", "lack 0 now, and 2 for a restart"),
         (starting_together(), "object-quotas", "warning", "lack 1 now, and 1 for a restart"),
         ({QUOTAS: FORBIDDEN}, "object-quotas", "unknown", ""),
         (waiting(), "jobset-controller", "failed", f"{HERE}/js"),

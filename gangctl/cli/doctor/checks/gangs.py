@@ -348,7 +348,8 @@ def _wanted(state: GangState, served: Generation) -> Iterator[_Wanted]:
         if plan is None or desired.assessment.lifecycle is not Lifecycle.PRESENT:
             continue
         yield jobset.namespace, "Workload", plan.workload.name, False
-        yield from ((jobset.namespace, "PodGroup", group.name, False) for group in plan.groups)
+        groups = (group.name for group in plan.groups if group.name not in plan.finished)
+        yield from ((jobset.namespace, "PodGroup", name, False) for name in groups)
         yield from ((jobset.namespace, "PodGroup", group.name, True) for group in desired.spares)
         for composite, spare in ((plan.composite, False), (desired.spare_composite, True)):
             if composite is not None:
