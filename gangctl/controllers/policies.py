@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 
 import structlog
@@ -81,7 +81,7 @@ class PolicyKeeper:
         exported: ExportedPolicies,
         evaluator: Evaluator,
         *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime],
         on_status_change: Callable[[Key], None] = lambda _: None,
     ) -> None:
         """``on_status_change`` is called when a status may have changed."""
@@ -374,7 +374,7 @@ class PolicyStatusWriter:
         client: Client,
         sources: PolicySources,
         keeper: PolicyKeeper,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime],
     ) -> None:
         """Write through ``client``, whose guard stops a replica that lost the lease."""
         self._client = client

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import structlog
@@ -246,7 +246,7 @@ class PolicyScan:
         *,
         options: ScanOptions | None = None,
         metrics: ScanMetrics | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime],
     ) -> None:
         """Read through one client and write through the other, whose guard stops a replica that lost the lease."""
         self._reader = reader

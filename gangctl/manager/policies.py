@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -126,6 +125,8 @@ class ReplicaPolicies:
         """``fit`` returns whether a JobSet (of a namespace, where it names none) can be admitted by its queue."""
         reader, observer, registry = manager.reader, manager.metrics.informer_observer, manager.metrics.registry
         webhooks = settings.webhooks(manager.own_namespace)
+        self.now = manager.clock.wall
+        """The API server's time, by which its objects are dated."""
         self._metrics = PolicyMetrics(registry, on_trouble=self._write_all)
         self._lazy = _LazyEvaluator(EvaluatorOptions(), self._metrics)
         self._sources = PolicySources(reader, self._wake, observer=observer)
@@ -172,10 +173,6 @@ class ReplicaPolicies:
     def in_force(self) -> PolicySet:
         """The policies, those that cannot be used, and the exceptions."""
         return self.keeper.current
-
-    def now(self) -> datetime:
-        """The time."""
-        return datetime.now(UTC)
 
     async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
         """Outcome of each policy in force at admission, or of each named one."""

@@ -13,6 +13,7 @@ import pytest
 from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
+from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport
 from gangctl.controllers.exported import ExportedPolicies
@@ -68,9 +69,9 @@ class Context:
         self.parameters = Parameters(client, self._wake, retry_seconds=0.05)
         self.exported = ExportedPolicies(client, self._wake, options=QUICK)
         self.keeper = PolicyKeeper(
-            self.sources, self.parameters, self.exported, self.bench, on_status_change=self._enqueue
+            self.sources, self.parameters, self.exported, self.bench, now=Clock().wall, on_status_change=self._enqueue
         )
-        writer = PolicyStatusWriter(client, self.sources, self.keeper)
+        writer = PolicyStatusWriter(client, self.sources, self.keeper, Clock().wall)
         self.statuses: Controller[Key] = Controller("policies", writer.reconcile, options=ControllerOptions(workers=1))
         self.sources.subscribe(self._enqueue)
 

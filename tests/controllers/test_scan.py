@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gangctl.client.client import Client
+from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS, NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
@@ -86,7 +87,7 @@ class Ground:
         self.registry = CollectorRegistry()
         options = ScanOptions(page=2, settle_seconds=0.01)
         metrics = Metrics(self.registry, self.view.scanned)
-        self.scan = PolicyScan(client, client, self.view, options=options, metrics=metrics)
+        self.scan = PolicyScan(client, client, self.view, options=options, metrics=metrics, now=Clock().wall)
 
     async def add(self, namespace: str, *names: str) -> None:
         for name in names:

@@ -117,16 +117,20 @@ async def test_ages_are_by_the_clock_of_the_api_server(monkeypatch: pytest.Monke
     """With this machine's clock ahead, a gang would be evicted before its delay, and a new JobSet count as old."""
     moment = datetime(2026, 3, 1, tzinfo=UTC)
     monkeypatch.setattr(Client, "server_time", lambda _: moment)
-    wiring = wired(evict_stranded=True)
+    wiring = wired(evict_stranded=True, kueue_check=True)
     readiness, reporter = wiring.readiness, wiring.gangs._reporter
     assert readiness is not None
     assert wiring.queues is not None
+    assert wiring.checks is not None
+    assert wiring.policies is not None
     metrics, events, evictions = readiness._observers
     assert isinstance(metrics, ReadinessMetrics)
     assert isinstance(events, ReadinessEvents)
     assert isinstance(evictions, Evictions)
     assert [one._clock.wall() for one in (readiness, reporter, events, evictions)] == [moment] * 4
     assert (metrics._wall(), wiring.queues.view.now()) == (moment.timestamp(), moment)
+    policies = wiring.policies
+    assert [now() for now in (wiring.checks._loop._now, policies.now, policies.keeper._now)] == [moment] * 3
     # Durations stay on the clock of the event loop.
     assert readiness._clock.now() == pytest.approx(asyncio.get_running_loop().time(), abs=60)
     for age, new in ((119, True), (120, False)):

@@ -51,6 +51,7 @@ class CheckController:
             gangs.caches,
             statuses=statuses,
             record=gangs.record_event,
+            now=manager.clock.wall,
         )
         self.awaits = self._loop.awaits
         """Whether a JobSet is held back until its gang exists: then the gang is made while the JobSet is suspended."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
@@ -154,10 +154,10 @@ class WorkloadChecks:
         *,
         statuses: Statuses,
         record: RecordEvent,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime],
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """The store has the index ``owner``."""
+        """The store has the index ``owner``; ``now`` is the API server's time, by which Kueue's objects are dated."""
         self._writer = writer
         self._workloads = workloads
         self._checks = checks

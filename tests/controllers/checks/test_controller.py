@@ -10,6 +10,8 @@ from typing import Any
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.store import Entry, Store
+from gangctl.client.client import Client
+from gangctl.client.transport import Transport
 from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.controllers.checks.controller import CheckController
 from gangctl.gang.resolve import ClusterRules
@@ -18,6 +20,7 @@ from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedW
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.manager import Manager
 from tests.client.clock import VirtualClock
+from tests.credentials import StaticCredentials
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 
@@ -54,7 +57,7 @@ class Context:
             followers=self.followers,
             controller=SimpleNamespace(enqueue=self._ask),
         )
-        client: Any = None
+        client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
         owners: Store[QueuedWorkload] = Store({"owner": lambda each: [each.owner_uid]})
         self.workloads = Informer(client, QUEUED_WORKLOADS, lambda _: None, store=owners)
         self.checks: Informer[AdmissionCheck] = Informer(client, ADMISSION_CHECKS, lambda _: None)

@@ -13,6 +13,7 @@ from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.store import Store
 from gangctl.client.client import Client, Settings
 from gangctl.client.config import load_cluster
+from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBS, JOBSETS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
 from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
@@ -109,6 +110,7 @@ class World:
             self.jobsets,  # type: ignore[arg-type]  # finds one by its key
             statuses=self.statuses,  # type: ignore[arg-type]  # the one question that is asked
             record=self._say,
+            now=Clock().wall,
             jitter=lambda: 0.0,
         )
         self.loop = loop
