@@ -28,6 +28,7 @@ from gangctl.kueue.objects import (
     Cohort,
     LocalQueue,
     PodPriorityClass,
+    PriorityClass,
     QueuedWorkload,
     ResourceFlavor,
 )
@@ -88,8 +89,7 @@ class QueueView(Queues):
         sources.flavors.informer.subscribe(self._on_flavor)
         sources.workloads.informer.subscribe(self._on_workload)
         sources.checks.informer.subscribe(self._on_check)
-        # Without a notification: they decide about preemption, on which no verdict depends.
-        sources.priorities.informer.subscribe(self.keep)
+        sources.priorities.informer.subscribe(self._on_priority)
         sources.limit_ranges.informer.subscribe(self._on_limit_range)
         sources.namespaces.informer.subscribe(self._on_namespace)
         sources.runtime_classes.informer.subscribe(lambda _old, _new: self._notify(ALL))
@@ -222,6 +222,12 @@ class QueueView(Queues):
         queues = self.snapshot.quotas.queues()
         using = {queue.name for queue in queues if any(use.name == name for use in queue.checks)}
         self._notify(Affected(cluster_queues=frozenset(using)))
+
+    def _on_priority(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
+        """Kueue makes no Workload without its class. No verdict depends on the value: it decides about preemption."""
+        self.keep(old, new)
+        if old is None or new is None:
+            self._notify(ALL)
 
     def _on_limit_range(self, old: Object | None, new: Object | None) -> None:
         changed = new or old

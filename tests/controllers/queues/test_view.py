@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import read_jobset
-from gangctl.controllers.queues.view import Affected
+from gangctl.controllers.queues.view import ALL, Affected
 from gangctl.kueue.objects import ELSEWHERE
 from tests.controllers.queues.ground import Ground
 from tests.steps import steps
@@ -190,6 +190,21 @@ def test_with_a_multikueue_check_no_verdict_is_never(ground: Ground) -> None:
     ground.put(ground.sources.checks, "elsewhere", spec={"controllerName": "kueue.x-k8s.io/multikueue"})
     assert concerned(ground) == {"cq"}
     assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "unknown"
+
+
+def test_a_jobset_is_evaluated_again_when_its_priority_class_appears_or_disappears(ground: Ground) -> None:
+    raw = ground.jobset("js", 1)
+    raw["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
+    assert ground.view.ever(raw, "t")["reason"] == "QueueBlocked"
+    ground.affected.clear()
+    ground.put(ground.sources.priorities, "high", value=1)
+    assert ground.affected.pop() == ALL
+    assert ground.view.ever(raw, "t")["verdict"] == "fits"
+    # By its value Kueue orders what waits.
+    ground.put(ground.sources.priorities, "high", value=2)
+    assert ground.affected == []
+    ground.drop(ground.sources.priorities, "high")
+    assert ground.affected.pop() == ALL
 
 
 def test_the_cost_of_admission_does_not_grow_with_the_workloads(ground: Ground) -> None:
