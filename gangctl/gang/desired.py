@@ -56,6 +56,9 @@ class Lifecycle(StrEnum):
     """Do not manage: another controller does."""
 
 
+_LASTING: Final = frozenset({Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG, Reason.UNSUPPORTED_SCHEDULER})
+
+
 @dataclass(frozen=True, slots=True)
 class Assessment:
     """``unstamped`` means that a valid gang was requested, but there is no stamp."""
@@ -67,15 +70,13 @@ class Assessment:
 
     @property
     def lacks_its_gang(self) -> bool:
-        """Whether it asks for a gang and runs without: it has no stamp, or its configuration is invalid."""
+        """Whether it asks for a gang and runs without: no stamp, an invalid configuration, or its pods' scheduler."""
         return self.unstamped or (self.plan is None and bool(self.lasting))
 
     @property
     def lasting(self) -> list[Notice]:
         """Those that stay true, until the configuration or the cluster changes: the others are about the creation."""
-        return [
-            notice for notice in self.notices if notice.reason in {Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG}
-        ]
+        return [notice for notice in self.notices if notice.reason in _LASTING]
 
 
 def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False) -> Lifecycle:

@@ -115,11 +115,14 @@ async def test_the_controller_knows_who_resumes_a_jobset() -> None:
     assert "Set spec.active of its Kueue Workload" in notices[-1].message
 
 
+LASTING = [Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG, Reason.UNSUPPORTED_SCHEDULER]
+
+
 @each(
     ("created", "ended", "recorded"),
     [
-        ("", "", [Reason.GANG_SPLIT, Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG]),
-        ("2020-01-01T00:00:00Z", "", [Reason.CONFIG_IGNORED, Reason.INVALID_GANG_CONFIG]),
+        ("", "", [Reason.GANG_SPLIT, *LASTING]),
+        ("2020-01-01T00:00:00Z", "", LASTING),
         ("2020-01-01T00:00:00Z", "Failed", []),
     ],
     ids=["new", "old", "finished"],
@@ -136,6 +139,7 @@ def test_a_configuration_without_effect_is_reported_of_any_age(
         Notice(Reason.GANG_SPLIT, "split"),
         Notice(Reason.CONFIG_IGNORED, "changed"),
         Notice(Reason.INVALID_GANG_CONFIG, "stored while gangctl was down"),
+        Notice(Reason.UNSUPPORTED_SCHEDULER, "another scheduler"),
     )
     reporter.planned(running, Desired(Assessment(Lifecycle.PRESENT, None, decided)), None)
     assert notices == recorded

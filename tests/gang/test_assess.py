@@ -49,6 +49,13 @@ def test_asked_for_but_never_stamped() -> None:
     assert (finished.lifecycle, finished.unstamped) == (Lifecycle.RETIRED, True)
 
 
+def test_pods_of_a_scheduler_without_groups_lack_their_gang() -> None:
+    """The event about it is recorded for as long as it runs."""
+    seen = assessed(stored(jobset("js", rj("w", 1, 2, 2, mode="Gang", pod={"schedulerName": "other"}))))
+    assert (seen.plan, reasons(seen), seen.unstamped) == (None, [Reason.UNSUPPORTED_SCHEDULER], False)
+    assert seen.lacks_its_gang
+
+
 def test_an_empty_gang_is_not_a_missing_stamp() -> None:
     seen = assessed(stored(jobset("js", rj("w", 1, 0, 0, mode="Gang"))))
     assert (seen.plan, reasons(seen), seen.unstamped) == (None, [Reason.GANG_EMPTY], False)
