@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gangctl.api.meta import GANGS
+from gangctl.api.objects import Object
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE
 from gangctl.readiness.evaluate import evaluate
@@ -54,6 +55,29 @@ def test_a_jobset_whose_gang_configuration_is_invalid_lacks_the_guarantee(notes:
     assert lost(readiness) is Reason.NOT_GANGED
     assert readiness.lost is not None
     assert f"metadata.annotations[{next(iter(notes))}]" in readiness.lost.evidence[0]
+
+
+OWN = rj("w", 1, 4, 4, mode="Gang", pod={"schedulingGroup": {"podGroupName": "mine"}})
+
+
+@each(
+    "raw",
+    [
+        jobset("js", OWN, uid="u"),
+        jobset("js", OWN, rj("v", 1, 0, 0, mode="Gang"), uid="u"),
+        # Until JobSet has made its Workload.
+        jobset("js", rj("w", 1, 4, 4), mode="Gang", scheduling={"gangs": [{"name": "g"}]}, uid="u"),
+    ],
+)
+def test_what_gangctl_leaves_to_a_user_or_to_jobset_has_lost_nothing(raw: Object) -> None:
+    context = Context(raw)
+    assert lost(evaluate(context.snapshot(context.pods(READY)), NOW)) is None
+
+
+def test_what_is_left_beside_a_group_of_the_users_own_may_lack_the_guarantee() -> None:
+    other = rj("v", 1, 2, 2, mode="Gang", pod={"schedulerName": "other"})
+    context = Context(jobset("js", OWN, other, uid="u"))
+    assert lost(evaluate(context.snapshot(context.pods(READY)), NOW)) is Reason.NOT_GANGED
 
 
 def test_a_jobset_whose_stamps_are_malformed_lacks_the_guarantee() -> None:

@@ -363,7 +363,9 @@ def not_ganged(context: Context) -> Iterator[Cause]:
     if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or context.snapshot.foreign_workload:
         return
     decided = any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs)
-    if not assessment.lacks_its_gang and (decided or not read_config(jobset)[0].asks_for_gangs):
+    # Pods that name a group of their user's own, or for which JobSet makes one, are not scheduled one by one.
+    elsewhere = any(notice.reason in {Reason.USER_MANAGED, Reason.UPSTREAM_SCHEDULING} for notice in assessment.notices)
+    if not assessment.lacks_its_gang and (decided or elsewhere or not read_config(jobset)[0].asks_for_gangs):
         return
     pods = _unplaced(context)
     why = [notice.message for notice in assessment.notices]
