@@ -31,7 +31,7 @@ from gangctl.policy.variables import COMPUTED, ParamCatalogue, gang_of, with_par
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, NeededWebhooks
 from gangctl.webhooks.reach import Reach, divided, reach_of, reach_of_defaults
-from gangctl.webhooks.review import MAX_VALUES, AdmissionRequest, AdmissionResponse, Handler, StatusCause
+from gangctl.webhooks.review import MAX_OBJECT_VALUES, AdmissionRequest, AdmissionResponse, Handler, StatusCause
 
 _MOST_CAUSES: Final = 256
 _MESSAGE_CHARACTERS: Final = 4096
@@ -106,7 +106,7 @@ class PolicyAdmission:
         if unknown:
             return unready(VALIDATE_FAIL, unknown)
         review = Review(request.operation, self._view.now(), request.variable, namespace=namespace)
-        message = f"the object cannot be evaluated: it has more than {MAX_VALUES} values"
+        message = f"the object cannot be evaluated: it has more than {MAX_OBJECT_VALUES} values"
         outcomes = [
             unanswered(policy, review, EvalKind.BUDGET_EXCEEDED, message)
             for policy in self._view.in_force.at_admission

@@ -12,7 +12,7 @@ import base64
 import time
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final, Literal, cast
 
@@ -37,7 +37,9 @@ _MORE_RESERVE: Final = 40
 MAX_VALUES: Final = 1_000_000
 """Decoded, seven megabytes of empty lists take forty times the memory of their text."""
 
-_TOO_MANY: Final = f"the body holds more than {MAX_VALUES} values"
+MAX_OBJECT_VALUES: Final = 200_000
+"""Less than half: an update has two objects, with what controllers have added. etcd stores at most 1.5 MiB of each."""
+
 _MOST_HEAD: Final = 1 << 20
 
 _BAD_REQUEST: Final = 400
@@ -72,24 +74,42 @@ class AdmissionRequest:
 
 
 class OversizedError(InputError):
-    """The body has more than :data:`MAX_VALUES` values; ``request`` is what it asks, without its objects."""
+    """An object has more than :data:`MAX_OBJECT_VALUES` values; ``request`` is what is asked, without the objects."""
 
     def __init__(self, request: AdmissionRequest) -> None:
         """Keep the request."""
-        super().__init__(_TOO_MANY)
+        super().__init__(f"the object has more than {MAX_OBJECT_VALUES} values")
         self.request = request
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
     """Read the JSON body of a webhook call; InputError (HTTP 400) names the missing or wrong field."""
     # Counted in the text, because decoding takes the memory that the limit protects.
-    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MAX_VALUES:
+    values = _values(body)
+    if values > MAX_VALUES:
         # API servers write the objects behind all that a refusal needs to know.
         end = body.find(b',"object":')
         if not 0 < end < _MOST_HEAD:
-            raise InputError(_TOO_MANY)
+            raise InputError(f"the body holds more than {MAX_VALUES} values")
         raise OversizedError(_decode(body[:end] + b"}}"))
-    return _with_objects(_decode(body))
+    request = _with_objects(_decode(body))
+    # Before it exists. Otherwise no update of it could be read, such as the one by which Kueue suspends it.
+    if values > MAX_OBJECT_VALUES and _written(request.object) > max(MAX_OBJECT_VALUES, _written(request.old_object)):
+        raise OversizedError(replace(request, object=None, old_object=None))
+    return request
+
+
+def _values(text: bytes) -> int:
+    return sum(text.count(sign) for sign in (b",", b"[", b"{"))
+
+
+def _written(raw: Mapping[str, Any] | None) -> int:
+    """How many values an object has, without those that controllers add to it."""
+    own = {name: value for name, value in (raw or {}).items() if name != "status"}
+    for part, added in (("metadata", "managedFields"), ("spec", "suspend")):
+        if isinstance(inner := own.get(part), dict):
+            own[part] = {name: value for name, value in inner.items() if name != added}
+    return _values(orjson.dumps(own))
 
 
 def _decode(body: bytes) -> AdmissionRequest:

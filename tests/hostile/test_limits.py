@@ -10,7 +10,7 @@ from gangctl.client import credentials, kubeconfig
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.server import ListenerOptions, WebhookLimits
-from gangctl.webhooks.review import MAX_VALUES
+from gangctl.webhooks.review import MAX_OBJECT_VALUES, MAX_VALUES
 from tests.manifests.files import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
@@ -30,6 +30,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "body of a webhook call": f"{limits.max_bytes // MIB} MiB",
         "all bodies in transit": f"{limits.max_held_bytes // MIB} MiB",
         "values in a body": f"{MAX_VALUES:,}",
+        "values in an object, without its status and `managedFields`": f"{MAX_OBJECT_VALUES:,}",
         "time for a body to arrive": f"{limits.read_seconds:g} s",
         "time for an answer": f"at most {limits.handler_seconds:g} s",
         "concurrent requests": f"{limits.max_at_once}",

@@ -246,7 +246,7 @@ async def test_what_is_too_large_to_be_read_is_a_violation(spec: dict[str, Any],
     request = replace(asked("UPDATE"), object=None, old_object=None)
     answer = await PolicyAdmission(View(PolicySet(1, (loaded("a", **spec),)))).refuse_oversized(request)
     assert answer.allowed is allowed
-    unread = "GangPolicy 'a' denied request: the object cannot be evaluated: it has more than 1000000 values"
+    unread = "GangPolicy 'a' denied request: the object cannot be evaluated: it has more than 200000 values"
     assert allowed or answer.message == unread
 
 

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from gangctl.errors import ErrorKind, FieldError, InputError
 from gangctl.webhooks.review import (
+    MAX_OBJECT_VALUES,
+    MAX_VALUES,
     AdmissionResponse,
     Kind,
+    OversizedError,
     StatusCause,
     decode_review,
     encode_review,
@@ -111,6 +114,57 @@ def test_a_body_that_is_no_review_is_refused(body: bytes, complaint: str) -> Non
     with pytest.raises(InputError) as caught:
         decode_review(body)
     assert caught.value.message.startswith(complaint)
+
+
+def sized(values: int, **more: Any) -> dict[str, Any]:
+    """An object of about so many values."""
+    return {**JOBSET, "spec": {"values": [0] * values, **more}}
+
+
+def managed(raw: dict[str, Any], values: int) -> dict[str, Any]:
+    """The object, and so many values that others wrote about it."""
+    return {**raw, "metadata": {"name": "train", "managedFields": [0] * values}, "status": {"values": [0] * values}}
+
+
+LARGE = sized(MAX_OBJECT_VALUES - 10)
+LARGER = sized(MAX_OBJECT_VALUES + 10)
+LARGEST = sized(MAX_OBJECT_VALUES + 20)
+
+
+@each(
+    ("operation", "new", "old"),
+    [
+        ("CREATE", LARGER, None),
+        ("CREATE", sized(0, text="," * MAX_OBJECT_VALUES), None),
+        ("CREATE", sized(MAX_VALUES), None),
+        ("UPDATE", LARGER, LARGE),
+        ("UPDATE", LARGEST, LARGER),
+    ],
+)
+def test_an_object_is_oversized_before_an_update_could_not_carry_it(operation: str, new: Any, old: Any) -> None:
+    with pytest.raises(OversizedError) as caught:
+        decoded(operation=operation, object=new, oldObject=old)
+    asked = caught.value.request
+    assert (asked.uid, asked.operation, asked.object, asked.old_object) == ("0d1f", operation, None, None)
+
+
+@each(
+    ("operation", "new", "old"),
+    [
+        ("CREATE", LARGE, None),
+        ("UPDATE", LARGE, LARGE),
+        ("UPDATE", LARGER, LARGER),
+        ("UPDATE", LARGER, LARGEST),
+        ("UPDATE", managed(LARGER, 100), LARGER),
+        ("UPDATE", sized(MAX_OBJECT_VALUES + 10, suspend=True), LARGER),
+        ("UPDATE", managed(sized(MAX_OBJECT_VALUES - 10, suspend=True), 140_000), managed(LARGE, 140_000)),
+        ("DELETE", None, LARGEST),
+    ],
+)
+def test_what_exists_can_be_suspended_made_smaller_and_deleted(operation: str, new: Any, old: Any) -> None:
+    """However much controllers have added to its status and managed fields."""
+    request = decoded(operation=operation, object=new, oldObject=old)
+    assert (request.object, request.old_object) == (new, old)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers(0, 9) | st.text(max_size=3), st.lists, max_leaves=5))
