@@ -268,6 +268,18 @@ def ignores_pods(draw: random.Random, raw: Object) -> None:
     _of_pods(draw, raw, "Ignore")
 
 
+def restarts_containers(draw: random.Random, raw: Object) -> None:
+    """Restarts of containers without a limit: of a pod with ``restartPolicy: Never`` no restart counts."""
+    raw["spec"].pop("failurePolicy", None)
+    rule = {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [0]}}
+    for rj, pod in zip(replicated_jobs(raw), pod_specs(raw), strict=True):
+        rj["template"]["spec"]["backoffLimit"] = 0
+        pod["restartPolicy"] = "Never"
+        for container in [*(pod.get("initContainers") or ()), *pod["containers"]]:
+            own = [{"restartPolicy": "OnFailure"}, {"restartPolicy": "Never", "restartPolicyRules": [rule]}]
+            container.update(draw.choice(own))
+
+
 def _of_pods(draw: random.Random, raw: Object, action: str) -> None:
     rules = [{"action": action, **draw.choice(OWN_FAILURES)}]
     for rj in replicated_jobs(raw):
@@ -311,7 +323,7 @@ OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {
     "images-pinned": (sidecars,),
     "priority-classes": (priority_as_label,),
     "resource-requests": (sidecars,),
-    "restart-limits": (fails_for_pods, ignores_pods),
+    "restart-limits": (fails_for_pods, ignores_pods, restarts_containers),
 }
 """Fields that say the same to what runs the JobSet, by policy: what each of its rules is about."""
 

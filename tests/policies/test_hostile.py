@@ -265,7 +265,7 @@ async def test_what_breaks_a_policy_cannot_be_brought_in_by_two_updates(field: s
 
 
 COSTLY: Final = ("gang-accelerators", "images-pinned", "resource-requests")
-"""Those that read every container."""
+"""Those of which each rule reads every container."""
 
 
 @each("name", COSTLY)
@@ -375,6 +375,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
     "failures of pods are disruptions": (
         ("restart-limits",),
         reading("rule.action == 'FailJob'", "rule.action == 'FailIndex'"),
+        nothing_else,
+        "Fail",
+    ),
+    "policies of containers are not read": (
+        ("restart-limits",),
+        reading("c.?restartPolicy", "c.?restart"),
         nothing_else,
         "Fail",
     ),
