@@ -133,7 +133,7 @@ class Webhooks:
             evaluating = PolicyAdmission(policies)
             known = policies.keeper.synced.wait
             self._endpoints |= build_endpoints(
-                evaluating.routes(), known, self._metrics.answered, _unready, evaluating.refuse_oversized
+                evaluating.routes(), known, self._metrics.answered, _unready, evaluating.oversized()
             )
             policies.keeper.on_swap.append(self._policy_registrar.wake)
         self._tls: ServerTls | None = None

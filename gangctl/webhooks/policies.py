@@ -81,6 +81,14 @@ class PolicyAdmission:
             MUTATE_DEFAULTS: self.set_defaults,
         }
 
+    def oversized(self) -> Mapping[str, Handler]:
+        """Handlers by path of requests whose objects are too large to be read."""
+        return {
+            VALIDATE_FAIL: self._refuse_oversized,
+            VALIDATE_IGNORE: self._refuse_oversized,
+            MUTATE_DEFAULTS: self._leave_out_defaults,
+        }
+
     async def validate_or_refuse(self, request: AdmissionRequest) -> AdmissionResponse:
         """Evaluate; some policy fails closed."""
         return await self._validate(request, VALIDATE_FAIL)
@@ -100,7 +108,7 @@ class PolicyAdmission:
         review = review_of(request, self._view, namespace, self._view.in_force.at_admission, decided=True)
         return answer(merge(await self._view.evaluate(review)))
 
-    async def refuse_oversized(self, request: AdmissionRequest) -> AdmissionResponse:
+    async def _refuse_oversized(self, request: AdmissionRequest) -> AdmissionResponse:
         """Every policy that may be about an object too large to be read is violated, whatever its failurePolicy."""
         namespace, unknown = await self._namespace(request)
         if unknown:
@@ -109,8 +117,7 @@ class PolicyAdmission:
         message = f"the object cannot be evaluated: it has more than {MAX_OBJECT_VALUES} values"
         outcomes = [
             unanswered(policy, review, EvalKind.BUDGET_EXCEEDED, message)
-            for policy in self._view.in_force.at_admission
-            if not matches(_whatever_its_labels(policy), review)
+            for policy in _about(self._view.in_force.at_admission, review)
         ]
         unusable = map(_whatever_its_labels, self._view.in_force.broken)
         return answer(merge([*outcomes, *(refused_by_broken(policy, review) for policy in unusable)]))
@@ -139,6 +146,22 @@ class PolicyAdmission:
             applied.patch, [warning for outcome in outcomes for warning in left_out(outcome)]
         )
 
+    async def _leave_out_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
+        """422 if a policy with defaults that fails closed may be about an object too large to be read."""
+        policies = self._with_defaults()
+        if not policies or request.operation != "CREATE":
+            return AdmissionResponse.allow()
+        namespace, unknown = await self._namespace(request)
+        if unknown:
+            return defaults_unready(policies, unknown)
+        review = Review(request.operation, self._view.now(), request.variable, namespace=namespace)
+        policies = _about(self._with_defaults(), review)
+        why = f"the object has more than {MAX_OBJECT_VALUES} values"
+        if any(policy.fail_closed for policy in policies):
+            text = f"defaults of GangPolicies cannot be found out: {why}"
+            return AdmissionResponse.deny(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", text)
+        return _without_defaults(why) if policies else AdmissionResponse.allow()
+
     def _with_defaults(self) -> list[LoadedPolicy]:
         return [policy for policy in self._view.in_force.policies if policy.spec.defaults is not None]
 
@@ -158,6 +181,11 @@ def _whatever_its_labels(policy: P) -> P:
     """The policy without a selector for labels of the object, which are not known."""
     constraints = policy.spec.match_constraints.model_copy(update={"object_selector": LabelSelector()})
     return replace(policy, spec=policy.spec.model_copy(update={"match_constraints": constraints}))
+
+
+def _about(policies: Iterable[LoadedPolicy], review: Review) -> list[LoadedPolicy]:
+    """Those that may be about an object that is not known."""
+    return [policy for policy in policies if not matches(_whatever_its_labels(policy), review)]
 
 
 def read_by(policies: Iterable[LoadedPolicy]) -> frozenset[str]:
@@ -296,4 +324,8 @@ def defaults_unready(policies: Iterable[LoadedPolicy], why: str) -> AdmissionRes
     if any(policy.fail_closed for policy in policies):
         text = f"defaults of GangPolicies cannot be found out: {why}: try again in a few seconds"
         return AdmissionResponse.deny(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", text)
+    return _without_defaults(why)
+
+
+def _without_defaults(why: str) -> AdmissionResponse:
     return AdmissionResponse.allow(warnings=[f"defaults of GangPolicies were left out: {why}"])

@@ -350,14 +350,18 @@ def build_endpoints(
     ready: Callable[[], Awaitable[object]],
     observe: Observe,
     unready: Callable[[str], AdmissionResponse] = lambda _: UNREADY,
-    oversized: Handler | None = None,
+    oversized: Mapping[str, Handler] | None = None,
 ) -> dict[str, Endpoint]:
     """Endpoints by path; each request first waits a little until ``ready`` returns.
 
-    After a timeout the answer is ``unready`` of its path. ``oversized`` answers requests whose objects are too large to
-    be read. A body that is not an AdmissionReview raises :class:`~gangctl.errors.InputError`.
+    After a timeout the answer is ``unready`` of its path. ``oversized`` of a path answers requests whose objects are
+    too large to be read. A body that is not an AdmissionReview raises :class:`~gangctl.errors.InputError`.
     """
-    return {path: _endpoint(path, (handler, oversized), ready, observe, unready) for path, handler in handlers.items()}
+    if_oversized = oversized or {}
+    return {
+        path: _endpoint(path, (handler, if_oversized.get(path)), ready, observe, unready)
+        for path, handler in handlers.items()
+    }
 
 
 def _endpoint(

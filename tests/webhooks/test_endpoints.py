@@ -48,7 +48,7 @@ async def test_what_is_too_large_to_be_read_can_have_an_answer() -> None:
     sent["request"] |= {"object": values, "oldObject": values}
     body = orjson.dumps(sent)
     answer = orjson.loads(
-        await build_endpoints({"/a": at_once}, ready, lambda *_: None, oversized=oversized)["/a"](body)
+        await build_endpoints({"/a": at_once}, ready, lambda *_: None, oversized={"/a": oversized})["/a"](body)
     )
     assert (answer["response"]["uid"], answer["response"]["allowed"]) == (sent["request"]["uid"], False)
     (request,) = seen

@@ -21,9 +21,9 @@ from gangctl.policy.model import GangPolicy, LabelSelector
 from gangctl.policy.review import JOBSET_RULES, Review
 from gangctl.policy.variables import Scope, unknown_fit
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
-from gangctl.webhooks.configurations import NeededWebhooks
+from gangctl.webhooks.configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, NeededWebhooks
 from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
-from gangctl.webhooks.review import AdmissionRequest, Kind, Operation
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Handler, Kind, Operation
 from tests.gang.pipeline import stored
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -244,7 +244,8 @@ async def test_what_is_too_large_to_be_read_is_a_violation(spec: dict[str, Any],
     about = {"resourceRules": [{**JOBSET_RULES[0].model_dump(by_alias=True), "operations": ["UPDATE"]}]}
     spec = {**spec, "matchConstraints": {**about, **spec.get("matchConstraints", {})}}
     request = replace(asked("UPDATE"), object=None, old_object=None)
-    answer = await PolicyAdmission(View(PolicySet(1, (loaded("a", **spec),)))).refuse_oversized(request)
+    handlers = PolicyAdmission(View(PolicySet(1, (loaded("a", **spec),)))).oversized()
+    answer = await answered(handlers[VALIDATE_FAIL], request)
     assert answer.allowed is allowed
     unread = "GangPolicy 'a' denied request: the object cannot be evaluated: it has more than 200000 values"
     assert allowed or answer.message == unread
@@ -252,9 +253,51 @@ async def test_what_is_too_large_to_be_read_is_a_violation(spec: dict[str, Any],
 
 @each("selector", [{}, {"objectSelector": {"matchLabels": {"a": "b"}}}])
 async def test_what_is_too_large_to_be_read_is_refused_by_a_broken_policy(selector: dict[str, Any]) -> None:
-    request = replace(asked(), object=None, old_object=None)
     view = View(PolicySet(1, broken=(broken("a", failurePolicy="Fail", matchConstraints=selector),)))
-    assert not (await PolicyAdmission(view).refuse_oversized(request)).allowed
+    assert not (await answered(PolicyAdmission(view).oversized()[VALIDATE_FAIL], unread())).allowed
+
+
+def unread() -> AdmissionRequest:
+    """A new object that is too large to be read."""
+    return replace(asked(), object=None, old_object=None)
+
+
+@each(
+    ("failure_policy", "match", "allowed", "warnings"),
+    (
+        ("Fail", {}, False, 0),
+        ("Fail", {"objectSelector": {"matchLabels": {"a": "b"}}}, False, 0),
+        ("Fail", {"namespaceSelector": {"matchLabels": {"team": "b"}}}, True, 0),
+        ("Ignore", {}, True, 1),
+    ),
+    ids=str,
+)
+async def test_what_is_too_large_to_be_read_gets_no_defaults(
+    failure_policy: str, match: dict[str, Any], allowed: bool, warnings: int
+) -> None:
+    about = defaulting("a", failure_policy, queue="q", about=match)
+    handlers = PolicyAdmission(View(PolicySet(1, (about,)))).oversized()
+    answer = await answered(handlers[MUTATE_DEFAULTS], unread())
+    assert (answer.allowed, answer.patch, len(answer.warnings)) == (allowed, (), warnings)
+    why = "the object has more than 200000 values"
+    assert all(why in text for text in (*answer.warnings, *([] if allowed else [answer.message])))
+    assert allowed or (answer.code, answer.reason) == (422, "Invalid")
+
+
+async def test_an_update_of_what_is_too_large_to_be_read_needs_no_defaults() -> None:
+    handlers = PolicyAdmission(View(PolicySet(1, (defaulting("a", queue="q"),)))).oversized()
+    answer = await answered(handlers[MUTATE_DEFAULTS], replace(unread(), operation="UPDATE"))
+    assert (answer.allowed, answer.warnings) == (True, ())
+
+
+async def test_defaults_of_what_is_too_large_to_be_read_require_a_known_namespace() -> None:
+    handlers = PolicyAdmission(View(PolicySet(1, (defaulting("a", queue="q"),)), known=None)).oversized()
+    assert (await answered(handlers[MUTATE_DEFAULTS], unread())).code == 503
+
+
+async def answered(handler: Handler, request: AdmissionRequest) -> AdmissionResponse:
+    answer = handler(request)
+    return answer if isinstance(answer, AdmissionResponse) else await answer
 
 
 async def test_a_policy_with_defaults_alone_denies_no_update() -> None:
@@ -339,8 +382,10 @@ def test_the_webhook_demand_follows_the_policies(
     assert demand_of(PolicySet(1, whole, broken=rest)) == demand
 
 
-def defaulting(name: str, failure_policy: str = "Fail", **defaults: Any) -> LoadedPolicy:
-    read = model(name, failurePolicy=failure_policy, defaults=defaults, validations=[])
+def defaulting(
+    name: str, failure_policy: str = "Fail", about: dict[str, Any] | None = None, **defaults: Any
+) -> LoadedPolicy:
+    read = model(name, failurePolicy=failure_policy, defaults=defaults, validations=[], matchConstraints=about or {})
     return LoadedPolicy(name, read.spec, {}, native=False, programs=Programs())
 
 
