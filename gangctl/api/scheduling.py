@@ -159,6 +159,8 @@ class CompositeTemplate:
     min_group_count: int
     """Groups that start together."""
     priority_class: str = ""
+    disruption: str = ""
+    """As that of a template, of all the groups: with ``all`` they are preempted together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,8 @@ def composite_pod_group(group: CompositePodGroup, version: str = FIRST_OF_COMPOS
 def _with_group_count(spec: dict[str, Any], template: CompositeTemplate, count: int) -> dict[str, Any]:
     """``spec`` itself, with the policy appended."""
     spec["schedulingPolicy"] = {"gang": {"minGroupCount": count}}
+    if template.disruption:
+        spec["disruptionMode"] = {template.disruption: {}}
     if template.priority_class:
         spec["priorityClassName"] = template.priority_class
     return spec

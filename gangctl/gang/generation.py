@@ -57,7 +57,7 @@ TEMPLATES: Final = (
     Template("w", 1, "high", "rack", "single", _CLAIMS),
     Template("w", 1, "high", "rack", "all", _CLAIMS),
 )
-COMPOSITE: Final = CompositeTemplate("all", 2, "high")
+COMPOSITE: Final = CompositeTemplate("all", 2, "high", "all")
 _CONDITION: Final = dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), "")
 
 

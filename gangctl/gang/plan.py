@@ -125,7 +125,9 @@ def composite_template(templates: Sequence[Template], groups: int) -> CompositeT
     # A replicated job may have the name, too.
     name = next(candidate for candidate in naming.numbered("all") if candidate not in taken)
     # All have the same class: `check_composite` refuses others.
-    return CompositeTemplate(name, groups, templates[0].priority_class)
+    # The scheduler preempts what is below the highest group with `all`. A gang of pods that may go alone is not that.
+    disruption = "all" if all(template.disruption == "all" for template in templates) else ""
+    return CompositeTemplate(name, groups, templates[0].priority_class, disruption)
 
 
 def composite_of(workload: Workload, attempt: int) -> CompositePodGroup | None:

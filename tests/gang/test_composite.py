@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import NEWEST, ApiState, CompositePodGroup, CompositeTemplate, Feature, Generation
 from gangctl.api.scheduling_versions import composite_pod_group
 from gangctl.controllers.writer import min_count_patch
@@ -59,6 +60,25 @@ def test_objects_of_1_37() -> None:
     reference = {"workloadName": workload["metadata"]["name"], "templateName": "all"}
     assert composite["spec"] == {"workloadRef": reference, "schedulingPolicy": policy}
     assert group["spec"]["parentCompositePodGroupName"] == composite["metadata"]["name"]
+
+
+@each(
+    ("first", "second", "mode"),
+    [("all", "all", {"all": {}}), ("all", "single", None), ("single", "single", None), ("all", None, None)],
+)
+def test_gangs_that_are_all_preempted_as_a_whole_are_preempted_together(
+    first: str, second: str | None, mode: Raw | None
+) -> None:
+    """The API's default of a CompositePodGroup is that one of its groups can be preempted without the others."""
+    entries = [
+        {"name": name, "replicatedJobs": [name], **({"disruption": value} if value else {})}
+        for name, value in (("v", first), ("w", second))
+    ]
+    raw = slices(rj("v", 1, 2, 2), rj("w", 1, 2, 2))
+    raw["metadata"]["annotations"][GANGS] = json.dumps(entries)
+    workload, composite, *_ = build_objects(some_plan(raw), Generation.V1BETA1)
+    (template,) = workload["spec"]["compositePodGroupTemplates"]
+    assert [spec.get("disruptionMode") for spec in (template, composite["spec"])] == [mode, mode]
 
 
 def test_names_of_templates_differ() -> None:
