@@ -311,13 +311,13 @@ CHANGES: Final[tuple[Change, ...]] = (
 )
 """For every policy, in the order in which they are applied."""
 OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {
-    "coordinator-set": (gang_as_list, gang_as_field, gang_on_templates),
+    "coordinator-set": (gang_as_list, gang_as_field, gang_on_templates, gangs_together),
     "gang-accelerators": (sidecars, gangs_of_one, other_devices),
     "gang-exclusive-topology": (placement_on_pods,),
     "gang-not-sequenced": (gang_as_field,),
     "gang-peers-resolvable": (gang_as_list, gang_as_field),
     "gang-required": (gangs_of_one,),
-    "gang-restart-strategy": (gang_as_list, gang_as_field, gang_on_templates),
+    "gang-restart-strategy": (gang_as_list, gang_as_field, gang_on_templates, gangs_together),
     "gang-size-limit": (gang_as_list, gangs_together),
     "gang-uniform-priority": (gang_as_list, gang_as_field),
     "images-pinned": (sidecars,),

@@ -354,6 +354,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         nothing_else,
         "Fail",
     ),
+    "gangs that start together are gangs of one Job": (
+        ("coordinator-set", "gang-restart-strategy"),
+        reading("gangctl.dev/gang-options", "gangctl.dev/options"),
+        nothing_else,
+        "Fail",
+    ),
     "negative replicas count": (
         ("coordinator-set",),
         reading(".filter(jobs, jobs > 0)", ""),
