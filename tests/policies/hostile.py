@@ -389,8 +389,8 @@ def exhausting(policy: Shipped) -> Attempt:
 def earlier(raw: Object) -> Iterator[Object]:
     """States from which an update that JobSet accepts leads to this one.
 
-    Without one of its labels or annotations (keys of gangctl are settled when a JobSet is created), suspended, with a
-    short TTL, with a coordinator, or with fewer pods, where it is elastic.
+    Without one of its labels or annotations (keys of gangctl are settled when a JobSet is created), suspended, also
+    without the annotations of its pods, with a short TTL, with a coordinator, or with fewer pods, where it is elastic.
     """
     for part in ("labels", "annotations"):
         for key in raw["metadata"].get(part) or {}:
@@ -406,7 +406,15 @@ def earlier(raw: Object) -> Iterator[Object]:
             job |= {"parallelism": pods, "completions": pods}
         yield before
     yield {**raw, "spec": {**raw["spec"], "coordinator": {"replicatedJob": replicated_jobs(raw)[0]["name"]}}}
-    yield {**raw, "spec": {**raw["spec"], "suspend": True}}
+    suspended = {**raw, "spec": {**raw["spec"], "suspend": True}}
+    yield suspended
+    if any(
+        (rj["template"]["spec"]["template"].get("metadata") or {}).get("annotations") for rj in replicated_jobs(raw)
+    ):
+        before = copy.deepcopy(suspended)
+        for rj in replicated_jobs(before):
+            (rj["template"]["spec"]["template"].get("metadata") or {}).pop("annotations", None)
+        yield before
     yield {**raw, "spec": {**raw["spec"], "ttlSecondsAfterFinished": 60}}
 
 

@@ -197,7 +197,6 @@ def test_a_hostile_tenant_is_refused(policy: Shipped, seeds: range, tmp_path: Pa
 
 
 LATER: Final = {
-    "gang-exclusive-topology": "gangctl's own webhook keeps the annotations of placement as they were",
     "queue-on-jobset-only": "Kueue does not read these annotations of a JobSet",
     "queue-suspended": "Kueue starts a JobSet by the same update",
 }
