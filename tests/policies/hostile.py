@@ -390,7 +390,8 @@ def earlier(raw: Object) -> Iterator[Object]:
     """States from which an update that JobSet accepts leads to this one.
 
     Without one of its labels or annotations (keys of gangctl are settled when a JobSet is created), suspended, also
-    without the annotations of its pods, with a short TTL, with a coordinator, or with fewer pods, where it is elastic.
+    without the annotations of its pods, with a short TTL, with a coordinator, or with fewer or more pods, where it is
+    elastic.
     """
     for part in ("labels", "annotations"):
         for key in raw["metadata"].get(part) or {}:
@@ -398,11 +399,12 @@ def earlier(raw: Object) -> Iterator[Object]:
                 before = copy.deepcopy(raw)
                 del before["metadata"][part][key]
                 yield before
-    for halved in (True, False):
+    resizes: tuple[Callable[[int], int], ...] = (lambda pods: max(1, pods // 2), lambda _: 1, lambda pods: pods * 2)
+    for resized in resizes:
         before = copy.deepcopy(raw)
         for rj in replicated_jobs(before):
             job = rj["template"]["spec"]
-            pods = max(1, job.get("parallelism", 1) // 2) if halved else 1
+            pods = resized(job.get("parallelism", 1))
             job |= {"parallelism": pods, "completions": pods}
         yield before
     yield {**raw, "spec": {**raw["spec"], "coordinator": {"replicatedJob": replicated_jobs(raw)[0]["name"]}}}
