@@ -174,8 +174,8 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> objects.ClusterQueue:
         reclaim=_text(preemption, "reclaimWithinCohort", "Never"),
         while_borrowing=_text(borrowing, "policy", "Never") != "Never",
         while_borrowing_up_to=integer_at(borrowing, "maxPriorityThreshold")
-        # A threshold of 0 is not the same as none.
-        if "maxPriorityThreshold" in borrowing
+        # A threshold of 0 is not the same as none; null is none.
+        if borrowing.get("maxPriorityThreshold") is not None
         else None,
         prefers_preemption=fungibility.get("preference") == "PreemptionOverBorrowing",
         weight=_weight(spec),

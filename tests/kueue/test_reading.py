@@ -175,6 +175,11 @@ class TestClusterQueue:
         )
         assert found == ClusterQueue("n", while_borrowing_up_to=0, prefers_preemption=True)
 
+    def test_a_threshold_of_null_is_none(self) -> None:
+        policy = {"policy": "LowerPriority", "maxPriorityThreshold": None}
+        made = read_cluster_queue(named(preemption={"borrowWithinCohort": policy}))
+        assert made == ClusterQueue("n", while_borrowing=True)
+
     @each(
         ("written", "nominal"),
         [
