@@ -9,6 +9,7 @@ the overhead of the runtime class comes on top.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Mapping
 from fractions import Fraction
@@ -119,6 +120,29 @@ def pod_limits(pod_spec: Mapping[str, Any], *, overhead: bool = False) -> Reques
     limits = pod_requests({**kinds, **_limited(pod_spec)})[0]
     added = pod_requests({"overhead": pod_spec.get("overhead")})[0] if overhead else {}
     return _add(limits, {name: amount for name, amount in added.items() if limits.get(name)})
+
+
+def of_whole_pod(pod_spec: Mapping[str, Any]) -> tuple[Requests, Requests]:
+    """CPU and memory that a pod as a whole requests and is limited to, as the API server of 1.37 completes them.
+
+    Empty where the pod has no resources as a whole; containers have their defaults (DefaultPodLevelResources).
+    """
+    level = object_at(pod_spec, "resources")
+    if not (level.get("requests") or level.get("limits")):
+        return {}, {}
+    kinds = {kind: objects_at(pod_spec, kind) for kind in ("containers", "initContainers")}
+    requests = {
+        name: value for name, value in pod_requests({**kinds, "resources": level})[0].items() if name in _POD_LEVEL
+    }
+    limits, own = pod_limits(kinds), read_list(level.get("limits"), FieldPath(), [])
+    limited = [object_at(object_at(one, "resources"), "limits") for one in itertools.chain(*kinds.values())]
+    # Where all containers have one (defaultPodLevelLimits).
+    summed = {
+        name: max(limits[name], requests[name])
+        for name in requests
+        if name in limits and all(name in one for one in limited)
+    }
+    return requests, summed | own
 
 
 def _limited(holder: Mapping[str, Any]) -> dict[str, Any]:

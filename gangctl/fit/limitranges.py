@@ -99,9 +99,8 @@ def refused_by_api_server(spec: Mapping[str, Any], limit_ranges: Iterable[Mappin
                 for part in _parts(containers):
                     yield from _outside(*part, entry)
             elif entry.get("type") == POD:
-                # What the pod requests as a whole by its limit is filled in later (PodLevelResourcesFixDefaulting).
-                level = {"requests": object_at(object_at(spec, "resources"), "requests")}
-                total = pod_requests({**containers, "resources": level})[0]
+                # Without overhead, as podRequests of the plugin.
+                total = pod_requests({**containers, "resources": spec.get("resources")})[0]
                 yield from _outside(_THE_POD, total, pod_limits(spec), entry)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from gangctl.api.jobset import reported_jobs
 from gangctl.api.objects import object_at, objects_at
-from gangctl.api.requests import Requests, is_extended, pod_requests
+from gangctl.api.requests import Requests, is_extended, of_whole_pod, pod_requests
 from gangctl.api.volumes import claimed_volumes
 from gangctl.errors import one_line
 from gangctl.fit.limitranges import (
@@ -314,6 +314,11 @@ class _Counting:
         for kind in ("containers", "initContainers"):
             if isinstance(spec.get(kind), list):
                 spec[kind] = [self._container(container) for container in spec[kind]]
+        if not self.surroundings.of_templates:
+            level = object_at(spec, "resources")
+            completed = zip(("requests", "limits"), of_whole_pod(spec), strict=True)
+            more = {key: written(amounts) | object_at(level, key) for key, amounts in completed if amounts}
+            spec |= {"resources": level | more} if more else {}
         return spec
 
     def _fill_in_overhead(self, spec: dict[str, Any]) -> None:

@@ -23,7 +23,14 @@ SMALL = {
     "metadata": {"name": "small", "namespace": "t"},
     "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]},
 }
+OF_PODS = {
+    **SMALL,
+    "spec": {"limits": [{"type": "Pod", "min": {"memory": "1Gi"}, "maxLimitRequestRatio": {"memory": "2"}}]},
+}
+AS_A_WHOLE = {"resources": {"limits": {"memory": "2Gi"}}, "containers": [{"name": "c", "image": "i"}]}
 LIMITED = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "2", "x.com/gpu": "1"}}}]}
+TOO_LITTLE = {**LIMITED, "resources": {"limits": {"cpu": "1"}}}
+RAISED = {**LIMITED, "resources": {"requests": {"cpu": "3"}}}
 
 # The overhead of its class does not count for the QoS class of a pod.
 HEAVY = {**KATA, "overhead": {"podFixed": {"cpu": "250m"}}}
@@ -144,6 +151,8 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
         (gangs(""), queues(SMALL), "PodsRefused", "cpu, and the API server refuses such pods"),
         (gangs(), queues(SMALL), "NeverMisconfigured", ""),
         (gangs(""), queues({**SMALL, "metadata": {"name": "small", "namespace": "u"}}), "NotQueued", ""),
+        (gangs("", pod=AS_A_WHOLE), queues(OF_PODS), "NotQueued", ""),
+        (gangs("", pod=TOO_LITTLE), queues(), "PodsRefused", "the pod requests more than its limit of cpu"),
         # ResourceQuotas
         (gangs(), queues(quota({"pods": "4", "requests.cpu": "4"})), "Fits", ""),
         (gangs(), queues(quota({"pods": "3"})), "PodsRefused", "allows 3 of pods, and it needs 4"),
@@ -159,6 +168,8 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
         (gangs(), queues(quota({"limits.cpu": "9"})), "PodsRefused", "have no limit of it"),
         (gangs("", pod=LIMITED), queues(quota({"limits.cpu": "8", "cpu": "8"})), "NotQueued", ""),
         (gangs("", pod=LIMITED), queues(quota({"limits.cpu": "7"})), "PodsRefused", "allows 7 of limits.cpu"),
+        (gangs("", pod=RAISED), queues(quota({"limits.cpu": "12"})), "NotQueued", ""),
+        (gangs("", pod=RAISED), queues(quota({"limits.cpu": "11"})), "PodsRefused", "needs 12"),
         (gangs("", pod=LIMITED), queues(quota({"requests.x.com/gpu": "3"})), "PodsRefused", "needs 4"),
         (gangs(), queues(quota({"count/jobs.batch": "0"})), "PodsRefused", "count/jobs.batch"),
         (gangs(), queues(quota({"requests.storage": "0", "count/secrets": "0"})), "Fits", ""),

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gangctl.api.requests import pod_requests
-from gangctl.fit import creation, devices, limitranges
+from gangctl.api.requests import of_whole_pod, pod_requests
+from gangctl.fit import creation, devices, limitranges, requests
 from tests.live.creationground import said
 from tests.live.creationworlds import PLAYED, SHARED, CreationWorld, world
 from tests.rows import each
@@ -41,6 +41,9 @@ def _verdicts() -> dict[int, tuple[str, str]]:
         (limitranges, "_exceeds", lambda *_: iter(())),
         (creation, "pod_limits", lambda _, **__: {}),
         (limitranges, "pod_limits", lambda spec: pod_requests({"containers": spec["containers"]})[0]),
+        (limitranges, "pod_requests", lambda spec: pod_requests({**spec, "resources": None})),
+        (requests, "of_whole_pod", lambda spec: (of_whole_pod(spec)[0], {})),
+        (requests, "of_whole_pod", lambda spec: ({}, of_whole_pod(spec)[1])),
         (creation, "_missing_classes", lambda *_: iter(())),
         (creation._PodsToCreate, "is_in", lambda *_: True),
         (creation._PodsToCreate, "unset", lambda *_: []),

@@ -17,7 +17,7 @@ from tests.jobsets import jobset
 from tests.live.deviceworlds import API_VERSION, CLASS, DRIVER
 from tests.live.nodeworlds import GPU, HOST, Chances
 
-PLAYED: Final = (*range(2030, 2090), 2098, 2123, 2130, 2141, 2175, 2253, 2409)
+PLAYED: Final = (*range(2030, 2090), 2098, 2123, 2130, 2141, 2175, 2253, 2409, 2621, 2935)
 """Seeds of worlds that show what is overlooked: tests/fit/test_creation_worlds.py overlooks it on purpose."""
 DISK: Final = "ephemeral-storage"
 NODE: Final[Object] = {
@@ -79,6 +79,7 @@ class _Draw(Chances):
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random, self.claims = Random(f"{seed}-creation"), Random(f"{seed}-claims")
+        self.levels = Random(f"{seed}-levels")
         self.name = f"created-{seed}"
         self.devices = self.some(0.3)
         self.classes = [f"{self.name}-{kind}" if self.some(0.25) else "" for kind in ("priority", "runtime")]
@@ -160,6 +161,14 @@ class _Draw(Chances):
             spec["resources"] = {"requests": {"cpu": "16"}, "limits": {"cpu": "20", "memory": "40Gi"}}
             if self.some(0.5):
                 del spec["resources"]["requests"]
+            match self.levels.choice(("wide", "narrow", "request")):
+                case "narrow":
+                    # No more than LimitRanges allow: with their defaults of containers it may be too little.
+                    spec["resources"] = {"limits": {"cpu": "4", "memory": "4Gi"}}
+                    for one in spec["containers"]:
+                        one.pop("resources", None)
+                case "request":
+                    spec["resources"] = {"requests": {"cpu": "16"}}
         if self.some(0.2):
             spec["activeDeadlineSeconds"] = 600
         return spec
