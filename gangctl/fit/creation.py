@@ -102,8 +102,8 @@ class _PodsToCreate:
             if base not in object_at(object_at(container, "resources"), key)
         ]
 
-    def is_in(self, scope: Object) -> bool:
-        """Whether a quota with this scope counts them; not, where that is not known."""
+    def is_in(self, scope: Object) -> bool | None:
+        """Whether a quota with this scope counts them; None if unknown."""
         # That of the pod: the deadline of its Job is no field of the pod.
         terminating = self.spec.get("activeDeadlineSeconds") is not None
         # Overhead does not count (ComputePodQOS); in `limits` it is only where a container is limited.
@@ -115,10 +115,12 @@ class _PodsToCreate:
             case "NotTerminating":
                 return not terminating
             case "BestEffort":
-                return self.certain and best_effort
+                return best_effort if self.certain else None
             case "NotBestEffort":
-                return self.certain and not best_effort
-            case "PriorityClass" if self.priority_class is not None:
+                return not best_effort if self.certain else None
+            case "PriorityClass":
+                if self.priority_class is None:
+                    return None
                 values = scope.get("values")
                 named = self.priority_class in (values if isinstance(values, list) else ())
                 answers = {
@@ -285,21 +287,30 @@ def _beyond(
     # Two notations of the same, and all of both have to match (getScopeSelectorsFromQuota).
     scopes = [{"scopeName": scope, "operator": "Exists"} for scope in (named if isinstance(named, list) else ())]
     scopes += objects_at(object_at(spec, "scopeSelector"), "matchExpressions")
-    counted = [one for one in pods if all(one.is_in(scope) for scope in scopes)]
+    matched = [(one, [one.is_in(scope) for scope in scopes]) for one in pods]
+    counted = [one for one, matches in matched if all(matches)]
+    perhaps = [one for one, matches in matched if False not in matches]
+    read = "priorityclasses" if any(scope.get("scopeName") == "PriorityClass" for scope in scopes) else "limitranges"
+    scoped = f"whether the scopes of {title} match some of its pods (kubectl get {read}); then "
     used = object_at(object_at(quota, "status"), "used")
     for resource, written in object_at(spec, "hard").items():
         hard = read_quantity(written)
         if hard is None:
             continue
-        for one in counted:
+        for one in perhaps:
             if unset := one.unset(resource):
+                doubt = "" if one in counted else scoped
                 yield CreationRefusal(
-                    f"{title} counts {resource}, and containers {joined(unset)} of {quoted([one.podset.name])} have "
-                    f"no {'limit' if resource.startswith(_LIMITS) else 'request'} of it: the API server refuses "
-                    "such pods; write it into the pod template"
+                    f"{doubt}{title} counts {resource}, and containers {joined(unset)} of "
+                    f"{quoted([one.podset.name])} have no "
+                    f"{'limit' if resource.startswith(_LIMITS) else 'request'} of it: the API server refuses "
+                    "such pods; write it into the pod template",
+                    unknown=bool(doubt),
                 )
         what = f"{'claims of ' * is_of_claims(resource)}some of its pods"
         demands = [_Demand(what, _needed(resource, counted, stages))]
+        if len(perhaps) > len(counted):
+            demands.append(_Demand(what, _needed(resource, perhaps, stages), scoped))
         # Scopes are of pods: a quota with some counts nothing else.
         demands += _counted(resource, others) if not scopes else ()
         base = _base(resource)

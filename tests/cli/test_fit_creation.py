@@ -186,6 +186,15 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
             "PodsRefused",
             "",
         ),
+        (gangs(), queues(quota({"pods": "3"}, scopeSelector=for_class("In", "low"))), "MayFit", "priorityclasses"),
+        (gangs(), queues(quota({"pods": "4"}, scopeSelector=for_class("In", "low"))), "Fits", ""),
+        (gangs(), queues(quota({"memory": "9Gi"}, scopeSelector=for_class("In", "low"))), "MayFit", "no request"),
+        (
+            gangs("", pod={"priorityClassName": "high"}),
+            queues(quota({"pods": "3"}, scopeSelector=for_class("In", "low"))),
+            "NotQueued",
+            "",
+        ),
         # Claims of devices
         (gangs("", pod=CLAIMING), queues(TEMPLATE, quota({PER_CLASS: "8"})), "NotQueued", ""),
         (
