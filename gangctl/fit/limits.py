@@ -21,6 +21,7 @@ from gangctl.errors import one_line
 from gangctl.fit.members import OF_JOBS, Neighbours
 from gangctl.fit.placedpods import host_ports, spreads, texts
 from gangctl.fit.requests import PodSet
+from gangctl.kueue.names import GROUP
 
 ADMISSION: Final = "what admission plugins and webhooks change in its pods (kubectl get pod -o yaml shows it)"
 # Without its driver a node takes no pod with a volume, if the CSIDriver has preventPodSchedulingIfMissing.
@@ -30,7 +31,8 @@ ATTACHED: Final = (
 # Those that the filter VolumeRestrictions compares with the volumes of other pods on a node.
 _EXCLUSIVE_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 # The last two are older names of labels of the Job controller.
-_OF_CONTROLLERS: Final = ("batch.kubernetes.io/", "jobset.sigs.k8s.io/", "controller-uid", "job-name")
+_OF_KUEUE: Final = f"{GROUP}/"
+_OF_CONTROLLERS: Final = ("batch.kubernetes.io/", "jobset.sigs.k8s.io/", _OF_KUEUE, "controller-uid", "job-name")
 _KNOWN: Final = OF_JOBS | {JOBSET_NAME, REPLICATED_JOB_NAME, JOBSET_PRIORITY, RESTART_ATTEMPT}
 
 
@@ -93,6 +95,7 @@ def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:
 def of_labels(podset: PodSet) -> Iterator[str]:
     """Rules about labels that controllers give to pods, with values that are not known here."""
     path, spec = pod_path(podset.index), podset.pod_spec
+    labels = object_at(object_at(podset.template, "metadata"), "labels")
     rules = [
         (f"affinity.{part}", raw)
         for part in ("podAffinity", "podAntiAffinity")
@@ -105,6 +108,8 @@ def of_labels(podset: PodSet) -> Iterator[str]:
         written = {*object_at(selector, "matchLabels"), *(str(expression.get("key")) for expression in expressions)}
         listed = {*texts(raw.get("matchLabelKeys")), *texts(raw.get("mismatchLabelKeys"))}
         keys = {key for key in written | listed if key.startswith(_OF_CONTROLLERS)}
+        # Kueue starts no pods whose template has another value of its labels.
+        keys -= {key for key in labels if key.startswith(_OF_KUEUE)}
         # matchLabelKeys need no value of OF_JOBS: it only has to differ between Jobs. A selector that is written has
         # the hash of a job-key, which is not computed here.
         unknown = sorted((keys - _KNOWN) | (written & OF_JOBS))

@@ -162,6 +162,9 @@ def asked(
         pytest.param(
             "unknown", 9, apart(term("w", matchLabelKeys=["job-name"])), TWO, id="a label of the Job controller"
         ),
+        pytest.param(
+            "unknown", 1, near(term("w", matchLabelKeys=["kueue.x-k8s.io/podset"])), TWO, id="a label of Kueue"
+        ),
         pytest.param("unknown", 1, {"nodeName": "a"}, TWO, id="a node's name"),
         pytest.param("fits", 4, {"resources": {"limits": {"cpu": "8"}}}, [node("a")], id="a limit of the pod"),
         pytest.param("never", 2, {"resources": {"requests": {"cpu": "3"}}}, [node("a")], id="a request of the pod"),
