@@ -134,7 +134,7 @@ class ShapeOnNodes:
             dict.fromkeys(
                 [
                     *counted.unknown,
-                    *limits.of_labels(self._podset),
+                    *limits.of_labels(self._podset, neighbours),
                     *limits.deciding(jobset, self._podset, neighbours),
                     *(["what is in use on the nodes"] if neighbours.pods is None else []),
                 ]

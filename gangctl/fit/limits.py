@@ -14,7 +14,7 @@ from gangctl.api.meta import (
     REPLICATED_JOB_NAME,
     RESTART_ATTEMPT,
 )
-from gangctl.api.objects import object_at, objects_at, within
+from gangctl.api.objects import object_at, objects_at, text_at, within
 from gangctl.api.pods import HOSTNAME, REQUIRED
 from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line
@@ -33,7 +33,7 @@ _EXCLUSIVE_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi
 # The last two are older names of labels of the Job controller.
 _OF_KUEUE: Final = f"{GROUP}/"
 _OF_CONTROLLERS: Final = ("batch.kubernetes.io/", "jobset.sigs.k8s.io/", _OF_KUEUE, "controller-uid", "job-name")
-_KNOWN: Final = OF_JOBS | {JOBSET_NAME, REPLICATED_JOB_NAME, JOBSET_PRIORITY, RESTART_ATTEMPT}
+_KNOWN: Final = OF_JOBS | {JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT}
 
 
 def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator[str]:
@@ -92,10 +92,12 @@ def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:
     return jobset.replicated_jobs[podset.index].annotations if podset.index < len(jobset.replicated_jobs) else {}
 
 
-def of_labels(podset: PodSet) -> Iterator[str]:
+def of_labels(podset: PodSet, neighbours: Neighbours) -> Iterator[str]:
     """Rules about labels that controllers give to pods, with values that are not known here."""
     path, spec = pod_path(podset.index), podset.pod_spec
     labels = object_at(object_at(podset.template, "metadata"), "labels")
+    certain = neighbours.priority_of(text_at(spec, "priorityClassName")) is not None or JOBSET_PRIORITY in labels
+    known = _KNOWN | {JOBSET_PRIORITY} if certain else _KNOWN
     rules = [
         (f"affinity.{part}", raw)
         for part in ("podAffinity", "podAntiAffinity")
@@ -112,6 +114,6 @@ def of_labels(podset: PodSet) -> Iterator[str]:
         keys -= {key for key in labels if key.startswith(_OF_KUEUE)}
         # matchLabelKeys need no value of OF_JOBS: it only has to differ between Jobs. A selector that is written has
         # the hash of a job-key, which is not computed here.
-        unknown = sorted((keys - _KNOWN) | (written & OF_JOBS))
+        unknown = sorted((keys - known) | (written & OF_JOBS))
         if unknown:
             yield f"{path}.{place}: pods with the label {unknown[0]}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, JOBSET_PRIORITY, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import Object, object_at
+from gangctl.api.objects import Object, object_at, text_at
 from gangctl.fit.devices import Devices
 from gangctl.fit.exploring import Attraction, Domains, Evenness, Repulsion, Rules
 from gangctl.fit.floor import NodeShape, affinity_allows, tolerations_of, untolerated
@@ -37,6 +37,8 @@ class Neighbours:
     """Pods of the JobSet, by replicated job: what they are outranks the templates."""
     levels: frozenset[str] = frozenset()
     """Node labels by which Kueue chooses a node for one pod, in its node selector: they say nothing of other pods."""
+    priority_of: Callable[[str], int | None] = lambda _: None
+    """The value of a PriorityClass, or of what pods without one get; None if unknown."""
 
 
 @dataclass(slots=True)
@@ -93,8 +95,9 @@ class Members:
         spec, namespace = podset.pod_spec, self._neighbours.namespace
         # Pods that exist have the label; those of a template are of the first attempt.
         labels |= {RESTART_ATTEMPT: labels.get(RESTART_ATTEMPT, "0")}
-        if not spec.get("priorityClassName"):
-            labels.setdefault(JOBSET_PRIORITY, "0")
+        # JobSet's webhook writes the priority that admission gives to the pod.
+        if (priority := self._neighbours.priority_of(text_at(spec, "priorityClassName"))) is not None:
+            labels.setdefault(JOBSET_PRIORITY, str(priority))
         # A hash of it: no selector names the value.
         labels[JOB_KEY] = f"{namespace}/{self._jobset}-{podset.name}-{job}"
         return MemberPods(

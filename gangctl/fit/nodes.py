@@ -110,7 +110,7 @@ def node_fit(
     devices = claimed(podsets, shapes, neighbours.devices, shared=shared)
     requests = [{**count.requests, **own} for count, own in zip(counted, devices.requests, strict=True)]
     unknown = list(dict.fromkeys(why for count in counted for why in count.unknown))
-    of_labels = [why for podset in podsets if podset.pods for why in limits.of_labels(podset)]
+    of_labels = [why for podset in podsets if podset.pods for why in limits.of_labels(podset, neighbours)]
     unknown += of_labels
     unknown += as_extended(requests, neighbours.devices, shapes)
     floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)

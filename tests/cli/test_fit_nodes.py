@@ -105,6 +105,39 @@ class TestNodesAlone:
         assert f"the files of --queues have no {'Node' if flag else 'ClusterQueue'}" in answer.err
 
 
+def classed(value: int, name: str = "usual", *, default: bool = False) -> Object:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    return {**kind, "value": value, "globalDefault": default}
+
+
+@each(
+    ("classes", "chosen", "verdict"),
+    [
+        # Each Job of the other JobSet has a rack, with priority 1000.
+        ([classed(1000, default=True)], "", "not-now"),
+        ([classed(9, default=True)], "", "fits"),
+        ([classed(9)], "", "fits"),
+        ([classed(9)], "usual", "fits"),
+        ([classed(1000)], "usual", "not-now"),
+        ([], "", "unknown"),
+    ],
+)
+def test_exclusive_jobs_keep_away_from_those_of_the_same_priority(
+    classes: list[Object], chosen: str, verdict: str, tmp_path: Path
+) -> None:
+    spec = {"priorityClassName": chosen} if chosen else {}
+    entry = rj("w", 1, 2, 2, mode="ReplicatedGang", pod={"containers": [{"name": "m", "image": "i"}], **spec})
+    raw = jobset("train", entry, annotations={"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"})
+    flags = ("convert", "--to", "annotations", "--replace-exclusive-topology", "--kube", "1.37", "-f")
+    (converted,) = gangctl(*flags, write(tmp_path / "old.yaml", raw)).documents
+    others = [pod(name, name, "1", jobset="other") for name in ("a", "b")]
+    for one in others:
+        one["metadata"]["labels"] |= {"jobset.sigs.k8s.io/priority": "1000", "jobset.sigs.k8s.io/job-key": "k"}
+    racks = [node(name, rack=name) for name in ("a", "b")]
+    answer = fit(tmp_path, converted, [*racks, *others, *classes])
+    assert answer.json["verdict"] == verdict, answer.json["message"]
+
+
 class TestWithQueues:
     @each(
         ("quota", "pods", "expected"),

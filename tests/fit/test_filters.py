@@ -10,6 +10,7 @@ import pytest
 from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.floor import NodeShape
+from gangctl.fit.limits import of_labels
 from gangctl.fit.members import Neighbours
 from gangctl.fit.placedpods import PlacedPod, PodTerm, placed_pods
 from gangctl.fit.report import FitReport
@@ -191,6 +192,14 @@ def test_a_filter_decides(verdict: str, count: int, spec: Mapping[str, Any], oth
     containers = spec.pop("containers", [{"name": "main", "image": "none"}])
     spec["containers"] = [{**containers[0], "resources": {"requests": {"cpu": "1"}}}]
     assert asked(count, spec, others)["verdict"] == verdict
+
+
+@each(("labels", "unknown"), [({}, True), ({"kueue.x-k8s.io/podset": "w"}, False)])
+def test_a_label_of_kueue_in_the_template_is_known(labels: Mapping[str, str], unknown: bool) -> None:
+    entry = pods("w", 1, near(term("w", matchLabelKeys=["kueue.x-k8s.io/podset"])))
+    entry["template"]["spec"]["template"]["metadata"] = {"labels": labels}
+    (podset,) = podsets_of(jobset("js", entry))
+    assert bool([*of_labels(podset, Neighbours(None))]) is unknown
 
 
 NEW_ZONE, BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"

@@ -96,7 +96,10 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
             waiting.update(gang.pods)
         sets = [replace(podset, pods=waiting[podset.index]) for podset in podsets]
         present = [podset for podset in sets if podset.pods]
-        if any(any((*limits.deciding(stored.jobset, one, neighbours), *limits.of_labels(one))) for one in present):
+        if any(
+            any((*limits.deciding(stored.jobset, one, neighbours), *limits.of_labels(one, neighbours)))
+            for one in present
+        ):
             return None
         # Without hope: the answer may contradict the scheduler, which has refused these pods.
         floor = Floor(sets, requests, stock.nodes, neighbours, jobset=key[1], hopeful=False)
