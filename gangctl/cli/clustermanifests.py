@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.cluster import ask_cluster, discover_rules
-from gangctl.cli.kueuecluster import read_pod_surroundings, take
+from gangctl.cli.kueuecluster import read_device_classes, read_pod_surroundings, take
 from gangctl.cli.manifests import Manifest, PlanQuestion, read_manifests
 from gangctl.cli.messages import note
 from gangctl.client.client import Client
@@ -74,6 +74,8 @@ async def _note_what_is_too_large(client: Client, home: str, manifests: Sequence
     except ForbiddenError as refused:
         note(f"whether a node is large enough is not known: {refused}")
         return
+    await read_device_classes(client, stock)
     for manifest, namespace in zip(right, places, strict=True):
-        for why in too_large(manifest.raw, stock.nodes, stock.snapshot.surroundings(namespace)):
+        surroundings, devices = stock.snapshot.surroundings(namespace), stock.devices(namespace, lambda _: False)
+        for why in too_large(manifest.raw, stock.nodes, surroundings, devices):
             note(f"{manifest.title}: {why}")

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.pods import UNFINISHED
-from gangctl.api.requests import pod_requests
 from gangctl.api.volumes import volume_claims
 from gangctl.cli.cluster import ask_cluster, connected, no_jobsets
 from gangctl.cli.fitting import Answer, FitSubject, Question, answer_of, needs_domain, subjects_of
@@ -94,7 +93,7 @@ async def read_without_kueue(client: Client, namespaces: Iterable[str]) -> Stock
 
 
 async def read_nodes(client: Client, stock: Stock) -> None:
-    """The nodes, and their usage; ForbiddenError if the nodes may not be read."""
+    """The nodes, their usage, and what they may have besides; ForbiddenError if the nodes may not be read."""
     await take(client, stock, NODES)
     # Both also where the cluster has none: until an object is taken they count as unknown.
     stock.nodes_known = True
@@ -104,6 +103,12 @@ async def read_nodes(client: Client, stock: Stock) -> None:
     except ForbiddenError as refused:
         stock.pods = None
         note(f"what is in use on the nodes is not known: {refused}")
+    await read_device_classes(client, stock)
+
+
+async def read_device_classes(client: Client, stock: Stock) -> None:
+    """A DeviceClass may serve an extended resource that no node has (KEP-5004)."""
+    stock.classes_unread = await why_unread(take(client, stock, kinds.DEVICE_CLASSES)) == FORBIDDEN
 
 
 async def _of_pods(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
@@ -282,12 +287,9 @@ async def _quotas(client: Client, stock: Stock, namespaces: Iterable[str]) -> No
 
 
 async def _devices(client: Client, stock: Stock, subjects: Sequence[FitSubject]) -> None:
-    """Devices, if any pod claims some; their classes also if one asks for an extended resource."""
+    """Devices, if any pod claims some."""
     specs = [(one.namespace, podset.pod_spec) for one in subjects for podset in podsets_of(one.raw)]
     homes = {namespace for namespace, spec in specs if spec.get("resourceClaims")}
-    # A DeviceClass may serve an extended resource (KEP-5004).
-    if homes or any("/" in name for _, spec in specs for name in pod_requests(spec)[0]):
-        stock.classes_unread = await why_unread(take(client, stock, kinds.DEVICE_CLASSES)) == FORBIDDEN
     if not homes:
         return
     for home in homes:

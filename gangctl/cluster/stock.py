@@ -78,8 +78,8 @@ class Stock(Queues):
         self.slices: list[Object] | None = None
         """ResourceSlices; None if unknown."""
         self.device_classes: dict[str, Object] = {}
-        self.classes_unread = False
-        """Whether there may be other DeviceClasses, which could not be read."""
+        self.classes_unread = True
+        """Whether there may be other DeviceClasses, which were not or could not be read."""
         self.resource_claims: list[Object] | None = None
         """None if unknown."""
         self._claim_templates: dict[tuple[str, str], Object] = {}
@@ -175,7 +175,8 @@ class Stock(Queues):
         return True
 
     def note_files_end(self) -> None:
-        """Files are complete, except kinds that they do not contain at all."""
+        """Files are complete, except kinds of classes of priority that they do not contain at all."""
+        self.classes_unread = False
         for resource, kind in kinds.CLASSES.items():
             if not self.snapshot.has_any(kind):
                 self.note_unread(resource, f"{resource.kind}es (the files have none)")

@@ -18,7 +18,7 @@ from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line, plural
 from gangctl.fit import limits, report
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.devices import as_extended, claimed
+from gangctl.fit.devices import Devices, as_extended, claimed
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.members import Neighbours
 from gangctl.fit.minimum import decided
@@ -153,7 +153,7 @@ def node_fit(
     }
 
 
-def too_large(raw: Object, nodes: Sequence[NodeShape], surroundings: Surroundings) -> list[str]:
+def too_large(raw: Object, nodes: Sequence[NodeShape], surroundings: Surroundings, devices: Devices) -> list[str]:
     """The podsets of which a pod requests more than any node has that would take it, with what the largest has."""
     neighbours, plain = Neighbours(None), surroundings.of_pods()
     podsets = admitted(raw, plain, neighbours)
@@ -164,6 +164,7 @@ def too_large(raw: Object, nodes: Sequence[NodeShape], surroundings: Surrounding
         no_node(floor, podset.index)
         for podset in podsets
         if podset.pods and podset.index in taken and any(floor.lacking(podset.index))
+        if not any(as_extended([requests[podset.index]], devices, nodes))
     ]
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cli.httpserver import ask
-from tests.cli.kueueobjects import Object, queued
-from tests.cli.kueueserver import serving
+from tests.cli.kueueobjects import CONFIGURATION, Object, cluster_queue, flavor, local_queue, queued
+from tests.cli.kueueserver import config_map, serving
 from tests.cli.manifests import write
 from tests.cli.test_fit_nodes import fit, node, pod
+from tests.jobsets import OPTIONS
 from tests.rows import each
 
 API: Final = "resource.k8s.io/v1"
@@ -104,7 +105,35 @@ class TestCluster:
             server.asked.clear()
             plain = write(tmp_path / "b.yaml", queued(pods=2, queue=""))
             await ask(tmp_path, url, "fit", "-f", plain, "--fixed-nodes")
-            assert not [path for _, path in server.asked if "resource.k8s.io" in path]
+            # Classes may serve extended resources.
+            only = [path for _, path in server.asked if "resource.k8s.io" in path]
+            assert only == [f"/apis/{API}/deviceclasses"]
+
+    @each(
+        ("more", "forbidden", "words"),
+        [
+            ((resource("DeviceClass", "x", spec={"extendedResourceName": "x.com/gpu"}),), False, "x.com/gpu"),
+            ((), True, "x.com/gpu"),
+            ((), False, ""),
+        ],
+    )
+    async def test_devices_may_serve_the_extended_resource_of_a_gang_with_a_topology_key(
+        self, more: tuple[Object, ...], forbidden: bool, words: str, tmp_path: Path
+    ) -> None:
+        raw = queued(pods=2, annotations={OPTIONS: '{"topologyKey": "rack"}'})
+        (container,) = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+        container["resources"] = {"limits": {"x.com/gpu": "1", "cpu": "1"}}
+        file = write(tmp_path / "a.yaml", raw)
+        racks = [
+            {**one, "metadata": {**one["metadata"], "labels": {"rack": "r"}}} for one in THERE if one["kind"] == "Node"
+        ]
+        unread = {f"/apis/{API}/deviceclasses"} if forbidden else set()
+        quotas = cluster_queue("cq", {"f": {"cpu": "8", "x.com/gpu": "8"}})
+        objects = (*racks, flavor(), quotas, local_queue("q", "cq"), config_map(CONFIGURATION), *more)
+        async with serving(*objects, forbidden=unread) as (_, url):
+            answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+        assert bool(words) is (answer.json["verdict"] == "unknown"), answer.json["message"]
+        assert any(words in why for why in answer.json["unknown"]) is bool(words)
 
     async def test_what_may_not_be_read_is_unknown(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", asked())

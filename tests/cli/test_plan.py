@@ -267,6 +267,16 @@ class TestNodesOfACluster:
         assert (large.code, f"train: {LARGE}" in large.err) == (0, True), large.err
         assert (fits.code, "asks for more" in fits.err) == (0, False)
 
+    async def test_devices_of_a_class_that_may_not_be_read_are_not_missing(self, tmp_path: Path) -> None:
+        raw = gang("train")
+        (container,) = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+        container["resources"] = {"limits": {"x.com/gpu": "1"}}
+        file = write(tmp_path / "jobset.yaml", raw)
+        for forbidden in ((), ("deviceclasses.resource.k8s.io",)):
+            async with place(tmp_path, of_gpus(8), forbidden=forbidden) as here:
+                answer = await here.ask("plan", "-f", file)
+            assert ("1 x.com/gpu of at most 0" in answer.err) is (not forbidden)
+
     async def test_nodes_that_may_not_be_read_are_noted(self, tmp_path: Path) -> None:
         async with place(tmp_path, of_gpus(8), forbidden=["nodes"]) as here:
             answer = await here.ask("plan", "-f", self.asking(tmp_path, "16"))

@@ -39,7 +39,7 @@ KUEUE: Final = tuple(
 )
 CORE: Final = tuple(
     ResourceKind(resource.group, resource.version, resource.plural, resource.kind, namespaced=resource.namespaced)
-    for resource in (kinds.CLAIMS, kinds.VOLUMES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES)
+    for resource in (kinds.CLAIMS, kinds.VOLUMES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES, kinds.DEVICE_CLASSES)
 )
 """Kinds that the simulated API server has not."""
 GANG_OBJECTS: Final = ResourceKind(GANGS.group, GANGS.version, GANGS.plural, GANGS.kind, custom=True)

@@ -235,6 +235,23 @@ async def test_the_suggested_fit_runs_without_kueue_while_others_use_the_nodes(t
     assert "have no room for all of it now" in answer.out
 
 
+@rows(
+    ("more", "forbidden", "never"),
+    [
+        ([], ["deviceclasses.resource.k8s.io"], False),
+        ([{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}}], [], False),
+        ([{"metadata": {"name": "gpu"}, "spec": {}}], [], True),
+    ],
+)
+async def test_what_a_class_of_devices_may_serve_is_not_missing(
+    more: list[Object], forbidden: list[str], never: bool, tmp_path: Path
+) -> None:
+    classes = [{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", **each} for each in more]
+    async with place(tmp_path, [*asking_for(GPU, "8"), *classes], forbidden=forbidden) as here:
+        cause = first_cause(await here.ask("why", WAITS, "-o", "json"))
+    assert ("can never hold it" in cause["message"]) is never, cause["message"]
+
+
 async def test_without_the_right_to_read_nodes_a_pod_is_described(tmp_path: Path) -> None:
     async with place(tmp_path, asking_for(GPU, "8"), forbidden=["nodes"]) as here:
         cause = first_cause(await here.ask("why", WAITS, "-o", "json"))
