@@ -282,7 +282,9 @@ def _created(request: FitRequest, stock: Stock, report: FitReport) -> FitReport:
     # Without the pods that exist, which outrank the templates: the question is which can be created.
     podsets = admitted(request.jobset, surroundings, Neighbours(None))
     templates = stock.claim_templates(request.namespace)
-    refused = refusal(request.jobset, podsets, stock.snapshot, request.namespace, templates, new=request.new)
+    queued = bool(report["queue"]) and stock.snapshot.queued
+    about = request.jobset, podsets, stock.snapshot, request.namespace, templates
+    refused = refusal(*about, new=request.new, queued=queued)
     if refused is not None:
         return _doubted(report, refused.message) if refused.unknown else _with_refusal(report, refused)
     why = stock.unread_quotas.get(request.namespace)

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
+from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Object, object_at, objects_at, text_at, within
 from gangctl.api.pods import REQUIRED
 from gangctl.api.quantity import figure
@@ -21,12 +22,20 @@ from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.devices import counted_by_quotas, is_of_claims
 from gangctl.fit.report import joined, quoted
 from gangctl.fit.requests import PodSet, filled_in, requests_of, stages_of
+from gangctl.gang.desired import plan_of
+from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import amount, read_quantity
+from gangctl.kueue.names import GROUP
 from gangctl.kueue.objects import PODS, Amounts
 
 _COUNTED_PODS: Final = "count/pods"
 _JOBS: Final = "count/jobs.batch"
 _JOBSETS: Final = "count/jobsets.jobset.x-k8s.io"
+_QUEUED_WORKLOADS: Final = f"count/workloads.{GROUP}"
+_WORKLOADS: Final = "count/workloads.scheduling.k8s.io"
+_GROUPS: Final = "count/podgroups.scheduling.k8s.io"
+_COMPOSITES: Final = "count/compositepodgroups.scheduling.k8s.io"
+_OF_GANGS: Final = frozenset({_WORKLOADS, _GROUPS, _COMPOSITES})
 _SERVICES: Final = ("services", "count/services")
 _VOLUME_CLAIMS: Final = ("persistentvolumeclaims", "count/persistentvolumeclaims")
 _STORAGE: Final = "requests.storage"
@@ -158,11 +167,13 @@ def refusal(
     templates: Mapping[str, Object],
     *,
     new: bool,
+    queued: bool,
 ) -> CreationRefusal | None:
     """Why pods of a JobSet in a namespace cannot all be created; None if nothing is known that keeps them.
 
     ``podsets`` are as admission makes their pods, ``templates`` the known ResourceClaimTemplates of the namespace. Of
-    one that is not ``new`` the quotas count what there is of it already.
+    one that is not ``new`` the quotas count what there is of it already. One that is ``queued`` has a Workload of
+    Kueue.
     """
     surroundings = cluster.surroundings(namespace).of_pods()
     present = [podset for podset in podsets if podset.pods]
@@ -181,13 +192,18 @@ def refusal(
         for problem in requests_of(podset, surroundings).problems:
             return CreationRefusal(f"{quoted([podset.name])}: {problem}, and the API server refuses such pods")
     stages = stages_of(jobset, podsets)
+    quotas = cluster.resource_quotas(namespace)
     # Of one that is not new they are there, or JobSet is refused already what it tries again.
     others = _others(jobset) if new else {}
-    # JobSet creates the Jobs of a suspended JobSet, too.
-    own: Collection[str] | None = () if new else (_JOBS,) if object_at(jobset, "spec").get("suspend") else None
-    refusals = [
-        one for quota in cluster.resource_quotas(namespace) for one in _beyond(quota, pods, stages, own, others)
-    ]
+    if new and queued:
+        others[_QUEUED_WORKLOADS] = _Demand("its Workload of Kueue", 1)
+    # To plan a gang of thousands of groups takes a while.
+    if any(not _OF_GANGS.isdisjoint(within(quota, "spec", "hard")) for quota in quotas):
+        others |= _of_gangs(jobset, new=new)
+    # JobSet creates the Jobs of a suspended JobSet, too. Which objects of its gangs are there is not known.
+    suspended = object_at(jobset, "spec").get("suspend")
+    own: Collection[str] | None = () if new else (_JOBS, *_OF_GANGS) if suspended else None
+    refusals = [one for quota in quotas for one in _beyond(quota, pods, stages, own, others)]
     # What does not pass comes first: waiting does not help against it.
     return min(refusals, key=lambda one: (one.unknown, one.passes), default=None)
 
@@ -225,6 +241,18 @@ def _others(jobset: Object) -> dict[str, _Demand]:
     claims = "its PersistentVolumeClaims"
     # Also for a claim that is kept: JobSet tries to create it, and the quota is asked before the name.
     return others | {counted: _Demand(claims, needed) for counted, needed in amounts.items()}
+
+
+def _of_gangs(jobset: Object, *, new: bool) -> dict[str, _Demand]:
+    """The objects of its gangs in one attempt, by name: those of the next one are not needed to run."""
+    plan = plan_of(read_jobset(jobset)[0], ClusterRules(), accepted=not new, unstamped=True).plan
+    if plan is None:
+        return {}
+    return {
+        _WORKLOADS: _Demand("its Workload", 1),
+        _GROUPS: _Demand("its PodGroups", len(plan.groups)),
+        _COMPOSITES: _Demand("its CompositePodGroup", int(plan.composite is not None)),
+    }
 
 
 def _of_volume_claim(template: Object) -> Iterator[tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from tests.cli.fitfiles import (
     kueue,
     queues,
 )
-from tests.cli.kueueobjects import Object
+from tests.cli.kueueobjects import QUEUE, Object
+from tests.jobsets import jobset, rj
 from tests.rows import each
 
 KATA = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata"}
@@ -107,6 +109,25 @@ def existing() -> Object:
     made = gangs()
     made["metadata"]["uid"] = "u"
     return made
+
+
+def replicated(**options: bool) -> Object:
+    """Two gangs of two pods."""
+    made = jobset("train", rj("w", 2, 2, 2, cpu="1", mode="ReplicatedGang"), options=json.dumps(options))
+    made["metadata"]["labels"] = {QUEUE: "q"}
+    return made
+
+
+def apart() -> Object:
+    """Without a gang."""
+    made = jobset("train", rj("w", 1, 4, 4, cpu="1"))
+    made["metadata"]["labels"] = {QUEUE: "q"}
+    return made
+
+
+GROUPS = "count/podgroups.scheduling.k8s.io"
+COMPOSITES = "count/compositepodgroups.scheduling.k8s.io"
+OF_KUEUE = "count/workloads.kueue.x-k8s.io"
 
 
 def volume_claim(name: str, storage: str, **spec: Any) -> Object:
@@ -248,6 +269,19 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
         (CACHED, queues(quota({f"{PER_STORAGE}persistentvolumeclaims": "2"})), "Fits", ""),
         (gangs(), queues(quota({"count/jobsets.jobset.x-k8s.io": "0"})), "PodsRefused", "refuses the JobSet"),
         (existing(), queues(quota({"count/jobsets.jobset.x-k8s.io": "0"})), "Fits", ""),
+        # What gangctl and Kueue create
+        (gangs(), queues(quota({GROUPS: "0"})), "PodsRefused", "refuses its PodGroups"),
+        (gangs(), queues(quota({GROUPS: "4"}, {GROUPS: "3"})), "Fits", ""),
+        (gangs(), queues(quota({GROUPS: "4"}, {GROUPS: "4"})), "WaitsForResourceQuota", "it needs 1"),
+        (replicated(), queues(quota({GROUPS: "2", COMPOSITES: "0"})), "Fits", ""),
+        (replicated(), queues(quota({GROUPS: "1"})), "PodsRefused", "it needs 2"),
+        (replicated(composite=True), queues(quota({COMPOSITES: "0"})), "PodsRefused", "its CompositePodGroup"),
+        (gangs(), queues(quota({"count/workloads.scheduling.k8s.io": "0"})), "PodsRefused", "refuses its Workload;"),
+        (apart(), queues(quota({"count/workloads.scheduling.k8s.io": "0"})), "Fits", ""),
+        (gangs(), queues(quota({OF_KUEUE: "2"}, {OF_KUEUE: "2"})), "WaitsForResourceQuota", "its Workload of Kueue"),
+        (gangs(""), queues(quota({OF_KUEUE: "0"})), "NotQueued", ""),
+        (existing(), queues(quota({GROUPS: "2", OF_KUEUE: "2"}, {GROUPS: "2", OF_KUEUE: "2"})), "Fits", ""),
+        (existing(), queues(quota({GROUPS: "0"})), "PodsRefused", "refuses its PodGroups"),
         # Stages
         (followed("Complete"), queues(quota({"pods": "4", "count/pods": "8"})), "NotQueued", ""),
         (followed("Complete"), queues(quota({"count/pods": "7"})), "PodsRefused", ""),
