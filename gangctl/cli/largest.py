@@ -28,7 +28,8 @@ from gangctl.fit.largest import (
     room_report,
 )
 from gangctl.fit.nodes import gangs_of
-from gangctl.fit.report import FitReport
+from gangctl.fit.report import FitReport, Verdict
+from gangctl.fit.requests import podsets_of
 from gangctl.fit.room import highest
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -39,7 +40,7 @@ def largest_of(subject: FitSubject, stock: Stock) -> LargestReport:
     jobset = read_jobset(subject.raw)[0]
     topologies = {index: gang.topology for gang in gangs_of(jobset) for index in gang.pods}
     shapes = [_Asked(subject, stock, index, topologies.get(index, "")) for index in range(len(_entries(subject)))]
-    first = shapes[0].report(1) if shapes else None
+    first = shapes[0].least if shapes else None
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -61,6 +62,15 @@ class _Asked:
         self._subject, self._stock, self._index, self._topology = subject, stock, index, topology
         # Each report is a whole fit, and both searches of `_gang` ask for the same counts.
         self.report = cache(self._report)
+        (podset,) = podsets_of(self._subject_of(MOST).raw)
+        layers = podset.topology.layers if podset.topology is not None else ()
+        # Kueue rejects fewer pods than one slice, and gives those beyond whole slices no node.
+        self._slice = layers[0].size if layers else 1
+
+    @property
+    def least(self) -> FitReport:
+        """The report on as few pods as there can be."""
+        return self.report(self._slice)
 
     def _subject_of(self, pods: int) -> FitSubject:
         return replace(self._subject, raw=alone(self._subject.raw, self._index, self._topology, pods))
@@ -72,7 +82,7 @@ class _Asked:
 
     def shape(self) -> ShapeReport:
         """All that is known of them."""
-        one = self.report(1)
+        one = self.least
         unknown = list(one["unknown"])
         rooms: list[RoomReport] = []
         shape = self._on_nodes() if self._stock.nodes_known else None
@@ -139,15 +149,20 @@ class _Asked:
 
     def _gang(self) -> RoomReport:
         """The largest gang of these pods alone that ``gangctl fit`` lets start."""
-        possible = highest(lambda pods: self.report(pods)["verdict"] in {"fits", "unknown"}, MOST)
+
+        def verdict(slices: int) -> Verdict:
+            return self.report(slices * self._slice)["verdict"]
+
+        most = MOST // self._slice
+        possible = highest(lambda slices: verdict(slices) in {"fits", "unknown"}, most)
         # What fits for certain is at most what may fit.
-        pods = highest(lambda pods: self.report(pods)["verdict"] == "fits", possible)
+        certain = highest(lambda slices: verdict(slices) == "fits", possible)
         why = ""
-        if pods < MOST:
-            more = self.report(pods + 1)
-            words = "may not" if more["verdict"] == "unknown" else "would not"
-            why = f"{pods + 1} {words}: {more['message']}"
-        return room_report("gang", CountRange(pods, possible), why)
+        if certain < most:
+            pods = (certain + 1) * self._slice
+            words = "may not" if verdict(certain + 1) == "unknown" else "would not"
+            why = f"{pods} {words}: {self.report(pods)['message']}"
+        return room_report("gang", CountRange(certain * self._slice, possible * self._slice), why)
 
 
 _WHERE: Final = {

@@ -22,6 +22,7 @@ from tests.cli.publishedschemas import schema_of
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations
 from tests.cli.test_fit_nodes import node, pod
+from tests.cli.topologyobjects import IDLE, TWO_RACKS, asking, racks
 from tests.fit.asking import NAMESPACE, pods
 from tests.fit.test_filters import apart, term
 from tests.jobsets import jobset, rj
@@ -83,6 +84,15 @@ def test_without_nodes_quota_alone_is_asked_and_the_rest_is_unknown(tmp_path: Pa
     (podset,) = largest(tmp_path, queued(), cluster("6"))
     assert rooms(podset) == {"flavor": ("f", 6, 6), "gang": ("", 6, 6)}
     assert podset["unknown"] == ["what the nodes have room for"]
+
+
+@each(("cpu", "size", "expected"), [("99", 2, 4), ("3", 2, 2), ("99", 1, 4), ("99", 3, 0)])
+def test_slices_of_kueue_are_counted_whole(cpu: str, size: int, expected: int, tmp_path: Path) -> None:
+    raw = asking(4, **{"slice-required-topology": RACK, "slice-size": str(size)})
+    (podset,) = largest(tmp_path, raw, [*racks(*TWO_RACKS, IDLE, cpu=cpu)])
+    room = podset["rooms"][-1]
+    assert (room["scope"], room["pods"], room["possible"]) == ("gang", expected, expected)
+    assert room["limit"].startswith(f"{expected + size} would not: ")
 
 
 def test_jobs_that_have_succeeded_leave_the_numbers_as_they_are(tmp_path: Path) -> None:
