@@ -17,13 +17,14 @@ from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.api.reportfields import QUANTITY
 from gangctl.fit import limits
 from gangctl.fit.clusterstate import FitRequest
+from gangctl.fit.devices import as_extended
 from gangctl.fit.exploring import Exploration
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.members import Neighbours
-from gangctl.fit.nodes import admitted
+from gangctl.fit.nodes import admitted, asked_of_nodes
 from gangctl.fit.packing import Vector
 from gangctl.fit.report import FitIdentity, bounded
-from gangctl.fit.requests import PodSet, Surroundings, requests_of
+from gangctl.fit.requests import PodSet, Surroundings
 from gangctl.fit.room import highest
 from gangctl.fit.scheduling import Floor
 from gangctl.kueue.names import PODSET_GROUP
@@ -126,14 +127,17 @@ class ShapeOnNodes:
         """``request`` has a JobSet with one replicated job."""
         plain = surroundings.of_pods()
         (self._podset,) = admitted(request.jobset, plain, neighbours)
-        counted = requests_of(self._podset, plain)
+        (counted,), (self.requests,), devices = asked_of_nodes(
+            [self._podset], request, nodes, plain, neighbours.devices
+        )
         jobset = request.read()
-        self.requests = counted.requests
-        self.requests_report = {name: bounded(amount) for name, amount in counted.requests.items()}
+        self.requests_report = {name: bounded(amount) for name, amount in self.requests.items()}
         self.unknown = list(
             dict.fromkeys(
                 [
                     *counted.unknown,
+                    *devices.unknown,
+                    *as_extended([self.requests], neighbours.devices, nodes),
                     *limits.of_labels(self._podset, neighbours),
                     *limits.deciding(jobset, self._podset, neighbours),
                     *(["what is in use on the nodes"] if neighbours.pods is None else []),
@@ -141,7 +145,7 @@ class ShapeOnNodes:
             )
         )
         self._name, self._neighbours = jobset.name, neighbours
-        self._sides = self._sides_of(self._podset, nodes)
+        self._sides = self._sides_of(self._podset, devices.nodes)
 
     def _sides_of(self, podset: PodSet, nodes: Sequence[NodeShape]) -> list[Side]:
         """By what admits more pods, and where that makes a difference also by what admits fewer."""

@@ -18,12 +18,13 @@ from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line, plural
 from gangctl.fit import limits, report
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.devices import Devices, as_extended, claimed
+from gangctl.fit.devices import Claimed, Devices, as_extended, claimed
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.members import Neighbours
 from gangctl.fit.minimum import decided
 from gangctl.fit.nodecase import NodesCase, no_node
 from gangctl.fit.requests import (
+    Counted,
     PodSet,
     PodsLeft,
     Surroundings,
@@ -103,16 +104,11 @@ def node_fit(
     podsets = unfinished(podsets, left)
     added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
     podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]
-    counted = [requests_of(_without_devices(podset), plain) for podset in podsets]
-    shapes = list(nodes)
-    claiming = any(podset.pod_spec.get("resourceClaims") for podset in podsets)
-    shared = claiming and _shares_claims(request.jobset, jobset)
-    devices = claimed(podsets, shapes, neighbours.devices, shared=shared)
-    requests = [{**count.requests, **own} for count, own in zip(counted, devices.requests, strict=True)]
+    counted, requests, devices = asked_of_nodes(podsets, request, list(nodes), plain, neighbours.devices)
     unknown = list(dict.fromkeys(why for count in counted for why in count.unknown))
     of_labels = [why for podset in podsets if podset.pods for why in limits.of_labels(podset, neighbours)]
     unknown += of_labels
-    unknown += as_extended(requests, neighbours.devices, shapes)
+    unknown += as_extended(requests, neighbours.devices, devices.nodes)
     floor = Floor(podsets, requests, devices.nodes, neighbours, jobset=jobset.name)
     # read_jobset leaves out a list that is too long, and podsets_of does not.
     gangs = gangs_of(jobset, left) if len(jobset.replicated_jobs) == len(podsets) else ()
@@ -151,6 +147,17 @@ def node_fit(
         "unknown": list(dict.fromkeys(case.unknown)),
         "notLookedAt": list(dict.fromkeys([*deciding, *of_labels, *general])),
     }
+
+
+def asked_of_nodes(
+    podsets: Sequence[PodSet], request: FitRequest, nodes: Sequence[NodeShape], pods: Surroundings, devices: Devices
+) -> tuple[list[Counted], list[Amounts], Claimed]:
+    """What one pod of each podset requests, the same with the devices that it claims, and these with their nodes."""
+    counted = [requests_of(_without_devices(podset), pods) for podset in podsets]
+    claiming = any(podset.pod_spec.get("resourceClaims") for podset in podsets)
+    shared = claiming and _shares_claims(request.jobset, request.read())
+    own = claimed(podsets, nodes, devices, shared=shared)
+    return counted, [{**one.requests, **claims} for one, claims in zip(counted, own.requests, strict=True)], own
 
 
 def too_large(raw: Object, nodes: Sequence[NodeShape], surroundings: Surroundings, devices: Devices) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import CONFIGURATION, Object, cluster_queue, flavor, local_queue, queued
 from tests.cli.kueueserver import config_map, serving
 from tests.cli.manifests import write
+from tests.cli.run import gangctl
 from tests.cli.test_fit_nodes import fit, node, pod
 from tests.jobsets import OPTIONS
 from tests.rows import each
@@ -89,6 +91,23 @@ class TestFiles:
         answer = fit(tmp_path, asked(), older)
         assert answer.json["verdict"] == "unknown"
         assert "resourceClaims: devices that are free on the nodes" in answer.json["message"]
+
+
+def test_the_most_pods_of_each_place_have_the_devices_that_they_claim(tmp_path: Path) -> None:
+    one = copy.deepcopy(TEMPLATE)
+    one["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 1
+    nodes = [node("a", "64"), node("b", "64")]
+    for there in nodes:
+        there["status"]["allocatable"]["pods"] = "110"
+    objects = [*nodes, CLASS, one, devices("a", 2), devices("b", 3), claim("b", "gpu-0", "p"), pod("p", "b", "1")]
+    files = write(tmp_path / "jobsets.yaml", asked()), write(tmp_path / "queues.yaml", *objects)
+    answer = gangctl("fit", "-f", files[0], "--queues", files[1], "--largest", "-o", "json")
+    (shape,) = answer.json["podSets"]
+    assert {room["scope"]: room["pods"] for room in shape["rooms"]} == {"node": 2, "cluster": 4, "gang": 4}
+    unread = [raw for raw in objects if raw["kind"] != "ResourceSlice"]
+    files = files[0], write(tmp_path / "unread.yaml", *unread)
+    answer = gangctl("fit", "-f", files[0], "--queues", files[1], "--largest", "-o", "json")
+    assert any("resourceClaims" in why for why in answer.json["podSets"][0]["unknown"])
 
 
 class TestCluster:
