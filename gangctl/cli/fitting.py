@@ -19,6 +19,7 @@ from gangctl.cluster.stock import Stock
 from gangctl.fit import started, verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.creation import CreationRefusal, refusal
+from gangctl.fit.limits import of_accounts
 from gangctl.fit.members import Neighbours
 from gangctl.fit.nodes import admitted, gangs_of, node_fit
 from gangctl.fit.placedpods import PlacedPod
@@ -281,6 +282,9 @@ def _created(request: FitRequest, stock: Stock, report: FitReport) -> FitReport:
     surroundings = stock.snapshot.surroundings(request.namespace).of_pods()
     # Without the pods that exist, which outrank the templates: the question is which can be created.
     podsets = admitted(request.jobset, surroundings, Neighbours(None))
+    additions = started.chosen(report, stock.snapshot)
+    podsets = [additions[podset.name].to(podset) if podset.name in additions else podset for podset in podsets]
+    report = {**report, "notLookedAt": [*report["notLookedAt"], *of_accounts(podsets)]}
     templates = stock.claim_templates(request.namespace)
     queued = bool(report["queue"]) and stock.snapshot.queued
     about = request.jobset, podsets, stock.snapshot, request.namespace, templates

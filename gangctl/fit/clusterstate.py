@@ -350,6 +350,14 @@ class ClusterSnapshot:
         known = self._all(objects.PodPriorityClass).get(("", chosen))
         return known.value if known is not None else SYSTEM_CLASSES.get(chosen)
 
+    def preemption_policy(self, name: str) -> str | None:
+        """``preemptionPolicy`` of a PriorityClass, or of the default if the name is empty; None if unknown."""
+        chosen = self.pod_class_name(name)
+        known = self._all(objects.PodPriorityClass).get(("", chosen)) if chosen else None
+        if known is not None:
+            return known.preemption
+        return objects.PREEMPTS if chosen == "" or chosen in SYSTEM_CLASSES else None
+
     def has_runtime_class(self, name: str) -> bool | None:
         """Whether a RuntimeClass exists; None if unknown."""
         return None if self._runtime_classes is None else name in self._runtime_classes

@@ -1,12 +1,11 @@
-"""Why the API server refuses to create pods of a JobSet: missing classes, LimitRanges, ResourceQuotas.
+"""Why the API server refuses to create pods of a JobSet: classes, LimitRanges, ResourceQuotas.
 
-Kueue looks at LimitRanges alone. Source: ``plugin/pkg/admission`` (``priority``, ``runtimeclass``) and
-``pkg/quota/v1/evaluator/core`` of Kubernetes 1.37.
+Kueue looks at LimitRanges alone. Source: ``pkg/quota/v1/evaluator/core`` of Kubernetes 1.37.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,8 +17,10 @@ from gangctl.api.pods import REQUIRED
 from gangctl.api.quantity import figure
 from gangctl.api.requests import as_integers, is_extended, pod_limits, pod_requests
 from gangctl.errors import one_line
+from gangctl.fit.classes import refused_by_classes
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.devices import counted_by_quotas, is_of_claims
+from gangctl.fit.limitranges import refused_claims
 from gangctl.fit.report import joined, quoted
 from gangctl.fit.requests import PodSet, filled_in, requests_of, stages_of
 from gangctl.gang.desired import plan_of
@@ -177,8 +178,8 @@ def refusal(
     """
     surroundings = cluster.surroundings(namespace).of_pods()
     present = [podset for podset in podsets if podset.pods]
-    if missing := next(_missing_classes(present, cluster), ""):
-        return CreationRefusal(missing)
+    if refused := next(refused_by_classes(present, cluster, namespace), ""):
+        return CreationRefusal(refused)
     pods = [
         _PodsToCreate(
             podset,
@@ -191,6 +192,9 @@ def refusal(
     for podset in (one.podset for one in pods if one.certain):
         for problem in requests_of(podset, surroundings).problems:
             return CreationRefusal(f"{quoted([podset.name])}: {problem}, and the API server refuses such pods")
+    # Those of one that is not new are there, or JobSet is refused already.
+    for problem in refused_claims(jobset, surroundings.limit_ranges or ()) if new else ():
+        return CreationRefusal(f"{problem}, and the API server refuses it")
     stages = stages_of(jobset, podsets)
     quotas = cluster.resource_quotas(namespace)
     # Of one that is not new they are there, or JobSet is refused already what it tries again.
@@ -282,23 +286,6 @@ def _counted(resource: str, others: Mapping[str, _Demand]) -> Iterator[_Demand]:
         shown = one_line(storage_class, _SHOWN)
         doubt = f"spec.volumeClaimPolicies: whether StorageClass {shown} is the default (kubectl get sc); then "
         yield replace(default, needed=needed, doubt=doubt)
-
-
-def _missing_classes(podsets: Iterable[PodSet], cluster: ClusterSnapshot) -> Iterator[str]:
-    for podset in podsets:
-        runtime_class, priority_class = (
-            text_at(podset.pod_spec, key) for key in ("runtimeClassName", "priorityClassName")
-        )
-        kinds = {
-            "RuntimeClass": (runtime_class, cluster.has_runtime_class(runtime_class)),
-            "PriorityClass": (priority_class, cluster.has_pod_class(priority_class)),
-        }
-        for kind, (name, exists) in kinds.items():
-            if name and exists is False:
-                yield (
-                    f'{kind} "{one_line(name, _SHOWN)}" does not exist, and the API server refuses the pods of '
-                    f"{quoted([podset.name])} without it; create it, or name another one"
-                )
 
 
 def _beyond(

@@ -13,13 +13,14 @@ from fractions import Fraction
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.objects import object_at, objects_at
+from gangctl.api.objects import object_at, objects_at, text_at
 from gangctl.api.requests import Requests, pod_limits, pod_requests, read_list
 from gangctl.errors import one_line
 from gangctl.kueue.amounts import amount, read_quantity
 
 CONTAINER: Final = "Container"
 POD: Final = "Pod"
+CLAIM: Final = "PersistentVolumeClaim"
 _CONTAINERS: Final = ("containers", "initContainers")
 _THE_POD: Final = "the pod"
 _ABOVE: Final = "is above the max of a LimitRange"
@@ -102,6 +103,19 @@ def refused_by_api_server(spec: Mapping[str, Any], limit_ranges: Iterable[Mappin
                 # Without overhead, as podRequests of the plugin.
                 total = pod_requests({**containers, "resources": spec.get("resources")})[0]
                 yield from _outside(_THE_POD, total, pod_limits(spec), entry)
+
+
+def refused_claims(jobset: Mapping[str, Any], limit_ranges: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Why the API server does not create a claim of volumeClaimPolicies (PersistentVolumeClaimValidateLimitFunc)."""
+    policies = objects_at(object_at(jobset, "spec"), "volumeClaimPolicies")
+    templates = [template for policy in policies for template in objects_at(policy, "templates")]
+    ranges = [entry for one in limit_ranges for entry in objects_at(object_at(one, "spec"), "limits")]
+    for entry in (entry for entry in ranges if entry.get("type") == CLAIM):
+        for template in templates:
+            title = f'claim "{one_line(text_at(object_at(template, "metadata"), "name"), 80)}" of volumeClaimPolicies'
+            requests, _ = _read(object_at(object_at(template, "spec"), "resources"))
+            # Limits of a claim do not count.
+            yield from _outside(title, requests, requests, {"min": entry.get("min"), "max": entry.get("max")})
 
 
 def _outside(what: str, requests: Requests, limits: Requests, entry: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gangctl.api.jobset import JobSet, pod_path
@@ -70,6 +70,15 @@ def _of_volumes(path: str, podset: PodSet, neighbours: Neighbours) -> Iterator[s
         kind = next((kind for kind in ("ephemeral", *_EXCLUSIVE_VOLUMES) if volume.get(kind)), "")
         if kind:
             yield f"{path}.volumes[{index}].{kind}: on which nodes the volume can be used"
+
+
+def of_accounts(podsets: Iterable[PodSet]) -> Iterator[str]:
+    """ServiceAccounts that pods name, without which the API server refuses them; that of the namespace is made."""
+    for podset in podsets:
+        name = podset.pod_spec.get("serviceAccountName") if podset.pods else None
+        if isinstance(name, str) and name not in {"", "default"}:
+            shown = one_line(name, 80)
+            yield f"{pod_path(podset.index)}.serviceAccountName: whether {shown} exists (kubectl get sa {shown})"
 
 
 def of_kueue(podset: PodSet, level: str, *, repelled: bool) -> Iterator[str]:

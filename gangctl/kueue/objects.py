@@ -310,6 +310,10 @@ class PriorityClass:
     value: int
 
 
+PREEMPTS: Final = "PreemptLowerPriority"
+"""``preemptionPolicy`` without one."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodPriorityClass:
     """A PriorityClass of ``scheduling.k8s.io``: the priority of pods, and of a Workload without a class of Kueue's."""
@@ -318,6 +322,8 @@ class PodPriorityClass:
     value: int
     default: bool = False
     """``globalDefault``"""
+    preemption: str = PREEMPTS
+    """``preemptionPolicy``"""
 
 
 PODS: Final = "pods"

@@ -271,7 +271,8 @@ def read_priority_class(raw: Mapping[str, Any]) -> objects.PriorityClass:
 def read_pod_priority_class(raw: Mapping[str, Any]) -> objects.PodPriorityClass:
     """The projection of a PriorityClass of ``scheduling.k8s.io``; InputError when it has no name."""
     name = _name(_metadata(raw, "PriorityClass"), "name")
-    return objects.PodPriorityClass(name, integer_at(raw, "value"), raw.get("globalDefault") is True)
+    policy = _text(raw, "preemptionPolicy", objects.PREEMPTS)
+    return objects.PodPriorityClass(name, integer_at(raw, "value"), raw.get("globalDefault") is True, policy)
 
 
 def _checks(status: Mapping[str, Any]) -> tuple[objects.CheckState, ...]:

@@ -14,7 +14,7 @@ from tests.cli.fitfiles import (
     kueue,
     queues,
 )
-from tests.cli.kueueobjects import QUEUE, Object
+from tests.cli.kueueobjects import QUEUE, Object, flavor
 from tests.jobsets import jobset, rj
 from tests.rows import each
 
@@ -37,6 +37,16 @@ RAISED = {**LIMITED, "resources": {"requests": {"cpu": "3"}}}
 # The overhead of its class does not count for the QoS class of a pod.
 HEAVY = {**KATA, "overhead": {"podFixed": {"cpu": "250m"}}}
 BARE = {"runtimeClassName": "kata", "containers": [{"name": "c", "image": "i"}]}
+POOLED = {"nodeSelector": {"pool": "a"}}
+SELECTING = {**KATA, "scheduling": {"nodeSelector": {"pool": "b"}}}
+KATA_POD = {"runtimeClassName": "kata"}
+OVERHEAD = {"overhead": {"cpu": "1"}}
+POLITE = {"preemptionPolicy": "Never", "priorityClassName": "low"}
+
+
+def pooled(pool: str, *more: Object) -> list[Object]:
+    """The nodes of the flavor are those of a pool."""
+    return [flavor("f", nodeLabels={"pool": pool}), *queues(*more)[1:]]
 
 
 def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
@@ -135,6 +145,11 @@ def volume_claim(name: str, storage: str, **spec: Any) -> Object:
     return {"metadata": {"name": name}, "spec": {**asked, **spec}}
 
 
+def storing(**bounds: str) -> Object:
+    entry = {key: {"storage": amount} for key, amount in bounds.items()}
+    return {**SMALL, "spec": {"limits": [{"type": "PersistentVolumeClaim", **entry}]}}
+
+
 CACHED = mounting(
     "a",
     "b",
@@ -168,6 +183,21 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
             "PodsRefused",
             'PriorityClass "none" does not exist',
         ),
+        (gangs("", pod={**BARE, **POOLED}), queues(SELECTING), "PodsRefused", "nodeSelector[pool] of"),
+        (gangs("", pod={**BARE, "nodeSelector": {"pool": "b"}}), queues(SELECTING), "NotQueued", ""),
+        (gangs(pod=KATA_POD), pooled("a", SELECTING), "PodsRefused", '"w" is a, and its class gives b'),
+        (gangs(pod=KATA_POD), pooled("b", SELECTING), "Fits", ""),
+        (gangs("", pod={**BARE, **OVERHEAD}), queues(HEAVY), "PodsRefused", "is cpu 1, and its class gives cpu 250m"),
+        (gangs("", pod={**BARE, "overhead": {"cpu": "0.25"}}), queues(HEAVY), "NotQueued", ""),
+        (gangs("", pod={**BARE, **OVERHEAD}), queues(KATA), "PodsRefused", "its class gives none"),
+        (gangs("", pod=OVERHEAD), queues(KATA), "PodsRefused", "overhead of"),
+        (gangs("", pod=OVERHEAD), queues(), "NotQueued", ""),
+        (gangs("", pod={"priority": 7}), queues(POD_CLASS), "PodsRefused", "is 7, and its class gives 0"),
+        (gangs("", pod={"priority": 7}), queues(), "NotQueued", ""),
+        (gangs("", pod={"priority": 1, "priorityClassName": "low"}), queues(POD_CLASS), "NotQueued", ""),
+        (gangs("", pod={"preemptionPolicy": "Never"}), queues(POD_CLASS), "PodsRefused", "gives PreemptLowerPriority"),
+        (gangs("", pod=POLITE), queues({**POD_CLASS, "preemptionPolicy": "Never"}), "NotQueued", ""),
+        (gangs("", pod=POLITE), queues(POD_CLASS), "PodsRefused", "preemptionPolicy of"),
         # LimitRanges
         (gangs(""), queues(SMALL), "PodsRefused", "cpu, and the API server refuses such pods"),
         (gangs(), queues(SMALL), "NeverMisconfigured", ""),
@@ -257,6 +287,9 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
         (existing(), queues(quota({"services": "5"}, {"services": "5"})), "Fits", ""),
         (existing(), queues(quota({"services": "0"})), "Fits", ""),
         (CACHED, queues(quota({"persistentvolumeclaims": "2", "requests.storage": "5Gi"})), "Fits", ""),
+        (CACHED, queues(storing(min="1Gi", max="3Gi")), "Fits", ""),
+        (CACHED, queues(storing(max="2Gi")), "PodsRefused", 'claim "b" of volumeClaimPolicies is above the max'),
+        (CACHED, queues(storing(min="3Gi")), "PodsRefused", 'claim "a" of volumeClaimPolicies is below the min'),
         (CACHED, queues(quota({"persistentvolumeclaims": "1"})), "PodsRefused", "refuses its PersistentVolumeClaims"),
         (
             CACHED,
@@ -299,3 +332,10 @@ def test_pods_that_the_api_server_refuses_do_not_fit(
     refused = reason in {"PodsRefused", "WaitsForResourceQuota"}
     verdicts = {"NeverMisconfigured": "never", "NeverExceedsQuota": "never", "MayFit": "unknown"}
     assert answer.json["verdict"] == ("not-now" if refused else verdicts.get(reason, "fits"))
+
+
+@each(("account", "words"), [("trainer", "kubectl get sa trainer"), ("default", ""), ("", "")])
+def test_a_service_account_that_pods_name_is_not_looked_at(account: str, words: str, tmp_path: Path) -> None:
+    report = fit(tmp_path, gangs(pod={"serviceAccountName": account}), *queues()).json
+    assert (report["verdict"], bool(report["notLookedAt"])) == ("fits", bool(words))
+    assert words in "".join(report["notLookedAt"])

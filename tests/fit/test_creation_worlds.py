@@ -44,7 +44,7 @@ def _verdicts() -> dict[int, tuple[str, str]]:
         (limitranges, "pod_requests", lambda spec: pod_requests({**spec, "resources": None})),
         (requests, "of_whole_pod", lambda spec: (of_whole_pod(spec)[0], {})),
         (requests, "of_whole_pod", lambda spec: ({}, of_whole_pod(spec)[1])),
-        (creation, "_missing_classes", lambda *_: iter(())),
+        (creation, "refused_by_classes", lambda *_: iter(())),
         (creation._PodsToCreate, "is_in", lambda *_: True),
         (creation._PodsToCreate, "unset", lambda *_: []),
         (creation, "_JOBS", "none"),
