@@ -85,8 +85,8 @@ def neighbours_of(
     devices = stock.devices(key[0], without)
     admitted = stock.admitted.get(key, {}) if uid else {}
     levels = stock.topology_levels()
-    volume_of, priority_of = partial(stock.volume, key[0]), stock.snapshot.pod_priority
-    return Neighbours(pods, key[0], stock.labels, volume_of, devices, admitted, levels, priority_of)
+    volume_of, classes = partial(stock.volume, key[0]), (stock.snapshot.pod_priority, stock.snapshot.preemption_policy)
+    return Neighbours(pods, key[0], stock.labels, volume_of, devices, admitted, levels, *classes)
 
 
 _ADMITTED: Final = frozenset({"Fits", "FitsReordered", "MayFit"})

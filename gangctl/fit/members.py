@@ -39,6 +39,8 @@ class Neighbours:
     """Node labels by which Kueue chooses a node for one pod, in its node selector: they say nothing of other pods."""
     priority_of: Callable[[str], int | None] = lambda _: None
     """The value of a PriorityClass, or of what pods without one get; None if unknown."""
+    policy_of: Callable[[str], str | None] = lambda _: None
+    """The same of its ``preemptionPolicy``."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.objects import Object, object_at, objects_at
+from gangctl.api.objects import Object, object_at, objects_at, text_at
 from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line, plural
 from gangctl.fit import limits, report
@@ -39,10 +39,12 @@ from gangctl.fit.started import Addition, Additions
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, replicated_job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.kueue.objects import PODS, Amounts
+from gangctl.kueue.objects import PODS, PREEMPTS, Amounts
 from gangctl.kueue.topology import REQUESTS
 
 _MOST_ROWS: Final = 20
+_BEHIND_PODS: Final = frozenset({"WaitsForNodes", "WaitsForTopology"})
+"""Reasons where other pods have what it needs."""
 _MOST_CLOSED: Final = 3
 _NONE: Final[Additions] = {}
 _ALL_LEFT: Final[Mapping[str, PodsLeft]] = {}
@@ -104,7 +106,8 @@ def node_fit(
     podsets = unfinished(podsets, left)
     added = {name: one for name, one in additions.items() if name not in neighbours.admitted}
     podsets = [added[podset.name].to(podset) if podset.name in added else podset for podset in podsets]
-    counted, requests, devices = asked_of_nodes(podsets, request, list(nodes), plain, neighbours.devices)
+    shapes = list(nodes)
+    counted, requests, devices = asked_of_nodes(podsets, request, shapes, plain, neighbours.devices)
     unknown = list(dict.fromkeys(why for count in counted for why in count.unknown))
     of_labels = [why for podset in podsets if podset.pods for why in limits.of_labels(podset, neighbours)]
     unknown += of_labels
@@ -129,6 +132,13 @@ def node_fit(
     stages = stages_of(request.jobset, podsets)
     case = NodesCase(floor, requests, gangs, stages, list(unknown), deciding, refused, request.fixed_nodes)
     case, (verdict, reason, message) = decided(case)
+    if reason in _BEHIND_PODS and (lowest := _preempting(podsets, neighbours)) is not None:
+        pods = neighbours.pods or ()
+        kept = [pod for pod in pods if pod.priority is None or pod.priority >= lowest]
+        if len(kept) < len(pods):
+            without = node_fit(request, shapes, surroundings, replace(neighbours, pods=kept), additions)
+            what = f"whether kube-scheduler preempts pods of a priority below {lowest}"
+            case.unknown += [f"{what}: the nodes may have room without them"] * (without["reason"] not in _BEHIND_PODS)
     sentence = one_line(message[:1].upper() + message[1:] + ".")
     if verdict != "fits" and (flavors := _adding(added.values())):
         sentence += f" Its pods have the nodeLabels and tolerations of {flavors}."
@@ -147,6 +157,18 @@ def node_fit(
         "unknown": list(dict.fromkeys(case.unknown)),
         "notLookedAt": list(dict.fromkeys([*deciding, *of_labels, *general])),
     }
+
+
+def _preempting(podsets: Iterable[PodSet], neighbours: Neighbours) -> int | None:
+    """The lowest priority of pods that may preempt others; None if some do not, or that is not known."""
+    lowest: int | None = None
+    for spec in (podset.pod_spec for podset in podsets if podset.pods):
+        name = text_at(spec, "priorityClassName")
+        priority, policy = neighbours.priority_of(name), text_at(spec, "preemptionPolicy") or neighbours.policy_of(name)
+        if priority is None or policy != PREEMPTS:
+            return None
+        lowest = priority if lowest is None else min(lowest, priority)
+    return lowest
 
 
 def asked_of_nodes(

@@ -164,6 +164,8 @@ class PlacedPod:
     """Of volumes."""
     resized: Amounts | None = None
     """What the scheduler counts in the place of ``requests``, while it is being resized; Kueue does not."""
+    priority: int | None = None
+    """None if unknown, as in files that no API server has written."""
 
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
@@ -188,6 +190,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
             text_at(metadata, "creationTimestamp"),
             tuple(claim for _, claim in volume_claims(spec)),
             None if resized is None else as_integers(resized),
+            priority if isinstance(priority := spec.get("priority"), int) else None,
         )
 
 

@@ -138,6 +138,32 @@ def test_exclusive_jobs_keep_away_from_those_of_the_same_priority(
     assert answer.json["verdict"] == verdict, answer.json["message"]
 
 
+@each(
+    ("there", "spec", "preempts"),
+    [
+        ([0, 0], {"priorityClassName": "usual"}, True),
+        ([9000, 0], {"priorityClassName": "usual"}, False),
+        ([None, None], {"priorityClassName": "usual"}, False),
+        ([0, 0], {"priorityClassName": "polite"}, False),
+        ([0, 0], {}, False),
+        ([-1, -1], {}, True),
+    ],
+)
+def test_pods_of_a_lower_priority_may_be_preempted(
+    there: list[int | None], spec: Object, preempts: bool, tmp_path: Path
+) -> None:
+    others = [pod(name, name, "4") for name in ("a", "b")]
+    for one, priority in zip(others, there, strict=True):
+        one["spec"] |= {} if priority is None else {"priority": priority}
+    polite = {**classed(9000, "polite"), "preemptionPolicy": "Never"}
+    raw = queued(pods=8)
+    raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"] |= spec
+    report = fit(tmp_path, raw, [*NODES, *others, classed(9000), polite]).json
+    assert (report["verdict"], report["reason"]) == ("not-now", "WaitsForNodes")
+    words = "whether kube-scheduler preempts pods of a priority below"
+    assert any(why.startswith(words) for why in report["unknown"]) is preempts
+
+
 class TestWithQueues:
     @each(
         ("quota", "pods", "expected"),
