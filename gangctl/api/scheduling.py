@@ -290,6 +290,8 @@ class ApiState:
 
     parents: str = FIRST_OF_COMPOSITES
     """The version that has CompositePodGroups, where they are served."""
+    unserved: bool = False
+    """The cluster serves no Workloads at all. Any other reason is that of a cluster which is to have gangs."""
 
     @property
     def composite(self) -> str:

@@ -190,6 +190,7 @@ def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:
         None,
         f"the cluster serves no Workloads in {GROUP}: set --runtime-config={GROUP}/VERSION=true "
         "(v1beta1 on Kubernetes 1.37, v1alpha2 on 1.36, v1alpha1 on 1.35) and the feature gate GenericWorkload",
+        unserved=True,
     )
 
 

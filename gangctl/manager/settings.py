@@ -146,7 +146,8 @@ class ControllerSettings(BaseModel):
         default=(DEFAULT_SCHEDULER,), description="Scheduler name that honours groups; may be repeated."
     )
     unavailable: Literal["reject", "allow"] = Field(
-        default="reject", description="What happens to an opted-in JobSet where no gang can be made."
+        default="reject",
+        description="What happens to an opted-in JobSet, or one of a PathwaysJob, where no gang can be made.",
     )
     policies: Literal["auto", "off"] = Field(
         default="auto",

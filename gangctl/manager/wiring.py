@@ -61,7 +61,12 @@ class Wiring:
             self.readiness = _readiness(manager, self.gangs, self.queues, settings)
         self.pathways = None
         if settings.pathways:
-            self.pathways = pathways.setup(manager, self.gangs, settings.pathways_options or PathwaysOptions())
+            self.pathways = pathways.setup(
+                manager,
+                self.gangs,
+                settings.pathways_options or PathwaysOptions(),
+                fail_open=settings.unavailable == "allow",
+            )
         self.webhooks = Webhooks(manager, settings, self.gangs, self.policies, view)
 
 

@@ -12,12 +12,12 @@ from gangctl.fit.floor import NodeShape, takes
 from gangctl.fit.report import joined, show, show_all
 from gangctl.fit.requests import podsets_of
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.job import PathwaysJob, asks_for_mode, gangs
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
-from gangctl.pathways.result import Rendering, RenderingInputs
-from gangctl.pathways.status import Obstacle
+from gangctl.pathways.result import Rendering, RenderingInputs, Without
+from gangctl.pathways.status import Obstacle, PathwaysPhase
 from gangctl.pathways.words import DIGEST, HEAD
 
 
@@ -63,6 +63,8 @@ class Draft:
     rendering: Rendering
     notices: tuple[Notice, ...]
     digest: str
+    obstacle: Obstacle | None = None
+    """Why it cannot be created yet."""
 
     def body(self) -> dict[str, Any]:
         """The JobSet with its digest, as it is created."""
@@ -82,7 +84,21 @@ def draft(raw: Mapping[str, Any], options: PathwaysOptions, setting: RenderingIn
     # Whether the cluster has gangs may change later, while the user's spec stays.
     standard = rendering if setting == RenderingInputs() else render(reading.job)
     notices = dict.fromkeys((*reading.notices, *rendering.notices))
-    return Draft(reading.job, rendering, tuple(notices), _digest(standard.jobset["spec"]))
+    digest = _digest(standard.jobset["spec"])
+    return Draft(reading.job, rendering, tuple(notices), digest, _without_gang(reading.job, setting))
+
+
+def _without_gang(job: PathwaysJob, setting: RenderingInputs) -> Obstacle | None:
+    """The obstacle if it must not lose its gang: a JobSet that is created without one never gets it."""
+    if setting.gangs or setting.without is Without.ALL or not gangs(job).any:
+        return None
+    if setting.without is Without.UNASKED and not asks_for_mode(job):
+        return None
+    message = (
+        f"No gang can be made now: {setting.reason}. The JobSet is created as soon as one can; a PathwaysJob that asks "
+        "for no gang does not wait"
+    )
+    return Obstacle(Reason.API_UNAVAILABLE.value, message, PathwaysPhase.PENDING)
 
 
 def _digest(spec: Mapping[str, Any]) -> str:

@@ -136,6 +136,11 @@ class GangLevels:
 NO_GANGS: Final = GangLevels(GangMode.OFF, GangMode.OFF)
 
 
+def asks_for_mode(job: PathwaysJob) -> bool:
+    """Whether the user has chosen its gangs, or that there is none."""
+    return job.gang_mode is not None or job.worker_mode is not None
+
+
 def gangs(job: PathwaysJob) -> GangLevels:
     """The gangs of a job: requested on either level, or gangctl's choice."""
     if job.gang_mode is GangMode.GANG:

@@ -109,6 +109,15 @@ class Profile(StrEnum):
     """Those of AI-Hypercomputer/xpk: no gang, exclusive placement, host settings."""
 
 
+class Without(StrEnum):
+    """Which PathwaysJobs run without their gang where none can be made; the others wait."""
+
+    ALL = "all"
+    UNASKED = "unasked"
+    """Those for which gangctl would have chosen a gang, and not the user."""
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class RenderingInputs:
     """Inputs of a rendering besides the PathwaysJob."""
@@ -120,6 +129,9 @@ class RenderingInputs:
     """Whether a gang can require one node pool, which needs Kubernetes 1.36 or later."""
     composite: bool = False
     """Whether several gangs can start together, each placed as a whole (CompositePodGroups)."""
+    reason: str = "this cluster has no API for gangs"
+    """Why no gang can be made."""
+    without: Without = Without.ALL
 
 
 def setting_for(rules: ClusterRules, profile: Profile = Profile.GANG, *, gangs: bool = True) -> RenderingInputs:

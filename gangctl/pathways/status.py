@@ -400,7 +400,13 @@ def _reason(reason: str, phase: PathwaysPhase) -> str:
 _ENDS: Final = {PathwaysPhase.COMPLETED: Reason.COMPLETED, PathwaysPhase.FAILED: Reason.FAILED}
 _OBSTACLES: Final = {
     reason.value: reason
-    for reason in (Reason.NAME_CONFLICT, Reason.ADMISSION_DENIED, Reason.JOBSET_CREATE_FAILED, Reason.JOBSET_GONE)
+    for reason in (
+        Reason.NAME_CONFLICT,
+        Reason.ADMISSION_DENIED,
+        Reason.JOBSET_CREATE_FAILED,
+        Reason.JOBSET_GONE,
+        Reason.API_UNAVAILABLE,
+    )
 }
 """Those that are reasons of events themselves; all others are about the spec."""
 

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.scheduling import ApiState, Feature, Generation
-from gangctl.controllers.pathways.controller import MOST_NAMESPACES, PathwaysMetrics
-from gangctl.pathways.result import RenderingInputs
+from gangctl.controllers.pathways.controller import MOST_NAMESPACES, PathwaysController, PathwaysMetrics
+from gangctl.pathways.result import RenderingInputs, Without
 from gangctl.pathways.status import JobCondition, PathwaysFacts, PathwaysJobStatus, PathwaysPhase
 from gangctl.runtime.families import OTHERS
 from tests.manager.test_wiring import wired
@@ -68,7 +68,14 @@ def test_namespaces_beyond_the_limit_are_counted_together(registry: CollectorReg
 @pytest.mark.parametrize(
     ("state", "setting"),
     [
-        (ApiState(None), RenderingInputs(gangs=False, topology=False)),
+        (
+            ApiState(None, "off", unserved=True),
+            RenderingInputs(gangs=False, topology=False, reason="off", without=Without.UNASKED),
+        ),
+        (
+            ApiState(None, "upgrading"),
+            RenderingInputs(gangs=False, topology=False, reason="upgrading", without=Without.NONE),
+        ),
         (ApiState(Generation.V1ALPHA1), RenderingInputs(topology=False)),
         (ApiState(Generation.V1BETA1), RenderingInputs(composite=True)),
         (
@@ -82,3 +89,19 @@ async def test_renderings_follow_the_capabilities_of_the_cluster(state: ApiState
     assert wiring.pathways is not None
     wiring.gangs.discovery.state = state
     assert wiring.pathways._setting() == setting
+
+
+async def test_pathwaysjobs_run_without_their_gang_where_jobsets_may() -> None:
+    wiring = wired(pathways=True, unavailable="allow")
+    assert wiring.pathways is not None
+    wiring.gangs.discovery.state = ApiState(None, "upgrading")
+    assert wiring.pathways._setting().without is Without.ALL
+
+
+async def test_pathwaysjobs_are_checked_again_when_gangs_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = []
+    monkeypatch.setattr(PathwaysController, "recheck_all", lambda _: checks.append(1))
+    wiring = wired(pathways=True)
+    for call in wiring.gangs.on_state:
+        call(ApiState(Generation.V1BETA1))
+    assert checks

@@ -35,7 +35,7 @@ from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, NotFound
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.draft import Draft, check_head, draft
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.result import RenderingInputs, setting_for
+from gangctl.pathways.result import RenderingInputs, Without, setting_for
 from gangctl.pathways.status import (
     JobSetFacts,
     Obstacle,
@@ -382,18 +382,24 @@ def _same_but_status(old: PathwaysCopy, new: PathwaysCopy) -> bool:
     return (old.raw, old.facts.deleting) == (new.raw, new.facts.deleting)
 
 
-def setup(manager: Manager, gangs: ReplicaGangs, options: PathwaysOptions) -> PathwaysController:
-    """Have the leader follow PathwaysJobs."""
+def setup(
+    manager: Manager, gangs: ReplicaGangs, options: PathwaysOptions, *, fail_open: bool = False
+) -> PathwaysController:
+    """Have the leader follow PathwaysJobs; with ``fail_open`` none waits for a gang that cannot be made."""
 
     def record(job: PathwaysFacts, notice: Notice) -> None:
         regarding = ObjectReference(API_VERSION, KIND, job.namespace, job.name, job.uid)
         manager.recorder.record(event_of(regarding, notice))
 
     def setting() -> RenderingInputs:
-        generation = gangs.state.generation
-        if generation is None:
-            return RenderingInputs(gangs=False, topology=False)
-        return setting_for(gangs.rules(generation))
+        state = gangs.state
+        if state.generation is not None:
+            return setting_for(gangs.rules(state.generation))
+        # As the webhook refuses JobSets. A gang that the user did not ask for is left out only where the cluster has no
+        # gangs at all: there exclusive placement is the best choice.
+        unasked = Without.UNASKED if state.unserved else Without.NONE
+        without = Without.ALL if fail_open else unasked
+        return RenderingInputs(gangs=False, topology=False, reason=state.reason, without=without)
 
     async def lead() -> None:
         # Rendering depends on whether there are gangs.
@@ -402,6 +408,7 @@ def setup(manager: Manager, gangs: ReplicaGangs, options: PathwaysOptions) -> Pa
 
     controller = PathwaysController(manager, record, setting=setting, options=options)
     gangs.followers.append(controller.jobset_changed)
+    gangs.on_state.append(lambda _: controller.recheck_all())
     # The informer of all JobSets is exported, which every replica has.
     manager.metrics.track_informers(controller.jobs, controller.upstream.informer)
     manager.leading[NAME] = lead

@@ -109,11 +109,11 @@ def plan(facts: PathwaysFacts, jobset: JobSetFacts | None, draft: Callable[[], D
     made = draft()
     if isinstance(made, Obstacle):
         return ReportStatus(made)
-    if not had_jobset(status):
-        return CreateJobSet(made)
-    if made.job.options.ttl_seconds_after_finished is not None:
+    again = had_jobset(status)
+    if again and made.job.options.ttl_seconds_after_finished is not None:
         return ReportStatus(GONE)
-    return CreateJobSet(made, (_again(status),))
+    events = (_again(status),) if again else ()
+    return CreateJobSet(made, events) if made.obstacle is None else ReportStatus(made.obstacle, events)
 
 
 def had_jobset(status: PathwaysJobStatus) -> bool:
@@ -121,7 +121,7 @@ def had_jobset(status: PathwaysJobStatus) -> bool:
     if status.phase is None or status.phase is PathwaysPhase.FAILED:
         return status.end is not None
     held = status.condition(status.phase)
-    return held is not None and held.reason != Reason.JOBSET_CREATE_FAILED
+    return held is not None and held.reason not in {Reason.JOBSET_CREATE_FAILED, Reason.API_UNAVAILABLE}
 
 
 def created(jobset: JobSetFacts, made: Draft | Obstacle) -> tuple[Notice, ...]:

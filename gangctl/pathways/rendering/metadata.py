@@ -31,6 +31,7 @@ from gangctl.pathways.job import (
     TOPOLOGY_REQUESTS,
     GangLevels,
     PathwaysJob,
+    asks_for_mode,
     asks_for_topology,
     gangs,
     placed_by_kueue,
@@ -62,7 +63,7 @@ class Choice:
 
 def choose(job: PathwaysJob, setting: RenderingInputs) -> Choice:
     """The requested gangs, if the cluster supports gangs, or defaults for the job and the profile."""
-    asked = job.gang_mode is not None or job.worker_mode is not None
+    asked = asks_for_mode(job)
     if setting.profile is Profile.XPK and not asked:
         return Choice(NO_GANGS)
     wanted = gangs(job)
@@ -70,9 +71,9 @@ def choose(job: PathwaysJob, setting: RenderingInputs) -> Choice:
     if together:
         wanted = GangLevels(GangMode.OFF, GangMode.REPLICATED_GANG)
     if wanted.any and not setting.gangs:
-        off = rule(str(GangMode.OFF), "this cluster has no API for gangs")
+        off = rule(str(GangMode.OFF), setting.reason)
         rest = "affinity keeps head and workers together" if job.colocated else "its workers keep exclusive placement"
-        no_api = Notice(Reason.GANG_CHOICE, f"No gang: this cluster has no API for gangs; {rest}.")
+        no_api = Notice(Reason.GANG_CHOICE, f"No gang: {setting.reason}; {rest}.")
         return Choice(NO_GANGS, off, notices=(no_api,))
     choice = _chosen(job, wanted)
     if asked:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.result import RenderingInputs
-from gangctl.pathways.words import DIGEST
+from gangctl.pathways.result import RenderingInputs, Without
+from gangctl.pathways.words import DIGEST, OPTIONS
 from tests.controllers.pathways.ground import JOBS, JOBSETS, LONG_SECONDS, Context, play
 from tests.controllers.stage import USER
+from tests.pathways.samples import annotated
 
 UP = {"pathways-head": 1, "worker": 2}
 
@@ -251,6 +253,68 @@ def test_without_the_scheduling_api_the_jobset_has_no_gang() -> None:
             await context.edit({"spec": {"controller": {"elasticSlices": 0}}})
             await asyncio.sleep(1)
             assert "SpecChangeIgnored" not in context.reasons
+
+    play(acts)
+
+
+UPGRADING = RenderingInputs(gangs=False, topology=False, reason="upgrading", without=Without.NONE)
+
+
+def test_a_jobset_is_created_only_when_its_gang_can_be_made() -> None:
+    async def acts(context: Context) -> None:
+        context.setting = UPGRADING
+        async with context.running() as controller:
+            await context.submit()
+            await context.submit("off", metadata=annotated(gang_mode="Off"))
+            await asyncio.sleep(LONG_SECONDS)
+            assert await context.jobset("off") is not None
+            assert await context.jobset() is None
+            assert await context.phase() == "Pending: GangAPIUnavailable"
+            waits = [each.message for each in context.recorded if each.reason == "GangAPIUnavailable"]
+            assert len(waits) == 1
+            assert "upgrading" in waits[0]
+            context.setting = RenderingInputs()
+            controller.recheck_all()
+            await asyncio.sleep(1)
+            jobset = await context.jobset()
+            assert jobset is not None
+            assert "gangctl.dev/gang-mode" in str(jobset["spec"])
+            assert await context.phase() == "Pending: WaitingForHead"
+            assert "JobSetGone" not in context.reasons
+
+    play(acts)
+
+
+def test_without_the_scheduling_api_only_a_gang_that_was_asked_for_is_waited_for() -> None:
+    async def acts(context: Context) -> None:
+        context.setting = replace(UPGRADING, without=Without.UNASKED)
+        async with context.running():
+            await context.submit()
+            await context.submit("asked", metadata=annotated(pathways_worker_mode="ReplicatedGang"))
+            await asyncio.sleep(1)
+            assert await context.jobset() is not None
+            assert await context.phase("asked") == "Pending: GangAPIUnavailable"
+
+    play(acts)
+
+
+def test_a_jobset_that_ended_unseen_is_gone_while_no_gang_can_be_made() -> None:
+    async def acts(context: Context) -> None:
+        async with context.running():
+            for name, options in (("pw", '{"ttlSecondsAfterFinished": 60}'), ("again", "{}")):
+                await context.submit(name, metadata={"annotations": {OPTIONS: options}})
+            await asyncio.sleep(1)
+        for name in ("pw", "again"):
+            await context.delete(name, kind=JOBSETS)
+        context.setting = UPGRADING
+        async with context.running(LONG_SECONDS) as controller:
+            assert await context.phase() == "FAILED Failed: JobSetGone"
+            assert await context.phase("again") == "Pending: GangAPIUnavailable"
+            context.setting = RenderingInputs()
+            controller.recheck_all()
+            await asyncio.sleep(1)
+            assert await context.phase("again") == "Pending: WaitingForHead"
+            assert sum("it is created again" in each.message for each in context.recorded) == 1
 
     play(acts)
 
