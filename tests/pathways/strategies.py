@@ -38,6 +38,7 @@ _ANNOTATIONS: Final = {
     "argocd.argoproj.io/tracking-id": "train:x",
     "gangctl.dev/gang-options": '{"sequenced": "split"}',
     "provreq.kueue.x-k8s.io/maxRunDurationSeconds": "60",
+    "alpha.jobset.sigs.k8s.io/node-selector": "true",
 }
 _TOPOLOGY: Final = {"kueue.x-k8s.io/podset-required-topology": "cloud.google.com/gce-topology-block"}
 _VARIABLE: Final = st.builds(

@@ -225,6 +225,11 @@ def head_pod_metadata(job: PathwaysJob) -> Tree:
 def worker_job_metadata(job: PathwaysJob, choice: Choice) -> Tree:
     """``metadata`` of the workers' Job template: their gang and their exclusive placement."""
     annotations = {GANG_MODE: choice.worker, EXCLUSIVE_TOPOLOGY: exclusive_workers(job, choice)}
+    strategy = job.annotations.get(NODE_SELECTOR_STRATEGY)
+    if annotations[EXCLUSIVE_TOPOLOGY] is not None and strategy is not None:
+        # JobSet takes the strategy from where it takes the topology, and that of the JobSet does not apply here.
+        origin = job.origin(f"metadata.annotations[{NODE_SELECTOR_STRATEGY}]")
+        annotations[NODE_SELECTOR_STRATEGY] = From(strategy, origin)
     return _filled("annotations", _present(annotations))
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.result import Profile, RenderingInputs
+from tests.gang.pipeline import resolved
 from tests.pathways.rendering.affinity import Node, Placed, Pod, feasible, pods_of, shunned
 from tests.pathways.samples import annotated, pathways_job, template
 from tests.pathways.strategies import PROPERTY
@@ -22,6 +23,7 @@ Object = dict[str, Any]
 COLOCATE = {"deploymentMode": "colocate_head_with_workers"}
 POOL = "cloud.google.com/gke-nodepool"
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
 ACCELERATOR = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY = "cloud.google.com/gke-tpu-topology"
 VMS = 2
@@ -334,8 +336,13 @@ def test_exclusive_placement_is_kept_where_it_cannot_deadlock(
 
 
 def test_exclusive_placement_by_node_labels_works_with_a_gang() -> None:
-    metadata = {"annotations": {"alpha.jobset.sigs.k8s.io/node-selector": "true"}}
-    assert exclusive(jobset_of(pathways_job(metadata=metadata))) == (HOST, POOL)
+    metadata = {"annotations": {STRATEGY: "true"}}
+    jobset = jobset_of(pathways_job(metadata=metadata))
+    assert exclusive(jobset) == (HOST, POOL)
+    # JobSet reads it beside the topology only. Nodes for heads have no such labels.
+    written = [notes_on(job_template(jobset, name)).get(STRATEGY) for name in ("pathways-head", "worker")]
+    assert written == [None, "true"]
+    assert resolved(jobset).errors == ()
 
 
 @each(
