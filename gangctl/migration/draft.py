@@ -48,12 +48,16 @@ class Names:
     """Prefixes of labels and annotations that only this system reads."""
     group_key: str
     """The key on a pod template that names the pods' PodGroup."""
-    group_field: Field
-    """Which of the two that is."""
     group_apis: frozenset[str]
     """API groups of its PodGroup, those of earlier versions among them."""
     old_keys: tuple[str, ...] = ()
     """Keys that named the PodGroup in earlier versions."""
+    labels: frozenset[str] = frozenset()
+    """Those of its keys that it reads in labels; all others are annotations."""
+
+    def field(self, key: str) -> Field:
+        """Where it reads a key."""
+        return "labels" if key in self.labels else "annotations"
 
     def reads(self, key: str) -> bool:
         """Whether a label or annotation is for this system alone."""
@@ -63,6 +67,10 @@ class Names:
 _OLD: Final = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.x-k8s.io")
 MIN_AVAILABLE: Final = tuple(f"{key}/min-available" for key in _OLD)
 """Labels of pods, which was all that a gang of coscheduling had before there were PodGroups."""
+_OLD_GROUPS: Final = (*_OLD, *(f"{key}/name" for key in _OLD))
+_COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+KAI_QUEUE: Final = "kai.scheduler/queue"
+KAI_PRIORITY: Final = "priorityClassName"
 
 NAMES: Final = {
     System.VOLCANO: Names(
@@ -70,7 +78,6 @@ NAMES: Final = {
         schedulers=frozenset({"volcano"}),
         prefixes=("scheduling.volcano.sh/", "volcano.sh/"),
         group_key="scheduling.k8s.io/group-name",
-        group_field="annotations",
         group_apis=frozenset({"scheduling.volcano.sh"}),
     ),
     System.KAI: Names(
@@ -78,16 +85,16 @@ NAMES: Final = {
         schedulers=frozenset({"kai-scheduler"}),
         prefixes=("kai.scheduler/",),
         group_key="pod-group-name",
-        group_field="annotations",
+        labels=frozenset({KAI_QUEUE, KAI_PRIORITY}),
         group_apis=frozenset({"scheduling.run.ai"}),
     ),
     System.COSCHEDULING: Names(
         title="coscheduling",
         schedulers=frozenset({"scheduler-plugins-scheduler"}),
         prefixes=("scheduling.x-k8s.io/", "pod-group.scheduling."),
-        group_key="scheduling.x-k8s.io/pod-group",
-        old_keys=(*_OLD, *(f"{key}/name" for key in _OLD)),
-        group_field="labels",
+        group_key=_COSCHEDULING_GROUP,
+        old_keys=_OLD_GROUPS,
+        labels=frozenset({_COSCHEDULING_GROUP, *_OLD_GROUPS, *MIN_AVAILABLE}),
         group_apis=frozenset({"scheduling.x-k8s.io", "scheduling.sigs.k8s.io"}),
     ),
 }
@@ -308,8 +315,9 @@ class ConversionDraft:
         self.notes.append(Note(self.position, path, text))
 
     def found(self, key: str, *levels: Level) -> Iterator[Mark]:
-        """Labels and annotations with this key, on these levels or on any."""
-        return (mark for mark in self.marks if mark.key == key and (not levels or mark.level in levels))
+        """Labels or annotations with this key, where the system reads it: on these levels or on any."""
+        marks = (mark for mark in self.marks if (mark.key, mark.field) == (key, self.names.field(key)))
+        return (mark for mark in marks if not levels or mark.level in levels)
 
     def on(self, rj: ReplicatedJob, key: str, level: Level) -> Mark | None:
         """The label or annotation of one ReplicatedJob on one level."""
@@ -322,8 +330,7 @@ class ConversionDraft:
     def group_of(self, rj: ReplicatedJob) -> Mark | None:
         """The label or annotation that puts a ReplicatedJob's pods into a PodGroup."""
         keys = (self.names.group_key, *self.names.old_keys)
-        marks = [mark for key in keys for mark in self.found(key, Level.POD) if mark.index == rj.index]
-        return next((mark for mark in marks if mark.field == self.names.group_field), None)
+        return next((mark for key in keys if (mark := self.on(rj, key, Level.POD)) is not None), None)
 
     def number(self, mark: Mark) -> int | None:
         """The number in a mark; None, with a problem, if it is not above zero."""

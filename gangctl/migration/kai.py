@@ -13,16 +13,23 @@ from typing import Final
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import is_label_key
 from gangctl.gang.plan import job_pods, pods_per_job
-from gangctl.migration.draft import ConversionDraft, DraftGang, Level, least, listed, scheduler_path
+from gangctl.migration.draft import (
+    KAI_PRIORITY,
+    KAI_QUEUE,
+    ConversionDraft,
+    DraftGang,
+    Level,
+    least,
+    listed,
+    scheduler_path,
+)
 
 MIN_MEMBER: Final = "kai.scheduler/batch-min-member"
-QUEUE: Final = "kai.scheduler/queue"
 TOPOLOGY_REQUIRED: Final = "kai.scheduler/topology-required-placement"
 TOPOLOGY_PREFERRED: Final = "kai.scheduler/topology-preferred-placement"
 TOPOLOGY: Final = "kai.scheduler/topology"
-UNDERSTOOD: Final = frozenset({MIN_MEMBER, QUEUE, TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED})
+UNDERSTOOD: Final = frozenset({MIN_MEMBER, KAI_QUEUE, TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED})
 SKIP_GROUPER: Final = "kai.scheduler/skip-podgrouper"
-PRIORITY_LABEL: Final = "priorityClassName"
 _SHARED_GPU: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 
 
@@ -44,7 +51,8 @@ def _check_one_scheduler(draft: ConversionDraft) -> None:
 def _check_words(draft: ConversionDraft) -> None:
     """Reject features that only KAI has, and those that KAI ignores."""
     for mark in draft.marks:
-        if mark.key == draft.names.group_key and (mark.level, mark.field) == (Level.POD, draft.names.group_field):
+        field = draft.names.field(mark.key)
+        if mark.key == draft.names.group_key and (mark.level, mark.field) == (Level.POD, field):
             detail = (
                 "these pods join a PodGroup that KAI did not make: remove this, and ask for the gang with "
                 "gangctl.dev/gang-mode"
@@ -56,9 +64,9 @@ def _check_words(draft: ConversionDraft) -> None:
             draft.refuse(
                 mark.path, "only KAI shares a GPU between pods: request whole ones, or leave this JobSet to KAI"
             )
-        elif mark.key == TOPOLOGY_PREFERRED:
+        elif mark.key == TOPOLOGY_PREFERRED and mark.field == field:
             draft.note(mark.path, "a preferred placement has no counterpart: only topologyKey, which is required")
-        elif mark.key == PRIORITY_LABEL and mark.field == "labels":
+        elif mark.key == KAI_PRIORITY and mark.field == field:
             text = f'label stays, and says nothing to kube-scheduler: pod specs say priorityClassName "{mark.value}"'
             draft.note(mark.path, text)
 
@@ -131,4 +139,4 @@ def read_kai(draft: ConversionDraft) -> None:
     _check_one_scheduler(draft)
     _check_words(draft)
     _add_groups(draft, _read_topology(draft), _read_minimums(draft))
-    draft.queues += [mark.value for mark in draft.found(QUEUE)]
+    draft.queues += [mark.value for mark in draft.found(KAI_QUEUE)]

@@ -131,7 +131,7 @@ def rewrite(draft: ConversionDraft, config: GangConfig, queue: str) -> Object:
 _UNDERSTOOD: Final[dict[System, frozenset[str]]] = {
     System.VOLCANO: podgroups.UNDERSTOOD,
     System.KAI: kai.UNDERSTOOD,
-    System.COSCHEDULING: frozenset(MIN_AVAILABLE),
+    System.COSCHEDULING: frozenset(),
 }
 """Labels and annotations whose meaning is in the result, or in another note."""
 
@@ -168,11 +168,14 @@ def _note_leftovers(draft: ConversionDraft) -> None:
     noted: set[str] = set()
     names = draft.names
     for mark in draft.marks:
-        if mark.key in {names.group_key, *names.old_keys}:
-            if (mark.level, mark.field) != (Level.POD, names.group_field):
-                text = f"removed {mark.key}, which {names.title} reads in the {names.group_field} of pods only"
-                draft.note(mark.path, text)
-        elif names.reads(mark.key) and mark.key not in _UNDERSTOOD[draft.system] | noted:
+        field = names.field(mark.key)
+        if mark.key in {names.group_key, *names.old_keys, *MIN_AVAILABLE}:
+            if (mark.level, mark.field) != (Level.POD, field):
+                draft.note(mark.path, f"removed {mark.key}, which {names.title} reads in the {field} of pods only")
+        elif mark.key in _UNDERSTOOD[draft.system]:
+            if mark.field != field:
+                draft.note(mark.path, f"removed {mark.key}, which {names.title} reads in {field} only")
+        elif names.reads(mark.key) and mark.key not in noted:
             noted.add(mark.key)
             draft.note(mark.path, f"removed {mark.key}, which only {names.title} reads")
 

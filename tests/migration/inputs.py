@@ -44,6 +44,15 @@ def scheduled_by(
     return entry
 
 
+def marked(raw: dict[str, Any], level: str, field: str, marks: dict[str, str]) -> dict[str, Any]:
+    """The same JobSet, with more labels or annotations on one level."""
+    raw = copy.deepcopy(raw)
+    template = raw["spec"]["replicatedJobs"][0]["template"]
+    holder = {"JobSet": raw, "Job": template, "pod": template["spec"]["template"]}[level]
+    holder.setdefault("metadata", {}).setdefault(field, {}).update(marks)
+    return raw
+
+
 def pod_group(
     system: System, name: str, minimum: int | None, namespace: str | None = "t", **spec: Any
 ) -> dict[str, Any]:

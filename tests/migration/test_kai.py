@@ -15,6 +15,7 @@ from tests.migration.inputs import (
     KAI_REQUIRED,
     KAI_TOPOLOGY,
     converted,
+    marked,
     notes,
     problems,
     scheduled_by,
@@ -89,6 +90,18 @@ class TestMapping:
         texts = [text for _, _, text in notes(KAI, raw)]
         assert any(text.startswith("a preferred placement has no counterpart") for text in texts)
         assert "removed kai.scheduler/preemptibility, which only KAI reads" in texts
+
+    @each(("key", "value"), [(KAI_MIN, "3"), (KAI_REQUIRED, RACK), (PREFERRED, RACK)])
+    @each("level", ["JobSet", "Job"])
+    def test_a_label_in_the_place_of_an_annotation_has_no_effect(self, key: str, value: str, level: str) -> None:
+        raw = marked(kai(rj("a", 1, 4, 4)), level, "labels", {KAI_TOPOLOGY: "dc", key: value})
+        assert converted(KAI, raw) == [jobset("js", rj("a", 1, 4, 4), mode="Gang")]
+        assert f"removed {key}, which KAI reads in annotations only" in [text for _, _, text in notes(KAI, raw)]
+
+    def test_a_queue_is_a_label(self) -> None:
+        raw = kai(rj("a"), annotations={KAI_QUEUE: "research"})
+        ((_, _, text),) = notes(KAI, raw)
+        assert text == f"removed {KAI_QUEUE}, which KAI reads in labels only"
 
     def test_the_priority_label_is_kept_with_a_note(self) -> None:
         raw = kai(rj("a"), labels={"priorityClassName": "train"})

@@ -7,7 +7,16 @@ from typing import Any
 from gangctl.api.meta import GANGS
 from gangctl.migration.draft import System
 from tests.jobsets import jobset, rj
-from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, scheduled_by
+from tests.migration.inputs import (
+    VOLCANO_MIN,
+    VOLCANO_QUEUE,
+    converted,
+    marked,
+    notes,
+    pod_group,
+    problems,
+    scheduled_by,
+)
 from tests.rows import each
 
 VOLCANO = System.VOLCANO
@@ -26,6 +35,14 @@ class TestPerJob:
         raw = jobset("js", per_job("a", "4", 3, 4, 4), per_job("b", "2", 1, 2, 2))
         expected = jobset("js", rj("a", 3, 4, 4, mode="ReplicatedGang"), rj("b", 1, 2, 2, mode="Gang"))
         assert converted(VOLCANO, raw) == [expected]
+
+    @each("level", ["JobSet", "Job"])
+    def test_a_label_is_no_minimum(self, level: str) -> None:
+        """Volcano reads the annotations of Jobs."""
+        raw = marked(jobset("js", per_job("a", None, 3, 4, 4)), level, "labels", {VOLCANO_MIN: "2"})
+        assert converted(VOLCANO, raw) == [jobset("js", rj("a", 3, 4, 4))]
+        texts = [text for _, _, text in notes(VOLCANO, raw)]
+        assert f"removed {VOLCANO_MIN}, which Volcano reads in annotations only" in texts
 
     def test_one_job_is_the_jobset(self) -> None:
         assert converted(VOLCANO, jobset("js", per_job("a", "4", 1, 4, 4))) == [
