@@ -29,6 +29,8 @@ TOPOLOGY_REQUIRED: Final = "kai.scheduler/topology-required-placement"
 TOPOLOGY_PREFERRED: Final = "kai.scheduler/topology-preferred-placement"
 TOPOLOGY: Final = "kai.scheduler/topology"
 UNDERSTOOD: Final = frozenset({MIN_MEMBER, KAI_QUEUE, TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED})
+_OF_OWNERS: Final = frozenset({MIN_MEMBER, TOPOLOGY, TOPOLOGY_REQUIRED})
+"""What KAI does not read on pods."""
 SKIP_GROUPER: Final = "kai.scheduler/skip-podgrouper"
 _SHARED_GPU: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 
@@ -64,6 +66,8 @@ def _check_words(draft: ConversionDraft) -> None:
             draft.refuse(
                 mark.path, "only KAI shares a GPU between pods: request whole ones, or leave this JobSet to KAI"
             )
+        elif mark.key in _OF_OWNERS and mark.field == field and mark.level is Level.POD:
+            draft.note(mark.path, f"removed {mark.key}, which KAI reads on JobSets and Jobs, not on pods")
         elif mark.key == TOPOLOGY_PREFERRED and mark.field == field:
             draft.note(mark.path, "a preferred placement has no counterpart: only topologyKey, which is required")
         elif mark.key == KAI_PRIORITY and mark.field == field:
@@ -75,7 +79,7 @@ def _read_topology(draft: ConversionDraft) -> dict[int, str]:
     """The topology of the whole gang, which goes to the draft, and those of each replica, by ReplicatedJob."""
     rjs = draft.jobset.replicated_jobs
     inner: dict[int, str] = {}
-    for mark in draft.found(TOPOLOGY_REQUIRED):
+    for mark in draft.found(TOPOLOGY_REQUIRED, Level.JOBSET, Level.JOB):
         if not any(m.value and (m.level, m.index) == (mark.level, mark.index) for m in draft.found(TOPOLOGY)):
             draft.note(mark.path, f"KAI ignores it without {TOPOLOGY} beside it, and no topologyKey follows from it")
         elif not is_label_key(mark.value):

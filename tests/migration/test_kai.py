@@ -98,6 +98,14 @@ class TestMapping:
         assert converted(KAI, raw) == [jobset("js", rj("a", 1, 4, 4), mode="Gang")]
         assert f"removed {key}, which KAI reads in annotations only" in [text for _, _, text in notes(KAI, raw)]
 
+    def test_minimum_and_placement_on_pods_are_removed_with_a_note(self) -> None:
+        marks = {KAI_MIN: "3", KAI_REQUIRED: RACK, KAI_TOPOLOGY: "dc"}
+        raw = marked(kai(rj("a", 1, 4, 4)), "pod", "annotations", marks)
+        assert converted(KAI, raw) == [jobset("js", rj("a", 1, 4, 4), mode="Gang")]
+        assert sorted(text for _, _, text in notes(KAI, raw)) == [
+            f"removed {key}, which KAI reads on JobSets and Jobs, not on pods" for key in sorted(marks)
+        ]
+
     def test_a_queue_is_a_label(self) -> None:
         raw = kai(rj("a"), annotations={KAI_QUEUE: "research"})
         ((_, _, text),) = notes(KAI, raw)
