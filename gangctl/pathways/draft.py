@@ -12,7 +12,7 @@ from gangctl.fit.floor import NodeShape, takes
 from gangctl.fit.report import joined, show, show_all
 from gangctl.fit.requests import podsets_of
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.job import PathwaysJob, asks_for_mode, gangs
+from gangctl.pathways.job import PathwaysJob, asks_for_mode, wants_gang
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
@@ -90,7 +90,7 @@ def draft(raw: Mapping[str, Any], options: PathwaysOptions, setting: RenderingIn
 
 def _without_gang(job: PathwaysJob, setting: RenderingInputs) -> Obstacle | None:
     """The obstacle if it must not lose its gang: a JobSet that is created without one never gets it."""
-    if setting.gangs or setting.without is Without.ALL or not gangs(job).any:
+    if setting.gangs or setting.without is Without.ALL or not wants_gang(job):
         return None
     if setting.without is Without.UNASKED and not asks_for_mode(job):
         return None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from gangctl.api.meta import GANG_OPTIONS, QUEUE_NAME
+from gangctl.api.meta import GANG_OPTIONS, GANGS, QUEUE_NAME
 from gangctl.gang.config import GangMode, read_options
 from gangctl.pathways.accelerators import Slice
 from gangctl.pathways.options import AUTO, PathwaysOptions, Slicing, Startup
@@ -153,6 +153,11 @@ def gangs(job: PathwaysJob) -> GangLevels:
         return NO_GANGS if job.elastic_slices else GangLevels(GangMode.GANG, GangMode.OFF)
     at_once = job.slices > 1 and not (job.elastic_slices or queued(job) or _has_topology(job))
     return GangLevels(GangMode.OFF, GangMode.GANG if at_once else GangMode.REPLICATED_GANG)
+
+
+def wants_gang(job: PathwaysJob) -> bool:
+    """Whether any of its pods start together; a list of gangs may leave out the workers."""
+    return GANGS in job.annotations or gangs(job).any
 
 
 def queued(job: PathwaysJob) -> bool:

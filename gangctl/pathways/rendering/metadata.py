@@ -37,6 +37,7 @@ from gangctl.pathways.job import (
     placed_by_kueue,
     queued,
     sliced,
+    wants_gang,
 )
 from gangctl.pathways.options import Slicing
 from gangctl.pathways.result import From, Profile, RenderingInputs, rule
@@ -70,7 +71,7 @@ def choose(job: PathwaysJob, setting: RenderingInputs) -> Choice:
     together = setting.composite and not asked and _slices_together(job, wanted)
     if together:
         wanted = GangLevels(GangMode.OFF, GangMode.REPLICATED_GANG)
-    if wanted.any and not setting.gangs:
+    if wants_gang(job) and not setting.gangs:
         off = rule(str(GangMode.OFF), setting.reason)
         rest = "affinity keeps head and workers together" if job.colocated else "its workers keep exclusive placement"
         no_api = Notice(Reason.GANG_CHOICE, f"No gang: {setting.reason}; {rest}.")
@@ -195,7 +196,7 @@ def jobset_metadata(job: PathwaysJob, setting: RenderingInputs, choice: Choice) 
         **_xpk_labels(job, setting),
     }
     # Requests for a topology are those of the workers' pods: with them Kueue would find no node for the head.
-    kept_back = (GANG_MODE, GANG_REF, TOPOLOGY_REQUESTS, *(() if choice.gangs.any else (GANGS,)))
+    kept_back = (GANG_MODE, GANG_REF, TOPOLOGY_REQUESTS, *(() if setting.gangs else (GANGS,)))
     annotations = _travelling(job, "annotations", job.annotations, kept_back=kept_back)
     annotations |= _present({GANG_MODE: choice.jobset, GANG_OPTIONS: choice.options})
     return {**metadata, **_filled("annotations", annotations), **_owner(job)}

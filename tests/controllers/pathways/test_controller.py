@@ -291,9 +291,12 @@ def test_without_the_scheduling_api_only_a_gang_that_was_asked_for_is_waited_for
         async with context.running():
             await context.submit()
             await context.submit("asked", metadata=annotated(pathways_worker_mode="ReplicatedGang"))
+            head = '[{"name": "head", "replicatedJobs": ["pathways-head"]}]'
+            await context.submit("head", metadata=annotated(gangs=head))
             await asyncio.sleep(1)
             assert await context.jobset() is not None
-            assert await context.phase("asked") == "Pending: GangAPIUnavailable"
+            for name in ("asked", "head"):
+                assert await context.phase(name) == "Pending: GangAPIUnavailable"
 
     play(acts)
 

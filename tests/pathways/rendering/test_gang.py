@@ -214,6 +214,17 @@ def test_a_list_of_gangs_that_does_not_fit_is_refused(metadata: dict[str, Any], 
     assert problem.error.path == f"metadata.annotations[{GANGS}]{place}"
 
 
+HEAD_ALONE = pathways_job(metadata=listed({"name": "head", "replicatedJobs": ["pathways-head"]}))
+
+
+def test_a_list_without_the_workers_is_that_of_the_jobset() -> None:
+    (group,) = some_plan(jobset_of(HEAD_ALONE)).groups
+    assert group.template.min_count == 1
+    rendering = rendered(HEAD_ALONE, RenderingInputs(gangs=False))
+    assert GANGS not in rendering.jobset["metadata"]["annotations"]
+    assert Reason.GANG_CHOICE in [each.reason for each in rendering.notices]
+
+
 def test_slices_start_together_where_the_cluster_can() -> None:
     job = pathways_job(workers={"numSlices": 3})
     plan = some_plan(jobset_of(job, RenderingInputs(composite=True)))
