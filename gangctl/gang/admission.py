@@ -8,7 +8,7 @@ Each error has a field path and a remedy.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api import meta
@@ -18,9 +18,10 @@ from gangctl.api.objects import controller_owner, is_jobset_owner, within
 from gangctl.api.scheduling import Generation, Reference
 from gangctl.api.scheduling_versions import SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
-from gangctl.gang.config import GangMode, read_config
+from gangctl.gang.config import GangMode, GangOptions, read_config, read_options
 from gangctl.gang.naming import Stamp, read_stamp
 from gangctl.gang.plan import is_sequenced, job_pods, job_reference, replicated_job_pods, stored_stamps
+from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import Resolution
 from gangctl.gang.validate import check_groups, check_templates
 
@@ -30,41 +31,47 @@ Patch = list[dict[str, Any]]
 
 # An int32 has ten digits at most.
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
-_STAMP: Final = pointer(("metadata", "annotations", meta.GANG_REF))
 _ON_JOBSETS: Final = meta.keys_at(meta.Place.JOBSET, meta.KeyRole.CONFIGURATION)
 _ON_TEMPLATES: Final = meta.keys_at(meta.Place.TEMPLATE, meta.KeyRole.CONFIGURATION)
 
 
-def _annotate(raw_template: Mapping[str, Any], path: str, value: str | None) -> Patch:
-    """Operations that set or remove the stamp in a Job template's metadata."""
-    metadata = raw_template.get("metadata")
+def _annotate(raw: Mapping[str, Any], path: str, texts: Mapping[str, str | None]) -> Patch:
+    """Operations that set annotations of the object at ``path``, or remove those that are None."""
+    metadata = raw.get("metadata")
     notes = metadata.get("annotations") if isinstance(metadata, dict) else None
-    present = isinstance(notes, dict) and meta.GANG_REF in notes
-    if value is None:
-        return [{"op": "remove", "path": f"{path}{_STAMP}"}] if present else []
     if isinstance(notes, dict):
-        if notes.get(meta.GANG_REF) == value:
-            return []
-        operation = "replace" if present else "add"
-        return [{"op": operation, "path": f"{path}{_STAMP}", "value": value}]
+        return [operation for key, text in texts.items() for operation in _set(notes, path, key, text)]
+    added = {key: text for key, text in texts.items() if text is not None}
+    if not added:
+        return []
     # RFC 6902: the object to which a member is added has to exist.
     if isinstance(metadata, dict):
-        return [{"op": "add", "path": f"{path}/metadata/annotations", "value": {meta.GANG_REF: value}}]
-    return [{"op": "add", "path": f"{path}/metadata", "value": {"annotations": {meta.GANG_REF: value}}}]
+        return [{"op": "add", "path": f"{path}/metadata/annotations", "value": added}]
+    return [{"op": "add", "path": f"{path}/metadata", "value": {"annotations": added}}]
 
 
-def _annotations_patch(raw: Mapping[str, Any], texts: Sequence[str | None]) -> Patch:
+def _set(notes: Mapping[str, Any], path: str, key: str, text: str | None) -> Patch:
+    """The operation, if one is needed, that sets or removes one of the annotations that an object has."""
+    where = path + pointer(("metadata", "annotations", key))
+    if text is None:
+        return [{"op": "remove", "path": where}] if key in notes else []
+    if notes.get(key) == text:
+        return []
+    return [{"op": "replace" if key in notes else "add", "path": where, "value": text}]
+
+
+def _annotations_patch(raw: Mapping[str, Any], texts: Sequence[Mapping[str, str | None]]) -> Patch:
     patch: Patch = []
-    for index, (entry, text) in enumerate(zip(raw["spec"]["replicatedJobs"], texts, strict=True)):
+    for index, (entry, wanted) in enumerate(zip(raw["spec"]["replicatedJobs"], texts, strict=True)):
         template = entry.get("template") if isinstance(entry, dict) else None
         if isinstance(template, dict):
-            patch += _annotate(template, f"/spec/replicatedJobs/{index}/template", text)
+            patch += _annotate(template, f"/spec/replicatedJobs/{index}/template", wanted)
     return patch
 
 
 def stamp_patch(raw: Mapping[str, Any], stamps: tuple[Stamp | None, ...]) -> Patch:
     """JSON patch that gives every ReplicatedJob of a raw JobSet exactly these stamps."""
-    return _annotations_patch(raw, [stamp.encode() if stamp else None for stamp in stamps])
+    return _annotations_patch(raw, [{meta.GANG_REF: stamp.encode() if stamp else None} for stamp in stamps])
 
 
 def unstamped(raw: Mapping[str, Any], jobset: JobSet) -> Patch:
@@ -176,14 +183,69 @@ def _put_in_order(old: JobSet, new: JobSet, stamps: Sequence[Stamp | None]) -> l
     return [FieldError("spec.startupPolicy.startupPolicyOrder", ErrorKind.FORBIDDEN, detail)]
 
 
-def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch:
-    """JSON patch that gives an updated JobSet the stamps it was created with, where a full PUT lost them.
+def _read(text: str) -> GangOptions | None:
+    """The options of a text, None where it cannot be read."""
+    errors: list[FieldError] = []
+    options = read_options(text, "", errors)
+    return None if errors else options
 
-    The original text is restored, because any other text changes the immutable template.
+
+def _lacks_options(was: str, now: str) -> bool:
+    """Whether options lack some of those that they had, and have the others as they were."""
+    before, after = _read(was), _read(now)
+    if before is None or after is None:
+        return False
+    return after.model_dump(exclude_unset=True).items() < before.model_dump(exclude_unset=True).items()
+
+
+def _lost(was: Mapping[str, str], now: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+    """The stored texts of configuration that an update lacks, wholly or in part, by key."""
+    return {
+        key: was[key]
+        for key in keys
+        if key in was and (key not in now or (key == meta.GANG_OPTIONS and _lacks_options(was[key], now[key])))
+    }
+
+
+def _lost_on_jobset(old: JobSet, new: JobSet) -> dict[str, str]:
+    # Of one that another controller runs, check_update lets everything change.
+    return {} if new.managed_elsewhere else _lost(old.annotations, new.annotations, _ON_JOBSETS)
+
+
+def _lost_on_templates(old: JobSet, new: JobSet) -> list[dict[str, str]]:
+    """For each ReplicatedJob of the update."""
+    by_name = {rj.name: rj.annotations for rj in old.replicated_jobs}
+    return [_lost(by_name.get(rj.name, {}), rj.annotations, _ON_TEMPLATES) for rj in new.replicated_jobs]
+
+
+def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch:
+    """JSON patch that gives an updated JobSet the stamps it was created with, and the configuration that it lost.
+
+    Neither is in the user's file, where defaults of a policy wrote the configuration: `kubectl apply` replaces the list
+    of ReplicatedJobs by that of the file, and a full PUT everything. JobSet would refuse the loss, because annotations
+    of Job templates are immutable, and for the same reason the original text is restored.
     """
-    by_name = {rj.name: rj.annotations.get(meta.GANG_REF) for rj in old.replicated_jobs}
-    wanted = [by_name.get(rj.name) for rj in new.replicated_jobs]
-    return _annotations_patch(raw_new, wanted) if wanted else []
+    stamps = {rj.name: rj.annotations.get(meta.GANG_REF) for rj in old.replicated_jobs}
+    lost = _lost_on_templates(old, new)
+    wanted = [
+        {meta.GANG_REF: stamps.get(rj.name), **texts} for rj, texts in zip(new.replicated_jobs, lost, strict=True)
+    ]
+    return [
+        *_annotate(raw_new, "", _lost_on_jobset(old, new)),
+        *(_annotations_patch(raw_new, wanted) if wanted else []),
+    ]
+
+
+def check_lost(old: JobSet, new: JobSet) -> tuple[Notice, ...]:
+    """A notice about the configuration that :func:`restamp_patch` restores: the user may have meant to remove it."""
+    paths = [f"metadata.annotations[{key}]" for key in _lost_on_jobset(old, new)]
+    for rj, texts in zip(new.replicated_jobs, _lost_on_templates(old, new), strict=True):
+        paths += [rj.annotation_path(key) for key in texts]
+    if not paths:
+        return ()
+    kept = "keeps its value" if len(paths) == 1 else f"and {len(paths) - 1} more keep their value"
+    why = "which this update lacks: gang configuration cannot be removed while the JobSet exists"
+    return (Notice(Reason.CONFIG_IGNORED, f"{paths[0]} {kept}, {why}"),)
 
 
 def check_update(old: JobSet, new: JobSet, generation: Generation | None) -> tuple[FieldError, ...]:

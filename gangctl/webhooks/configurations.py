@@ -105,7 +105,7 @@ def _of_jobset(name: str) -> str:
 
 
 def _of_replicated_jobs(name: str) -> str:
-    """CEL: what it compares of the ReplicatedJobs, and the stamps that ``restamp_patch`` restores."""
+    """CEL: what it compares of the ReplicatedJobs, and what ``restamp_patch`` restores of them."""
     fields = _listed(
         *("r.?name", "r.?replicas", "r.?gangConfig"),
         *_annotations(

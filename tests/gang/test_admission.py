@@ -9,6 +9,7 @@ from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.admission import (
+    check_lost,
     check_stamped,
     check_update,
     read_opted_in,
@@ -117,6 +118,71 @@ def test_an_update_cannot_bring_a_stamp() -> None:
     fewer, renamed = jobset("js"), jobset("js", rj("other"))
     assert restamp_patch(fewer, read(stored(GANG)), read(fewer)) == []
     assert restamp_patch(renamed, read(stored(GANG)), read(renamed)) == []
+
+
+PARTS = [
+    ("a mode of each", {}, {"w": {GANG_MODE: "Gang"}}, {}, {}),
+    ("a mode of the JobSet", {GANG_MODE: "Gang"}, {}, {}, {}),
+    ("a list", {GANGS: '[{"name": "g", "replicatedJobs": ["w"]}]'}, {}, {}, {}),
+    ("both", {GANG_MODE: "Off", GANG_OPTIONS: "{}"}, {"w": {GANG_MODE: "Gang"}}, {GANG_MODE: "Off"}, {}),
+    (
+        "an option of a policy",
+        {GANG_MODE: "Gang", GANG_OPTIONS: '{"disruption":"all","topologyKey":"rack"}'},
+        {},
+        {GANG_MODE: "Gang", GANG_OPTIONS: '{ "disruption": "all" }'},
+        {},
+    ),
+    ("beside others", {GANG_MODE: "Gang"}, {"w": {"a": "b", GANG_REF: TEXT}}, {"c": "d"}, {"w": {"a": "b"}}),
+]
+"""Annotations of a JobSet and of its ReplicatedJobs, and what an update has of them."""
+
+
+@each(("on_jobset", "on_templates", "kept", "kept_there"), [row[1:] for row in PARTS], ids=[row[0] for row in PARTS])
+def test_an_update_gets_back_the_configuration_that_it_lost(
+    on_jobset: Raw, on_templates: Raw, kept: Raw, kept_there: Raw
+) -> None:
+    """What a policy's defaults wrote is in no file: `kubectl apply` replaces lists, `kubectl replace` everything."""
+
+    def having(annotations: Raw, there: Raw) -> Raw:
+        return jobset("js", *(rj(name, annotations=there.get(name)) for name in ("w", "v")), annotations=annotations)
+
+    before, after = having(on_jobset, on_templates), having(kept, kept_there)
+    restored = apply(after, restamp_patch(after, read(before), read(after)))
+    assert restored == having({**kept, **on_jobset}, {**kept_there, **on_templates})
+    assert check_update(read(before), read(restored), Generation.V1BETA1) == ()
+    (notice,) = check_lost(read(before), read(after))
+    assert "cannot be removed" in notice.message
+    assert check_lost(read(before), read(restored)) == ()
+
+
+CHANGED_OPTIONS = ['{"disruption":"single"}', '{"disruption":"all","composite":true}', "", "[]", '{"a": 1}']
+
+
+@each("text", CHANGED_OPTIONS)
+def test_options_that_are_no_part_of_the_stored_ones_are_refused(text: str) -> None:
+    before = jobset("js", rj("w"), mode="Gang", options='{"disruption":"all","topologyKey":"rack"}')
+    after = jobset("js", rj("w"), mode="Gang", options=text)
+    assert restamp_patch(after, read(before), read(after)) == []
+    assert check_lost(read(before), read(after)) == ()
+    assert places(check_update(read(before), read(after), Generation.V1BETA1)) == [
+        (f"metadata.annotations[{GANG_OPTIONS}]", ErrorKind.FORBIDDEN)
+    ]
+
+
+def test_the_configuration_of_a_jobset_that_another_controller_runs_may_go() -> None:
+    before = jobset("js", rj("w"), mode="Gang", managedBy="x")
+    after = jobset("js", rj("w"), managedBy="x")
+    assert restamp_patch(after, read(before), read(after)) == []
+
+
+def test_one_warning_names_what_came_back() -> None:
+    before = jobset("js", *(rj(f"w{index}", mode="Gang") for index in range(30)))
+    after = jobset("js", *(rj(f"w{index}") for index in range(30)))
+    (notice,) = check_lost(read(before), read(after))
+    path = f"spec.replicatedJobs[0].template.metadata.annotations[{GANG_MODE}]"
+    assert notice.message.startswith(f"{path} and 29 more")
+    # The API server cuts a warning at 256 characters.
+    assert len(f"{notice.reason}: {notice.message}") <= 256
 
 
 def annotated(key: str, value: str | None) -> Raw:

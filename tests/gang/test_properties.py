@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import assume, given
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import PLACEMENT
 from gangctl.api.names import is_dns_label
 from gangctl.api.scheduling import Generation
 from gangctl.api.scheduling_versions import ADAPTERS
@@ -219,6 +221,12 @@ def test_a_job_finds_the_plans_group_in_its_own_metadata(raw: Raw) -> None:
 def test_an_update_that_lost_the_stamps_gets_them_back(raw: Raw) -> None:
     before = stored(raw)
     assert apply(raw, restamp_patch(raw, read(before), read(raw))) == before
+    bare = copy.deepcopy(before)
+    for owner in (bare, *(entry["template"] for entry in bare["spec"]["replicatedJobs"])):
+        kept = {key: text for key, text in owner["metadata"].get("annotations", {}).items() if key in PLACEMENT}
+        owner["metadata"] = {**owner["metadata"], "annotations": kept}
+    restored = apply(bare, restamp_patch(bare, read(before), read(bare)))
+    assert check_update(read(before), read(restored), Generation.V1ALPHA2) == ()
     assert restamp_patch(before, read(before), read(before)) == []
     assert check_update(read(before), read(before), Generation.V1ALPHA2) == ()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import KEYS, KeyRole
 from gangctl.api.scheduling import Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import FieldError
@@ -40,6 +41,7 @@ from tests.strategies import hostile_jobsets, jobsets
 Raw = dict[str, Any]
 EVERY = list(Generation)
 STAMPED = "job/w/js-w"
+WRITTEN = tuple(key.name.replace("/", "~1") for key in KEYS if key.role in {KeyRole.CONFIGURATION, KeyRole.WRITTEN})
 
 
 def check_messages(messages: list[FieldError | Notice]) -> None:
@@ -67,7 +69,7 @@ def decide(raw: Raw, old: Raw, generation: Generation) -> list[Any]:
     if made.replicated_jobs and not errors:
         patches.append(stamp_patch(raw, resolution.stamps))
     for operation in (operation for patch in patches for operation in patch):
-        assert operation["path"].endswith(("/metadata", "/metadata/annotations", "~1gang-ref"))
+        assert operation["path"].endswith(("/metadata", "/metadata/annotations", *WRITTEN))
     return [errors, resolution, assessment, stamped, updated, patches]
 
 

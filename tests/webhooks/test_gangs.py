@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gangctl.api.scheduling import ApiState, Generation, Observed
@@ -72,6 +72,18 @@ def test_without_the_scheduling_api_a_gang_is_refused_or_admitted_with_a_warning
     assert passed.allowed
     assert passed.patch == ()
     assert "the API is off" in passed.warnings[0]
+
+
+def test_the_unchanged_file_of_a_gang_can_be_applied_again() -> None:
+    """Its mode is a policy's default, and `kubectl apply` replaces the list of ReplicatedJobs by that of the file."""
+    lost = jobset("js", rj("w", 1, 2, 2))
+    before = apply(GANGED, GangAdmission(View()).mutate_jobset(asked(GANGED)).patch)
+    request = replace(asked(lost, "UPDATE"), old_object=before)
+    answer = GangAdmission(View()).mutate_jobset(request)
+    assert [text.split(":")[0] for text in answer.warnings] == ["ConfigIgnored"]
+    restored = apply(lost, answer.patch)
+    assert restored == before
+    assert GangAdmission(View()).validate_jobset(replace(request, object=restored)).allowed
 
 
 def test_a_gang_without_stamps_is_refused_in_validation() -> None:
