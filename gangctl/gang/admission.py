@@ -18,12 +18,13 @@ from gangctl.api.objects import controller_owner, is_jobset_owner, within
 from gangctl.api.scheduling import Generation, Reference
 from gangctl.api.scheduling_versions import SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
-from gangctl.gang.config import GangMode, GangOptions, read_config, read_options
+from gangctl.gang.config import PATH as GANGS_PATH
+from gangctl.gang.config import GangMode, GangOptions, gangs_text, parse_gangs, read_config, read_options
 from gangctl.gang.naming import Stamp, read_stamp
 from gangctl.gang.plan import is_sequenced, job_pods, job_reference, replicated_job_pods, stored_stamps
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import Resolution
-from gangctl.gang.validate import check_groups, check_templates
+from gangctl.gang.validate import OPTIONS_PATH, check_groups, check_templates
 
 SETTLED: Final = "gang configuration is settled when the JobSet is created: delete the JobSet and create it again"
 
@@ -31,6 +32,9 @@ Patch = list[dict[str, Any]]
 
 # An int32 has ten digits at most.
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
+# Characters of a changed text in a message, and those of them in front of the change.
+_SHOWN: Final = 64
+_BEFORE: Final = 16
 _ON_JOBSETS: Final = meta.keys_at(meta.Place.JOBSET, meta.KeyRole.CONFIGURATION)
 _ON_TEMPLATES: Final = meta.keys_at(meta.Place.TEMPLATE, meta.KeyRole.CONFIGURATION)
 
@@ -108,15 +112,47 @@ def _configuration(jobset: JobSet) -> dict[str, str | None]:
     return values
 
 
+def _options(text: str) -> GangOptions | None:
+    """The options of a text, None where it cannot be read."""
+    errors: list[FieldError] = []
+    options = read_options(text, OPTIONS_PATH, errors)
+    return None if errors else options
+
+
+def _canonical(path: str, text: str) -> str | None:
+    """The one text for all texts that mean the same there, None where it has another format or cannot be read."""
+    if path == GANGS_PATH:
+        gangs, errors = parse_gangs(text)
+        return None if errors else gangs_text(gangs)
+    options = _options(text) if path == OPTIONS_PATH else None
+    return None if options is None else options.model_dump_json(by_alias=True, exclude_defaults=True)
+
+
+def _change(path: str, was: str | None, now: str | None) -> str:
+    """In words, how a text of the configuration has changed; empty where it means the same."""
+    if was is None or now is None:
+        said = f'is "{one_line(now, _SHOWN)}"' if now is not None else "is gone"
+        return f'{said}, was "{one_line(was, _SHOWN)}"' if was is not None else f"{said}, was not set"
+    before, after = _canonical(path, was), _canonical(path, now)
+    if before is None or after is None:
+        before, after = was, now
+    if before == after:
+        return ""
+    # Of long texts, from shortly before the first difference on: two equal texts would explain nothing.
+    ends = min(len(before), len(after))
+    same = next((index for index in range(ends) if before[index] != after[index]), ends)
+    start = max(0, same - _BEFORE) if max(len(before), len(after)) > _SHOWN else 0
+    texts = [f'"{"..." if start else ""}{one_line(text[start:], _SHOWN)}"' for text in (after, before)]
+    return f"is {texts[0]}, was {texts[1]}"
+
+
 def _changed_configuration(old: JobSet, new: JobSet) -> list[FieldError]:
     before, after = _configuration(old), _configuration(new)
     errors = []
     for path in dict.fromkeys([*before, *after]):
         was, now = before.get(path), after.get(path)
-        if was != now:
-            said = f'is "{one_line(now, 64)}"' if now is not None else "is gone"
-            had = f'was "{one_line(was, 64)}"' if was is not None else "was not set"
-            errors.append(FieldError(path, ErrorKind.FORBIDDEN, f"{said}, {had}; {SETTLED}"))
+        if was != now and (change := _change(path, was, now)):
+            errors.append(FieldError(path, ErrorKind.FORBIDDEN, f"{change}; {SETTLED}"))
     return errors
 
 
@@ -183,16 +219,9 @@ def _put_in_order(old: JobSet, new: JobSet, stamps: Sequence[Stamp | None]) -> l
     return [FieldError("spec.startupPolicy.startupPolicyOrder", ErrorKind.FORBIDDEN, detail)]
 
 
-def _read(text: str) -> GangOptions | None:
-    """The options of a text, None where it cannot be read."""
-    errors: list[FieldError] = []
-    options = read_options(text, "", errors)
-    return None if errors else options
-
-
 def _lacks_options(was: str, now: str) -> bool:
     """Whether options lack some of those that they had, and have the others as they were."""
-    before, after = _read(was), _read(now)
+    before, after = _options(was), _options(now)
     if before is None or after is None:
         return False
     return after.model_dump(exclude_unset=True).items() < before.model_dump(exclude_unset=True).items()

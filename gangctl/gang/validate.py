@@ -145,8 +145,8 @@ def check_templates(jobset: JobSet, groups: Sequence[Group]) -> list[FieldError]
     return errors
 
 
-_OPTIONS_PATH: Final = f"metadata.annotations[{meta.GANG_OPTIONS}]"
-COMPOSITE_PATH: Final = f"{_OPTIONS_PATH}.composite"
+OPTIONS_PATH: Final = f"metadata.annotations[{meta.GANG_OPTIONS}]"
+COMPOSITE_PATH: Final = f"{OPTIONS_PATH}.composite"
 
 
 NEEDS: Final = {
@@ -167,7 +167,7 @@ _DEFAULTS: Final[Mapping[type, Mapping[str, Any]]] = {
 def _requested(config: GangConfig) -> Iterator[tuple[str, Feature]]:
     """Field paths of options, and what they need from the cluster."""
     gangs = ((f"{PATH}[{index}]", gang) for index, gang in enumerate(config.gangs))
-    places = ((_OPTIONS_PATH, config.options), *gangs)
+    places = ((OPTIONS_PATH, config.options), *gangs)
     for name, feature in NEEDS.items():
         for path, options in places:
             defaults = _DEFAULTS[type(options)]

@@ -226,6 +226,53 @@ def test_configuration_is_settled_at_creation(generation: Generation | None) -> 
         )
 
 
+LISTED = '[{"name": "a", "replicatedJobs": ["w"], "minCount": 4}, {"name": "b", "replicatedJobs": ["v"]}]'
+SAME_GANGS = """
+- {name: a, replicatedJobs: [w], minCount: 4, perReplica: false}
+# The other one.
+- name: b
+  replicatedJobs:
+    - v
+"""
+
+
+@each(
+    ("key", "was", "now"),
+    [
+        (GANGS, LISTED, SAME_GANGS),
+        (GANGS, SAME_GANGS, LISTED),
+        (GANGS, LISTED, f"{LISTED}\n"),
+        (GANG_OPTIONS, '{"disruption":"all","composite":true}', '{ "composite": true, "disruption": "all" }\n'),
+        (GANG_OPTIONS, "{}", '{"sequenced": "split"}'),
+    ],
+)
+def test_the_same_configuration_in_another_format_is_no_change(key: str, was: str, now: str) -> None:
+    before, after = (jobset("js", rj("w"), rj("v"), annotations={key: text}) for text in (was, now))
+    assert restamp_patch(after, read(before), read(after)) == []
+    assert check_update(read(before), read(after), Generation.V1BETA1) == ()
+
+
+@each(
+    ("key", "was", "now", "shown"),
+    [
+        # The first gang alone is longer than what a message shows of a text.
+        (GANGS, LISTED, LISTED.replace('"v"', '"x"'), ('"x"', '"v"')),
+        (GANGS, LISTED, SAME_GANGS.replace("- v", "- x"), ('"x"', '"v"')),
+        (GANGS, LISTED, f"{LISTED[:-1]}]]", ("}]]", "}]")),
+        (GANGS, "a" * 90, "a" * 100, ("aaaaa", "aaaaa")),
+        (GANG_OPTIONS, '{"disruption": "all"}', '{"disruption":"single"}', ('"single"', '"all"')),
+    ],
+)
+def test_a_refusal_shows_what_has_changed(key: str, was: str, now: str, shown: tuple[str, str]) -> None:
+    before, after = (jobset("js", rj("w"), rj("v"), annotations={key: text}) for text in (was, now))
+    (error,) = check_update(read(before), read(after), Generation.V1BETA1)
+    said, had = error.detail.split("; ")[0].split(", was ")
+    assert shown[0] in said
+    assert shown[1] in had
+    assert said.removeprefix("is ") != had
+    assert len(error.detail) < 300
+
+
 def test_opting_in_later_is_refused() -> None:
     plain = jobset("js", rj("w", 1, 2, 2))
     for later in (jobset("js", rj("w", 1, 2, 2), mode="Gang"), jobset("js", rj("w", 1, 2, 2, mode="Off"))):
