@@ -134,7 +134,11 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
     if too_many := check_jobs(jobset):
         notices.append(Notice(Reason.INVALID_GANG_CONFIG, str(too_many[0])))
         return Assessment(lifecycle, None, tuple(notices))
-    changed = any(new is not None and old != new for old, new in zip(stamps, resolution.stamps, strict=True))
+    # Without the base: it is made from generateName, which an update may drop.
+    changed = any(
+        new is not None and (old is None or (old.scope, old.template) != (new.scope, new.template))
+        for old, new in zip(stamps, resolution.stamps, strict=True)
+    )
     if changed or resolution.errors or not resolution.config.asks_for_gangs:
         stays = "Which pods are a gang stays as it was decided. Groups that are made from now on have its options."
         if resolution.errors:

@@ -225,6 +225,23 @@ def test_e26_generate_name() -> None:
     assert [job.reference for job in plan.jobs()] == [reference_of_job(child_job(after, 0, 0))]
 
 
+@each("scope", ["jobset", "rj", "job"])
+def test_e26_an_update_may_drop_generate_name(scope: str) -> None:
+    """The API server keeps the metadata of an update as it is given, and a manifest of the stored JobSet has a name."""
+    workers = rj("w", 1, 2, 2, mode={"jobset": None, "rj": "Gang", "job": "ReplicatedGang"}[scope])
+    raw = jobset("", workers, mode="Gang" if scope == "jobset" else None)
+    raw["metadata"] |= {"generateName": "js-"}
+    after = stored(raw)
+    after["metadata"] |= {"name": "js-x7k2p", "uid": "u"}
+    before = assessed(after)
+    del after["metadata"]["generateName"]
+    assessment = assessed(after)
+    assert assessment.notices == before.notices == ()
+    assert assessment.plan is not None
+    assert before.plan is not None
+    assert assessment.plan.groups == before.plan.groups
+
+
 def test_e27_group_name() -> None:
     raw = jobset("js", rj("a", 1, 2, 2), rj("b", 1, 3, 3), mode="Gang")
     grouped = jobset("js", {**rj("a", 1, 2, 2), "groupName": "x"}, {**rj("b", 1, 3, 3), "groupName": "y"}, mode="Gang")
