@@ -156,23 +156,27 @@ def _changed_configuration(old: JobSet, new: JobSet) -> list[FieldError]:
     return errors
 
 
-def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[FieldError]:
+def _resized(old: JobSet, new: JobSet, generation: Generation | None, reason: str) -> list[FieldError]:
     """Errors for elastic resizes that the gang does not support."""
     errors = []
     stamps, _ = stored_stamps(old)
     config, _ = read_config(old)
-    resizable = generation is not None and generation.capabilities.min_count_mutable
     for before, after, stamp in zip(old.replicated_jobs, new.replicated_jobs, stamps, strict=False):
         # JobSet's own webhook refuses another name.
         if replicated_job_pods(before) == replicated_job_pods(after) or before.name != after.name:
             continue
         asked = config.mode_of(before) is not GangMode.OFF
         path = f"{after.path}.template.spec.parallelism"
-        if stamp is not None and not resizable:
-            served = f"Kubernetes {generation.kubernetes}" if generation else "this cluster"
+        if stamp is not None and generation is None:
             detail = (
-                f'replicated job "{after.name}" is in a gang, whose minCount is immutable on {served}: '
-                f"keep {plural(job_pods(before), 'pod')} per Job, or create a new JobSet"
+                f'replicated job "{after.name}" is in a gang and cannot be resized now: no gang can be made on this '
+                f"cluster: {reason}"
+            )
+            errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
+        elif stamp is not None and generation is not None and not generation.capabilities.min_count_mutable:
+            detail = (
+                f'replicated job "{after.name}" is in a gang, whose minCount is immutable on Kubernetes '
+                f"{generation.kubernetes}: keep {plural(job_pods(before), 'pod')} per Job, or create a new JobSet"
             )
             errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
         elif stamp is None and asked and job_pods(before) == 0 and not before.scheduling_reference:
@@ -277,15 +281,20 @@ def check_lost(old: JobSet, new: JobSet) -> tuple[Notice, ...]:
     return (Notice(Reason.CONFIG_IGNORED, f"{paths[0]} {kept}, {why}"),)
 
 
-def check_update(old: JobSet, new: JobSet, generation: Generation | None) -> tuple[FieldError, ...]:
-    """Errors of a JobSet UPDATE that its gang does not support; none while the object is being deleted."""
+def check_update(
+    old: JobSet, new: JobSet, generation: Generation | None, *, reason: str = ""
+) -> tuple[FieldError, ...]:
+    """Errors of a JobSet UPDATE that its gang does not support; none while the object is being deleted.
+
+    ``reason`` is why there is no generation.
+    """
     # Finalizers are removed by updates: a refusal would keep the object.
     if new.deleting or new.managed_elsewhere:
         return ()
     stamps, _ = stored_stamps(old)
     errors = [
         *_changed_configuration(old, new),
-        *_resized(old, new, generation),
+        *_resized(old, new, generation, reason),
         *_put_in_order(old, new, stamps),
     ]
     if generation is not None:

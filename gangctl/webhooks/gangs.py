@@ -129,7 +129,7 @@ class GangAdmission:
         generation = self._view.state.generation
         if request.operation == "UPDATE":
             old, _ = read_opted_in(request.old_object or {})
-            return _answer(jobset, check_update(old, jobset, generation))
+            return _answer(jobset, check_update(old, jobset, generation, reason=self._view.state.reason))
         # Again, because later webhooks may have changed what the stamps were made from.
         resolution = self._resolve(jobset)
         if resolution.errors:

@@ -298,6 +298,17 @@ def test_outside_a_gang_any_resize_is_allowed(generation: Generation | None) -> 
     assert check_update(read(raw), read(unchanged), generation) == ()
 
 
+def test_a_resize_without_the_scheduling_api_is_refused_for_now() -> None:
+    """The minCount of the gang cannot follow, and it may be mutable once the API is back."""
+    before, after = read(stored(GANG)), read(resize(stored(GANG), 6))
+    (error,) = check_update(before, after, None, reason="the API is off")
+    assert "cannot be resized now" in error.detail
+    assert "the API is off" in error.detail
+    assert "immutable" not in error.detail
+    (error,) = check_update(before, after, Generation.V1ALPHA2)
+    assert "immutable on Kubernetes 1.36" in error.detail
+
+
 @each(
     "raw",
     [

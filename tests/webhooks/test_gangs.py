@@ -74,6 +74,15 @@ def test_without_the_scheduling_api_a_gang_is_refused_or_admitted_with_a_warning
     assert "the API is off" in passed.warnings[0]
 
 
+def test_a_resize_without_the_scheduling_api_is_refused_with_the_reason() -> None:
+    before = apply(GANGED, GangAdmission(View()).mutate_jobset(asked(GANGED)).patch)
+    after = jobset("js", rj("w", 1, 4, 4, mode="Gang"))
+    request = replace(asked(after, "UPDATE"), old_object=before)
+    refused = GangAdmission(View(ApiState(None, "the API is off"))).validate_jobset(request)
+    assert not refused.allowed
+    assert "no gang can be made on this cluster: the API is off" in refused.message
+
+
 def test_the_unchanged_file_of_a_gang_can_be_applied_again() -> None:
     """Its mode is a policy's default, and `kubectl apply` replaces the list of ReplicatedJobs by that of the file."""
     lost = jobset("js", rj("w", 1, 2, 2))
