@@ -296,6 +296,14 @@ CASES: Final = (
     ),
     Case(
         "GangDegraded",
+        "a pod that replaces a lost one is gated",
+        {first_in("degraded", reason="PodsGated"): "_x9 600x60", oldest("PodsGated", phase="degraded"): "_x9 600x60"},
+        fires=23,
+        labels=LABELS,
+        says="A gang in team-a, queue research has run without all its pods for 13m 0s.",
+    ),
+    Case(
+        "GangDegraded",
         "nothing is known to block it",
         {first_in("degraded", reason=""): "_x9 600x60"},
         fires=23,
