@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard
 
-from gangctl.gang.reasons import Reason
 from grafana.generate import links, phases, promql
 from grafana.generate.board import Board, Row, targets, tenants
 from grafana.generate.panels import Column, Query, graph, heat, number, rows
 
 _WARN, _BAD = "orange", "red"
 _QUARTER, _HOUR = 900, 3600
-_UNINTENDED = f'reason!="{Reason.SUSPENDED}"'
-"""As no alert is about what a user has suspended."""
 
 
 def board() -> Board:
@@ -39,13 +36,13 @@ def board() -> Board:
 
 
 def _numbers() -> list[dashboard.Panel]:
-    oldest = promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds", _UNINTENDED)
+    oldest = promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds", promql.UNINTENDED)
     return [
         number(
             "Gangs held back",
             "JobSets whose most likely cause does not end by itself. Above 0, the tables below name them. A gang that "
             "waits for its turn in a queue is not counted, nor is one that its user has suspended.",
-            promql.or_zero(promql.gangs("", "gangctl_gangs_blocked", _UNINTENDED)),
+            promql.or_zero(promql.gangs("", "gangctl_gangs_blocked", promql.UNINTENDED)),
             unit="short",
             steps=[(1, _WARN)],
             links=[links.runbook("GangStuckPending")],
@@ -127,8 +124,8 @@ def _by_cause() -> dashboard.Panel:
         "Where gangs are held back, for which cause, how many and since when, the longest first. Click on a "
         "ClusterQueue for its dashboard. gangctl why says what to do about it.",
         [
-            promql.age(by, promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds", _UNINTENDED)),
-            promql.some(promql.gangs(by, "gangctl_gangs_blocked", _UNINTENDED)),
+            promql.age(by, promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds", promql.UNINTENDED)),
+            promql.some(promql.gangs(by, "gangctl_gangs_blocked", promql.UNINTENDED)),
         ],
         [
             Column("cluster", "Cluster"),

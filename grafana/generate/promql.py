@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from gangctl.gang.reasons import Reason
+
 RATE: Final = "$__rate_interval"
 SHOWN: Final = "$__range"
 """All of the time that the dashboard shows."""
@@ -17,6 +19,9 @@ _KUEUE: Final = ('cluster=~"$cluster"', 'job=~"$kueue_job"')
 _OUR_WEBHOOKS: Final = 'name=~".+[.]gangctl[.]dev"'
 _QUEUE: Final = ('namespace=~"$namespace"', 'local_queue=~"$local_queue"', 'cluster_queue=~"$cluster_queue"')
 _GANG: Final = ('namespace="$namespace"', 'jobset="$jobset"')
+
+UNINTENDED: Final = f'reason!="{Reason.SUSPENDED}"'
+"""Matches gangs that are held back and that no user has suspended: no alert is about those, either."""
 
 GANG_KEY: Final = "cluster, job, instance, namespace, jobset"
 """What the series of one gang have in common."""

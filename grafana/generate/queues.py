@@ -58,7 +58,7 @@ def _local_queues() -> dashboard.Panel:
         "run. Held back for says how long the worst of them has been held back by something that does not end by "
         "itself. Rows without a queue are JobSets that go past Kueue.",
         [
-            promql.age(by, promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds")),
+            promql.age(by, promql.queue("gangctl_oldest_blocked_gang_timestamp_seconds", promql.UNINTENDED)),
             gangs("queued"),
             gangs(phases.ADMITTED),
             gangs("starting|partiallyready|restarting"),
@@ -102,7 +102,7 @@ def _cluster_queues() -> dashboard.Panel:
             pending("inadmissible"),
             promql.most(by, promql.kueue("kueue_admitted_active_workloads")),
             promql.gangs(by, "gangctl_gangs", 'phase="ready"', 'cluster_queue!=""'),
-            promql.some(promql.gangs(by, "gangctl_gangs_blocked", 'cluster_queue!=""')),
+            promql.some(promql.gangs(by, "gangctl_gangs_blocked", 'cluster_queue!=""', promql.UNINTENDED)),
         ],
         [
             Column("cluster", "Cluster"),

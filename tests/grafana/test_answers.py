@@ -126,6 +126,16 @@ def test_what_a_user_has_suspended_is_not_held_back(panel: str, context: Context
     context.answers(asked("overview", panel), series, {"{}": 0})
 
 
+@each(("panel", "ref"), [("Gangs of each tenant", "A"), ("ClusterQueues, in Kueue and here", "F")])
+def test_queues_do_not_count_what_a_user_has_suspended(panel: str, ref: str, context: Context) -> None:
+    series = {}
+    for reason, since in (("Suspended", 600), ("Unschedulable", 1200)):
+        series[gauge("gangctl_gangs_blocked", f'{QUEUE},reason="{reason}"')] = "1x60"
+        series[gauge("gangctl_oldest_blocked_gang_timestamp_seconds", f'{QUEUE},reason="{reason}"')] = f"{since}x60"
+    expected = {"A": {f"{{{QUEUE}}}": 600.0}, "F": {'{cluster_queue="gpus"}': 1.0}}
+    context.answers(asked("queues", panel, ref), series, expected[ref])
+
+
 def test_the_table_of_causes_has_queue_cause_count_and_age(context: Context) -> None:
     blocked = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="Unschedulable"')
     gone = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NodeLost"')
