@@ -51,6 +51,14 @@ def test_every_component_has_a_value() -> None:
     assert {name for values in ELSEWHERE.values() for name in values} <= NAMES
 
 
+@each("path", sorted((CHART / "ci").glob("*.yaml")), ids=lambda path: path.name)
+def test_no_example_gives_the_label_cluster_to_gangctl_alone(path: Path) -> None:
+    """QueueStarved joins gangctl's series with Kueue's by it."""
+    metrics = yaml.safe_load(path.read_text(encoding="utf-8")).get("metrics", {})
+    relabelings = metrics.get("serviceMonitor", {}).get("relabelings", [])
+    assert "cluster" not in {relabeling.get("targetLabel") for relabeling in relabelings}
+
+
 def test_replicas_of_the_examples_are_spread_by_version() -> None:
     """Otherwise those of the earlier version count in an upgrade."""
     examples = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in (CHART / "ci").glob("*.yaml")]
