@@ -98,6 +98,8 @@ class Informer(Generic[T]):
         self.store: Store[T] = store if store is not None else Store()
         self.synced = asyncio.Event()
         """Set from the first complete list on, until the resource is found absent."""
+        self.following = False
+        """Whether it runs, and the server has not last answered that it does not serve the resource."""
         self._client = client
         self._project = project
         self._namespace = namespace
@@ -130,6 +132,7 @@ class Informer(Generic[T]):
     def forget(self) -> None:
         """Empty the store without notifying handlers, and let the next :meth:`run` start over; not while one runs."""
         self._version = ""
+        self._contact = None
         self.synced.clear()
         self.store.clear()
 
@@ -143,6 +146,13 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keep the store in sync until cancelled."""
+        self.following = True
+        try:
+            await self._run()
+        finally:
+            self.following = False
+
+    async def _run(self) -> None:
         while True:
             self._opened = None
             reason, delay = "ended", 0.0
@@ -189,6 +199,7 @@ class Informer(Generic[T]):
         # Not before the end: an incomplete list is no version to resume from.
         self._version = version
         self._absent = False
+        self.following = True
         if not self.synced.is_set():
             self._log.info("informer synced", objects=len(self.store))
             self.synced.set()
@@ -271,6 +282,7 @@ class Informer(Generic[T]):
         """Log it once, as a warning only if it was served before: most resources are optional."""
         # The store stays: a starting API server may deny for a moment what it serves.
         self._version = ""
+        self.following = False
         was_served = self.synced.is_set()
         self.synced.clear()
         if not self._absent:
@@ -284,6 +296,7 @@ class Informer(Generic[T]):
 
     def _note_trouble(self, error: ApiError) -> None:
         """Log an error once, and stop resuming where the server keeps refusing it."""
+        self.following = True
         if error.status not in _PASSING:
             self._refusals += 1
         # Resuming would get the same answer: the version cannot be read, or an event is too large to be received.

@@ -51,13 +51,13 @@ _LONGEST: Final = Family(
     ("name",),
 )
 _SYNCED: Final = Family(
-    "gangctl_informer_synced", "gauge", "Whether the informer's store has synced: 1 or 0.", ("resource",)
+    "gangctl_informer_synced", "gauge", "Whether the store of a running informer has synced: 1 or 0.", ("resource",)
 )
 _OBJECTS: Final = Family("gangctl_informer_objects", "gauge", "Objects in the informer's store.", ("resource",))
 _CONTACT: Final = Family(
     "gangctl_informer_last_contact_timestamp_seconds",
     "gauge",
-    "Time of the last response or watch event from the API server (Unix time, 0: never).",
+    "Time of a running informer's last response or watch event from the API server (Unix time, 0: never).",
     ("resource",),
 )
 _REQUESTS: Final = Family(
@@ -182,7 +182,7 @@ class RuntimeMetrics:
         self._queues[name] = queue
 
     def track_informers(self, *informers: Informer[Any]) -> None:
-        """Export whether an informer is synced, its size and its last contact with the server.
+        """Export the size of an informer, and while it runs whether it is synced, and its last contact with the server.
 
         A later informer of the same resource replaces an earlier one.
         """
@@ -204,9 +204,11 @@ class RuntimeMetrics:
         yield _UNFINISHED.metric([(name, sum(seconds)) for name, _, seconds in queues])
         yield _LONGEST.metric([(name, max(seconds, default=0)) for name, _, seconds in queues])
         informers = [((resource,), informer) for resource, informer in self._informers.items()]
-        yield _SYNCED.metric([(resource, informer.synced.is_set()) for resource, informer in informers])
         yield _OBJECTS.metric([(resource, len(informer.store)) for resource, informer in informers])
-        ages = [(resource, informer.contact_age()) for resource, informer in informers]
+        # A standby runs none of the leader's informers, and most clusters lack some resource: neither is out of sync.
+        following = [(resource, informer) for resource, informer in informers if informer.following]
+        yield _SYNCED.metric([(resource, informer.synced.is_set()) for resource, informer in following])
+        ages = [(resource, informer.contact_age()) for resource, informer in following]
         yield _CONTACT.metric([(resource, 0 if age is None else wall - age) for resource, age in ages])
 
 

@@ -74,8 +74,8 @@ class PerNamespaceInformer(Informer[T]):
         ages = ((one.informer.contact_age(), now - one.since) for one in self._followed.values())
         return max(running if age is None else age for age, running in ages)
 
-    async def run(self) -> None:
-        """Keep the store in sync until cancelled; may run again only after :meth:`forget`."""
+    async def _run(self) -> None:
+        # Again only after :meth:`forget`.
         try:
             async with asyncio.TaskGroup() as group:
                 while True:

@@ -17,7 +17,7 @@ from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.shards import Share
 from tests.client.clock import VirtualClock, until
-from tests.client.server import ScriptedServer, Stream, page, thing
+from tests.client.server import ScriptedServer, Stream, page, status, thing
 from tests.credentials import StaticCredentials
 from tests.runtime.test_election import LeaseServer
 
@@ -138,8 +138,6 @@ async def test_metrics_of_an_informer(
     metrics.track_informers(informer)
     labels = {"resource": "pods"}
     value = registry.get_sample_value
-    assert value("gangctl_informer_synced", labels) == 0
-    assert value("gangctl_informer_last_contact_timestamp_seconds", labels) == 0
     task = asyncio.create_task(informer.run())
     await stream.opened.wait()
     assert value("gangctl_informer_synced", labels) == 1
@@ -149,6 +147,52 @@ async def test_metrics_of_an_informer(
     stream.close()
     await until(lambda: clock.pending)
     assert value("gangctl_watch_restarts_total", {**labels, "reason": "ended"}) == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_informer_that_does_not_run_or_is_not_served_is_not_exported_as_unsynced(
+    metrics: RuntimeMetrics,
+    registry: CollectorRegistry,
+    client: Client,
+    server: ScriptedServer,
+    clock: VirtualClock,
+) -> None:
+    """A standby runs no informers of the leader; optional resources are not served in most clusters."""
+    informer = Informer(client, PODS, lambda raw: str(raw["phase"]), clock=clock)
+    metrics.track_informers(informer)
+
+    def exported() -> list[float | None]:
+        names = ("synced", "last_contact_timestamp_seconds", "objects")
+        return [registry.get_sample_value(f"gangctl_informer_{name}", {"resource": "pods"}) for name in names]
+
+    async def next_attempt() -> None:
+        await clock.advance(min(clock.pending))
+        await until(lambda: clock.pending)
+
+    assert exported() == [None, None, 0]
+    refused, unserved, listed = status(403, "Forbidden"), status(404, "NotFound"), page(thing("a", phase="P"))
+    stream = Stream()
+    server.on("GET", "/api/v1/pods", refused, unserved, refused, listed, stream, listed, Stream())
+    task = asyncio.create_task(informer.run())
+    await until(lambda: clock.pending)
+    assert exported() == [0, 0, 0]
+    await next_attempt()
+    assert exported() == [None, None, 0]
+    await next_attempt()
+    assert exported() == [0, 0, 0], "the resource is served now, and may not be read"
+    await clock.advance(min(clock.pending))
+    await stream.opened.wait()
+    now = clock.wall().timestamp()
+    assert exported() == [1, now, 1]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert exported() == [None, None, 1]
+    informer.forget()
+    clock.tick(3600)
+    task = asyncio.create_task(informer.run())
+    await asyncio.sleep(0)
+    assert exported() == [0, 0, 0], "its contact before it was stopped is no silence of this run"
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
