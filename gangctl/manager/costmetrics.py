@@ -89,9 +89,9 @@ RESTARTING: Final = Family(
 
 _OF_RESOURCES: Final = (ALLOCATED, READY, INCOMPLETE, RESTARTING)
 """In the order of the fields of :class:`gangctl.readiness.seconds.Held`."""
-SCRAPED: Final = (DEGRADED, *_OF_RESOURCES)
+SCRAPED: Final = (DEGRADED, ATTEMPTS, *_OF_RESOURCES)
 """Families that are computed at each scrape; the others are updated by changes."""
-LIMITED: Final = (*SCRAPED, DISRUPTIONS, RECOVERY, ATTEMPTS)
+LIMITED: Final = (*SCRAPED, DISRUPTIONS, RECOVERY)
 """Families whose label sets are limited: all."""
 
 
@@ -111,10 +111,8 @@ class CostMetrics:
         self._dropped = dropped
         self._disruptions = DISRUPTIONS.counter(registry)
         self._recovery = RECOVERY.histogram(registry)
-        self._attempts = ATTEMPTS.counter(registry)
         self._known_losses: FirstCome[tuple[str, str]] = FirstCome(MOST_LOSSES)
         self._known_recoveries: FirstCome[tuple[str, str]] = FirstCome(MOST_RECOVERIES)
-        self._known_queues: FirstCome[Queue] = FirstCome(queues)
         self._resources: FirstCome[str] = FirstCome(MOST_RESOURCES)
         self.forget()
 
@@ -123,6 +121,8 @@ class CostMetrics:
         self._losses = Losses()
         self._degraded: HeldTime[tuple[str, str], Queue] = HeldTime(self._queues)
         self._held: HeldTime[tuple[str, str], _Place] = HeldTime(MOST_HELD, len(_OF_RESOURCES))
+        self._attempts: HeldTime[tuple[str, str], Queue] = HeldTime(self._queues)
+        """A JobSet holds nothing there but the place of its queue."""
         self._begun: Attempts | None = None
 
     def leads(self, wall: float) -> None:
@@ -147,29 +147,31 @@ class CostMetrics:
         if (recovery := noticed.recovery) is not None:
             pair = self._pair(self._known_recoveries, stated.cluster_queue, recovery.reason.value, RECOVERY)
             self._recovery.labels(*pair).observe(recovery.seconds)
-        self._count_attempt(stated, now)
+        self._count_attempt(stated, now, monotonic)
 
-    def _count_attempt(self, stated: Readiness, now: Readiness | None) -> None:
+    def _count_attempt(self, stated: Readiness, now: Readiness | None, monotonic: float) -> None:
         if self._begun is None:
             return
         if now is None:
             self._begun.forget(stated.key)
+            self._attempts.put(stated.key, {}, monotonic)
             return
-        begins, queue = self._begun.stands(now), queue_of(now)
-        # Of a finished JobSet no attempt begins any more: its queue needs no series for it.
-        if not begins and now.phase.over:
-            return
-        is_own = self._known_queues.has_place(queue)
-        # At 0 before the first attempt, for the same reason.
-        attempts = self._attempts.labels(*(queue if is_own else THE_OTHERS))
-        if begins:
-            attempts.inc()
-            if not is_own:
-                self._dropped(ATTEMPTS, 1)
+        begins = self._begun.stands(now)
+        if begins or not now.phase.over:
+            # At 0 before the first attempt, for the same reason.
+            beyond = self._attempts.put(now.key, {queue_of(now): (THE_OTHERS, (0,))}, monotonic)
+            if begins:
+                self._attempts.add(now.key, (1,))
+                if beyond:
+                    self._dropped(ATTEMPTS, beyond)
+        if now.phase.over:
+            # No attempt of it begins any more: its queue needs no series for it.
+            self._attempts.put(now.key, {}, monotonic)
 
     def scraped(self, monotonic: float) -> Iterable[Metric]:
         """The families :data:`SCRAPED`, up to ``monotonic``."""
-        yield DEGRADED.metric([(queue, seconds) for queue, (seconds,) in self._degraded.sums(monotonic)])
+        for family, of_queues in ((DEGRADED, self._degraded), (ATTEMPTS, self._attempts)):
+            yield family.metric([(queue, number) for queue, (number,) in of_queues.sums(monotonic)])
         sums = [((*queue, resource), numbers) for (queue, resource), numbers in self._held.sums(monotonic)]
         for number, family in enumerate(_OF_RESOURCES):
             yield family.metric([(labels, numbers[number]) for labels, numbers in sums])

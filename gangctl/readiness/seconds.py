@@ -76,6 +76,12 @@ class HeldTime(Generic[K, P]):
             self._held[key] = after
         return beyond
 
+    def add(self, key: K, amounts: Amounts) -> None:
+        """Add to the sums where a key holds something, at once."""
+        for meter, _ in self._held.get(key, []):
+            for number, amount in enumerate(amounts):
+                meter.sums[number] += amount
+
     def sums(self, now: float) -> Iterator[tuple[P, tuple[float, ...]]]:
         """The sums of each place up to ``now``."""
         for meters in (self._own, self._others):

@@ -173,7 +173,7 @@ def test_a_resync_and_a_new_leader_count_nothing_twice(world: World) -> None:
     world.tell(standing(**READY, usage=usage))
     world.seconds += 1
     assert world.value("gangctl_gang_allocated_resource_seconds_total", **HERE, resource=PODS) == 4
-    assert world.value("gangctl_gang_attempts_total", **HERE) == 1
+    assert world.value("gangctl_gang_attempts_total", **HERE) == 0
 
 
 def test_resources_beyond_the_limit_are_counted_together() -> None:
@@ -185,6 +185,33 @@ def test_resources_beyond_the_limit_are_counted_together() -> None:
     assert world.value(family, **HERE, resource="example.com/r0999") == 10
     assert world.value(family, namespace=OTHERS, local_queue=OTHERS, cluster_queue=OTHERS, resource=OTHERS) == 1_000
     assert world.value("gangctl_series_dropped_total", family=family) == 100
+
+
+def test_attempts_of_a_new_queue_take_the_series_of_the_queue_without_gangs() -> None:
+    """Whoever may create JobSets can name any queue: the names must not use up the series."""
+    world = World(RowLimits(queues=2))
+    family = "gangctl_gang_attempts_total"
+
+    def attempts() -> dict[str, float]:
+        return {
+            sample.labels["local_queue"]: sample.value for sample in samples(world.registry) if sample.name == family
+        }
+
+    running, ended = standing("a", local_queue="a", **READY), standing("b", local_queue="b", **READY)
+    world.tell(running, ended)
+    beyond = standing("c", local_queue="c", placed_at=1_010)
+    world.tell(beyond)
+    assert attempts() == {"a": 1, "b": 1, OTHERS: 1}
+    assert world.value("gangctl_series_dropped_total", family=family) == 1
+    world.metrics.on_status_change(ended, replace(ended, phase=GangPhase.SUCCEEDED))
+    assert attempts() == {"a": 1, "b": 1, OTHERS: 1}, "a counter stays until its place is needed"
+    world.tell(standing("d", local_queue="d", **READY), replace(beyond, attempt=1))
+    assert attempts() == {"a": 1, "d": 1, OTHERS: 2}
+    # It took part in one attempt, of which nothing was seen while it ran.
+    world.metrics.on_status_change(running, None)
+    over = standing("e", local_queue="e", phase=GangPhase.SUCCEEDED, placed_at=1_010)
+    world.tell(over, standing("f", local_queue="f"))
+    assert attempts() == {"f": 0, "d": 1, OTHERS: 2}, "its place is free at once"
 
 
 def test_starts_are_measured_and_name_a_jobset(world: World) -> None:
@@ -218,8 +245,7 @@ def test_a_former_leader_exports_no_gang_series(world: World) -> None:
     world.tell(standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED), standing("ready", **READY))
     world.metrics.forget()
     world.seconds += 10
-    left = {sample.name for sample in samples(world.registry) if "namespace" in sample.labels}
-    assert left == {"gangctl_gang_attempts_total"}, "what it has counted stays"
+    assert [sample.name for sample in samples(world.registry) if "namespace" in sample.labels] == []
     assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) == 1
     world.metrics.leads()
     world.tell(standing("js", phase=GangPhase.READY))
