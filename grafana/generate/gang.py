@@ -39,12 +39,12 @@ def board() -> Board:
 
 
 def _phase_number() -> str:
-    """One series that is the number of the phase."""
+    """In each cluster with such a JobSet, one series that is the number of the phase."""
     selected = (
         (number, promql.gang("gangctl_gang_status_phase", f'phase="{phase.label}"'))
         for number, phase in enumerate(GangPhase, 1)
     )
-    return promql.most("", " or ".join(f"{selector} * {number}" for number, selector in selected))
+    return promql.most("cluster", " or ".join(f"{selector} * {number}" for number, selector in selected))
 
 
 def _now() -> list[dashboard.Panel]:
@@ -63,7 +63,7 @@ def _now() -> list[dashboard.Panel]:
         number(
             "For",
             "How long it has been in this phase.",
-            promql.age("", promql.gang("gangctl_gang_phase_timestamp_seconds")),
+            promql.age("cluster", promql.gang("gangctl_gang_phase_timestamp_seconds")),
             unit="s",
             nothing="not known",
         ),
@@ -80,11 +80,11 @@ def _now() -> list[dashboard.Panel]:
         number(
             "Ready pods",
             "Pods that are ready, of those that should exist now.",
-            f"max({ready}) / (max({wanted}) > 0)",
+            f"{promql.most('cluster', ready)} / ({promql.some(promql.most('cluster', wanted))})",
             unit="percentunit",
             nothing="no pods wanted",
         ),
-        number("Wanted pods", "Pods that should exist now.", promql.most("", wanted), unit="short", width=2),
+        number("Wanted pods", "Pods that should exist now.", promql.most("cluster", wanted), unit="short", width=2),
         number(
             "Queue",
             "The LocalQueue it waits in or was admitted from; empty without one.",
@@ -132,8 +132,8 @@ def _pods() -> list[dashboard.Panel]:
             "Ready pods against those that should exist. Ready pods below wanted ones for long is what a training run "
             "waits for; a drop after a flat line is a lost node, a preemption or a crash.",
             [
-                Query(promql.most("", promql.gang("gangctl_gang_wanted_pods")), "wanted"),
-                Query(promql.most("", promql.gang("gangctl_gang_ready_pods")), "ready"),
+                Query(promql.most("cluster", promql.gang("gangctl_gang_wanted_pods")), "wanted"),
+                Query(promql.most("cluster", promql.gang("gangctl_gang_ready_pods")), "ready"),
             ],
             unit="short",
             colors={"wanted": "orange", "ready": "green"},
@@ -143,7 +143,7 @@ def _pods() -> list[dashboard.Panel]:
             "Time in the phase",
             "Grows while it stays in one phase, and falls to zero at each change: teeth are a gang that does not "
             "settle.",
-            [Query(promql.age("", promql.gang("gangctl_gang_phase_timestamp_seconds")), "in this phase")],
+            [Query(promql.age("cluster", promql.gang("gangctl_gang_phase_timestamp_seconds")), "in this phase")],
             unit="s",
         ),
     ]

@@ -9,15 +9,18 @@ from grafana_foundation_sdk.models import dashboard
 
 _RUNBOOKS: Final = "${runbooks:raw}"
 """Where the pages of docs/runbooks can be read; raw, or Grafana would escape its slashes."""
-_HERE: Final = "${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}&${__url_time_range}"
+_SCRAPED: Final = "${job:queryparam}&${__url_time_range}"
+_HERE: Final = f"${{datasource:queryparam}}&${{cluster:queryparam}}&{_SCRAPED}"
+_OF_ROW: Final = f"${{datasource:queryparam}}&var-cluster=${{__data.fields.Cluster}}&{_SCRAPED}"
+"""In another cluster the same names mean something else. Without the label it is empty, as in the series."""
 
 GANG: Final = (
     "/d/gangctl-gang?var-namespace=${__data.fields.Namespace}&var-jobset=${__data.fields.JobSet}"
-    f"&{_HERE}"
+    f"&{_OF_ROW}"
 )  # fmt: skip
-"""Of a row of a table with the columns Namespace and JobSet."""
-QUEUE: Final = "/d/gangctl-queues?var-cluster_queue=${__data.fields.ClusterQueue}" f"&{_HERE}"  # fmt: skip
-"""Of a row of a table with the column ClusterQueue."""
+"""Of a row of a table with the columns Cluster, Namespace and JobSet."""
+QUEUE: Final = "/d/gangctl-queues?var-cluster_queue=${__data.fields.ClusterQueue}" f"&{_OF_ROW}"  # fmt: skip
+"""Of a row of a table with the columns Cluster and ClusterQueue."""
 
 
 ALERT: Final = f"{_RUNBOOKS}/${{__data.fields.Alert}}.md"

@@ -32,17 +32,18 @@ def board() -> Board:
 
 
 def _numbers() -> list[dashboard.Panel]:
+    last = promql.target("gangctl_policy_last_scan_timestamp_seconds")
     return [
         number(
             "Loaded",
             "Policies in force. Every replica has them.",
-            promql.most("", promql.target("gangctl_policies", 'state="loaded"')),
+            promql.replicated("", promql.target("gangctl_policies", 'state="loaded"')),
             unit="short",
         ),
         number(
             "Broken",
             "Policies that could not be loaded and are not in force: their status says where and why.",
-            promql.most("", promql.target("gangctl_policies", 'state="broken"')),
+            promql.replicated("", promql.target("gangctl_policies", 'state="broken"')),
             unit="short",
             steps=[(1, "red")],
             links=[links.runbook("GangPolicyBroken")],
@@ -50,7 +51,7 @@ def _numbers() -> list[dashboard.Panel]:
         number(
             "Exceptions",
             "Exceptions that can be used now; those that have expired are not counted.",
-            promql.most("", promql.target("gangctl_policy_exceptions")),
+            promql.replicated("", promql.target("gangctl_policy_exceptions")),
             unit="short",
         ),
         number(
@@ -73,15 +74,15 @@ def _numbers() -> list[dashboard.Panel]:
         number(
             "Scanned JobSets",
             "JobSets that the last scan saw.",
-            promql.most("", promql.target("gangctl_policy_scanned_jobsets")),
+            promql.replicated("", promql.target("gangctl_policy_scanned_jobsets")),
             unit="short",
             nothing="not scanned",
         ),
         number(
             "Last scan",
-            "Time since the last complete scan. It is made anew when policies change and at the interval of "
-            "--policy-scan-period; only the leader scans.",
-            f"time() - (max({promql.target('gangctl_policy_last_scan_timestamp_seconds')}) > 0)",
+            "Time since the last complete scan, of the cluster where it is longest. It is made anew when policies "
+            "change and at the interval of --policy-scan-period; only the leader scans.",
+            promql.age("", promql.some(promql.most("cluster", last))),
             unit="s",
             steps=[(1800, "orange"), (3600, "red")],
             nothing="not scanned",
@@ -126,7 +127,7 @@ def _decisions() -> list[dashboard.Panel]:
         graph(
             "Policies in force",
             "A drop is a policy that was deleted or broken by a change.",
-            [Query(promql.most("state", promql.target("gangctl_policies")), "{{state}}")],
+            [Query(promql.replicated("state", promql.target("gangctl_policies")), "{{state}}")],
             unit="short",
             width=8,
             colors={"loaded": "green", "broken": "red"},

@@ -103,6 +103,11 @@ def most(by: str, inner: str) -> str:
     return f"max by ({by}) ({inner})" if by else f"max({inner})"
 
 
+def replicated(by: str, inner: str, beside: str = "") -> str:
+    """The sum by some labels of what the replicas of a cluster export alike, in series with the labels ``beside``."""
+    return total(by, most(", ".join(filter(None, ("cluster", by, beside))), inner))
+
+
 def least(by: str, inner: str) -> str:
     """The minimum by some labels, or of everything."""
     return f"min by ({by}) ({inner})" if by else f"min({inner})"

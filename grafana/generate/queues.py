@@ -218,7 +218,7 @@ def _admission() -> list[dashboard.Panel]:
             "nothing is admitted is a queue that starves.",
             [
                 Query(
-                    promql.most("cluster_queue, status", promql.kueue("kueue_pending_workloads")),
+                    promql.replicated("cluster_queue, status", promql.kueue("kueue_pending_workloads")),
                     "{{cluster_queue}} {{status}}",
                 )
             ],
@@ -232,8 +232,9 @@ def _admission() -> list[dashboard.Panel]:
             "UnadmittedWorkloadsObservability.",
             [
                 Query(
-                    f"sum by (reason) (max by (cluster_queue, reason, underlying_cause) "
-                    f"({promql.kueue('kueue_unadmitted_workloads')}))",
+                    promql.replicated(
+                        "reason", promql.kueue("kueue_unadmitted_workloads"), "cluster_queue, underlying_cause"
+                    ),
                     "{{reason}}",
                 )
             ],

@@ -179,6 +179,57 @@ def test_the_phase_of_a_gang_is_one_number_that_grafana_names(phase: GangPhase, 
     context.answers(asked("gang", "Phases"), series, {"{}": number}, {"namespace": "team-a", "jobset": "train"})
 
 
+CLUSTERS: Final = ("east", "west")
+
+
+def of_clusters(metric: str, labels: str, *values: float) -> dict[str, str]:
+    """The series of a process in each of two clusters of one store."""
+    return {
+        gauge(metric, f'{labels},cluster="{cluster}"'): f"{value:g}x60"
+        for cluster, value in zip(CLUSTERS, values, strict=True)
+    }
+
+
+def test_gangs_of_one_name_in_two_clusters_are_two_gangs(context: Context) -> None:
+    gang = 'namespace="team-a",jobset="train"'
+    chosen = {"namespace": "team-a", "jobset": "train"}
+    east, west = ('{cluster="east"}', '{cluster="west"}')
+    phases = {
+        gauge("gangctl_gang_status_phase", f'{gang},phase="{phase}",cluster="{cluster}"'): "1x60"
+        for cluster, phase in zip(CLUSTERS, ("ready", "queued"), strict=True)
+    }
+    numbers = {phase: number for number, phase in enumerate(GangPhase, 1)}
+    expected = {east: float(numbers[GangPhase.READY]), west: float(numbers[GangPhase.QUEUED])}
+    for panel in ("Phase", "Phases"):
+        context.answers(asked("gang", panel), phases, expected, chosen)
+    since = of_clusters("gangctl_gang_phase_timestamp_seconds", gang, 600, 1200)
+    for panel in ("For", "Time in the phase"):
+        context.answers(asked("gang", panel), since, {east: 1200, west: 600}, chosen)
+    ready = of_clusters("gangctl_gang_ready_pods", gang, 2, 4)
+    wanted = of_clusters("gangctl_gang_wanted_pods", gang, 8, 4)
+    context.answers(asked("gang", "Ready pods"), {**ready, **wanted}, {east: 0.25, west: 1}, chosen)
+    context.answers(asked("gang", "Wanted pods"), wanted, {east: 8, west: 4}, chosen)
+
+
+def test_clusters_with_queues_of_one_name_are_added(context: Context) -> None:
+    pending = of_clusters("kueue_pending_workloads", 'cluster_queue="gpus",status="active"', 3, 4)
+    row = '{cluster_queue="gpus",status="active"}'
+    context.answers(asked("queues", "Pending workloads in Kueue"), pending, {row: 7})
+    why = 'cluster_queue="gpus",reason="NoQuota",underlying_cause="x"'
+    unadmitted = of_clusters("kueue_unadmitted_workloads", why, 3, 4)
+    context.answers(asked("queues", "Unadmitted workloads, by Kueue's reason"), unadmitted, {'{reason="NoQuota"}': 7})
+
+
+def test_policies_of_several_clusters_are_added_and_the_oldest_scan_is_shown(context: Context) -> None:
+    loaded, replica = of_clusters("gangctl_policies", 'state="loaded"', 3, 4), "gangctl_policies"
+    loaded[gauge(replica, 'state="loaded",cluster="west"', OTHER)] = "4x60"
+    context.answers(asked("policies", "Loaded"), loaded, {"{}": 7})
+    context.answers(asked("policies", "Policies in force"), loaded, {'{state="loaded"}': 7})
+    scanned = of_clusters("gangctl_policy_last_scan_timestamp_seconds", 'x=""', 600, 1200)
+    scanned[gauge("gangctl_policy_last_scan_timestamp_seconds", 'cluster="west"', OTHER)] = "0x60"
+    context.answers(asked("policies", "Last scan"), scanned, {"{}": 1200})
+
+
 def test_the_three_waits_add_up_to_the_time_to_ready(context: Context) -> None:
     """Two gangs: 100 s until admitted, 130 s until scheduled, 190 s until ready, each on average.
 

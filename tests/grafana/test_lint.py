@@ -211,6 +211,23 @@ def test_links_of_a_row_use_columns_of_its_table(uid: str) -> None:
         assert panel["options"]["sortBy"][0]["displayName"] in columns.values()
 
 
+def test_links_of_rows_open_the_cluster_of_the_row() -> None:
+    """Another cluster may have the same namespaces, JobSets and queues."""
+    links = [
+        link["url"]
+        for dashboard in dashboards().values()
+        for panel in panels(dashboard)
+        for override in panel.get("fieldConfig", {}).get("overrides", [])
+        for setting in override["properties"]
+        if setting["id"] == "links"
+        for link in setting["value"]
+    ]
+    of_rows = [url for url in links if url.startswith("/d/")]
+    assert of_rows
+    assert [url for url in of_rows if "var-cluster=${__data.fields.Cluster}&" not in url] == []
+    assert [url for url in of_rows if "${cluster:" in url] == []
+
+
 @each("uid", UIDS)
 def test_runbooks_are_those_of_alerts(uid: str) -> None:
     assert runbooks(uid) <= {rule.name for rule in alerts()}
