@@ -44,7 +44,7 @@ def _numbers() -> list[dashboard.Panel]:
         number(
             "Replicas up",
             "Replicas that are scraped. One alone is enough to work and not to be restarted.",
-            promql.total("", promql.target("up")),
+            promql.replicas(),
             unit="short",
             steps=[(1, "orange"), (2, "green")],
             below="red",
@@ -84,7 +84,7 @@ def _troubles() -> list[dashboard.Panel]:
         number(
             "Caches not synced",
             "Caches that do not hold a complete list. It decides nothing until they do; after a start that is seconds.",
-            f"count({promql.target('gangctl_informer_synced')} == 0) or sum({promql.target('up')} == 1) * 0",
+            promql.or_zero_if_scraped(f"count({promql.target('gangctl_informer_synced')} == 0)"),
             unit="short",
             steps=[(1, "red")],
             nothing="not scraped",
@@ -112,7 +112,7 @@ def _troubles() -> list[dashboard.Panel]:
             "Not ready to answer, in an hour",
             "Admission requests that came before it knew enough to answer, in the last hour. Some at a start are no "
             "harm.",
-            f"sum(increase({denied}[1h])) or sum({promql.target('up')} == 1) * 0",
+            promql.or_zero_if_scraped(promql.in_an_hour(denied)),
             unit="short",
             steps=[(100, "orange")],
             links=[links.runbook("GangctlWebhookFailing")],
@@ -121,7 +121,7 @@ def _troubles() -> list[dashboard.Panel]:
             "Since the last start",
             "How long the replica that started last has run. Minutes, without an upgrade, is one that is restarted: its"
             " log and kubectl describe pod say why.",
-            f"time() - {promql.most('', promql.target('process_start_time_seconds'))}",
+            f"time() - {promql.most('', promql.of_gangctl('process_start_time_seconds'))}",
             unit="s",
             steps=[(600, "green")],
             below="orange",
@@ -140,7 +140,7 @@ def _tables() -> list[dashboard.Panel]:
             [
                 promql.most("cluster, instance, version", promql.target("gangctl_build_info")),
                 promql.most("cluster, instance", promql.target("gangctl_leader_election_master_status")),
-                f"time() - {promql.most('cluster, instance', promql.target('process_start_time_seconds'))}",
+                f"time() - {promql.most('cluster, instance', promql.of_gangctl('process_start_time_seconds'))}",
             ],
             [
                 Column("cluster", "Cluster"),

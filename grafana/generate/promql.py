@@ -15,6 +15,8 @@ SHOWN: Final = "$__range"
 """All of the time that the dashboard shows."""
 
 _TARGET: Final = ('cluster=~"$cluster"', 'job=~"$job"', 'instance=~"$instance"')
+_REPLICA: Final = "gangctl_build_info"
+"""Each process of gangctl exports one, and no other process does."""
 _KUEUE: Final = ('cluster=~"$cluster"', 'job=~"$kueue_job"')
 _OUR_WEBHOOKS: Final = 'name=~".+[.]gangctl[.]dev"'
 _QUEUE: Final = ('namespace=~"$namespace"', 'local_queue=~"$local_queue"', 'cluster_queue=~"$cluster_queue"')
@@ -42,6 +44,21 @@ Selector = Callable[[str], str]
 def target(metric: str, *matchers: str) -> str:
     """A selector for what the scraped process says of itself or of the whole cluster."""
     return f"{metric}{{{', '.join((*_TARGET, *matchers))}}}"
+
+
+def of_gangctl(metric: str, apply: Callable[[str], str] = str) -> str:
+    """A family that every process exports, or a function of it, of gangctl's own: by default all jobs are chosen."""
+    return f"{apply(target(metric))} and on (cluster, job, instance) {target(_REPLICA)}"
+
+
+def or_zero_if_scraped(query: str) -> str:
+    """Zero where there is nothing, but only while a gangctl is scraped."""
+    return f"{query} or {replicas()} * 0"
+
+
+def replicas() -> str:
+    """How many replicas are scraped; nothing where none is."""
+    return f"count({target(_REPLICA)})"
 
 
 def queue(metric: str, *matchers: str) -> str:

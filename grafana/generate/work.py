@@ -268,7 +268,12 @@ def process() -> list[dashboard.Panel]:
         graph(
             "CPU",
             "Cores in use by each replica. One event loop uses one core at most: near 1, answers are late.",
-            [Query(promql.total("instance", promql.rate(promql.target("process_cpu_seconds_total"))), "{{instance}}")],
+            [
+                Query(
+                    promql.total("instance", promql.of_gangctl("process_cpu_seconds_total", promql.rate)),
+                    "{{instance}}",
+                )
+            ],
             unit="short",
             width=6,
             steps=[(0.8, "orange")],
@@ -278,14 +283,14 @@ def process() -> list[dashboard.Panel]:
             "Memory",
             "Resident memory of each replica, without the workers that evaluate policies. The limit in the shipped "
             "manifest is 1536 MiB for all of them.",
-            [Query(promql.most("instance", promql.target("process_resident_memory_bytes")), "{{instance}}")],
+            [Query(promql.most("instance", promql.of_gangctl("process_resident_memory_bytes")), "{{instance}}")],
             unit="bytes",
             width=6,
         ),
         graph(
             "Open files",
             "Connections and files of each replica. It grows and does not shrink where connections leak.",
-            [Query(promql.most("instance", promql.target("process_open_fds")), "{{instance}}")],
+            [Query(promql.most("instance", promql.of_gangctl("process_open_fds")), "{{instance}}")],
             unit="short",
             width=6,
         ),

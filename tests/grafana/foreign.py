@@ -68,7 +68,6 @@ _PROMETHEUS: Final[Mapping[str, tuple[Type, tuple[str, ...]]]] = {
         "gauge",
         ("alertname", "alertstate", "severity", "namespace", "local_queue", "cluster_queue", "reason"),
     ),
-    "up": ("gauge", ()),
 }
 
 FAMILIES: Final = tuple(

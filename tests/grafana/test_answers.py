@@ -270,6 +270,42 @@ def test_series_of_kueue_replicas_are_not_summed(context: Context) -> None:
     context.answers(asked("queues", "Use of nominal quota"), series, {row: 0.75})
 
 
+FOREIGN: Final = {
+    'up{job="node-exporter",instance="c"}': "1x60",
+    'process_start_time_seconds{job="node-exporter",instance="c"}': "1200x60",
+    'process_cpu_seconds_total{job="node-exporter",instance="c"}': "0+60x60",
+    'process_resident_memory_bytes{job="node-exporter",instance="c"}': "7x60",
+    'process_open_fds{job="node-exporter",instance="c"}': "7x60",
+}
+"""Another target of the Prometheus. The variables stand for all jobs and instances at first."""
+
+
+def test_health_is_that_of_gangctl_and_of_no_other_target(context: Context) -> None:
+    up, down = 'job="gangctl",instance="a"', 'job="gangctl",instance="b"'
+    ours = {
+        f"up{{{up}}}": "1x60",
+        f"up{{{down}}}": "0x60",
+        f'gangctl_build_info{{{up},version="1"}}': "1x60",
+        f"process_start_time_seconds{{{up}}}": "600x60",
+        f"process_cpu_seconds_total{{{up}}}": "0+30x60",
+        f"process_resident_memory_bytes{{{up}}}": "5x60",
+        f"process_open_fds{{{up}}}": "5x60",
+    }
+    expected: dict[str, Samples] = {
+        "Replicas up": {"{}": 1},
+        "Since the last start": {"{}": 1200},
+        "CPU": {'{instance="a"}': 0.5},
+        "Memory": {'{instance="a"}': 5},
+        "Open files": {'{instance="a"}': 5},
+        "Caches not synced": {"{}": 0},
+        "Not ready to answer, in an hour": {"{}": 0},
+    }
+    for panel, samples in expected.items():
+        context.answers(asked("health", panel), {**ours, **FOREIGN}, samples)
+        context.answers(asked("health", panel), FOREIGN, {})
+    context.answers(asked("health", "Replicas", "C"), {**ours, **FOREIGN}, {'{instance="a"}': 1200})
+
+
 def test_a_silent_watch_is_shown_among_active_ones(context: Context) -> None:
     contact = "gangctl_informer_last_contact_timestamp_seconds"
     series = {
