@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +32,7 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.discovery import DiscoveryLoop
+from gangctl.controllers.namespaces import ServedNamespaces
 from gangctl.controllers.reporter import GangMetrics, GangReporter, event_of
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError, is_transient
@@ -159,9 +160,11 @@ class GangController:
         reporter: GangReporter,
         assessments: Assessments,
         *,
+        concerns: Callable[[JobSet], bool] = lambda _: True,
         randomness: Callable[[], float] = random.random,
     ) -> None:
-        """Compose; ``writer`` makes one for a generation."""
+        """Compose; ``writer`` makes one for a generation, ``concerns`` is whether gangctl looks after a JobSet."""
+        self._concerns = concerns
         self._caches = caches
         self._writer = writer
         self._pods = pods
@@ -206,7 +209,7 @@ class GangController:
 
     def _observe(self, key: Key) -> _Observed | None:
         jobset = self._caches.jobset(key)
-        if jobset is None:
+        if jobset is None or not self._concerns(jobset):
             return None
         jobs, state = self._caches.jobs(key), self._assessments.state()
         return _Observed(with_own_restarts(jobset, jobs), jobs, state, self._caches.claimed(*key))
@@ -289,9 +292,19 @@ class GangController:
 class ReplicaGangs:
     """The gangs as this replica knows them: their caches, their controller, and the webhooks' view of them."""
 
-    def __init__(self, manager: Manager, *, schedulers: Sequence[str], workers: int, discovery_seconds: float) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        namespaces: ServedNamespaces,
+        *,
+        schedulers: Sequence[str],
+        workers: int,
+        discovery_seconds: float,
+    ) -> None:
         """``schedulers`` honour groups."""
         self._manager = manager
+        self.namespaces = namespaces
+        namespaces.on_change.append(self._recheck_in)
         self._schedulers = frozenset(schedulers)
         self._followed: tuple[Generation | None, str] = (None, "")
         self.followers: list[Callable[[Key], None]] = []
@@ -318,6 +331,7 @@ class ReplicaGangs:
             PodReader(manager.reader),
             self._reporter,
             self.assessments,
+            concerns=namespaces.concerns,
         )
         self.controller = manager.controller("gangs", reconciler.reconcile, workers, admits=manager.admits)
         manager.metrics.track_informers(*self.caches.informers.values())
@@ -352,6 +366,11 @@ class ReplicaGangs:
         for jobset in self.caches.jobsets.store.values():
             if concerned(jobset):
                 self.controller.enqueue(jobset.key)
+
+    def _recheck_in(self, namespaces: Collection[str]) -> None:
+        for key in self.caches.jobsets.store.keys():  # noqa: SIM118 - a store is not a mapping
+            if key[0] in namespaces:
+                self._enqueue(key, 0.0)
 
     async def synced(self) -> None:
         """Wait until the webhooks can answer from memory."""

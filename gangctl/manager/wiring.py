@@ -10,6 +10,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.controllers.checks.controller import CheckController
 from gangctl.controllers.gangs import ReplicaGangs
+from gangctl.controllers.namespaces import ServedNamespaces
 from gangctl.controllers.pathways import controller as pathways
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.verdicts import VerdictMetrics, Verdicts, reader
@@ -26,9 +27,10 @@ from gangctl.manager.settings import ControllerSettings
 from gangctl.manager.webhooks import Webhooks
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import Snapshot, is_followed
+from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.metrics import RowLimits
 from gangctl.runtime.manager import Manager
+from gangctl.webhooks.configurations import served_terms
 
 VERDICTS: Final = "verdicts"
 VERDICT_WORKERS: Final = 2
@@ -41,6 +43,7 @@ class Wiring:
         """Set up each with the manager, after those that it asks."""
         self.gangs = ReplicaGangs(
             manager,
+            _served(manager, settings),
             schedulers=settings.gang_scheduler,
             workers=settings.workers,
             discovery_seconds=settings.discovery_period,
@@ -70,6 +73,17 @@ class Wiring:
         self.webhooks = Webhooks(manager, settings, self.gangs, self.policies, view)
 
 
+def _served(manager: Manager, settings: ControllerSettings) -> ServedNamespaces:
+    """The namespaces whose objects the webhooks are sent."""
+    terms = served_terms(settings.webhooks(manager.own_namespace))
+    namespaces = ServedNamespaces(manager.reader, terms, observer=manager.metrics.informer_observer)
+    if namespaces.informer is not None:
+        manager.metrics.track_informers(namespaces.informer)
+        manager.watching["namespaces"] = namespaces.informer.run
+        manager.checks["namespaces"] = namespaces.unready
+    return namespaces
+
+
 class ReplicaQueues:
     """The informers of Kueue, :attr:`view` that answers from them, and the verdicts on waiting JobSets."""
 
@@ -96,8 +110,10 @@ class ReplicaQueues:
             reader(manager.reader),
             gangs.record_event,
             self._enqueue,
+            follows=gangs.namespaces.follows,
             metrics=VerdictMetrics(manager.metrics.registry),
         )
+        gangs.namespaces.on_change.append(self.verdicts.recheck_in)
         self._controller = manager.controller(VERDICTS, self.verdicts.reconcile, VERDICT_WORKERS, admits=manager.admits)
         manager.watching["queues"] = self.sources.run
         manager.leading[VERDICTS] = self._lead
@@ -152,7 +168,7 @@ def _observers(
         else ReadinessEvents(gangs.record_event, gangs.caches.jobset, clock=clock)
     )
     if settings.gang_objects:
-        objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=is_followed)
+        objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=gangs.namespaces.follows)
         manager.metrics.track_informers(objects.informer)
         manager.leading["gangobjects"] = objects.run
         gangs.followers.append(objects.jobset_changed)
@@ -198,6 +214,7 @@ def _readiness(
         sources,
         evaluate,
         observers,
+        follows=gangs.namespaces.follows,
         queues=QueueStatuses(queues.view, queues.verdicts.never) if queues is not None else None,
         clock=manager.clock,
         share=share,

@@ -218,12 +218,17 @@ class Collections:
     """Whether pods may be read."""
 
 
+def is_stamped(jobset: JobSet) -> bool:
+    """Whether it was decided at its creation which gangs it has."""
+    return any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs)
+
+
 def is_followed(jobset: JobSet) -> bool:
     """Whether a gang was requested, or is stamped.
 
     An invalid configuration is a request, too: it was stored past the webhook, and the JobSet runs without its gang.
     """
-    if any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs):
+    if is_stamped(jobset):
         return True
     config, errors = read_config(jobset)
     return config.asks_for_gangs or bool(errors)

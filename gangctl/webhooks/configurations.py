@@ -33,6 +33,7 @@ from gangctl.api.meta import (
     MANAGER,
     PLACEMENT,
     PREFIX,
+    SKIP_LABEL,
     WRITTEN,
     KeyRole,
     Place,
@@ -229,6 +230,14 @@ VALIDATING: Final = (
 def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
     """Selector of the namespaces whose objects are sent: not break-glass ones, gangctl's own and kube-system."""
     return {"matchExpressions": [*namespace_terms(settings.excluded_namespaces), *settings.namespace_selector]}
+
+
+def served_terms(settings: WebhookSettings) -> list[dict[str, Any]]:
+    """``matchExpressions`` of the namespaces that gangctl is there for.
+
+    Break-glass ones are among them: what is created there meanwhile lacks its gang, and is reported.
+    """
+    return [term for term in namespace_selector(settings)["matchExpressions"] if term["key"] != SKIP_LABEL]
 
 
 def rule(resource: Sequence[str], operations: Sequence[str], scope: str = "Namespaced") -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 import gangctl.manager.webhooks
 import gangctl.webhooks.review
 from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.meta import GANG_REF
 from gangctl.api.scheduling import Generation
 from gangctl.api.store import Entry
 from gangctl.client.client import Client
@@ -144,6 +145,56 @@ async def test_readiness_is_followed_by_default() -> None:
     assert wired(manager).readiness is not None
     assert "readiness" in manager.leading
     assert wired(readiness="off").readiness is None
+
+
+async def test_jobsets_without_a_gang_are_left_alone_where_gangctl_does_not_serve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No webhook is asked about them: each would count as a lost guarantee, which nothing could end."""
+    manager = managed()
+    wiring = wired(manager, namespace_selector="gangctl.dev/managed=true")
+    gangs, queues, readiness = wiring.gangs, wiring.queues, wiring.readiness
+    assert queues is not None
+    assert readiness is not None
+    assert "namespaces" in manager.watching
+    assert manager.checks["namespaces"]() == "waiting for namespaces"
+    informer, jobsets = gangs.namespaces.informer, gangs.caches.jobsets
+    assert informer is not None
+    queues.sources.presence.present = readiness._active = True
+    reported: list[str] = []
+    monkeypatch.setattr(manager.recorder, "record", lambda event: reported.append(event.regarding.name))
+    (stamp,) = resolve(suspended(queue="q"), ClusterRules()).stamps
+    assert stamp is not None
+    raw = jobset("stamped", rj("w", 1, 1, 1, annotations={GANG_REF: stamp.encode()}), mode="Gang", uid="s")
+    for stored in (suspended(queue="q"), read_jobset(raw)[0]):
+        jobsets._notify(jobsets.store.put(stored.key, Entry(stored.uid, "1", stored)))
+    keys = [("t", "js"), ("t", "stamped")]
+
+    async def looked_after() -> tuple[list[str], list[str], list[str]]:
+        """Names of JobSets with events, of those with a readiness, and of those that wait for quota."""
+        reported.clear()
+        for key in keys:
+            await gangs.controller._reconcile(key)
+            readiness._check(key, 0.0)
+        followed = [key[1] for key in keys if readiness.readiness(key) is not None]
+        return sorted({*reported}), followed, [name for _, name in queues.verdicts.waiting()]
+
+    async def labelled(**labels: str) -> set[str]:
+        """Names of the JobSets that are marked once the namespace has these labels."""
+        marked: set[str] = set()
+        gangs.followers[:] = [lambda key: marked.add(key[1])]
+        own = {f"gangctl.dev/{key}": value for key, value in labels.items()}
+        namespace = {"kubernetes.io/metadata.name": "t", **own}
+        informer._notify(informer.store.put(("", "t"), Entry("t", str(labels), namespace)))
+        await asyncio.sleep(0)
+        return marked
+
+    assert await looked_after() == (["stamped"], ["stamped"], [])
+    assert await labelled(managed="true") == {"js", "stamped"}
+    assert await looked_after() == (["js", "stamped"], ["js", "stamped"], ["js"])
+    assert await labelled(managed="true", skip="true") == set(), "for a while: what is created meanwhile is reported"
+    assert await labelled() == {"js", "stamped"}
+    assert await looked_after() == (["stamped"], ["stamped"], [])
 
 
 async def test_pathwaysjobs_are_followed_by_the_leader_if_switched_on() -> None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Final, TypeVar
 
+from gangctl.api.objects import object_at
 from gangctl.api.scheduling import Generation
 from gangctl.client.client import EVERYTHING, Client, Selection
-from gangctl.client.resources import Resource
+from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.discovery import served_resources
 from gangctl.errors import ApiError, ForbiddenError, UnauthorizedError, UnavailableError
 from gangctl.gang.generation import ServedVersion, pick_generation
@@ -154,6 +155,19 @@ async def version(cluster: Cluster) -> str:
 async def served(cluster: Cluster) -> dict[str, ServedVersion]:
     """What is served, by version of scheduling.k8s.io."""
     return await served_resources(cluster.client)
+
+
+@fact
+async def namespace_labels(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Labels of all namespaces, or of the selected one, by its name."""
+
+    async def read(namespace: str | None) -> list[dict[str, Any]]:
+        if namespace is None:
+            return (await cluster.client.list(NAMESPACES)).items
+        return [await cluster.client.get(NAMESPACES, namespace)]
+
+    metadatas = [item["metadata"] for item in await cluster.widely(read)]
+    return {str(metadata.get("name")): object_at(metadata, "labels") for metadata in metadatas}
 
 
 async def generation(cluster: Cluster) -> Generation | None:

@@ -7,7 +7,7 @@ controller leads, gangctl writes and records nothing; it takes over upstream's J
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import structlog
@@ -119,12 +119,15 @@ class PathwaysController:
         *,
         setting: Callable[[], RenderingInputs],
         options: PathwaysOptions,
+        serves: Callable[[str], bool] = lambda _: True,
         metrics: PathwaysMetrics | None = None,
     ) -> None:
         """Do nothing yet.
 
         ``setting`` holds the cluster facts that renderings depend on, ``options`` are the defaults of PathwaysJobs.
+        Where gangctl does not serve a namespace, PathwaysJobs without a JobSet are left alone.
         """
+        self._serves = serves
         reader, share, observer = manager.reader, manager.share, manager.metrics.informer_observer
         self._reader = reader
         self._writer = manager.writer
@@ -191,6 +194,12 @@ class PathwaysController:
         for key in self.jobs.store.keys():  # noqa: SIM118 - a store is not a mapping
             self._controller.enqueue(key)
 
+    def recheck_in(self, namespaces: Collection[str]) -> None:
+        """Handle namespaces that gangctl has begun or ceased to serve."""
+        for key in self.jobs.store.keys():  # noqa: SIM118 - a store is not a mapping
+            if key[0] in namespaces:
+                self._controller.enqueue(key)
+
     def _absent(self) -> None:
         _log.warning(
             "no PathwaysJobs: the cluster does not have their definition",
@@ -243,6 +252,8 @@ class PathwaysController:
     async def _reconcile(self, key: Key) -> Action:
         copy, jobset = self._observe(key)
         if copy is None or not self._may_write:
+            return await_change()
+        if jobset is None and not self._serves(key[0]):
             return await_change()
         made: list[Draft | Obstacle] = []
 
@@ -406,7 +417,8 @@ def setup(
         await gangs.synced()
         await controller.run()
 
-    controller = PathwaysController(manager, record, setting=setting, options=options)
+    controller = PathwaysController(manager, record, setting=setting, options=options, serves=gangs.namespaces.serves)
+    gangs.namespaces.on_change.append(controller.recheck_in)
     gangs.followers.append(controller.jobset_changed)
     gangs.on_state.append(lambda _: controller.recheck_all())
     # The informer of all JobSets is exported, which every replica has.

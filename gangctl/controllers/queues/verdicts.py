@@ -8,7 +8,7 @@ leader does it, for JobSets that ask for a gang.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -100,11 +100,16 @@ class Verdicts:
         record: RecordEvent,
         enqueue: Callable[[Key, float], None],
         *,
+        follows: Callable[[JobSet], bool] = is_followed,
         metrics: VerdictMetrics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Follow the JobSets, and the changes that ``view`` reports; ``read`` returns a whole JobSet."""
+        """Follow the JobSets, and the changes that ``view`` reports; ``read`` returns a whole JobSet.
+
+        ``follows`` is whether a JobSet asks gangctl for a gang.
+        """
         self._jobsets = jobsets
+        self._follows = follows
         self._view = view
         self._read = read
         self._record_event = record
@@ -128,6 +133,12 @@ class Verdicts:
         if not self._flushing:
             self._flushing = True
             self._clock.call_later(DEBOUNCE_SECONDS, self._flush)
+
+    def recheck_in(self, namespaces: Collection[str]) -> None:
+        """Check again the JobSets of namespaces that gangctl has begun or ceased to serve."""
+        for jobset in self._jobsets.store.values():
+            if jobset.namespace in namespaces:
+                self._on_jobset(jobset, jobset)
 
     def waiting(self) -> list[Key]:
         """Every JobSet that waits in some LocalQueue."""
@@ -187,9 +198,15 @@ class Verdicts:
 
     def _waits(self, jobset: JobSet) -> bool:
         """Whether it waits for quota, as far as is known."""
-        if not self._view.present or not _may_wait(jobset):
+        if not self._view.present or not self._may_wait(jobset):
             return False
         return may_be_admitted(current(self._view.workloads_of(jobset.uid)))
+
+    def _may_wait(self, jobset: JobSet) -> bool:
+        """Whether it is to be evaluated: suspended, in a queue, and asking for a gang."""
+        if not jobset.queue or not jobset.suspend or jobset.finished or jobset.deleting or jobset.managed_elsewhere:
+            return False
+        return self._follows(jobset)
 
     def _set_status(self, key: Key, now: WaitStatus | None) -> None:
         before = self._statuses.pop(key, None)
@@ -233,7 +250,7 @@ class Verdicts:
         changed = new or old
         if changed is None:
             return
-        waits = new is not None and _may_wait(new)
+        waits = new is not None and self._may_wait(new)
         if waits:
             self._local_queues.setdefault((changed.namespace, changed.queue), {})[changed.key] = None
         if waits or changed.key in self._statuses:
@@ -262,13 +279,6 @@ def reader(client: Client) -> Callable[[Key], Awaitable[Object | None]]:
         return page.items[0] if page.items else None
 
     return read
-
-
-def _may_wait(jobset: JobSet) -> bool:
-    """Whether it is to be evaluated: suspended, in a queue, and asking for a gang."""
-    if not jobset.queue or not jobset.suspend or jobset.finished or jobset.deleting or jobset.managed_elsewhere:
-        return False
-    return is_followed(jobset)
 
 
 def _verdict(report: FitReport) -> str:

@@ -206,15 +206,17 @@ class ReadinessController:
         evaluate: Callable[..., Readiness],
         observers: Sequence[ReadinessObserver],
         *,
+        follows: Callable[[JobSet], bool] = is_followed,
         queues: QueueStatuses | None = None,
         clock: Clock | None = None,
         share: Share | None = None,
     ) -> None:
         """Subscribe to Jobs and ``sources``; other changes come through :meth:`mark`. ``queues`` is None without Kueue.
 
-        With a ``share``, other replicas follow the JobSets outside it.
+        ``follows`` is whether a JobSet has a readiness. With a ``share``, other replicas follow the JobSets outside it.
         """
         self._share = share or Share()
+        self._follows = follows
         self._caches = caches
         self._assessments = assessments
         self._sources = sources
@@ -310,7 +312,7 @@ class ReadinessController:
         if before is not None and (jobset is None or jobset.uid != before.uid):
             self._set_status(key, None)
             before = None
-        if jobset is None or not is_followed(jobset):
+        if jobset is None or not self._follows(jobset):
             self._set_status(key, None)
             self._requeue_timers.again(key, None)
             self._broken.discard(key)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from gangctl.api.meta import GANG_REF, SKIP_LABEL
+from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.scheduling import Observed
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import plural
@@ -19,7 +19,7 @@ from gangctl.gang.desired import Lifecycle, listed, names_another, renewal, whil
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import QUICK, Command, Context, Suggestion, counted, oldest, unplaced
-from gangctl.readiness.facts import unix
+from gangctl.readiness.facts import is_stamped, unix
 from gangctl.readiness.membership import Group, pod_denials, stages_to_come
 from gangctl.readiness.result import Cause
 
@@ -362,10 +362,10 @@ def not_ganged(context: Context) -> Iterator[Cause]:
     assessment, jobset = context.snapshot.assessment, context.snapshot.jobset
     if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or context.snapshot.foreign_workload:
         return
-    decided = any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs)
     # Pods that name a group of their user's own, or for which JobSet makes one, are not scheduled one by one.
     elsewhere = any(notice.reason in {Reason.USER_MANAGED, Reason.UPSTREAM_SCHEDULING} for notice in assessment.notices)
-    if not assessment.lacks_its_gang and (decided or elsewhere or not read_config(jobset)[0].asks_for_gangs):
+    asks = read_config(jobset)[0].asks_for_gangs
+    if not assessment.lacks_its_gang and (is_stamped(jobset) or elsewhere or not asks):
         return
     pods = _unplaced(context)
     why = [notice.message for notice in assessment.notices]

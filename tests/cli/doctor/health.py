@@ -157,7 +157,7 @@ HEALTHY: Final[dict[Callable[[Cluster], Awaitable[Any]], Any]] = {
     gangs.quotas: (),
     kueue.kueue_versions: ("v1beta2",),
     kueue.kueue_configuration: KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset")),
-    kueue.namespace_labels: {},
+    cluster.namespace_labels: {},
     kueue.queues: ((LocalQueue("t", "q", "cq"), ClusterQueue("cq", selector=())),),
     kueue.kueue_checks: (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=True)),),
     kubernetes.rights: (Right("list", "pods", "t", "get", allowed=True),),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.meta import SKIP_LABEL
 from gangctl.cli.doctor.canary import Canary
 from gangctl.cli.doctor.check import CheckVerdict, overall
 from gangctl.cli.doctor.checks import CHECKS, installed
@@ -138,6 +139,18 @@ VIZ: Final = ("kueue-system", "kueue-kueueviz-backend", "registry.k8s.io/kueue/k
 JOBSET: Final = ("jobset-system", "jobset-controller-manager")
 BARE: Final = (*own(), foreign("MutatingWebhookConfiguration", "jobset-m", JOBSET_SERVICE, ca_bundle=""))
 NO_JOBSET: Final = {"deployments": (), "canary": NOT_READ}
+
+
+MANAGED: Final = "gangctl.dev/managed"
+
+
+def managed(namespace: str) -> dict[str, Any]:
+    """A gangctl that serves this namespace only, by a label."""
+    term = {"key": MANAGED, "operator": "In", "values": ["true"]}
+    configurations = own()
+    for hook in (hook for item in configurations for hook in item["webhooks"] if "namespaceSelector" in hook):
+        hook["namespaceSelector"]["matchExpressions"].append(term)
+    return {"configurations": (*configurations, *others()), "namespace_labels": {"t": {}, namespace: {MANAGED: "true"}}}
 
 
 class Case(NamedTuple):
@@ -317,8 +330,11 @@ CASES: Final = [
     ),
     Case("admission", {"dry_run": DryRun(refusal="no")}, FAILED, "is refused"),
     Case("admission", {"dry_run": DryRun()}, FAILED, "without one"),
-    Case("admission", {"dry_run": DryRun(), "skipped": ("t",)}, WARNING, "not served by gangctl"),
-    Case("admission", {"dry_run": DryRun(), "skipped": ("other",)}, FAILED, "without one"),
+    Case("admission", {"dry_run": DryRun(), "namespace_labels": {"t": {SKIP_LABEL: "true"}}}, WARNING, "not served by"),
+    Case("admission", {"dry_run": DryRun(), "namespace_labels": {"t": {}}}, FAILED, "without one"),
+    Case("admission", {"dry_run": DryRun(), **managed("other")}, WARNING, "not served by gangctl"),
+    Case("admission", {"dry_run": DryRun(), **managed("t")}, FAILED, "without one"),
+    Case("admission", {"dry_run": DryRun(), **managed("t"), "configurations": NOT_READ}, FAILED, "without one"),
     Case("policies", {"policies": {"p": unready("EvaluationUnavailable")}}, FAILED, "no process works"),
     Case("policies", {"policies": {"p": unready("InvalidExpression")}}, WARNING, "1 GangPolicy cannot"),
     Case("policies", {"policies": {}}, OK, "0 GangPolicies"),

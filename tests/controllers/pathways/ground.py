@@ -72,6 +72,8 @@ class Context:
         self.leads = True
         self.setting = RenderingInputs()
         self.options = PathwaysOptions()
+        self.serves = True
+        """Whether gangctl serves the namespace."""
         self.recorded: list[Notice] = []
         """All recorded events, equal ones about one object once, as they are written."""
         self.watcher = Watcher()
@@ -89,6 +91,7 @@ class Context:
             self._say,
             setting=lambda: self.setting,
             options=self.options,
+            serves=lambda _: self.serves,
             metrics=self.watcher,
         )
 

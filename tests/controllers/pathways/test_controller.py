@@ -13,7 +13,7 @@ from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import RenderingInputs, Without
 from gangctl.pathways.words import DIGEST, OPTIONS
 from tests.controllers.pathways.ground import JOBS, JOBSETS, LONG_SECONDS, Context, play
-from tests.controllers.stage import USER
+from tests.controllers.stage import NAMESPACE, USER
 from tests.pathways.samples import annotated
 
 UP = {"pathways-head": 1, "worker": 2}
@@ -60,6 +60,32 @@ def test_a_pathwaysjob_runs_from_creation_to_completion() -> None:
         assert {"JobSetCreated", "Completed"} <= {*context.reasons}
         assert len(context.reasons) == len({*context.reasons})
         assert context.watcher.errors == []
+
+    play(acts)
+
+
+def test_a_pathwaysjob_gets_no_jobset_where_gangctl_does_not_serve() -> None:
+    """One that has a JobSet already has a status for as long as that runs."""
+
+    async def acts(context: Context) -> None:
+        async with context.running() as controller:
+            await context.submit("before")
+            await asyncio.sleep(1)
+            context.serves = False
+            await context.submit("pw")
+            await asyncio.sleep(LONG_SECONDS)
+            assert await context.jobset() is None
+            assert (await context.status(), context.writes()) == ({}, ["create jobsets", "patch pathwaysjobs/status"])
+            await context.stands("StartupPolicyCompleted", up=UP, name="before")
+            await asyncio.sleep(1)
+            assert await context.phase("before") == "Running: HeadAndWorkersReady"
+            context.serves = True
+            controller.recheck_in({"another"})
+            await asyncio.sleep(1)
+            assert await context.jobset() is None
+            controller.recheck_in({NAMESPACE})
+            await asyncio.sleep(1)
+            assert await context.jobset() is not None
 
     play(acts)
 

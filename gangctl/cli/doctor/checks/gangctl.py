@@ -121,10 +121,10 @@ async def admission(cluster: Cluster) -> CheckOutcome:
         )
     if answer.stamped:
         return ok("gangctl answers, and stamps it", what)
-    if cluster.namespace in await seen_or(skipped(cluster), ()):
+    if terms := await webhooks.leaves_out(cluster):
         return warning(
             f"namespace {cluster.namespace} is not served by gangctl: the check has no result",
-            [what, f"the namespace has the label {SKIP_LABEL}"],
+            [what, *(f"the webhook is for namespaces with {term}, and this is none" for term in terms)],
             remedy="ask about another namespace",
             command="gangctl doctor --only admission -n NAMESPACE",
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from gangctl.api.objects import object_at
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed
-from gangctl.cli.doctor.cluster import Cluster, fact, seen_or
-from gangctl.client.resources import NAMESPACES
+from gangctl.cli.doctor.cluster import Cluster, fact, namespace_labels, seen_or
 from gangctl.cluster import kinds
 from gangctl.errors import NotFoundError, plural
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, Blockage, blocked
@@ -153,19 +151,6 @@ async def queues(cluster: Cluster) -> tuple[tuple[LocalQueue, ClusterQueue | Non
     by_name = {queue.name: queue for queue in cluster_queues}
     local_queues = map(read_local_queue, await cluster.list_widely(kinds.LOCAL_QUEUES))
     return tuple((queue, by_name.get(queue.cluster_queue)) for queue in local_queues)
-
-
-@fact
-async def namespace_labels(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """Labels of all namespaces, or of the selected one, by its name."""
-
-    async def read(namespace: str | None) -> list[dict[str, Any]]:
-        if namespace is None:
-            return (await cluster.client.list(NAMESPACES)).items
-        return [await cluster.client.get(NAMESPACES, namespace)]
-
-    metadatas = [item["metadata"] for item in await cluster.widely(read)]
-    return {str(metadata.get("name")): object_at(metadata, "labels") for metadata in metadatas}
 
 
 @check(

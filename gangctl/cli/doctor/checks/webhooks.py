@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from cryptography import x509
 
-from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.labelselector import NAMESPACE_NAME, all_hold
 from gangctl.api.meta import SKIP_LABEL, SYSTEM_NAMESPACE
 from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import installed, presence
-from gangctl.cli.doctor.cluster import Cluster, denied, fact, seen_or, served
+from gangctl.cli.doctor.cluster import Cluster, denied, fact, namespace_labels, seen_or, served
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
 from gangctl.errors import ApiError, ForbiddenError, InvalidError
 from gangctl.gang.generation import names_its_group, pick_generation, stamped_proof_job
@@ -85,6 +85,21 @@ async def for_gangs(cluster: Cluster) -> list[Object]:
     # The one for Jobs stays where gangctl has unregistered itself.
     there = any(name == NAME for name, _ in named)
     return [configuration for name, configuration in named if there and name in {NAME, JOBS_NAME}]
+
+
+async def leaves_out(cluster: Cluster) -> list[str]:
+    """The terms of the webhook's selector that the namespace does not meet; none where either is not known."""
+    known = await seen_or(namespace_labels(cluster), None) or {}
+    if (labels := known.get(cluster.namespace)) is None:
+        return []
+    asked = [
+        webhook
+        for item in await seen_or(for_gangs(cluster), [])
+        for webhook in installed.webhooks(item)
+        if installed.path_of(webhook) == configurations.MUTATE_JOBSETS
+    ]
+    terms = [term for webhook in asked for term in _terms(webhook) if not all_hold([term], labels)]
+    return [f"{term['key']} {term['operator']} {', '.join(term.get('values') or ())}".rstrip() for term in terms]
 
 
 async def unregistered(cluster: Cluster) -> CheckOutcome:
@@ -176,9 +191,12 @@ def _is_namespaced(webhook: Object) -> bool:
     return webhook.get("name") != configurations.GANGPOLICIES_WEBHOOK
 
 
+def _terms(webhook: Object) -> list[dict[str, Any]]:
+    return objects_at(object_at(webhook, "namespaceSelector"), "matchExpressions")
+
+
 def _not_in(webhook: Object) -> list[dict[str, Any]]:
-    terms = objects_at(object_at(webhook, "namespaceSelector"), "matchExpressions")
-    return [term for term in terms if term.get("operator") == "NotIn"]
+    return [term for term in _terms(webhook) if term.get("operator") == "NotIn"]
 
 
 def _excluded(webhook: Object) -> set[str]:
