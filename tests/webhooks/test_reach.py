@@ -84,7 +84,7 @@ def with_defaults(draw: st.DrawFn) -> LoadedPolicy:
     queue = st.fixed_dictionaries({"match": st.fixed_dictionaries({}, optional={
         "namespaceSelector": SELECTORS, "objectSelector": SELECTORS, "accelerator": st.just({"resource": "gpu"}),
     }), "queue": st.just("q")})  # fmt: skip
-    defaults = draw(
+    defaults: dict[str, Any] = draw(
         st.fixed_dictionaries(
             {"queues": st.lists(queue, max_size=2)},
             optional={"queue": st.just("q"), "gangMode": st.just("Gang"), "priorityClass": st.just("high")},
