@@ -160,8 +160,7 @@ async def test_an_informer_lists_again_after_forget(ground: Ground) -> None:
     await ground.streams["a"].opened.wait()
     following = [ground.informer.following]
     await ground.end()
-    following.append(ground.informer.following)
-    assert following == [True, False]
+    assert [*following, ground.informer.following] == [True, False]
     ground.informer.forget()
     assert (ground.known(), ground.informer.synced.is_set()) == ([], False)
     ground.serve("a", again := Stream(), "a-4")

@@ -187,3 +187,15 @@ def edited(edit: Callable[[Object], object], kind: str = "MutatingWebhookConfigu
     found = own()
     edit(next(each for each in found if each["kind"] == kind)["webhooks"][0])
     return (*found, *others())
+
+
+MANAGED: Final = "gangctl.dev/managed"
+
+
+def managed(namespace: str) -> dict[str, Any]:
+    """A gangctl that serves this namespace only, by a label."""
+    term = {"key": MANAGED, "operator": "In", "values": ["true"]}
+    configurations = own()
+    for hook in (hook for item in configurations for hook in item["webhooks"] if "namespaceSelector" in hook):
+        hook["namespaceSelector"]["matchExpressions"].append(term)
+    return {"configurations": (*configurations, *others()), "namespace_labels": {"t": {}, namespace: {MANAGED: "true"}}}

@@ -41,6 +41,7 @@ from tests.cli.doctor.health import (
     gangpolicy,
     healthy,
     jobset,
+    managed,
     others,
     own,
     pod,
@@ -139,18 +140,6 @@ VIZ: Final = ("kueue-system", "kueue-kueueviz-backend", "registry.k8s.io/kueue/k
 JOBSET: Final = ("jobset-system", "jobset-controller-manager")
 BARE: Final = (*own(), foreign("MutatingWebhookConfiguration", "jobset-m", JOBSET_SERVICE, ca_bundle=""))
 NO_JOBSET: Final = {"deployments": (), "canary": NOT_READ}
-
-
-MANAGED: Final = "gangctl.dev/managed"
-
-
-def managed(namespace: str) -> dict[str, Any]:
-    """A gangctl that serves this namespace only, by a label."""
-    term = {"key": MANAGED, "operator": "In", "values": ["true"]}
-    configurations = own()
-    for hook in (hook for item in configurations for hook in item["webhooks"] if "namespaceSelector" in hook):
-        hook["namespaceSelector"]["matchExpressions"].append(term)
-    return {"configurations": (*configurations, *others()), "namespace_labels": {"t": {}, namespace: {MANAGED: "true"}}}
 
 
 class Case(NamedTuple):
