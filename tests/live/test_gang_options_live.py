@@ -96,7 +96,7 @@ async def test_each_gang_has_its_own_topology_key_and_one_claim(cluster: Cluster
             "resourceClaims": [{"name": "net", "resourceClaimTemplateName": "channel"}],
         },
     ]
-    await add_device(cluster)
+    await add_device(cluster, "net.example.com")
     await racks(cluster, "r1", nodes=3)
     await racks(cluster, "r2", "r3", nodes=2, zone="y")
     claim = {"resourceClaims": [{"name": "net", "resourceClaimTemplateName": "channel"}]}
@@ -114,18 +114,39 @@ async def test_each_gang_has_its_own_topology_key_and_one_claim(cluster: Cluster
     assert (holder["resource"], gang.template_of(holder["name"])) == ("podgroups", "zoned")
 
 
-async def add_device(cluster: Cluster) -> None:
+async def add_device(cluster: Cluster, driver: str) -> None:
     """One device that every node can reach, and a template of claims for it."""
-    selectors = [{"cel": {"expression": 'device.driver == "net.example.com"'}}]
+    selectors = [{"cel": {"expression": f'device.driver == "{driver}"'}}]
     await cluster.api.create(
-        path_of(DRA, "deviceclasses"), {"metadata": {"name": "channels"}, "spec": {"selectors": selectors}}
+        path_of(DRA, "deviceclasses"), {"metadata": {"name": driver}, "spec": {"selectors": selectors}}
     )
-    pool = {"name": "channels", "generation": 1, "resourceSliceCount": 1}
-    slices: Object = {"driver": "net.example.com", "pool": pool, "allNodes": True, "devices": [{"name": "channel-0"}]}
-    await cluster.api.create(path_of(DRA, "resourceslices"), {"metadata": {"name": "channels"}, "spec": slices})
-    request = {"name": "channel", "exactly": {"deviceClassName": "channels"}}
+    pool = {"name": driver, "generation": 1, "resourceSliceCount": 1}
+    slices: Object = {"driver": driver, "pool": pool, "allNodes": True, "devices": [{"name": "channel-0"}]}
+    await cluster.api.create(path_of(DRA, "resourceslices"), {"metadata": {"name": driver}, "spec": slices})
+    request = {"name": "channel", "exactly": {"deviceClassName": driver}}
     template: dict[str, Any] = {"metadata": {"name": "channel"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
     await cluster.api.create(cluster.path(DRA, "resourceclaimtemplates"), template)
+
+
+async def test_a_gang_that_has_finished_frees_its_devices_for_the_next_one(cluster: Cluster, kubelet: Kubelet) -> None:
+    """They stay allocated to a PodGroup for as long as it exists, whether or not it has pods."""
+    claims = [{"name": "net", "resourceClaimTemplateName": "channel"}]
+    gangs = [{"name": "sweep", "replicatedJobs": ["w"], "perReplica": True, "resourceClaims": claims}]
+    await add_device(cluster, "sweep.example.com")
+    await racks(cluster, "r9", nodes=2)
+    worker = rj(
+        "w", 2, 2, 2, cpu="1", pod={"resourceClaims": [{"name": "net", "resourceClaimTemplateName": "channel"}]}
+    )
+    await cluster.create_jobset(jobset("js", worker, annotations={GANGS: json.dumps(gangs)}))
+    first = await running_pods(cluster, 2)
+    (index,) = {pod["metadata"]["labels"][INDEX] for pod in first}
+    for pod in first:
+        await kubelet.finish(pod)
+    await read_until(
+        lambda: running_pods(cluster, 2),
+        lambda pods: {pod["metadata"]["labels"][INDEX] for pod in pods} == {"0", "1"} - {index},
+        "the other replica to run",
+    )
 
 
 def slices(name: str) -> Object:

@@ -11,7 +11,7 @@ from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, read_until, wait_for
-from tests.jobsets import REF, jobset, rj
+from tests.jobsets import MODE, REF, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, Gangs, reference_of, refused
 from tests.live.gangctl import USER, Gangctl
 from tests.live.observe import (
@@ -418,19 +418,21 @@ async def test_gang_settings_are_immutable(cluster: Cluster) -> None:
     await cluster.patch_jobset("js", {"metadata": {"labels": {"team": "a"}}})
 
 
-async def test_full_put_without_the_stamp_is_repaired(cluster: Cluster) -> None:
+async def test_full_put_without_stamp_and_mode_is_repaired(cluster: Cluster) -> None:
+    """As `kubectl apply` of a file does, whose mode is from the defaults of a policy."""
     await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
-    stamps: list[str] = []
+    written: list[Object] = []
 
     async def put() -> Object:
         live = await cluster.jobset("js")
-        stamps.append(live["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"].pop(REF))
+        written.append(live["spec"]["replicatedJobs"][0]["template"]["metadata"].pop("annotations"))
         live["spec"]["suspend"] = True
         return await cluster.api.update(cluster.path(JOBSETS, "jobsets", "js"), live)
 
     # The JobSet controller writes the status meanwhile: a conflict is tried again.
     updated = await wait_for(put, what="the PUT to be accepted", tolerate=(ApiFailure,))
-    assert updated["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"][REF] == stamps[-1]
+    assert updated["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"] == written[-1]
+    assert written[-1].keys() == {MODE, REF}
 
 
 async def test_a_skipped_namespace_is_not_sent_to_gangctl(cluster: Cluster) -> None:

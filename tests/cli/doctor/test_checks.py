@@ -438,17 +438,13 @@ def test_a_healthy_cluster_passes_every_check(check: str) -> None:
     assert (outcome.verdict, outcome.remedy, outcome.command) == (OK, "", ""), outcome
 
 
-def test_the_configuration_of_kueue_is_that_of_its_namespace() -> None:
-    changed = healthy(kueue_configuration=KueueConfiguration())
-    changed.kueue_namespace = "queues"
-    outcome = asked("kueue-configuration", changed)
-    assert outcome.command == "kubectl -n queues edit configmap kueue-manager-config"
-
-
-def test_logs_are_those_of_the_namespace_of_gangctl() -> None:
+def test_commands_are_about_the_namespaces_of_gangctl_and_kueue() -> None:
     for lasts in (-60.0, 60.0):
         outcome = asked("gangctl-authority", healthy(configurations=tuple(own(lasts)), gangctl_namespace="platform"))
         assert outcome.command == "kubectl -n platform logs deploy/gangctl"
+    queues = healthy(kueue_configuration=KueueConfiguration())
+    queues.kueue_namespace = "queues"
+    assert asked("kueue-configuration", queues).command == "kubectl -n queues edit configmap kueue-manager-config"
 
 
 @each("case", CASES, ids=[f"{case.check}-{n}" for n, case in enumerate(CASES)])
