@@ -29,8 +29,9 @@ def test_the_limits_are_those_of_the_code() -> None:
     stated = {
         "body of a webhook call": f"{limits.max_bytes // MIB} MiB",
         "all bodies in transit": f"{limits.max_held_bytes // MIB} MiB",
-        "values in a body": f"{MAX_VALUES:,}",
-        "values in an object, without its status and `managedFields`": f"{MAX_OBJECT_VALUES:,}",
+        "values in a body; in an object that is created or gets more, without status and `managedFields`": (
+            f"{MAX_VALUES:,}; {MAX_OBJECT_VALUES:,}"
+        ),
         "time for a body to arrive": f"{limits.read_seconds:g} s",
         "time for an answer": f"at most {limits.handler_seconds:g} s",
         "concurrent requests": f"{limits.max_at_once}",

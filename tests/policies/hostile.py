@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.quantity import parse_quantity
+from gangctl.apiserver.jobsetwebhook import validate_update
 from gangctl.cli.policy.requests import as_admitted
 from gangctl.cli.policy.suite import Expected
 from tests.policies.pack import Object, Shipped
@@ -350,7 +351,15 @@ def attempts(policy: Shipped, seeds: Iterable[int]) -> Iterator[Attempt]:
             draw = random.Random(f"{policy.name}/{case[0]}/{seed}")
             chosen = draw.sample(own, min(len(own), draw.randint(0, 1)))
             chosen += [each for each in CHANGES if draw.random() < 0.4]
-            yield attempt(policy.name, case, chosen, seed)
+            made = attempt(policy.name, case, chosen, seed)
+            if made.old is None or is_reachable(made.raw, made.old):
+                yield made
+
+
+def is_reachable(raw: Object, old: Object) -> bool:
+    """Whether JobSet accepts the update, as far as both states are valid."""
+    new, before = stored(raw), stored(old)
+    return new is None or before is None or not validate_update(new, before, {"ElasticJobSet": True})
 
 
 def attempt(policy: str, base: tuple[str, Object, Object | None], changes: Iterable[Change], seed: int) -> Attempt:

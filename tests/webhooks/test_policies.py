@@ -382,9 +382,7 @@ def test_the_webhook_demand_follows_the_policies(
     assert demand_of(PolicySet(1, whole, broken=rest)) == demand
 
 
-def defaulting(
-    name: str, failure_policy: str = "Fail", about: dict[str, Any] | None = None, **defaults: Any
-) -> LoadedPolicy:
+def defaulting(name: str, failure_policy: str = "Fail", about: Any = None, **defaults: Any) -> LoadedPolicy:
     read = model(name, failurePolicy=failure_policy, defaults=defaults, validations=[], matchConstraints=about or {})
     return LoadedPolicy(name, read.spec, {}, native=False, programs=Programs())
 
