@@ -63,6 +63,7 @@ def said(world: NodeWorld) -> FitReport:
     for raw in world.known:
         stock.take_raw(raw)
     stock.pods = stock.pods or []
+    stock.classes_unread = False
     stock.take_runtime_classes([raw for raw in world.known if raw["kind"] == "RuntimeClass"])
     return answer_of(FitSubject(world.jobset, "js", world.name, ""), stock, fixed_nodes=True).report
 
