@@ -188,7 +188,7 @@ def test_resources_beyond_the_limit_are_counted_together() -> None:
 
 
 def test_attempts_of_a_new_queue_take_the_series_of_the_queue_without_gangs() -> None:
-    """Whoever may create JobSets can name any queue: the names must not use up the series."""
+    """A user who may create JobSets can name any queue: the names must not use up the series."""
     world = World(RowLimits(queues=2))
     family = "gangctl_gang_attempts_total"
 

@@ -61,16 +61,7 @@ def troubled(reason: Reason, *, blocking: bool = True, **changed: Any) -> ReadGa
     return ReadGangs(
         "in the cluster",
         1,
-        (
-            Cause(
-                reason,
-                "t/js: it is so",
-                evidence=("as seen",),
-                remedy="do it",
-                command="kubectl x",
-                blocking=blocking,
-            ),
-        ),
+        (Cause(reason, "t/js: so", evidence=("as seen",), remedy="do it", command="kubectl x", blocking=blocking),),
         **changed,
     )
 

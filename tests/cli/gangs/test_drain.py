@@ -75,8 +75,8 @@ def test_a_gang_that_keeps_its_min_count_continues(nodes: int, pods: int, stops:
     plan = ask_about(tmp_path, dump.elastic(4), "drain", *drained, "--dry-run", "-o", "json").json
     (gang,) = [gang for gang in plan["gangs"] if gang["name"] == WAITS]
     assert (gang["podsOnNodes"], gang["pods"], bool(gang["groups"])) == (nodes, pods, stops)
-    told = ask_about(tmp_path, dump.elastic(4), "drain", *drained, "--dry-run").out
-    assert (f"Continues with its minCount: {NAMESPACE}/{WAITS}" in told) is not stops
+    printed = ask_about(tmp_path, dump.elastic(4), "drain", *drained, "--dry-run").out
+    assert (f"Continues with its minCount: {NAMESPACE}/{WAITS}" in printed) is not stops
 
 
 def test_gangs_that_fit_elsewhere_come_first(tmp_path: Path) -> None:
