@@ -86,6 +86,7 @@ def controller(caches: GangCaches) -> GangController:
         PodReader(client),
         GangReporter(lambda _jobset, _notice: None, GangMetrics(CollectorRegistry())),
         Assessments(lambda: ApiState(NEWEST), ClusterRules),
+        concerns=lambda _: True,
     )
 
 

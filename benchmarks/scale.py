@@ -45,6 +45,7 @@ from gangctl.manager import logs
 from gangctl.manager.process import COLLECT_AFTER, SWITCH_SECONDS
 from gangctl.manager.readinessmetrics import ReadinessMetrics
 from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import is_followed
 from gangctl.runtime.controller import Controller, ControllerOptions
 from tests.controlplane import manifests
 from tests.controlplane.build import ensure_manifests
@@ -203,12 +204,18 @@ class Leader:
             PodReader(client),
             GangReporter(lambda _jobset, _notice: None, GangMetrics(registry)),
             assessments,
+            concerns=lambda _: True,
         )
         self.gangs: Controller[tuple[str, str]] = Controller(
             "gangs", gangs.reconcile, options=ControllerOptions(workers=4)
         )
         self.readiness = ReadinessController(
-            self.caches, assessments, ReadinessSources(client), evaluate, [ReadinessMetrics(registry), self.seen]
+            self.caches,
+            assessments,
+            ReadinessSources(client),
+            evaluate,
+            [ReadinessMetrics(registry), self.seen],
+            follows=is_followed,
         )
 
     def _enqueue(self, key: tuple[str, str], seconds: float | None) -> None:

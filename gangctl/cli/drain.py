@@ -226,12 +226,12 @@ def _sections(plan: DrainPlan, now: float) -> list[Section]:
         why = gang["message"] if gang["fits"] != "fits" else ""
         counts = str(gang["podsOnNodes"]), str(gang["pods"])
         rows.append((full_name(gang["namespace"], gang["name"]), *counts, running, _FITS[gang["fits"]], why))
-    pods = sum(gang["pods"] for gang in plan["gangs"])
+    stopping = [gang for gang in plan["gangs"] if gang["groups"]]
+    pods = sum(gang["pods"] for gang in stopping)
     lost = timedelta(seconds=sum(gang["lostPodSeconds"] for gang in plan["gangs"]))
-    less = [gang for gang in plan["gangs"] if not gang["groups"]]
-    stops = f"{plural(len(rows) - len(less), 'gang')} with {plural(pods - sum(gang['pods'] for gang in less), 'pod')}"
-    title = f"Drain of {', '.join(plan['nodes'])}: stops {stops}"
-    lines = [f"Continues with its minCount: {full_name(gang['namespace'], gang['name'])}" for gang in less]
+    continuing = [gang for gang in plan["gangs"] if not gang["groups"]]
+    title = f"Drain of {', '.join(plan['nodes'])}: stops {plural(len(stopping), 'gang')} with {plural(pods, 'pod')}"
+    lines = [f"Continues with its minCount: {full_name(gang['namespace'], gang['name'])}" for gang in continuing]
     lines += [f"Running time of the pods that stop: {span(lost)} in all"] if rows else []
     lines.append(f"Pods there that are of no gang: {plan['otherPods']}")
     headers = ("GANG", "HERE", "STOPS", "RUNNING", "ELSEWHERE", "WHY")

@@ -160,7 +160,7 @@ class GangController:
         reporter: GangReporter,
         assessments: Assessments,
         *,
-        concerns: Callable[[JobSet], bool] = lambda _: True,
+        concerns: Callable[[JobSet], bool],
         randomness: Callable[[], float] = random.random,
     ) -> None:
         """Compose; ``writer`` makes one for a generation, ``concerns`` is whether gangctl looks after a JobSet."""

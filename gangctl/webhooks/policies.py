@@ -11,7 +11,7 @@ failurePolicy of the policy that sets it also applies here, while gangctl is dow
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
@@ -31,7 +31,7 @@ from gangctl.policy.variables import COMPUTED, ParamCatalogue, gang_of, with_par
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, NeededWebhooks
 from gangctl.webhooks.reach import Reach, divided, reach_of, reach_of_defaults
-from gangctl.webhooks.review import MAX_OBJECT_VALUES, AdmissionRequest, AdmissionResponse, Handler, StatusCause
+from gangctl.webhooks.review import TOO_MANY, AdmissionRequest, AdmissionResponse, Handler, StatusCause
 
 _MOST_CAUSES: Final = 256
 _MESSAGE_CHARACTERS: Final = 4096
@@ -114,7 +114,7 @@ class PolicyAdmission:
         if unknown:
             return unready(VALIDATE_FAIL, unknown)
         review = Review(request.operation, self._view.now(), request.variable, namespace=namespace)
-        message = f"the object cannot be evaluated: it has more than {MAX_OBJECT_VALUES} values"
+        message = f"the object cannot be evaluated: it {TOO_MANY}"
         outcomes = [
             unanswered(policy, review, EvalKind.BUDGET_EXCEEDED, message)
             for policy in _about(self._view.in_force.at_admission, review)
@@ -124,12 +124,25 @@ class PolicyAdmission:
 
     async def set_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
         """A patch with the defaults; 422 where policies disagree on one."""
+        return await self._where_known(request, self._set_defaults)
+
+    async def _leave_out_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
+        """422 if a policy with defaults that fails closed may be about an object too large to be read."""
+        return await self._where_known(request, self._refuse_without_defaults)
+
+    async def _where_known(
+        self,
+        request: AdmissionRequest,
+        answer_in: Callable[[AdmissionRequest, Object | None], Awaitable[AdmissionResponse]],
+    ) -> AdmissionResponse:
+        """The answer about the defaults of a new object in its namespace, if there are policies with some."""
         policies = self._with_defaults()
         if not policies or request.operation != "CREATE":
             return AdmissionResponse.allow()
         namespace, unknown = await self._namespace(request)
-        if unknown:
-            return defaults_unready(policies, unknown)
+        return defaults_unready(policies, unknown) if unknown else await answer_in(request, namespace)
+
+    async def _set_defaults(self, request: AdmissionRequest, namespace: Object | None) -> AdmissionResponse:
         # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
         policies = self._with_defaults()
         conditional = [policy for policy in policies if policy.spec.match_conditions]
@@ -146,17 +159,10 @@ class PolicyAdmission:
             applied.patch, [warning for outcome in outcomes for warning in left_out(outcome)]
         )
 
-    async def _leave_out_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
-        """422 if a policy with defaults that fails closed may be about an object too large to be read."""
-        policies = self._with_defaults()
-        if not policies or request.operation != "CREATE":
-            return AdmissionResponse.allow()
-        namespace, unknown = await self._namespace(request)
-        if unknown:
-            return defaults_unready(policies, unknown)
+    async def _refuse_without_defaults(self, request: AdmissionRequest, namespace: Object | None) -> AdmissionResponse:
         review = Review(request.operation, self._view.now(), request.variable, namespace=namespace)
         policies = _about(self._with_defaults(), review)
-        why = f"the object has more than {MAX_OBJECT_VALUES} values"
+        why = f"the object {TOO_MANY}"
         if any(policy.fail_closed for policy in policies):
             text = f"defaults of GangPolicies cannot be found out: {why}"
             return AdmissionResponse.deny(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", text)

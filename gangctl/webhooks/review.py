@@ -39,6 +39,8 @@ MAX_VALUES: Final = 1_000_000
 
 MAX_OBJECT_VALUES: Final = 200_000
 """Less than half: an update has two objects, with what controllers have added. etcd stores at most 1.5 MiB of each."""
+TOO_MANY: Final = f"has more than {MAX_OBJECT_VALUES} values"
+"""What such an object does, in messages."""
 
 _MOST_HEAD: Final = 1 << 20
 
@@ -78,7 +80,7 @@ class OversizedError(InputError):
 
     def __init__(self, request: AdmissionRequest) -> None:
         """Keep the request."""
-        super().__init__(f"the object has more than {MAX_OBJECT_VALUES} values")
+        super().__init__(f"the object {TOO_MANY}")
         self.request = request
 
 

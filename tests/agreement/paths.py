@@ -193,9 +193,8 @@ class Fed:
     ) -> ReadinessController:
         """Computes readiness of what was delivered."""
         queues = QueueStatuses(self.view, self.never)
-        return ReadinessController(
-            self.caches, self.assessments, self.sources, evaluate, observers, queues=queues, clock=clock
-        )
+        parts = self.caches, self.assessments, self.sources
+        return ReadinessController(*parts, evaluate, observers, follows=is_followed, queues=queues, clock=clock)
 
     def answers(self, now: datetime) -> Answers:
         """The readiness of each JobSet."""

@@ -134,7 +134,9 @@ async def test_a_configuration_that_was_stored_unchecked_is_reported_again() -> 
         raise AssertionError("there is no gang")
 
     pods = PodReader(Client(transport))
-    controller = GangController(gangs, write, pods, reporter, assessments, randomness=lambda: 0.0)
+    controller = GangController(
+        gangs, write, pods, reporter, assessments, concerns=lambda _: True, randomness=lambda: 0.0
+    )
     assert await controller.reconcile(running.key) == requeue(RESYNC_SECONDS)
     assert notices == [Reason.INVALID_GANG_CONFIG]
     await transport.close()
@@ -175,7 +177,8 @@ async def test_no_gang_is_compared_with_objects_that_are_still_read() -> None:
 
     state, reporter = ApiState(Generation.V1BETA1), GangReporter(lambda *_: None, GangMetrics(CollectorRegistry()))
     assessments = Assessments(lambda: state, ClusterRules)
-    controller = GangController(gangs, write, PodReader(Client(transport)), reporter, assessments)
+    pods = PodReader(Client(transport))
+    controller = GangController(gangs, write, pods, reporter, assessments, concerns=lambda _: True)
     following = asyncio.create_task(gangs.follow(Generation.V1BETA1))
     await asyncio.sleep(0)
     assert await controller.reconcile(running.key) == await_change()

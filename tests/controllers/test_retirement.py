@@ -79,5 +79,6 @@ async def test_its_own_pods_are_read_again_with_a_growing_delay(ended: JobSet) -
             PodReader(client),
             GangReporter(lambda *_: None, GangMetrics(CollectorRegistry())),
             Assessments(lambda: ApiState(Generation.V1BETA1), ClusterRules, lambda _: Lifecycle.KEPT),
+            concerns=lambda _: True,
         )
         assert await controller.reconcile(ended.key) == retry(PODS_RETRY_SECONDS)

@@ -108,6 +108,7 @@ async def test_the_controller_knows_who_resumes_a_jobset() -> None:
         PodReader(client),
         GangReporter(lambda _, notice: notices.append(notice), GangMetrics(CollectorRegistry())),
         Assessments(lambda: ApiState(NEWEST), ClusterRules, lambda _: Lifecycle.KEPT),
+        concerns=lambda _: True,
     )
     await controller.reconcile(running.key)
     await transport.close()

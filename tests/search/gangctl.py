@@ -156,6 +156,7 @@ class Gangctl:
             cast(PodReader, pods),
             GangReporter(lambda _, notice: reported.add(f"{notice.reason.value}: {notice.message}"), self._metrics),
             self._assessments(),
+            concerns=lambda _: True,
         )
         action = _run(controller.reconcile(KEY))
         return recorder.calls, _due(action), frozenset(reported)

@@ -119,7 +119,7 @@ class PathwaysController:
         *,
         setting: Callable[[], RenderingInputs],
         options: PathwaysOptions,
-        serves: Callable[[str], bool] = lambda _: True,
+        serves: Callable[[str], bool],
         metrics: PathwaysMetrics | None = None,
     ) -> None:
         """Do nothing yet.

@@ -25,7 +25,6 @@ from gangctl.controllers.reporter import RecordEvent
 from gangctl.fit.report import FitReport, never_of
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.queues import Never, current, may_be_admitted
-from gangctl.readiness.facts import is_followed
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.events import KEPT_SECONDS
 from gangctl.runtime.families import Family, PlacedGauge, new_registry
@@ -100,7 +99,7 @@ class Verdicts:
         record: RecordEvent,
         enqueue: Callable[[Key, float], None],
         *,
-        follows: Callable[[JobSet], bool] = is_followed,
+        follows: Callable[[JobSet], bool],
         metrics: VerdictMetrics | None = None,
         clock: Clock | None = None,
     ) -> None:

@@ -40,7 +40,6 @@ from gangctl.readiness.facts import (
     Refused,
     Snapshot,
     assemble,
-    is_followed,
 )
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import in_parts
@@ -206,7 +205,7 @@ class ReadinessController:
         evaluate: Callable[..., Readiness],
         observers: Sequence[ReadinessObserver],
         *,
-        follows: Callable[[JobSet], bool] = is_followed,
+        follows: Callable[[JobSet], bool],
         queues: QueueStatuses | None = None,
         clock: Clock | None = None,
         share: Share | None = None,

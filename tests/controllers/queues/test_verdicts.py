@@ -22,6 +22,7 @@ from gangctl.controllers.queues.verdicts import (
     WaitStatus,
 )
 from gangctl.gang.reasons import Notice, Reason
+from gangctl.readiness.facts import is_followed
 from gangctl.runtime.controller import Action
 from gangctl.runtime.events import KEPT_SECONDS
 from gangctl.runtime.families import OTHERS
@@ -83,6 +84,7 @@ class Context:
             self._read,
             self._say,
             lambda key, _seconds: self.enqueued.append(key),
+            follows=is_followed,
             metrics=VerdictMetrics(self.registry),
             clock=self.clock,
         )

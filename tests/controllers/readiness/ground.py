@@ -18,7 +18,7 @@ from gangctl.controllers.readiness.controller import ReadinessController, Readin
 from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSources
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import Snapshot
+from gangctl.readiness.facts import Snapshot, is_followed
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.informer import Informer
 from tests.client.clock import VirtualClock, settle
@@ -99,6 +99,7 @@ class Ground:
             self.sources,
             self._evaluate,
             (*observers, self.notes),
+            follows=is_followed,
             queues=queues(self) if queues is not None else None,
             clock=self.clock,
         )
