@@ -47,15 +47,15 @@ BENCHES: Final[dict[str, Bench]] = {
     "flood": Bench(flood, 2),
     "steady": Bench(steady, 2.5),
     "failover": Bench(failover, 2),
-    "contention": Bench(contention, 2),
+    "contention": Bench(contention, 0.5),
     "admission": Bench(admission, 3),
     "burst": Bench(burst, 6),
     "readiness": Bench(readiness, 7),
-    "gangs": Bench(gangs, 30),
+    "gangs": Bench(gangs, 13),
     "growth": Bench(growth, 7.5),
     "scale": Bench(scale, 2.5),
     "sustained": Bench(sustained, 9),
-    "contention-older": Bench(contention_older, 12),
+    "contention-older": Bench(contention_older, 0.5),
     "soak": Bench(soak, 33),
 }
 """The short ones first, so that most of the report is there early."""
