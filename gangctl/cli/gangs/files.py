@@ -67,22 +67,26 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
 
 
 def _generation_of(documents: Iterable[Document]) -> Generation | None:
-    """The generation of the scheduling objects; None if there are none."""
-    versions = (str(document.value.get("apiVersion")) for document in documents)
-    names = {version.partition("/")[2] for version in versions if version.startswith(f"{SCHEDULING}/")}
-    return next((generation for generation in Generation if generation.value in names), None)
+    """The generation of the Workloads and PodGroups; None if there are none."""
+    # Other kinds of this API group, such as PriorityClass, have versions of their own.
+    of_gangs = {(SCHEDULING, "Workload"), (SCHEDULING, "PodGroup")}
+    versions = {str(document.value["apiVersion"]) for document in documents if kind_of(document.value) in of_gangs}
+    return next((generation for generation in Generation if generation.api_version in versions), None)
 
 
 class _Taking:
     """The objects of one run, whose scheduling objects are of ``generation``."""
 
     def __init__(self, generation: Generation | None, stock: Stock) -> None:
-        state = GangState(ApiState(generation or NEWEST), queues=stock, groups_known=generation is not None)
+        generation = generation or NEWEST
+        state = GangState(ApiState(generation), queues=stock)
         self._state = state
         self._stock = stock
         self._kinds = set[str]()
         """Of members of gangs, finished ones too."""
-        adapter = ADAPTERS[generation or NEWEST]
+        self._group_kind = "PodGroup" if generation.capabilities.pod_groups else "Workload"
+        """What a group of pods is, in this generation."""
+        adapter = ADAPTERS[generation]
         self._projections: Mapping[tuple[str, str], Callable[[dict[str, Any]], bool]] = {
             ("batch", "Job"): lambda raw: take(state.jobs, project_job, raw),
             ("", "Pod"): self._take_pod,
@@ -125,6 +129,7 @@ class _Taking:
         if running and active and "Pod" not in self._kinds:
             state.pods_known = False
             note(f"the files have no pods, and phases follow from the status of JobSets: {DUMP}")
+        state.groups_known = self._group_kind in self._kinds
         state.nodes_known = len(state.nodes) > 0
         # Files without Kueue's objects do not show that the cluster has no Kueue.
         state.kueue = any(len(store) for store in (stock.cluster_queues, stock.local_queues, stock.workloads)) or None

@@ -228,9 +228,23 @@ def test_bad_usage_is_exit_code_2(arguments: tuple[str, ...], reported: str) -> 
     assert reported in answer.err
 
 
-def test_groups_absent_from_the_files_are_not_reported_as_missing(tmp_path: Path) -> None:
-    found = dump.objects(but=["PodGroup", "Workload"])
-    answer = ask_about(tmp_path, found, "get", WAITS, "-o", "json")
+_HIGH: dump.Object = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high"},
+    "value": 1,
+}
+
+
+@each(
+    ("but", "more"),
+    [(["PodGroup", "Workload"], []), (["PodGroup", "Workload"], [_HIGH]), (["PodGroup"], [])],
+    ids=("neither", "class", "workloads"),
+)
+def test_groups_absent_from_the_files_are_not_reported_as_missing(
+    but: list[str], more: list[dump.Object], tmp_path: Path
+) -> None:
+    answer = ask_about(tmp_path, [*dump.objects(but=but), *more], "get", WAITS, "-o", "json")
     reasons = [cause["reason"] for cause in answer.json["status"]["causes"]]
     assert not {"PodGroupMissing", "NotGanged"} & set(reasons)
 
