@@ -121,6 +121,8 @@ def _of_files(question: asking.Asking, names: Sequence[str]) -> tuple[DrainPlan,
     selection = asking.find(question)
     if not selection.state.queues.nodes:
         raise InputError("the files have no Node", hint="kubectl get nodes -o yaml")
+    if selection.state.queues.pods is None:
+        raise InputError("the files have no Pod", hint="kubectl get pods -A -o yaml")
     state = selection.state
     now = state.now()
     return _plan(_losses(state, selection.keys, names, now), state.queues, names), now

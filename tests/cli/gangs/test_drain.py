@@ -177,6 +177,14 @@ async def test_without_the_right_to_read_pods_nothing_is_said_to_stop(tmp_path: 
     assert "error: what is on the nodes is not known: pods may not be read\n" in answer.err
 
 
+@each(("kind", "hint"), [("Node", "kubectl get nodes -o yaml"), ("Pod", "kubectl get pods -A -o yaml")])
+def test_of_files_without_nodes_or_pods_nothing_is_said_to_stop(kind: str, hint: str, tmp_path: Path) -> None:
+    answer = ask_about(tmp_path, dump.objects(but=[kind]), "drain", "node-0", "--dry-run")
+    assert (answer.code, answer.out) == (2, "")
+    assert f"error: the files have no {kind}\n" in answer.err
+    assert hint in answer.err
+
+
 _CLAIMS: Object = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
 _HIGH: Object = {
     "apiVersion": "scheduling.k8s.io/v1",
