@@ -10,7 +10,8 @@ import asyncio
 import base64
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -145,15 +146,15 @@ async def load_cluster(
     clock = clock or Clock()
     files = _kubeconfig_files(kubeconfig, environ)
     service_account = service_account or Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
-    in_cluster = bool(environ.get("KUBERNETES_SERVICE_HOST")) and (service_account / "token").exists()
-    if not files and not context and in_cluster:
+    in_pod = not files and not context and bool(environ.get("KUBERNETES_SERVICE_HOST"))
+    if in_pod and _exists(service_account / "token"):
         account = ServiceAccountSource(service_account, environ)
         loaded = await account.load()
         origin = f"service account in {service_account}"
         namespace = account.namespace()
         return ClusterConfig(account, loaded, namespace=namespace, origin=origin, clock=clock, in_cluster=True)
-    files = files or [(home or Path.home()) / ".kube" / "config"]
-    present = [file for file in files if file.exists()]
+    files = files or [home / ".kube" / "config" if home else _absolute("~/.kube/config")]
+    present = [file for file in files if _exists(file)]
     if not present:
         tried = ", ".join(str(file) for file in files)
         raise ConfigError(
@@ -169,9 +170,33 @@ async def load_cluster(
 def _kubeconfig_files(kubeconfig: str | Path | None, environ: Mapping[str, str]) -> list[Path]:
     # As with kubectl, an empty flag is one that is not given: --kubeconfig "$KUBECONFIG", --context "$CONTEXT".
     if kubeconfig:
-        return [Path(kubeconfig).expanduser().absolute()]
+        return [_absolute(kubeconfig)]
     paths = environ.get("KUBECONFIG", "").split(os.pathsep)
-    return [Path(path).expanduser().absolute() for path in paths if path]
+    return [_absolute(path) for path in paths if path]
+
+
+def _absolute(path: str | Path) -> Path:
+    with _looked_up(path):
+        return Path(path).expanduser().absolute()
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file. As in client-go, any error but that it does not exist is an error."""
+    with _looked_up(path), suppress(FileNotFoundError):
+        path.stat()
+        return True
+    return False
+
+
+@contextmanager
+def _looked_up(path: str | Path) -> Iterator[None]:
+    """ConfigError with the reason where the system cannot look up a path, or read what is there."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except RuntimeError as error:  # expanduser() knows no such user, or no home directory of this one
+        raise ConfigError(f"{path}: the home directory is not known") from error
 
 
 class ServiceAccountSource:
@@ -210,7 +235,9 @@ class ServiceAccountSource:
     def namespace(self) -> str:
         """Return the pod's namespace."""
         file = self._directory / "namespace"
-        return file.read_text().strip() if file.exists() else "default"
+        with _looked_up(file), suppress(FileNotFoundError):
+            return file.read_text().strip()
+        return "default"
 
 
 class KubeconfigSource:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from gangctl.client.client import Client
-from gangctl.client.config import ClusterConfig
+from gangctl.client.config import SERVICE_ACCOUNT_VARIABLE, ClusterConfig
 from gangctl.client.resources import PODS
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError, UnavailableError
@@ -144,6 +144,34 @@ class TestMistakes:
     async def test_an_unreadable_file_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="Is a directory"):
             await load(tmp_path)
+
+    @each(
+        ("arguments", "message"),
+        [
+            ({"path": "n" * 300}, "/n{300}: File name too long"),
+            ({"environ": {"KUBECONFIG": "n" * 300}}, "/n{300}: File name too long"),
+            ({"path": "config/config"}, "/config/config: Not a directory"),
+            ({"path": "~gangctl-no-such-user/config"}, "^~gangctl-no-such-user/config: the home directory"),
+            ({"home": None}, "^~/.kube/config: the home directory"),
+            (
+                {"environ": {"KUBERNETES_SERVICE_HOST": "h", SERVICE_ACCOUNT_VARIABLE: "n" * 300}},
+                "n{300}/token: File name too long",
+            ),
+        ],
+    )
+    async def test_a_path_that_cannot_be_looked_up_is_an_error_with_the_reason(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], message: str
+    ) -> None:
+        def unknown(user: object) -> None:
+            raise KeyError(user)
+
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "config").touch()
+        # As in a pod whose user is in no /etc/passwd.
+        monkeypatch.delenv("HOME", raising=False)
+        monkeypatch.setattr("pwd.getpwuid", unknown)
+        with pytest.raises(ConfigError, match=message):
+            await load(**arguments)
 
     async def test_an_unknown_context_is_an_error_that_lists_the_known_ones(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError) as caught:
