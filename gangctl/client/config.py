@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import structlog
 
@@ -262,18 +262,19 @@ class KubeconfigSource:
         if proxy is not None and not is_server_url(proxy):
             raise selected.fail("cluster.proxy-url", "only http and https proxies are supported")
         proxy = proxy or proxy_for(selected.server, self._environ)
-        credentials = await _authenticate(selected)
+        secure = urlsplit(selected.server).scheme == "https"
+        # As in client-go, which sends without TLS the impersonated user alone (IsConfigTransportTLS).
+        credentials = await _authenticate(selected) if secure else Credential()
         headers = (*_authorization(credentials), *_impersonation(selected))
         for _, value in headers:
             if not (value.isascii() and value.isprintable()):
                 raise selected.fail("user", "a token or name has a character that HTTP headers cannot carry")
         name = _text(selected, selected.cluster, "tls-server-name") or None
-        access = Access(selected.server, headers, self._tls_of(selected, credentials), name, proxy)
+        tls = self._tls_of(selected, credentials) if secure else None
+        access = Access(selected.server, headers, tls, name, proxy)
         return LoadedCredentials(access, self._valid_seconds(selected, credentials)), selected
 
-    def _tls_of(self, selected: SelectedContext, found: Credential) -> ssl.SSLContext | None:
-        if not selected.server.startswith("https:"):
-            return None
+    def _tls_of(self, selected: SelectedContext, found: Credential) -> ssl.SSLContext:
         unverified = selected.cluster.get("insecure-skip-tls-verify") or False
         if not isinstance(unverified, bool):
             # The text "false" would count as true.

@@ -14,7 +14,7 @@ from gangctl.client.config import ClusterConfig, load_cluster
 SECRET = "s3cr3t-t0ken"
 
 
-def write(path: Path, *, server: str = "http://127.0.0.1:1", **parts: Any) -> Path:
+def write(path: Path, *, server: str = "https://127.0.0.1:1", **parts: Any) -> Path:
     """Write a kubeconfig with one context; ``parts`` replace or extend user, cluster and context."""
     document = {
         "apiVersion": "v1",

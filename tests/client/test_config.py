@@ -22,10 +22,12 @@ from gangctl.client.config import SERVICE_ACCOUNT_VARIABLE, ClusterConfig
 from gangctl.client.resources import PODS
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError, UnavailableError
+from gangctl.runtime.tls import ServerTls
 from tests.client.clock import VirtualClock
 from tests.client.kubeconfigs import SECRET, headers_of, load, plugin, write
 from tests.client.server import ScriptedServer, obj, status
 from tests.rows import each
+from tests.runtime.authority import bundle, pair
 
 
 class TestFinding:
@@ -103,7 +105,7 @@ class TestMistakes:
             ({"cluster": {"server": f"https://me:{SECRET}@host"}}, "cluster.server: not an http or https URL"),
             ({"cluster": {"server": "https://host:x"}}, "cluster.server: not an http or https URL"),
             ({"cluster": {"proxy-url": "socks5://p"}}, "cluster.proxy-url: only http and https"),
-            ({"cluster": {"server": "https://h", "certificate-authority-data": "%"}}, "certificate-authority-data"),
+            ({"cluster": {"certificate-authority-data": "%"}}, "certificate-authority-data: not base64"),
             ({"cluster": {"server": "https://h", "certificate-authority-data": "aGk="}}, "not PEM certificates"),
             ({"cluster": {"server": "https://h", "certificate-authority": "no.crt"}}, "no.crt: No such file"),
             ({"server": "https://h", "user": {"client-key-data": "aGk="}}, "go together"),
@@ -188,6 +190,24 @@ class TestUsers:
         nobody = await load(write(tmp_path / "3", context={"user": None}, server="https://h"))
         assert await headers_of(nobody) == []
 
+    async def test_over_plain_http_no_credentials_are_sent_and_no_plugin_runs(self, tmp_path: Path) -> None:
+        """As by kubectl (``IsConfigTransportTLS``), which sends the impersonated user alone."""
+        for user in (
+            {"token": SECRET},
+            {"tokenFile": "absent"},
+            {"username": "me", "password": "pw"},
+            {"client-certificate-data": "aGk="},
+            {"auth-provider": {"name": "oidc"}},
+            plugin(tmp_path, '{"token":"tok@N@"}'),
+        ):
+            config = await load(write(tmp_path / "plain", server="http://127.0.0.1:1", user={"as": "alice", **user}))
+            assert await headers_of(config) == [("Impersonate-User", "alice")]
+            assert (await config.access()).tls is None
+        assert not (tmp_path / "runs").exists()
+        config = await load(write(tmp_path / "config", server="HTTPS://127.0.0.1:1"))
+        assert await headers_of(config) == [("Authorization", f"Bearer {SECRET}")]
+        assert (await config.access()).tls is not None
+
     async def test_impersonation_is_honoured(self, tmp_path: Path) -> None:
         user = {"as": "alice", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"Some/key": ["v"]}}
         config = await load(write(tmp_path / "1", user=user))
@@ -233,19 +253,22 @@ class TestUsers:
         clock.tick(11)
         assert await headers_of(config) == [("Authorization", "Bearer two")]
 
-    async def test_a_refused_token_is_read_again_at_once_and_once(self, tmp_path: Path, server: ScriptedServer) -> None:
+    async def test_a_refused_token_is_read_again_at_once_and_once(self, tmp_path: Path) -> None:
         (tmp_path / "token").write_text("one")
-        config = await load(write(tmp_path / "config", user={"tokenFile": "token"}, server=server.url))
+        cluster = {"certificate-authority-data": encode(bundle("ca"))}
 
         async def guarded(request: web.Request) -> web.StreamResponse:
             good = request.headers["Authorization"] == "Bearer two"
             return await (obj({}) if good else status(401, "Unauthorized"))(request)
 
-        server.on("GET", "/api/v1/namespaces/ns/pods/p", guarded)
-        (tmp_path / "token").write_text("two")
-        async with Transport(config) as transport:
-            client = Client(transport)
-            await asyncio.gather(*(client.get(PODS, "p", "ns") for _ in range(5)))
+        async with ScriptedServer(tls=ServerTls(pair("ca")).context) as server:
+            server.on("GET", "/api/v1/namespaces/ns/pods/p", guarded)
+            file = write(tmp_path / "config", server=server.url, user={"tokenFile": "token"}, cluster=cluster)
+            config = await load(file)
+            (tmp_path / "token").write_text("two")
+            async with Transport(config) as transport:
+                client = Client(transport)
+                await asyncio.gather(*(client.get(PODS, "p", "ns") for _ in range(5)))
         assert not await config.refresh(await config.access())
 
 

@@ -15,6 +15,7 @@ from gangctl.errors import ConfigError
 from tests.client.clock import VirtualClock
 from tests.client.kubeconfigs import headers_of, load, plugin, write
 from tests.rows import each
+from tests.runtime.authority import bundle, pair
 
 
 class TestExecPlugin:
@@ -56,7 +57,7 @@ class TestExecPlugin:
     async def test_a_plugin_that_asks_for_the_cluster_is_given_it(self, tmp_path: Path) -> None:
         """GKE's kubeconfigs ask for it, and plugins that use LoadExecCredentialFromEnv fail without it."""
         user = plugin(tmp_path, '{"token":"tok@N@"}', body=f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/given')
-        (tmp_path / "ca.pem").write_bytes(b"pem")
+        (tmp_path / "ca.pem").write_bytes(bundle("ca"))
         cluster = {
             "certificate-authority": "ca.pem",
             "tls-server-name": "other",
@@ -71,14 +72,14 @@ class TestExecPlugin:
         user["exec"]["provideClusterInfo"] = True
         await load(write(tmp_path / "config", user=user, cluster=cluster))
         assert self.given(tmp_path)["cluster"] == {
-            "server": "http://127.0.0.1:1",
+            "server": "https://127.0.0.1:1",
             "tls-server-name": "other",
-            "certificate-authority-data": base64.b64encode(b"pem").decode(),
+            "certificate-authority-data": base64.b64encode(bundle("ca")).decode(),
             "proxy-url": "http://proxy:3128",
             "config": {"audience": "a"},
         }
         await load(write(tmp_path / "config", user=user, cluster={"disable-compression": True}))
-        assert self.given(tmp_path)["cluster"] == {"server": "http://127.0.0.1:1", "disable-compression": True}
+        assert self.given(tmp_path)["cluster"] == {"server": "https://127.0.0.1:1", "disable-compression": True}
 
     async def test_a_plugin_gets_the_terminal_by_its_interactive_mode(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -101,7 +102,13 @@ class TestExecPlugin:
             ({"token": "t"}, [("Authorization", "Bearer t")]),
             ({"tokenFile": "token"}, [("Authorization", "Bearer of-file")]),
             ({"username": "me", "password": "pw"}, [("Authorization", "Basic bWU6cHc=")]),
-            ({"client-certificate-data": "QQ==", "client-key-data": "QQ=="}, []),
+            (
+                {
+                    f"client-{part}-data": base64.b64encode(content).decode()
+                    for part, content in (("certificate", pair("ca").chain), ("key", pair("ca").key))
+                },
+                [],
+            ),
         ],
     )
     async def test_a_user_with_other_credentials_needs_no_plugin(

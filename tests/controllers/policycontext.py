@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gangctl.api.objects import Object
 from gangctl.client.client import Client
-from gangctl.client.config import load_cluster
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport
@@ -31,6 +29,7 @@ from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.informer import InformerOptions
 from gangctl.sandbox.server import SandboxOptions
 from tests.controlplane.wait import NotYet, wait_for
+from tests.credentials import StaticCredentials
 from tests.manifests.definitions.policies import definitions
 from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.sandbox.faults import FaultySandbox
@@ -129,14 +128,14 @@ class Context:
 
 
 @pytest.fixture
-async def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
+async def context(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
     # No policy is in force before its parameters are read, or cannot be.
     monkeypatch.setattr("gangctl.controllers.policy_sources.SETTLE_SECONDS", 300.0)
-    async with FaultySandbox(SandboxOptions(tls=False)) as sandbox:
-        path = tmp_path / "kubeconfig"
-        path.write_text(sandbox.kubeconfig())
-        async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
-            yield Context(sandbox, Client(transport))
+    async with (
+        FaultySandbox(SandboxOptions(tls=False)) as sandbox,
+        Transport(StaticCredentials(sandbox.url, token=sandbox.token())) as transport,
+    ):
+        yield Context(sandbox, Client(transport))
 
 
 @asynccontextmanager

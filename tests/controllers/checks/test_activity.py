@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,8 @@ OURS = {"apiGroup": "gangctl.dev", "kind": "GangAdmissionParameters", "name": "s
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_of(tmp_path / "kubeconfig") as found:
+async def world() -> AsyncIterator[World]:
+    async with world_of() as found:
         yield found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,8 @@ DENIED = CheckProgress(Progress.DENIED, "no")
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_of(tmp_path / "kubeconfig") as found:
+async def world() -> AsyncIterator[World]:
+    async with world_of() as found:
         await found.check()
         await found.check("other", controller="example.com/other")
         yield found

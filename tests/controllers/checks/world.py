@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.store import Store
 from gangctl.client.client import Client, Settings
-from gangctl.client.config import load_cluster
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBS, JOBSETS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
@@ -30,6 +28,7 @@ from gangctl.runtime.informer import Informer, InformerOptions
 from gangctl.sandbox.server import SandboxOptions
 from tests.controllers.queues.definitions import definition
 from tests.controlplane.wait import NotYet, wait_for
+from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
 from tests.manifests.definitions.admissionparameters import definitions
 from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -220,26 +219,27 @@ class World:
 
 
 @asynccontextmanager
-async def world_of(path: Path) -> AsyncIterator[World]:
+async def world_of() -> AsyncIterator[World]:
     """A world in which Kueue's kinds are served and watched."""
-    async with FaultySandbox(SandboxOptions(tls=False)) as sandbox:
-        path.write_text(sandbox.kubeconfig())  # noqa: ASYNC240 - a small file
-        async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
-            world = World(sandbox, transport)
-            for resource in (QUEUED_WORKLOADS, ADMISSION_CHECKS):
-                await world.define(resource)
-            await world.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})
-            runs = (world.workloads.run(), world.checks.run(), world.parameters.informer.run())
-            tasks = [asyncio.create_task(each) for each in runs]
-            try:
-                await world.workloads.synced.wait()
-                await world.checks.synced.wait()
-                yield world
-                ended = [task for task in tasks if task.done()]
-                if ended:
-                    raise NotYet(f"{ended} ended")
-            finally:
-                for task in tasks:
-                    task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await asyncio.gather(*tasks)
+    async with (
+        FaultySandbox(SandboxOptions(tls=False)) as sandbox,
+        Transport(StaticCredentials(sandbox.url, token=sandbox.token())) as transport,
+    ):
+        world = World(sandbox, transport)
+        for resource in (QUEUED_WORKLOADS, ADMISSION_CHECKS):
+            await world.define(resource)
+        await world.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})
+        runs = (world.workloads.run(), world.checks.run(), world.parameters.informer.run())
+        tasks = [asyncio.create_task(each) for each in runs]
+        try:
+            await world.workloads.synced.wait()
+            await world.checks.synced.wait()
+            yield world
+            ended = [task for task in tasks if task.done()]
+            if ended:
+                raise NotYet(f"{ended} ended")
+        finally:
+            for task in tasks:
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gangctl.client.client import Client
-from gangctl.client.config import load_cluster
 from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
@@ -22,6 +20,7 @@ from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.sandbox.server import SandboxOptions
 from tests.controllers.queues.definitions import KUEUE, definition
 from tests.controlplane.wait import NotYet, wait_for
+from tests.credentials import StaticCredentials
 from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.sandbox.faults import FaultySandbox, Match, error
 
@@ -67,12 +66,12 @@ class Context:
 
 
 @pytest.fixture
-async def context(tmp_path: Path) -> AsyncIterator[Context]:
-    async with FaultySandbox(SandboxOptions(tls=False)) as sandbox:
-        path = tmp_path / "kubeconfig"
-        path.write_text(sandbox.kubeconfig())
-        async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
-            yield Context(sandbox, Client(transport))
+async def context() -> AsyncIterator[Context]:
+    async with (
+        FaultySandbox(SandboxOptions(tls=False)) as sandbox,
+        Transport(StaticCredentials(sandbox.url, token=sandbox.token())) as transport,
+    ):
+        yield Context(sandbox, Client(transport))
 
 
 @asynccontextmanager
