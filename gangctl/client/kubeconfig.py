@@ -47,8 +47,10 @@ class SelectedContext:
         """Return the content of ``key-data`` or of the file at ``key``, None when neither is there."""
         data = section.get(f"{key}-data")
         if data:
+            # As Go's decoder: base64 writes lines.
+            text = data.replace("\r", "").replace("\n", "") if isinstance(data, str) else data
             try:
-                return base64.b64decode(data, validate=True)
+                return base64.b64decode(text, validate=True)
             except (binascii.Error, TypeError, ValueError):
                 raise self.fail(f"{key}-data", "not base64") from None
         return self.file_content(section, key)

@@ -106,6 +106,7 @@ class TestMistakes:
             ({"cluster": {"server": "https://host:x"}}, "cluster.server: not an http or https URL"),
             ({"cluster": {"proxy-url": "socks5://p"}}, "cluster.proxy-url: only http and https"),
             ({"cluster": {"certificate-authority-data": "%"}}, "certificate-authority-data: not base64"),
+            ({"cluster": {"certificate-authority-data": "aG k="}}, "certificate-authority-data: not base64"),
             ({"cluster": {"server": "https://h", "certificate-authority-data": "aGk="}}, "not PEM certificates"),
             ({"cluster": {"server": "https://h", "certificate-authority": "no.crt"}}, "no.crt: No such file"),
             ({"server": "https://h", "user": {"client-key-data": "aGk="}}, "go together"),
@@ -398,8 +399,11 @@ class TestTls:
         monkeypatch.setattr("tempfile.tempdir", str(scratch))
         url, authority = tls_server
         certificate, key = authority.issue("alice")
-        user = {"client-certificate-data": encode(certificate), "client-key-data": encode(key)}
-        cluster = {"certificate-authority-data": encode(authority.pem), "tls-server-name": "api.example"}
+        # In lines, as base64 writes it, and with the line ends of Windows: kubectl reads both.
+        in_lines, of_windows = (base64.encodebytes(content).decode() for content in (authority.pem, key))
+        of_windows = of_windows.replace("\n", "\r\n")
+        user = {"client-certificate-data": encode(certificate), "client-key-data": of_windows}
+        cluster = {"certificate-authority-data": in_lines, "tls-server-name": "api.example"}
         config = await load(write(tmp_path / "config", server=url, user=user, cluster=cluster))
         assert await self.name_seen(config) == "alice"
         assert list(scratch.iterdir()) == []
