@@ -104,11 +104,13 @@ class TestList:
             return ask_files(tmp_path, objects, "list", *arguments, "-o", "name").out.splitlines()
 
         assert names("-n", "u") == ["localqueue.kueue.x-k8s.io/elsewhere"]
-        assert names() == ["localqueue.kueue.x-k8s.io/d"]
+        assert names() == names("-A")
         assert len(names("-A")) == 5
         assert names("--cluster-queues") == [f"clusterqueue.kueue.x-k8s.io/{name}" for name in ("cq", "strict")]
         none = ask_files(tmp_path, objects, "list", "-n", "nowhere")
         assert (none.code, none.out, none.err) == (0, "", "No LocalQueues found in namespace nowhere.\n")
+        none = ask_files(tmp_path, [flavor()], "list")
+        assert (none.code, none.out, none.err) == (0, "", "No LocalQueues found.\n")
 
     def test_labels_order_and_quota(self, tmp_path: Path) -> None:
         objects = busy()

@@ -86,7 +86,7 @@ def read(
     "--namespace",
     metavar="NAMESPACE",
     callback=options.check_namespace,
-    help="Namespace of the LocalQueues. Default: the context's.",
+    help="Namespace of the LocalQueues. Default: the context's; of files, all.",
 )
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="LocalQueues of all namespaces.")
 @click.option("--cluster-queues", is_flag=True, help="List ClusterQueues instead of LocalQueues.")
@@ -121,8 +121,8 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if namespace is not None and (everywhere or cluster_queues):
         raise click.UsageError("--namespace excludes --all-namespaces and --cluster-queues")
-    # A ClusterQueue has Workloads from LocalQueues of all namespaces.
-    everywhere |= cluster_queues
+    # A ClusterQueue has Workloads from LocalQueues of all namespaces; files have no namespace of a context.
+    everywhere |= cluster_queues or (bool(queue_files) and namespace is None)
     objects = read(queue_files, cluster, namespace, everywhere=everywhere)
     now = objects.stock.now()
     reports = _reports(objects.stock, now, None if everywhere else objects.home, cluster_queues=cluster_queues)
@@ -158,7 +158,7 @@ def _reports(stock: Stock, now: datetime, namespace: str | None, *, cluster_queu
     "--namespace",
     metavar="NAMESPACE",
     callback=options.check_namespace,
-    help="Namespace of the LocalQueue. Default: the context's.",
+    help="Namespace of the LocalQueue. Default: the context's; of files, default.",
 )
 @click.option("--cluster-queue", is_flag=True, help="NAME is a ClusterQueue, as with clusterqueue/NAME.")
 @queue_files
