@@ -38,4 +38,5 @@ def test_the_causes_that_end_fail_fast_are_named() -> None:
 
 def test_the_dump_command_is_that_of_the_error_hints() -> None:
     (line,) = [line for line, _ in PAGE.commands if line.startswith("kubectl get jobsets")]
-    assert line == f"{DUMP.replace(' -o yaml', '')} -A -o yaml > dump.yaml"
+    assert line == f"{DUMP} > dump.yaml"
+    assert f"`{DUMP} > dump.yaml`" in Page("troubleshooting.md").text

@@ -84,7 +84,7 @@ def get(
       gangctl get -n team-a --phase Unschedulable --phase PartiallyPlaced
       gangctl get train -o json
       gangctl get --watch
-      kubectl get jobsets,jobs,pods,podgroups,events -A -o yaml | gangctl get -f -
+      kubectl get jobsets,jobs,pods,podgroups.scheduling.k8s.io,events -A -o yaml | gangctl get -f -
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.gangs.views import (  # noqa: PLC0415 -- --help does without
         LEGEND,

@@ -1,4 +1,4 @@
-"""Gangs from files: what ``kubectl get jobsets,jobs,pods,podgroups -o yaml`` prints, instead of a cluster."""
+"""Gangs from files: what ``kubectl get jobsets,jobs,pods,... -A -o yaml`` prints, instead of a cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.errors import InputError
 from gangctl.readiness.facts import is_followed, read_ended, read_node, read_pod, read_refusal, read_scale_up
 
-DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
+_KINDS: Final = "jobsets,jobs,pods,podgroups.scheduling.k8s.io,workloads.scheduling.k8s.io,events,nodes"
+DUMP: Final = f"kubectl get {_KINDS} -A -o yaml"
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 """Valid names of these kinds. They are part of commands that users copy from the output."""
