@@ -9,14 +9,13 @@ from typing import Final, Literal
 from prometheus_client import CollectorRegistry, Counter
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Capabilities, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.client.pacing import Clock
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, OwnershipConflictError, plural
-from gangctl.gang.desired import Assessment, Desired, Lifecycle, renewal
+from gangctl.gang.desired import WHETHER_SERVED, Assessment, Desired, Lifecycle, renewal
 from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts, exceptional
 from gangctl.gang.plan import GangPlan, level_of
 from gangctl.gang.reasons import Notice, Reason
@@ -216,8 +215,7 @@ class GangReporter:
         elif assessment.unstamped:
             message = (
                 "Runs without a gang: gangctl's webhook was not asked when this JobSet was created, or could make none."
-                f" See whether its namespace has the label {SKIP_LABEL}, or the webhook does not answer (gangctl "
-                "doctor checks both), and create it again."
+                f" See {WHETHER_SERVED}, and create it again."
             )
             notices.append(Notice(Reason.NOT_GANGED, message))
         # The decision at a JobSet's creation is reported once, the lack of a gang for as long as it lives, and so is a

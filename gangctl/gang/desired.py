@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from gangctl.api.jobset import NONE, JobSet, ReplicatedJob
-from gangctl.api.meta import GANG_REF
+from gangctl.api.meta import GANG_REF, SKIP_LABEL
 from gangctl.api.scheduling import CompositePodGroup, Generation, PodGroup
 from gangctl.errors import FieldError, one_line
 from gangctl.gang.naming import Scope, Stamp, group_name, read_stamp
@@ -100,6 +100,13 @@ def renewal(suspended: Lifecycle) -> str:
     if suspended is Lifecycle.RETIRED:
         return "suspend the JobSet, and resume it once its pods have ended"
     return "set spec.active of its Kueue Workload to false, and to true once its pods have ended"
+
+
+WHETHER_SERVED: Final = (
+    f"whether gangctl serves its namespace (label {SKIP_LABEL}, --namespace-selector) and its webhooks answer "
+    "(gangctl doctor checks both)"
+)
+"""What a user is to look at where a JobSet is unstamped."""
 
 
 def _lifecycle(jobset: JobSet, suspended: Lifecycle) -> Lifecycle:

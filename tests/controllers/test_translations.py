@@ -184,12 +184,12 @@ def test_work_grows_linearly_with_the_number_of_changed_groups() -> None:
 
 
 def test_the_event_about_a_missing_gang_names_every_cause() -> None:
-    """Not only that gangctl was down: in a skipped namespace the JobSet would be without a gang again."""
+    """Not only that gangctl was down: in a namespace that it does not serve, the JobSet would be without one again."""
     notices = list[Notice]()
     reporter = GangReporter(lambda _, notice: notices.append(notice), GangMetrics(CollectorRegistry()))
     running = read_jobset(jobset("js", rj("a", mode="Gang"), uid="u"))[0]
     reporter.planned(running, Desired(Assessment(Lifecycle.PRESENT, None, unstamped=True)), None)
     (notice,) = notices
     assert notice.reason is Reason.NOT_GANGED
-    assert "gangctl.dev/skip" in notice.message
+    assert "(label gangctl.dev/skip, --namespace-selector)" in notice.message
     assert "or could make none" in notice.message

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.scheduling import Observed
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import plural
 from gangctl.gang.config import read_config
-from gangctl.gang.desired import Lifecycle, listed, names_another, renewal, while_suspended
+from gangctl.gang.desired import WHETHER_SERVED, Lifecycle, listed, names_another, renewal, while_suspended
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import QUICK, Command, Context, Suggestion, counted, oldest, unplaced
@@ -373,9 +372,8 @@ def not_ganged(context: Context) -> Iterator[Cause]:
     if assessment.unstamped:
         why.append("no replicatedJob has the annotation that gangctl's webhook writes when a JobSet is created")
         remedy = (
-            f"see whether its namespace has the label {SKIP_LABEL}, or gangctl's webhooks do not answer (gangctl "
-            "doctor checks both); then delete the JobSet and create it again: what was decided at creation cannot be "
-            "changed"
+            f"see {WHETHER_SERVED}; then delete the JobSet and create it again: what was decided at creation cannot "
+            "be changed"
         )
     elif empty:
         remedy = "give its replicated jobs replicas, parallelism and completions above 0, in a new JobSet"

@@ -40,6 +40,7 @@ def test_a_jobset_that_bypassed_the_webhook_is_not_ganged() -> None:
     context = Context(JS, stamped=False)
     cause = the(Reason.NOT_GANGED, context.snapshot(context.pods(PENDING)))
     assert (cause.since, cause.pods, cause.blocking) == (CREATED, 8, True)
+    assert "(label gangctl.dev/skip, --namespace-selector)" in cause.remedy
     assert "webhook" in cause.remedy
 
 
