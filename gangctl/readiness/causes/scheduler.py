@@ -14,18 +14,32 @@ from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause
 
+_Silent = tuple[Sequence[Group], Sequence[PodFacts], int]
+"""Groups that start together, their pods without a node, and since when the scheduler should act."""
+
 
 def scheduler_silent(context: Context) -> Iterator[Cause]:
     """All objects exist, but the scheduler wrote no condition: it is about to, or does not run."""
-    silent: dict[bool, list[tuple[Group, list[PodFacts], int]]] = {}
-    for group in context.groups:
-        waiting = [pod for pod in group.bound if not pod.node]
-        if waiting and _is_quiet(context, group):
-            made = unix(group.pod_group.created) if group.pod_group is not None else 0
-            since = max(made, *(pod.created for pod in waiting))
-            silent.setdefault(context.late(since, QUICK), []).append((group, waiting, since))
-    for late, groups in silent.items():
-        yield _silent(context, groups, late=late)
+    silent: dict[bool, list[_Silent]] = {}
+    for together in _together(context):
+        groups = [group for group in together if any(not pod.node for pod in group.bound)]
+        if not groups or not all(_is_quiet(context, group) for group in together):
+            continue
+        waiting = [pod for group in groups for pod in group.bound if not pod.node]
+        made = max(unix(group.pod_group.created) if group.pod_group is not None else 0 for group in groups)
+        since = max(made, *(pod.created for pod in waiting))
+        silent.setdefault(context.late(since, QUICK), []).append((groups, waiting, since))
+    for late, rows in silent.items():
+        yield _silent(context, rows, late=late)
+
+
+def _together(context: Context) -> Iterator[Sequence[Group]]:
+    """Each group by itself, and with option composite all: the scheduler looks at none before all are there."""
+    plan = context.snapshot.assessment.plan
+    composite = gangs(context) if plan is not None and plan.composite is not None else ()
+    names = {group.name for group in composite}
+    yield composite
+    yield from ([group] for group in context.groups if group.name not in names)
 
 
 def _is_quiet(context: Context, group: Group) -> bool:
@@ -49,7 +63,8 @@ def _is_quiet(context: Context, group: Group) -> bool:
     return counted(group) >= group.minimum
 
 
-def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]], *, late: bool) -> Cause:
+def _silent(context: Context, found: Sequence[_Silent], *, late: bool) -> Cause:
+    groups = [group for together, *_ in found for group in together]
     pods = [pod for _, waiting, _ in found for pod in waiting]
     since = oldest(since for *_, since in found)
     names = sorted({pod.scheduler or DEFAULT_SCHEDULER for pod in pods})
@@ -71,7 +86,7 @@ def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]]
             f"the oldest of them {context.old(oldest(pod.created for pod in pods))}",
             *(
                 f"group {g.name}: {plural(len(g.bound), 'pod')} there, {g.minimum} must start together"
-                for g, *_ in found[:2]
+                for g in groups[:2]
             ),
             f"spec.schedulerName: {listed(names)}",
         ],
@@ -79,7 +94,7 @@ def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]]
         command=context.suggest(Command.SCHEDULER)
         if late and not own
         else context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),
-        groups=[group for group, *_ in found],
+        groups=groups,
         pods=len(pods),
         since=since,
         blocking=late,

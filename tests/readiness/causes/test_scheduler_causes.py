@@ -1,4 +1,4 @@
-"""Refusals and errors of the scheduler, and a scheduler without any message."""
+"""Refusals and errors of the scheduler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.api.scheduling import Generation, Observed, Scheduled
+from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.autoscaling import NODE_SECONDS, ScaleUp
 from gangctl.readiness.evaluate import evaluate
@@ -16,7 +16,6 @@ from gangctl.readiness.facts import OnNodes, PodFacts, Snapshot
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, recorded, the
 from tests.readiness.snapshots import (
-    BORN,
     CREATED,
     NOW,
     PENDING,
@@ -318,48 +317,6 @@ def test_gangs_that_start_together_are_counted_as_gangs() -> None:
     cause = the(Reason.UNSCHEDULABLE, context.snapshot(context.pods({**REFUSED, "refusal": text})))
     assert cause.message == "the scheduler finds no nodes for 6 pods together: room for 2 of 3 gangs"
     assert any("option composite" in line for line in cause.evidence)
-
-
-def test_an_absent_scheduler_is_named() -> None:
-    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    snapshot = context.snapshot(context.pods(PENDING, scheduler="nobody"))
-    cause = the(Reason.SCHEDULER_SILENT, snapshot)
-    assert cause.message == "scheduler nobody does not answer for 2 pods"
-    assert (cause.blocking, cause.since) == (True, BORN)
-
-
-def test_the_default_scheduler_is_looked_for_in_kube_system() -> None:
-    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    cause = the(Reason.SCHEDULER_SILENT, context.snapshot(context.pods(PENDING)))
-    assert cause.command == "kubectl -n kube-system get pods,leases"
-
-
-def test_a_silent_scheduler_is_reported_after_a_delay() -> None:
-    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    readiness = evaluate(context.snapshot(context.pods(PENDING, created=NOW - 5)), NOW)
-    (cause,) = readiness.causes
-    assert cause.reason is Reason.SCHEDULER_SILENT
-    assert not cause.blocking
-    assert readiness.look_again == NOW + 10
-
-
-def test_the_delay_of_the_scheduler_starts_with_the_group() -> None:
-    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    snapshot = context.snapshot(context.pods(PENDING), groups=context.groups(created=rfc3339(NOW - 3)))
-    assert not the(Reason.SCHEDULER_SILENT, snapshot).blocking
-
-
-@each("case", ["below", "refused", "placed", "no group"])
-def test_a_scheduler_that_waits_for_pods_is_not_reported_as_silent(case: str) -> None:
-    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    groups: dict[str, Observed] = {} if case == "no group" else context.groups()
-    pods = {
-        "below": context.pods(PENDING, count=1),
-        "refused": context.pods(REFUSED),
-        "placed": context.pods(RUNNING),
-        "no group": context.pods(PENDING),
-    }[case]
-    assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(pods, groups=groups))
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])

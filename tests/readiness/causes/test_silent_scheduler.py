@@ -1,0 +1,75 @@
+"""A scheduler that writes nothing about pods: it does not run, or waits for what they need."""
+
+from __future__ import annotations
+
+from gangctl.api.scheduling import Observed
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.evaluate import evaluate
+from tests.jobsets import jobset, rj
+from tests.readiness.causes.finding import causes, reasons, the
+from tests.readiness.snapshots import BORN, GATED, NOW, PENDING, REFUSED, RUNNING, Context, rfc3339
+from tests.rows import each
+
+
+def test_an_absent_scheduler_is_named() -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    snapshot = context.snapshot(context.pods(PENDING, scheduler="nobody"))
+    cause = the(Reason.SCHEDULER_SILENT, snapshot)
+    assert cause.message == "scheduler nobody does not answer for 2 pods"
+    assert (cause.blocking, cause.since) == (True, BORN)
+
+
+def test_the_default_scheduler_is_looked_for_in_kube_system() -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    cause = the(Reason.SCHEDULER_SILENT, context.snapshot(context.pods(PENDING)))
+    assert cause.command == "kubectl -n kube-system get pods,leases"
+
+
+def test_a_silent_scheduler_is_reported_after_a_delay() -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    readiness = evaluate(context.snapshot(context.pods(PENDING, created=NOW - 5)), NOW)
+    (cause,) = readiness.causes
+    assert cause.reason is Reason.SCHEDULER_SILENT
+    assert not cause.blocking
+    assert readiness.look_again == NOW + 10
+
+
+def test_the_delay_of_the_scheduler_starts_with_the_group() -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    snapshot = context.snapshot(context.pods(PENDING), groups=context.groups(created=rfc3339(NOW - 3)))
+    assert not the(Reason.SCHEDULER_SILENT, snapshot).blocking
+
+
+@each("case", ["below", "refused", "placed", "no group"])
+def test_a_scheduler_that_waits_for_pods_is_not_reported_as_silent(case: str) -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    groups: dict[str, Observed] = {} if case == "no group" else context.groups()
+    pods = {
+        "below": context.pods(PENDING, count=1),
+        "refused": context.pods(REFUSED),
+        "placed": context.pods(RUNNING),
+        "no group": context.pods(PENDING),
+    }[case]
+    assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(pods, groups=groups))
+
+
+@each("case", ["below", "gated", "no group"])
+def test_a_scheduler_that_waits_for_another_gang_is_not_reported_as_silent(case: str) -> None:
+    """Gangs that start together: it looks at none before the pods of all are there."""
+    raw = jobset("js", rj("w", 2, 2, 2, mode="ReplicatedGang"), options='{"composite": true}')
+    context = Context(raw)
+    there, other = context.pods(PENDING, index=0), context.pods(PENDING, index=1)
+    groups = context.groups()
+    if case == "no group":
+        del groups[other[0].group]
+    others = {
+        "below": other[:1],
+        "gated": context.pods(GATED, index=1),
+        "no group": other,
+    }[case]
+    snapshot = context.snapshot([*there, *others], groups=groups)
+    assert Reason.SCHEDULER_SILENT not in reasons(snapshot)
+    assert causes(snapshot), "the other gang has a cause"
+    apart = Context(jobset("js", rj("w", 2, 2, 2, mode="ReplicatedGang")))
+    assert Reason.SCHEDULER_SILENT in reasons(apart.snapshot([*apart.pods(PENDING, index=0), *others[:1]]))
+    assert the(Reason.SCHEDULER_SILENT, context.snapshot([*there, *other])).pods == 4
