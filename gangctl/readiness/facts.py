@@ -89,6 +89,8 @@ class PodFacts:
     """The node on which the scheduler makes room for it, by preemption."""
     extended: Extended = ()
     """What it requests of extended resources, such as ``nvidia.com/gpu``; pods of one shape share it."""
+    unclaimed: tuple[str, ...] = ()
+    """ResourceClaimTemplates from which no claim has been made for it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +341,19 @@ def read_pod(raw: Object) -> PodFacts | None:
         disrupted=_name(disruption.get("reason")) if disruption.get("status") == "True" else "",
         nominated=_name(status.get("nominatedNodeName")),
         extended=extended_requests(spec),
+        unclaimed=_unclaimed(spec, status),
     )
+
+
+def _unclaimed(spec: Object, status: Object) -> tuple[str, ...]:
+    claims = objects_at(spec, "resourceClaims")
+    if not claims:
+        return ()
+    # Where Kubernetes finds that no claim is needed, the entry has no name of a claim.
+    made = {_text(one.get("name")) for one in objects_at(status, "resourceClaimStatuses")}
+    names = [_name(one.get("resourceClaimTemplateName")) for one in claims if _text(one.get("name")) not in made]
+    templates: tuple[str, ...] = _same(tuple(filter(None, names)))
+    return templates
 
 
 def read_ended(raw: Object, *, quoted: bool = True) -> EndedPod | None:

@@ -200,6 +200,18 @@ async def no_volume(place: Place) -> None:
 
 
 @SITUATIONS(
+    Reason.UNSCHEDULABLE,
+    "resourceClaimTemplateName of a template that does not exist",
+    Command.DESCRIBE_POD,
+    when=RUNS,
+    shows="FailedResourceClaimCreation",
+)
+async def no_claim_template(place: Place) -> None:
+    await place.create(place.gang(2, pod={"resourceClaims": [{"name": "net", "resourceClaimTemplateName": "none"}]}))
+    await place.pods(2)
+
+
+@SITUATIONS(
     Reason.TOPOLOGY_TOO_SMALL,
     "option topologyKey: two racks of four CPUs each for six pods",
     Command.FIT_NODES,

@@ -218,6 +218,20 @@ def test_an_init_container_that_runs_is_what_a_pod_waits_for() -> None:
     assert facts(pod(status={"phase": "Running", "initContainerStatuses": [fetch]})).waiting == ""
 
 
+def test_templates_of_which_a_pod_has_no_claim_are_read() -> None:
+    claims = [
+        {"name": "made", "resourceClaimTemplateName": "gpus"},
+        {"name": "needless", "resourceClaimTemplateName": "maybe"},
+        {"name": "net", "resourceClaimTemplateName": "chanel"},
+        {"name": "shared", "resourceClaimName": "by-name"},
+    ]
+    # One without a name: Kubernetes has found that no claim is needed.
+    made = [{"name": "made", "resourceClaimName": "train-made-x"}, {"name": "needless"}]
+
+    assert facts(pod(spec={"resourceClaims": claims}, status={"resourceClaimStatuses": made})).unclaimed == ("chanel",)
+    assert facts(pod(spec={"resourceClaims": claims})).unclaimed == ("gpus", "maybe", "chanel")
+
+
 def test_pods_of_a_gang_share_what_they_have_in_common() -> None:
     refusal = condition("PodScheduled", "False", reason="Unschedulable", message="0/4 nodes are available: 4 full.")
     spec = {"schedulingGroup": {"podGroupName": "pg"}, "priority": 100_000, "schedulingGates": [{"name": "g"}]}

@@ -20,7 +20,7 @@ _Silent = tuple[Sequence[Group], Sequence[PodFacts], int]
 
 def scheduler_silent(context: Context) -> Iterator[Cause]:
     """All objects exist, but the scheduler wrote no condition: it is about to, or does not run."""
-    silent: dict[bool, list[_Silent]] = {}
+    silent: dict[tuple[bool, bool], list[_Silent]] = {}
     for together in _together(context):
         groups = [group for group in together if any(not pod.node for pod in group.bound)]
         if not groups or not all(_is_quiet(context, group) for group in together):
@@ -28,9 +28,11 @@ def scheduler_silent(context: Context) -> Iterator[Cause]:
         waiting = [pod for group in groups for pod in group.bound if not pod.node]
         made = max(unix(group.pod_group.created) if group.pod_group is not None else 0 for group in groups)
         since = max(made, *(pod.created for pod in waiting))
-        silent.setdefault(context.late(since, QUICK), []).append((groups, waiting, since))
-    for late, rows in silent.items():
-        yield _silent(context, rows, late=late)
+        late = context.late(since, QUICK)
+        held_back = late and any(pod.unclaimed for pod in waiting)
+        silent.setdefault((late, held_back), []).append((groups, waiting, since))
+    for (late, held_back), rows in silent.items():
+        yield _held_back(context, rows) if held_back else _silent(context, rows, late=late)
 
 
 def _together(context: Context) -> Iterator[Sequence[Group]]:
@@ -63,6 +65,28 @@ def _is_quiet(context: Context, group: Group) -> bool:
     return counted(group) >= group.minimum
 
 
+def _held_back(context: Context, found: Sequence[_Silent]) -> Cause:
+    """The scheduler keeps pods from its queue, without a condition, until their ResourceClaims exist.
+
+    Since Kubernetes 1.37 the others of their group, too.
+    """
+    pods = [pod for _, waiting, _ in found for pod in waiting]
+    without = [pod for pod in pods if pod.unclaimed]
+    templates = listed(name for pod in without for name in pod.unclaimed)
+    return context.cause(
+        Reason.UNSCHEDULABLE,
+        f"the scheduler does not look at {plural(len(pods), 'pod')}: no ResourceClaim has been made from "
+        f"ResourceClaimTemplate {templates}",
+        evidence=[f"without a ResourceClaim: {listed(pod.name for pod in without)}"],
+        remedy="create the ResourceClaimTemplate, or see why its claims are not made, such as a ResourceQuota: events "
+        "FailedResourceClaimCreation of the pods say it, or of the PodGroup if it names the template",
+        command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in without)),
+        groups=[group for groups, *_ in found for group in groups],
+        pods=len(pods),
+        since=oldest(since for *_, since in found),
+    )
+
+
 def _silent(context: Context, found: Sequence[_Silent], *, late: bool) -> Cause:
     groups = [group for together, *_ in found for group in together]
     pods = [pod for _, waiting, _ in found for pod in waiting]
@@ -78,6 +102,8 @@ def _silent(context: Context, found: Sequence[_Silent], *, late: bool) -> Cause:
     else:
         message = f"{who} does not answer for {plural(len(pods), 'pod')} that are all there"
         remedy = "see whether kube-scheduler runs, and what it logs"
+        if claims := _claims_by_name(context, pods):
+            remedy += f"; ResourceClaims that its pods name have to exist, too: {listed(claims)}"
     return context.cause(
         Reason.SCHEDULER_SILENT,
         message,
@@ -99,6 +125,13 @@ def _silent(context: Context, found: Sequence[_Silent], *, late: bool) -> Cause:
         since=since,
         blocking=late,
     )
+
+
+def _claims_by_name(context: Context, pods: Sequence[PodFacts]) -> set[str]:
+    """ResourceClaims of pods, each of which holds them back until it exists, which is not known."""
+    entries = {pod.replicated_job for pod in pods}
+    jobs = [rj for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries]
+    return {claim.claim for rj in jobs for claim in rj.claims if claim.claim}
 
 
 def scheduling_gate_off(context: Context) -> Iterator[Cause]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gangctl.api.scheduling import Observed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, the
-from tests.readiness.snapshots import BORN, GATED, NOW, PENDING, REFUSED, RUNNING, Context, rfc3339
+from tests.readiness.snapshots import BORN, GATED, NOW, PENDING, REFUSED, RUNNING, Context, changed, rfc3339
 from tests.rows import each
 
 
@@ -40,6 +42,31 @@ def test_the_delay_of_the_scheduler_starts_with_the_group() -> None:
     assert not the(Reason.SCHEDULER_SILENT, snapshot).blocking
 
 
+def test_a_claim_that_is_not_made_is_no_silence_of_the_scheduler() -> None:
+    """It holds back a pod of which a claim does not exist, and with it the group, and writes nothing of that."""
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    pods = changed(context.pods(PENDING), 1, unclaimed=("chanel",))
+    cause = the(Reason.UNSCHEDULABLE, context.snapshot(pods))
+    assert cause.message == (
+        "the scheduler does not look at 2 pods: no ResourceClaim has been made from ResourceClaimTemplate chanel"
+    )
+    assert (cause.blocking, cause.pods, cause.since) == (True, 2, BORN)
+    assert "FailedResourceClaimCreation" in cause.remedy
+    assert cause.command == f"kubectl -n t describe pod {pods[1].name}"
+    assert reasons(context.snapshot(pods)) == [Reason.UNSCHEDULABLE]
+    young = [replace(pod, created=NOW - 5) for pod in pods]
+    assert not the(Reason.SCHEDULER_SILENT, context.snapshot(young)).blocking, "the claim takes a moment, too"
+
+
+def test_a_claim_by_name_may_be_why_the_scheduler_is_silent() -> None:
+    """Whether it exists is not known."""
+    pod = {"resourceClaims": [{"name": "net", "resourceClaimName": "chanel"}, {"name": "of", "resourceClaimName": "w"}]}
+    context = Context(jobset("js", rj("w", 1, 2, 2, pod=pod), mode="Gang"))
+    cause = the(Reason.SCHEDULER_SILENT, context.snapshot(context.pods(PENDING)))
+    assert cause.remedy.endswith("; ResourceClaims that its pods name have to exist, too: chanel, w")
+    assert cause.command == "kubectl -n kube-system get pods,leases"
+
+
 @each("case", ["below", "refused", "placed", "no group"])
 def test_a_scheduler_that_waits_for_pods_is_not_reported_as_silent(case: str) -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
@@ -53,7 +80,7 @@ def test_a_scheduler_that_waits_for_pods_is_not_reported_as_silent(case: str) ->
     assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(pods, groups=groups))
 
 
-@each("case", ["below", "gated", "no group"])
+@each("case", ["below", "gated", "no group", "unclaimed"])
 def test_a_scheduler_that_waits_for_another_gang_is_not_reported_as_silent(case: str) -> None:
     """Gangs that start together: it looks at none before the pods of all are there."""
     raw = jobset("js", rj("w", 2, 2, 2, mode="ReplicatedGang"), options='{"composite": true}')
@@ -66,6 +93,7 @@ def test_a_scheduler_that_waits_for_another_gang_is_not_reported_as_silent(case:
         "below": other[:1],
         "gated": context.pods(GATED, index=1),
         "no group": other,
+        "unclaimed": changed(other, 0, unclaimed=("chanel",)),
     }[case]
     snapshot = context.snapshot([*there, *others], groups=groups)
     assert Reason.SCHEDULER_SILENT not in reasons(snapshot)
