@@ -29,7 +29,7 @@ from gangctl.api.meta import (
 )
 from gangctl.api.objects import Reader, integer_at, object_at, objects_at, text_at
 from gangctl.api.scheduling import Claim
-from gangctl.api.volumes import volume_claims
+from gangctl.api.volumes import claimed_volumes, volume_claims
 from gangctl.errors import FieldError
 
 GENERATED: Final = "xxxxx"
@@ -149,7 +149,7 @@ class ReplicatedJob:
     claims: tuple[Claim, ...] = ()
     """``resourceClaims`` of its pods."""
     volumes: tuple[str, ...] = ()
-    """PersistentVolumeClaims of its pods."""
+    """PersistentVolumeClaims of its pods; ``POD-scratch`` of each for an ephemeral volume ``scratch``."""
     pod_annotations: Mapping[str, str] = field(default_factory=dict)
     """Those of its pod template that say how JobSet places the pods, and while the JobSet is suspended Kueue's."""
     pod_labels: Mapping[str, str] = field(default_factory=dict)
@@ -328,8 +328,11 @@ def _pod_nodes(pod_spec: Mapping[str, Any]) -> str:
     return repr(fields) if fields else ""
 
 
-def _volumes(pod_spec: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(sys.intern(claim) for _, claim in volume_claims(pod_spec))
+def _volumes(raw: Mapping[str, Any], pod_spec: Mapping[str, Any]) -> tuple[str, ...]:
+    made = {"volumes": [volume for volume, _ in claimed_volumes(raw, pod_spec)]}
+    claims = [claim for spec in (pod_spec, made) for _, claim in volume_claims(spec)]
+    claims += [f"POD-{text_at(one, 'name')}" for one in objects_at(pod_spec, "volumes") if one.get("ephemeral")]
+    return tuple(map(sys.intern, claims))
 
 
 def _claims(pod_spec: Reader) -> tuple[Claim, ...]:
@@ -358,6 +361,7 @@ def reported_jobs(status: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
 def _replicated_job(
     entry: Reader,
     index: int,
+    raw: Mapping[str, Any],
     restarted: Mapping[str, tuple[int, ...]],
     unread: list[tuple[str, str]],
     *,
@@ -387,7 +391,7 @@ def _replicated_job(
         shrinks_by=tuple(field for field in SHRINKING if job_spec.value.get(field) is not None),
         job_scheduling=job_spec.value.get("scheduling") is not None,
         claims=_claims(pod_spec) if "resourceClaims" in pod_spec.value else (),
-        volumes=_volumes(pod_spec.value) if "volumes" in pod_spec.value else (),
+        volumes=_volumes(raw, pod_spec.value),
         pod_annotations=_of_pods(pod_template, "annotations", (*PLACEMENT, *of_kueue)),
         pod_labels=_of_pods(pod_template, "labels", of_kueue),
         pod_nodes=_pod_nodes(pod_spec.value) if suspended else "",
@@ -459,7 +463,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(
-            _replicated_job(entry, index, restarted, unread, suspended=suspend)
+            _replicated_job(entry, index, raw, restarted, unread, suspended=suspend)
             for index, entry in enumerate(spec.children("replicatedJobs", MAX_REPLICATED_JOBS))
         ),
         finished=end is not None,

@@ -295,6 +295,27 @@ def test_a_claim_is_the_cause_where_kubernetes_hides_the_refusal(claims: list[st
     assert all(name in cause.message for name in claims)
 
 
+@each(
+    ("spec", "pod", "claim"),
+    [
+        (
+            {"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "data"}}, {"metadata": {"name": "other"}}]}]},
+            {"containers": [{"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]},
+            "data-js",
+        ),
+        ({}, {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}]}, "POD-scratch"),
+    ],
+)
+def test_claims_that_a_controller_makes_are_the_cause_where_kubernetes_hides_the_refusal(
+    spec: dict[str, Any], pod: dict[str, Any], claim: str
+) -> None:
+    context = Context(jobset("js", rj("w", 1, 4, 4, pod=pod), mode="Gang", **spec))
+    text = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
+    pods = context.pods(PENDING, refused="SchedulerError", refusal=text, refused_at=NOW - 1)
+    cause = the(Reason.VOLUME_NOT_BOUND, context.snapshot(pods))
+    assert f"PersistentVolumeClaim {claim} does not exist, is not bound" in cause.message
+
+
 @pytest.mark.parametrize("room", [{}, {"other": True}])
 def test_unknown_capacity_is_no_backoff(room: dict[str, bool]) -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
