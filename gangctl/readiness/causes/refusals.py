@@ -120,14 +120,20 @@ def _reason(context: Context, held: _Refused) -> Reason:
     # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
     if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):
         return Reason.SCHEDULER_BACKOFF
+    said = _of_an_autoscaler(context, held)
+    if said is not None or not _in_domains(held):
+        return said or Reason.UNSCHEDULABLE
     # Full domains are no reason to give up, and only a count of the nodes distinguishes them from small ones.
-    if _in_domains(held) and (held.refusal.no_domain or _never(context)):
+    if _never(context):
         return Reason.TOPOLOGY_TOO_SMALL
-    return _of_an_autoscaler(context, held) or Reason.UNSCHEDULABLE
+    # The first nodes of a node group that was scaled to zero may be on their way, and the controller reads no events of
+    # autoscalers.
+    late = held.refusal.no_domain and context.late(held.since, NODE_SECONDS)
+    return Reason.TOPOLOGY_TOO_SMALL if late else Reason.UNSCHEDULABLE
 
 
 def _of_an_autoscaler(context: Context, held: _Refused) -> Reason | None:
-    """What autoscalers said of a group's pods; None if nothing, or if they add nodes for some and ignore the others."""
+    """What follows from what autoscalers said of a group's pods; None if they said nothing."""
     ups = context.snapshot.on_nodes.scale_ups
     said = [ups[pod.name] for pod in held.pods if pod.name in ups]
     coming = [one for one in said if one.running(context.now)]
@@ -136,7 +142,10 @@ def _of_an_autoscaler(context: Context, held: _Refused) -> Reason | None:
         context.late(one.at, NODE_SECONDS)
     if len(coming) == len(held.pods):
         return Reason.SCALE_UP_RUNNING
-    return Reason.SCALE_UP_REFUSED if len(coming) < len(said) else None
+    if len(coming) < len(said):
+        return Reason.SCALE_UP_REFUSED
+    # They add nodes for some, and ignore the others.
+    return Reason.UNSCHEDULABLE if coming else None
 
 
 def _has_room(context: Context, held: _Refused) -> bool:
@@ -362,7 +371,10 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> _Texts
         message, remedy, command = never, _MORE_NODES, _compare(context, found)
     elif refusal.no_domain:
         message = f'no nodes that its pods may use share a value of label "{key}"'
-        remedy = "label the nodes, or name a label that they have as topologyKey in a new JobSet"
+        remedy = (
+            "label the nodes, or name a label that they have as topologyKey in a new JobSet; an autoscaler may add "
+            "nodes that have it"
+        )
     else:
         message = (
             f'none of the {refusal.placements} values of node label "{key}" has room for all {first.group.minimum} '
@@ -371,7 +383,7 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> _Texts
         remedy = "wait until one such domain has room, make the gang smaller, or use a topologyKey with larger domains"
     tried = f"in the domain tried first: {short}" if refusal.short else ""
     held = [] if never or refusal.no_domain else _holders(context, found)
-    return message, [tried, *_messages(found), *_composite(context), *held], remedy, command
+    return message, [tried, *_messages(found), *_composite(context), *held, *_sayings(context, found)], remedy, command
 
 
 def _error(context: Context, found: Sequence[_Refused], short: str) -> _Texts:

@@ -123,9 +123,43 @@ def test_labels_that_a_flavor_adds_are_advised_about() -> None:
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
 def test_a_topology_without_any_domain_is_reported(minor: str) -> None:
-    cause = the(Reason.TOPOLOGY_TOO_SMALL, replayed(minor, "topology-no-such-key", topology_key="nosuch"))
+    snapshot = replayed(minor, "topology-no-such-key", topology_key="nosuch")
+    (cause,) = causes(snapshot, PLACED_AT + NODE_SECONDS)
+    assert cause.reason is Reason.TOPOLOGY_TOO_SMALL
     assert 'label "nosuch"' in cause.message
     assert "label the nodes" in cause.remedy
+
+
+@each(
+    ("said", "reason"),
+    [
+        ({}, Reason.UNSCHEDULABLE),
+        ({0: STARTED}, Reason.UNSCHEDULABLE),
+        ({0: STARTED, 1: STARTED}, Reason.SCALE_UP_RUNNING),
+        ({0: STARTED, 1: DECLINED}, Reason.SCALE_UP_REFUSED),
+    ],
+)
+def test_an_autoscaler_may_add_the_first_nodes_of_a_topology(said: dict[int, ScaleUp], reason: Reason) -> None:
+    """Of a node group that is scaled to zero no node has the label. The controller reads no events of autoscalers."""
+    snapshot = replayed("1.37", "topology-no-such-key", topology_key="rack")
+    ups = {snapshot.pods[number].name: up for number, up in said.items()}
+    readiness = evaluate(replace(snapshot, on_nodes=OnNodes(scale_ups=ups)), PLACED_AT + NODE_SECONDS - 1)
+    (cause,) = readiness.causes
+    assert cause.reason is reason
+    assert ("autoscaler adds" in str(cause.evidence)) is bool(said)
+    if reason is Reason.UNSCHEDULABLE:
+        assert 'share a value of label "rack"' in cause.message
+        assert "an autoscaler may add" in cause.remedy
+    if not said:
+        assert readiness.look_again == PLACED_AT + NODE_SECONDS
+
+
+def test_an_autoscaler_may_add_nodes_where_no_domain_is_large_enough() -> None:
+    snapshot = replayed("1.37", "topology", topology_key="rack")
+    ups = {pod.name: STARTED for pod in snapshot.pods}
+    for scale_ups, reason in ((ups, Reason.SCALE_UP_RUNNING), ({snapshot.pods[0].name: STARTED}, Reason.UNSCHEDULABLE)):
+        coming = OnNodes(never="The nodes can never hold it", scale_ups=scale_ups)
+        assert reasons(replace(snapshot, on_nodes=coming)) == [reason]
 
 
 def test_without_a_topology_none_is_reported() -> None:
