@@ -181,7 +181,9 @@ def _plan(losses: Iterable[tuple[FitSubject, Stopped]], stock: Stock, names: Seq
     gangs: list[DrainedGang] = []
     in_gangs = 0
     for subject, loss in losses:
-        in_gangs += loss.there
+        in_gangs += loss.there + loss.leaving
+        if not loss.there:
+            continue
         fit = restarted(subject, stock)
         gangs.append(
             {

@@ -17,7 +17,9 @@ class Stopped:
     groups: tuple[str, ...]
     """The gangs that stop; empty if all continue."""
     there: int
-    """Pods on the nodes."""
+    """Pods on the nodes that do not terminate anyway; 0 if all there do."""
+    leaving: int
+    """Pods on the nodes that terminate anyway."""
     pods: int
     """Pods with a node that stop: of a gang that continues only those there."""
     since: int
@@ -30,11 +32,14 @@ def stopped(snapshot: Snapshot, readiness: Readiness, nodes: Container[str], now
     """What of a JobSet stops if all pods leave these nodes; None for nothing. ``now`` is Unix seconds."""
     known = {group.name: group for group in readiness.groups}
     groups: list[str] = []
-    here = pods = lost = 0
+    here = leaving = pods = lost = 0
     times: list[int] = []
     for group in members(snapshot):
-        there = sum(pod.node in nodes for pod in (*group.pods, *group.leaving, *group.earlier))
-        if not there or group.name not in known:
+        if group.name not in known:
+            continue
+        leaving += sum(pod.node in nodes for pod in (*group.leaving, *group.earlier))
+        there = sum(pod.node in nodes for pod in group.pods)
+        if not there:
             continue
         report = known[group.name]
         stops = not _continues(group, nodes)
@@ -44,7 +49,7 @@ def stopped(snapshot: Snapshot, readiness: Readiness, nodes: Container[str], now
         if since:
             times.append(since)
             lost += max(0, int(now) - since) * gone
-    return Stopped(tuple(groups), here, pods, min(times, default=0), lost) if here else None
+    return Stopped(tuple(groups), here, leaving, pods, min(times, default=0), lost) if here or leaving else None
 
 
 def _continues(group: Group, nodes: Container[str]) -> bool:

@@ -79,6 +79,20 @@ def test_a_gang_that_keeps_its_min_count_continues(nodes: int, pods: int, stops:
     assert (f"Continues with its minCount: {NAMESPACE}/{WAITS}" in printed) is not stops
 
 
+def test_a_pod_that_is_already_on_its_way_out_stops_nothing(tmp_path: Path) -> None:
+    """Its node is dead, and its Job has made another one elsewhere: the gang is whole."""
+    found = dump.objects()
+    first = next(pod for pod in dump.pods_of(found, RUNS) if pod["spec"]["nodeName"] == "node-0")
+    left = json.loads(json.dumps(first))
+    left["metadata"] |= {"name": "left", "uid": "left", "deletionTimestamp": "2026-11-21T15:09:00Z"}
+    first["spec"]["nodeName"] = "node-1"
+    plan = ask_about(tmp_path, [*found, left], "drain", "node-0", "--dry-run", "-o", "json").json
+    assert (plan["gangs"], plan["otherPods"]) == ([], 0)
+    both = ask_about(tmp_path, [*found, left], "drain", "node-0", "node-1", "--dry-run", "-o", "json").json
+    here = sum(pod["spec"]["nodeName"] == "node-1" for pod in dump.pods_of(found, RUNS))
+    assert ([gang["podsOnNodes"] for gang in both["gangs"]], both["otherPods"]) == ([here], 0)
+
+
 def test_gangs_that_fit_elsewhere_come_first(tmp_path: Path) -> None:
     """Both are on the node: the one that has room elsewhere is first, though it has run for longer."""
     found = dump.objects()
