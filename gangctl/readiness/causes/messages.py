@@ -32,6 +32,10 @@ _NO_DOMAIN: Final = "no feasible placements found"
 _PRIORITY: Final = re.compile(
     r"same priority as the pod group's priority, got (?P<pods>-?\d{1,10}) and (?P<group>-?\d{1,10})"
 )
+_PREEMPTS: Final = re.compile(
+    r"pod group preemption: (?:found a placement|ongoing preemption)|pod group is waiting for preemption to complete"
+)
+"""Of a group: 1.37, and 1.36."""
 _HIDDEN: Final = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
 _OF_THE_GROUP: Final = ("pod group is unschedulable", "waiting for minCount pods")
 
@@ -157,6 +161,8 @@ class Refusal:
     """No node, or no usable node, has the topology's label."""
     priorities: tuple[int, int] | None = None
     """Priority of pods and of their group, where these differ."""
+    preempts: bool = False
+    """Whether the scheduler waits for the end of pods that it has preempted for the group."""
     hidden: bool = False
     """Whether all pods were refused before the filters of nodes, which Kubernetes 1.37 reports as an error."""
 
@@ -208,6 +214,7 @@ def _read(texts: tuple[str, ...]) -> Refusal:
         placed=int(quorum["placed"]) if quorum is not None else None,
         placements=int(placements["all"]) if placements is not None else None,
         no_domain=any(_NO_DOMAIN in text for text in texts),
+        preempts=any(_PREEMPTS.search(text) for text in texts),
         hidden=any(_HIDDEN in text for text in texts),
         priorities=(int(priorities["pods"]), int(priorities["group"])) if priorities is not None else None,
     )

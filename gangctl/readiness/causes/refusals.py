@@ -12,7 +12,7 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.autoscaling import NODE_SECONDS, sayings
-from gangctl.readiness.causes.context import Command, Context, Suggestion, gated, oldest, unschedulable
+from gangctl.readiness.causes.context import THEY_END, Command, Context, Suggestion, gated, oldest, unschedulable
 from gangctl.readiness.causes.messages import (
     CLAIMS,
     FILTERS,
@@ -82,19 +82,20 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
 
 def refused(context: Context) -> Iterator[Cause]:
     """The scheduler rejected the group."""
-    buckets: dict[tuple[Reason, str], list[_Refused]] = {}
+    buckets: dict[tuple[Reason, str, bool], list[_Refused]] = {}
     for held in _refused_groups(context):
         reason, refusal = _reason(context, held), held.refusal
-        if reason in _PASSING or reason is Reason.PRIORITY_MISMATCH:
+        preempts = reason is Reason.UNSCHEDULABLE and _preempts(context, held)
+        if preempts or reason in _PASSING or reason is Reason.PRIORITY_MISMATCH:
             short = ""  # reported once for all groups, a rejection once for each different one
         elif refusal.minimum not in {None, held.group.minimum} and _composite(context):
             short = f"room for {refusal.placed} of {refusal.minimum} gangs"
         else:
             short = refusal.short or max(held.messages, key=lambda message: (len(message), message), default="")
-        buckets.setdefault((reason, short), []).append(held)
-    for (reason, short), bucket in buckets.items():
+        buckets.setdefault((reason, short, preempts), []).append(held)
+    for (reason, short, preempts), bucket in buckets.items():
         bucket.sort(key=lambda held: held.group.name)
-        message, evidence, remedy, command = _TELLERS[reason](context, bucket, short)
+        message, evidence, remedy, command = (_preemption if preempts else _TELLERS[reason])(context, bucket, short)
         since = oldest(held.since for held in bucket)
         yield context.cause(
             reason,
@@ -105,7 +106,7 @@ def refused(context: Context) -> Iterator[Cause]:
             groups=[held.group for held in bucket],
             pods=_pods(bucket),
             since=since,
-            blocking=reason not in _PASSING,
+            blocking=not preempts and reason not in _PASSING,
         )
 
 
@@ -120,6 +121,8 @@ def _reason(context: Context, held: _Refused) -> Reason:
     # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
     if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):
         return Reason.SCHEDULER_BACKOFF
+    if _preempts(context, held):
+        return Reason.UNSCHEDULABLE
     said = _of_an_autoscaler(context, held)
     if said is not None or not _in_domains(held):
         return said or Reason.UNSCHEDULABLE
@@ -130,6 +133,16 @@ def _reason(context: Context, held: _Refused) -> Reason:
     # autoscalers.
     late = held.refusal.no_domain and context.late(held.since, NODE_SECONDS)
     return Reason.TOPOLOGY_TOO_SMALL if late else Reason.UNSCHEDULABLE
+
+
+def _preempts(context: Context, held: _Refused) -> bool:
+    """Whether the scheduler waits for the end of pods that it has preempted for the group."""
+    if not any(pod.nominated for pod in held.pods):
+        return False
+    capabilities = context.capabilities
+    grouped = capabilities is not None and capabilities.pod_groups and held.group.scope is not None
+    # A pod of a group that finds no node itself keeps its nomination after the preemption has failed (1.37).
+    return held.refusal.preempts or not grouped
 
 
 def _of_an_autoscaler(context: Context, held: _Refused) -> Reason | None:
@@ -218,6 +231,17 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
         ],
         _help(refusal, never=bool(never)) + _another_queue(context, refusal),
         _compare(context, found) if _is_short(refusal, never=bool(never)) else _describe(context, found),
+    )
+
+
+def _preemption(context: Context, found: Sequence[_Refused], _short: str) -> _Texts:
+    nodes = {pod.nominated for held in found for pod in held.pods} - {""}
+    where = f"{'node' if len(nodes) == 1 else 'nodes'} {listed(nodes)}"
+    return (
+        f"the scheduler makes room for {_who(found)} on {where} by preemption of pods of lower priority",
+        [*_messages(found), *_composite(context)],
+        THEY_END,
+        _describe(context, found),
     )
 
 

@@ -78,6 +78,7 @@ def pods(draw: st.DrawFn, context: Context) -> list[PodFacts]:
             "waiting_message": draw(texts),
             "restarts": draw(st.integers(0, 3)),
             "disrupted": draw(st.sampled_from(["", "", "", "PreemptionByScheduler"])),
+            "nominated": draw(st.sampled_from(["", "", "n1"])),
             "unclaimed": draw(st.sampled_from([(), (), ("none",)])),
         }
         found.append(replace(pod, **changes))
