@@ -17,6 +17,7 @@ from gangctl.api.quantity import parse_quantity
 from gangctl.apiserver.jobsetwebhook import validate_update
 from gangctl.cli.policy.requests import as_admitted
 from gangctl.cli.policy.suite import Expected
+from gangctl.gang.config import gangs_text, parse_gangs
 from tests.policies.pack import Object, Shipped
 
 BREAKS: Final = {Expected.FAIL, Expected.WARN}
@@ -68,6 +69,21 @@ def pad_replicated_jobs(draw: random.Random, raw: Object) -> None:
 def pad_text(draw: random.Random, raw: Object) -> None:
     """Up to the size of annotations that an API server accepts, 256 KB."""
     raw["metadata"].setdefault("annotations", {})["example.org/notes"] = "n" * draw.choice([1, 10_000, 200_000])
+
+
+def merge_keys(draw: random.Random, raw: Object) -> None:
+    """The list of gangs with merge keys, each of which the key below it overrides."""
+    del draw
+    notes = raw["metadata"].get("annotations") or {}
+    gangs, errors = parse_gangs(notes.get(GANGS) or "")
+    if errors:
+        return
+    notes[GANGS] = ""
+    for entry in json.loads(gangs_text(gangs)):
+        written = {"perReplica": False, **entry}
+        merged = json.dumps({"perReplica": not written["perReplica"]})
+        lines = [f"<<: {merged}", *(f"{key}: {json.dumps(value)}" for key, value in written.items())]
+        notes[GANGS] += "- " + "\n  ".join(lines) + "\n"
 
 
 def odd_numbers(draw: random.Random, raw: Object) -> None:
@@ -309,6 +325,7 @@ CHANGES: Final[tuple[Change, ...]] = (
     generate_name,
     more_metadata,
     null_fields,
+    merge_keys,
 )
 """For every policy, in the order in which they are applied."""
 OTHER_FIELDS: Final[dict[str, tuple[Change, ...]]] = {

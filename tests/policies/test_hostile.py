@@ -383,6 +383,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         nothing_else,
         "Fail",
     ),
+    "what a merge key is overridden by is not read": (
+        ("coordinator-set", "gang-restart-strategy"),
+        reading("[&*<", "[&*"),
+        nothing_else,
+        "Fail",
+    ),
     "failures of pods are disruptions": (
         ("restart-limits",),
         reading("rule.action == 'FailJob'", "rule.action == 'FailIndex'"),
