@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -69,6 +70,25 @@ def pad_replicated_jobs(draw: random.Random, raw: Object) -> None:
 def pad_text(draw: random.Random, raw: Object) -> None:
     """Up to the size of annotations that an API server accepts, 256 KB."""
     raw["metadata"].setdefault("annotations", {})["example.org/notes"] = "n" * draw.choice([1, 10_000, 200_000])
+
+
+def rename_replicated_jobs(draw: random.Random, raw: Object) -> None:
+    """Names that begin with a digit: JobSet takes any of which the names of Jobs can be made."""
+    sign, spec = draw.choice(["1", "0-"]), raw["spec"]
+    names = {rj["name"]: f"{sign}{rj['name']}" for rj in replicated_jobs(raw)}
+    notes = raw["metadata"].get("annotations") or {}
+    if GANGS in notes:
+        known = "|".join(map(re.escape, names))
+        notes[GANGS] = re.sub(rf"(?<![-\w])({known})(?![-\w])", lambda name: names[name[0]], notes[GANGS])
+    for rj in replicated_jobs(raw):
+        rj["name"] = names[rj["name"]]
+        for before in rj.get("dependsOn") or ():
+            before["name"] = names.get(before["name"], before["name"])
+    if coordinator := spec.get("coordinator"):
+        coordinator["replicatedJob"] = names.get(coordinator["replicatedJob"], coordinator["replicatedJob"])
+    for targets in (spec.get("successPolicy") or {}, *((spec.get("failurePolicy") or {}).get("rules") or ())):
+        if "targetReplicatedJobs" in targets:
+            targets["targetReplicatedJobs"] = [names.get(name, name) for name in targets["targetReplicatedJobs"]]
 
 
 def merge_keys(draw: random.Random, raw: Object) -> None:
@@ -325,6 +345,7 @@ CHANGES: Final[tuple[Change, ...]] = (
     generate_name,
     more_metadata,
     null_fields,
+    rename_replicated_jobs,
     merge_keys,
 )
 """For every policy, in the order in which they are applied."""

@@ -389,6 +389,12 @@ MUTANTS: Final[dict[str, tuple[tuple[str, ...], Documents, Callable[[], Abstract
         nothing_else,
         "Fail",
     ),
+    "names begin with a letter": (
+        ("gang-uniform-priority",),
+        reading("findAll('[-a-z0-9]*')", "findAll('[a-z][-a-z0-9]*')"),
+        nothing_else,
+        "Fail",
+    ),
     "failures of pods are disruptions": (
         ("restart-limits",),
         reading("rule.action == 'FailJob'", "rule.action == 'FailIndex'"),
