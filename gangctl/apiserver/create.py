@@ -112,6 +112,30 @@ def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
     return Created(jobset, tuple(sorted(unknown)), tuple(refused), refused_later)
 
 
+def update(raw: Mapping[str, Any], before: Mapping[str, Any]) -> Created:
+    """Make ``raw`` of ``before``, both as they are written, with the checks of a creation.
+
+    JobSet's webhook fills in fields at creation alone. What neither has written is as it was filled in then, and what
+    only ``before`` has written is taken away.
+    """
+    updated = create(raw)
+    # An object of a cluster shows also what was filled in, which a file that is applied to it leaves there.
+    is_applied = "uid" in object_at(before, "metadata") and "uid" not in object_at(raw, "metadata")
+    if not updated.refused and not is_applied:
+        _take_away(updated.obj["spec"], object_at(raw, "spec"), object_at(before, "spec"))
+        structural.default(updated.obj, jobsets.jobset_schema())
+    return updated
+
+
+def _take_away(stored: Object, written: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Remove from what is stored the fields that only ``before`` has written."""
+    for field, value in before.items():
+        if value is not None and written.get(field) is None:
+            stored.pop(field, None)
+        elif isinstance(value, Mapping) and isinstance(stored.get(field), dict):
+            _take_away(stored[field], object_at(written, field), value)
+
+
 def _decode(jobset: Object, namespace: str) -> list[str]:
     metadata = jobset.get("metadata")
     if not isinstance(metadata, dict):

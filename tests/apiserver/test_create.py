@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.objects import copy
-from gangctl.apiserver.create import create, errors_of_jobs
+from gangctl.apiserver.create import create, errors_of_jobs, update
 from gangctl.apiserver.jobsets import unknown_field
 from gangctl.apiserver.metadata import Causes
 from gangctl.apiserver.structural import check_value
@@ -18,6 +18,7 @@ from tests.apiserver.agreement import ANSWERS, CASES, PUBLIC, ask, errors
 from tests.controlplane.api import Object
 from tests.controlplane.binaries import JOBSETS
 from tests.controlplane.plane import ControlPlane
+from tests.jobsets import jobset, rj
 from tests.rows import each
 
 REAL: Final[dict[str, Object]] = json.loads(ANSWERS.read_text())
@@ -54,6 +55,40 @@ def test_a_stored_jobset_is_stored_again_unchanged_and_gets_the_same_answer_in_a
     assert again.unknown == ()
     assert errors_of_jobs(stored.obj) == stored.errors
     assert bool(stored.errors) is bool(REAL[name]["jobs"])
+
+
+NETWORK: Final = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
+BLOCKING: Final = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
+NAMED: Final = {"subdomain": "a", "enableDNSHostnames": True}
+
+
+@each(
+    ("before", "after", "kept"),
+    [
+        ({"network": NETWORK}, {"network": NETWORK}, {"network": NETWORK}),
+        # JobSet's webhook is not called. The definition has a default for the second field, and none for the first.
+        ({"network": NETWORK}, {}, {}),
+        ({"network": NETWORK}, {"network": NAMED}, {"network": NAMED}),
+        (
+            {"failurePolicy": BLOCKING},
+            {"failurePolicy": {"maxRestarts": 3}},
+            {"network": NETWORK, "failurePolicy": {"maxRestarts": 3, "restartStrategy": "Recreate"}},
+        ),
+        # What was filled in, and neither has written, stays.
+        ({}, {"network": None}, {"network": NETWORK}),
+        ({}, {"network": {"subdomain": "a"}}, {"network": {"subdomain": "a", **NETWORK}}),
+    ],
+)
+def test_an_update_lacks_what_it_takes_away(before: Object, after: Object, kept: Object) -> None:
+    old, new = (jobset("js", rj("w", 1, 2, 2), **own) for own in (before, after))
+    spec = update(new, old).obj["spec"]
+    assert {field: spec[field] for field in ("failurePolicy", "network") if field in spec} == kept
+
+
+def test_an_update_by_a_file_keeps_what_an_object_of_a_cluster_was_filled_in_with() -> None:
+    stored = create(jobset("js", rj("w", 1, 2, 2))).obj
+    of_a_cluster = {**stored, "metadata": {**stored["metadata"], "uid": "1"}}
+    assert update(jobset("js", rj("w", 1, 2, 2)), of_a_cluster).obj["spec"] == stored["spec"]
 
 
 def test_the_public_manifests_are_those_that_were_asked_for() -> None:

@@ -396,7 +396,7 @@ def attempts(policy: Shipped, seeds: Iterable[int]) -> Iterator[Attempt]:
 
 def is_reachable(raw: Object, old: Object) -> bool:
     """Whether JobSet accepts the update, as far as both states are valid."""
-    new, before = stored(raw), stored(old)
+    new, before = stored(raw, old), stored(old)
     return new is None or before is None or not validate_update(new, before, {"ElasticJobSet": True})
 
 
@@ -467,7 +467,7 @@ def earlier(raw: Object) -> Iterator[Object]:
     yield {**raw, "spec": {**raw["spec"], "ttlSecondsAfterFinished": 60}}
 
 
-def stored(raw: Object) -> Object | None:
-    """The object as policies see it in a cluster; None if the API server or JobSet refuses it anyway."""
-    admitted = as_admitted(raw)
+def stored(raw: Object, old: Object | None = None) -> Object | None:
+    """The object, what ``old`` became, as policies see it; None if the API server or JobSet refuses it anyway."""
+    admitted = as_admitted(raw, old)
     return None if admitted.refused else admitted.obj

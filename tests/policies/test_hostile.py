@@ -160,7 +160,7 @@ async def allowed_in_a_cluster(ground: Ground, made: Sequence[Attempt]) -> dict[
     found: dict[str, list[Attempt]] = {"webhook": [], "scan": []}
     scan = scan_of(ground)
     for number, attempt in enumerate(made):
-        raw, old = stored(attempt.raw), None if attempt.old is None else stored(attempt.old)
+        raw, old = stored(attempt.raw, attempt.old), None if attempt.old is None else stored(attempt.old)
         if raw is None:
             continue
         request = asked(raw if old is not None else decided(raw), old, dry_run=number % 2 == 1)

@@ -19,7 +19,7 @@ from gangctl.api.labelselector import NAMESPACE_NAME, all_hold
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.apiserver.create import Created, create
+from gangctl.apiserver.create import Created, create, update
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.messages import full_name
@@ -42,14 +42,14 @@ def is_jobset(obj: Object) -> bool:
     return obj.get("apiVersion") == JOBSET_API_VERSION and obj.get("kind") == _JOBSET
 
 
-def as_admitted(obj: Object) -> Created:
-    """The object as policies are asked about it, with what an API server with JobSet fills in.
+def as_admitted(obj: Object, before: Object | None = None) -> Created:
+    """The object as policies are asked about it, new or made of ``before``, with what an API server with JobSet adds.
 
     It is as it was where that refuses it, and where it is no JobSet.
     """
     if not is_jobset(obj):
         return Created(dict(obj))
-    created = create(obj)
+    created = create(obj) if before is None else update(obj, before)
     if created.refused:
         return replace(created, obj=dict(obj))
     stored, spec = created.obj["spec"], object_at(obj, "spec")
@@ -172,7 +172,7 @@ def request_of(
 
     The notes are what a person should know of how it was made.
     """
-    admitted = as_admitted(subject)
+    admitted = as_admitted(subject, old)
     subject = admitted.obj
     if old is not None:
         old = as_admitted(old).obj

@@ -173,6 +173,15 @@ class TestRequests:
         same = files(tmp_path, old=[SMALL])["old"]
         assert verdict(tmp_path, [grows], [SMALL], "--operation", "update", "--old", same)["allowed"]
 
+    def test_an_update_is_evaluated_without_what_it_takes_away(self, tmp_path: Path) -> None:
+        resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
+        constraints = {"resourceRules": [{**resources, "operations": ["UPDATE"]}]}
+        named = policy("p", rule("has(object.spec.network)"), matchConstraints=constraints)
+        for spec, allowed in (({"network": {"enableDNSHostnames": True}}, False), ({}, True)):
+            before = files(tmp_path, old=[{**SMALL, "spec": {**SMALL["spec"], **spec}}])["old"]
+            data = verdict(tmp_path, [named], [SMALL], "--operation", "UPDATE", "--old", before)
+            assert data["allowed"] is allowed
+
     def test_a_delete_is_evaluated(self, tmp_path: Path) -> None:
         resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
         constraints = {"resourceRules": [{**resources, "operations": ["DELETE"]}]}
