@@ -25,6 +25,7 @@ from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import Accelerator, Defaults, QueueMatch
 from gangctl.policy.review import Review, labels_of, matches, selects_namespace, selects_object
+from gangctl.policy.variables import takes_params
 from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result, merge
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -101,10 +102,15 @@ def refusals(policies: Iterable[LoadedPolicy], outcomes: Iterable[Outcome]) -> I
                 yield finding
 
 
+def is_conditional(policy: LoadedPolicy) -> bool:
+    """Whether only an evaluation shows that the policy applies to what it matches: it may have no parameters."""
+    return bool(policy.spec.match_conditions) or takes_params(policy.spec)
+
+
 def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> list[LoadedPolicy]:
     """The policies with defaults for this request, by name.
 
-    One with matchConditions gives defaults only where an outcome shows that it applies.
+    A conditional one gives defaults only where an outcome shows that it applies.
     """
     matched = {
         outcome.policy for outcome in outcomes if outcome.matched and not any(map(_is_unknown, outcome.findings))
@@ -114,7 +120,7 @@ def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterabl
         for policy in policies
         if policy.spec.defaults is not None
         and not matches(policy, review)
-        and (not policy.spec.match_conditions or policy.name in matched)
+        and (not is_conditional(policy) or policy.name in matched)
     ]
     return sorted(chosen, key=lambda policy: policy.name)
 
@@ -122,7 +128,7 @@ def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterabl
 def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> Applied:
     """The defaults of the JobSet of a CREATE; nothing for other operations and other objects.
 
-    ``outcomes`` are those of the policies with matchConditions, which are left out without one.
+    ``outcomes`` are those of the conditional policies, which are left out without one.
     """
     if review.operation != "CREATE" or review.object is None:
         return Applied()

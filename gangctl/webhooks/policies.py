@@ -22,7 +22,7 @@ from gangctl.cel.faults import EvalKind
 from gangctl.errors import one_line
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.defaults import defaults_of, refusals
+from gangctl.policy.defaults import defaults_of, is_conditional, refusals
 from gangctl.policy.evaluate import refused_by_broken, unanswered
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet, refuses
 from gangctl.policy.model import LabelSelector
@@ -145,7 +145,7 @@ class PolicyAdmission:
     async def _set_defaults(self, request: AdmissionRequest, namespace: Object | None) -> AdmissionResponse:
         # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
         policies = self._with_defaults()
-        conditional = [policy for policy in policies if policy.spec.match_conditions]
+        conditional = [policy for policy in policies if is_conditional(policy)]
         review = review_of(request, self._view, namespace, conditional)
         asked = {policy.name for policy in conditional if not matches(policy, review)}
         outcomes = await self._view.evaluate(review, asked) if asked else ()

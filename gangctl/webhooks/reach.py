@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from gangctl.api.labelselector import Operator
+from gangctl.policy.defaults import is_conditional
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy
 from gangctl.policy.model import LabelSelector
 from gangctl.policy.reading import check_selector
@@ -161,8 +162,8 @@ def _of_defaults(policy: LoadedPolicy) -> list[_Alternative]:
     if defaults is None:
         return []
     others = defaults.model_dump(exclude={"queues"}, exclude_none=True)
-    # A match condition that fails refuses also what no entry of the queue map fits.
-    if others or policy.spec.match_conditions:
+    # A condition that fails, or parameters that are missing, refuse also what no entry of the queue map fits.
+    if others or is_conditional(policy):
         return [whole]
     return [whole.both(choice.match.namespace_selector, choice.match.object_selector) for choice in defaults.queues]
 

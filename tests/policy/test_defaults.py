@@ -106,8 +106,15 @@ def test_only_policies_that_apply_give_defaults() -> None:
     assert labels(result(plain(labels={"a": "b"}), selective))[QUEUE] == "q"
 
 
-def test_without_an_outcome_of_the_conditions_no_default_is_set() -> None:
-    giver = giving(queue="q", where={"matchConditions": [{"name": "c", "expression": "true"}]})
+PARAMETERS: Object = {
+    "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+    "paramRef": {"name": "limits", "parameterNotFoundAction": "Allow"},
+}
+
+
+@each("where", [{"matchConditions": [{"name": "c", "expression": "true"}]}, PARAMETERS])
+def test_without_an_outcome_that_shows_that_a_policy_applies_no_default_is_set(where: Object) -> None:
+    giver = giving(queue="q", where=where)
     review = review_of(plain())
     assert defaults_of([giver], review) == Applied()
     assert defaults_of([giver], review, [Outcome("p", matched=False)]) == Applied()

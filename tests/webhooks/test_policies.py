@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from gangctl.api.objects import Object
 from gangctl.cel.ast import Literal, Span
@@ -428,14 +428,15 @@ async def test_policies_that_disagree_are_both_named() -> None:
     assert len(answer.causes) == 1
 
 
-def conditional(failure_policy: str) -> LoadedPolicy:
-    read = model(
-        "a",
-        failurePolicy=failure_policy,
-        defaults={"queue": "team"},
-        validations=[],
-        matchConditions=[{"name": "c", "expression": "true"}],
-    )
+CONDITIONS: Final = {"matchConditions": [{"name": "c", "expression": "true"}]}
+PARAMETERS: Final = {
+    "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+    "paramRef": {"name": "limits", "parameterNotFoundAction": "Allow"},
+}
+
+
+def conditional(failure_policy: str, applies: dict[str, Any] = CONDITIONS) -> LoadedPolicy:
+    read = model("a", failurePolicy=failure_policy, defaults={"queue": "team"}, validations=[], **applies)
     return LoadedPolicy("a", read.spec, {}, native=False, programs=Programs())
 
 
@@ -463,10 +464,12 @@ async def test_defaults_are_left_out_where_an_exception_covers_an_error_of_the_c
     assert (answer.allowed, answer.patch) == (True, ())
 
 
+@each("applies", [CONDITIONS, PARAMETERS])
 @each("matched", [True, False])
-async def test_conditions_decide_about_defaults(matched: bool) -> None:
-    view = View(PolicySet(1, (conditional("Fail"),)), (Outcome("a", matched=matched),))
+async def test_conditions_and_parameters_decide_about_defaults(matched: bool, applies: dict[str, Any]) -> None:
+    view = View(PolicySet(1, (conditional("Fail", applies),)), (Outcome("a", matched=matched),))
     assert bool((await PolicyAdmission(view).set_defaults(asked())).patch) is matched
+    assert view.asked == {"a"}
 
 
 async def test_defaults_require_a_known_namespace() -> None:

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.labelselector import NAMESPACE_NAME, selector_object_test
-from gangctl.policy.defaults import defaults_of
+from gangctl.policy.defaults import defaults_of, is_conditional
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet
 from gangctl.policy.model import MatchCondition
 from gangctl.policy.review import Operation, Review, matches
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_policy_configurations
 from gangctl.webhooks.policies import demand_of
 from tests.jobsets import jobset, rj
-from tests.webhooks.test_policies import RESOURCE, broken, defaulting, loaded, rules
+from tests.webhooks.test_policies import PARAMETERS, RESOURCE, broken, defaulting, loaded, rules
 
 SETTINGS = WebhookSettings(Endpoint(url="https://127.0.0.1:9443"))
 MUTATES, VALIDATES = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
@@ -91,10 +91,12 @@ def with_defaults(draw: st.DrawFn) -> LoadedPolicy:
         )
     )
     policy = defaulting(f"d{draw(st.integers(0, 10**9))}", draw(FAILURE), **defaults)
-    constraints = loaded("x", matchConstraints=constrained(draw(CONSTRAINTS))).spec.match_constraints
+    parameters: dict[str, Any] = PARAMETERS if draw(st.booleans()) else {}
+    drawn = loaded("x", matchConstraints=constrained(draw(CONSTRAINTS)), **parameters).spec
     condition = MatchCondition(name="c", expression="true")
     conditions = (condition,) if draw(st.booleans()) else ()
-    further = {"match_constraints": constraints, "match_conditions": conditions}
+    further: dict[str, Any] = {"match_constraints": drawn.match_constraints, "match_conditions": conditions}
+    further |= {"param_kind": drawn.param_kind, "param_ref": drawn.param_ref}
     return replace(policy, spec=policy.spec.model_copy(update=further))
 
 
@@ -146,9 +148,9 @@ def test_what_gets_a_default_is_sent_once_and_to_a_webhook_of_the_strictest_poli
     for policy in policies:
         if matches(policy, review):
             continue
-        # One with conditions can refuse also what it gives no default to.
+        # A conditional one can refuse also what it gives no default to.
         applied = defaults_of([policy], review)
-        if applied.patch or policy.spec.match_conditions:
+        if applied.patch or is_conditional(policy):
             assert called == ["Fail"] or (called and not policy.fail_closed)
 
 

@@ -20,6 +20,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES
 from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.errors import ForbiddenError, NotFoundError
+from gangctl.policy.defaults import is_conditional
 from gangctl.policy.loaded import LoadedPolicy
 
 
@@ -74,8 +75,8 @@ async def with_defaults(client: Client, jobsets: Sequence[tuple[dict[str, Any], 
     if not loaded.policies:
         return [Defaulted(raw) for raw, _ in jobsets]
     namespaces = await _namespaces(client, {home for _, home in jobsets}, loaded.policies)
-    conditional = [policy for policy in loaded.policies if policy.spec.match_conditions]
-    # Where no condition reads the gang, it does not matter which generation is served.
+    conditional = [policy for policy in loaded.policies if is_conditional(policy)]
+    # Where no conditional policy reads the gang, it does not matter which generation is served.
     generation = (
         await clusters.generation_of(client) if any("gang" in policy.reads for policy in conditional) else NEWEST
     )

@@ -20,7 +20,7 @@ from gangctl.cli.policy.requests import RequestSetting, is_left_alone, request_o
 from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.policy.defaults import DefaultSource, defaults_of, refusals, without_answer
+from gangctl.policy.defaults import DefaultSource, defaults_of, is_conditional, refusals, without_answer
 from gangctl.policy.evaluate import Evaluation, PolicyRun
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.review import Operation, Review, matches
@@ -110,8 +110,8 @@ class Session:
         giving = [policy for policy in policies if policy.spec.defaults is not None]
         if not giving or operation != "CREATE" or review.object is None:
             return Met(review, notes)
-        # Without conditions a policy gives its defaults to all that it matches: nothing has to be evaluated.
-        asked = [policy.name for policy in giving if policy.spec.match_conditions]
+        # One that is not conditional gives its defaults to all that it matches: nothing has to be evaluated.
+        asked = [policy.name for policy in giving if is_conditional(policy)]
         outcomes = await self.evaluator.evaluate(review, asked) if asked else ()
         refused = tuple(refusals(giving, outcomes))
         applied = defaults_of(giving, review, outcomes)

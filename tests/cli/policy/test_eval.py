@@ -265,6 +265,14 @@ class TestRequests:
         gives = policy("gives", matchConditions=never, defaults={"queue": "q"})
         assert verdict(tmp_path, [gives], [jobset("plain", rj("a"))])["defaults"] == []
 
+    def test_defaults_of_a_policy_without_its_parameters_are_not_set(self, tmp_path: Path) -> None:
+        reference = {"name": "limits", "parameterNotFoundAction": "Allow"}
+        takes = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "paramRef": reference}
+        gives, plain = policy("gives", **takes, defaults={"queue": "q"}), jobset("plain", rj("a"))
+        assert verdict(tmp_path, [gives], [plain])["defaults"] == []
+        present = verdict(tmp_path, [gives, config_map("limits", "t")], [plain])
+        assert [value["value"] for value in present["defaults"]] == ["q"]
+
     @each(("failure_policy", "allowed"), [("Fail", False), ("Ignore", True)])
     @each("rules", [[], [rule("true")]])
     def test_a_condition_of_defaults_that_fails_follows_the_failure_policy(
