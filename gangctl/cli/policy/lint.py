@@ -33,6 +33,7 @@ from gangctl.cli.policy.requests import FileCatalogue, now
 from gangctl.cli.policy.writes import refused_writes
 from gangctl.errors import InputError
 from gangctl.policy.loaded import NO_SUCH_RULE, Expression, LoadedException, LoadedPolicy, unknown_names
+from gangctl.policy.review import JOBSET_RULES
 
 LONGEST: Final = timedelta(days=366)
 """An exception for longer is one that is forgotten."""
@@ -136,7 +137,7 @@ class Inspection:
 
     def _nulls(self) -> Iterator[Remark]:
         """Names that are null for every request that the policy is about."""
-        rules = self.policy.spec.match_constraints.resource_rules
+        rules = self.policy.spec.match_constraints.resource_rules or JOBSET_RULES
         operations = {operation for rule in rules for operation in rule.operations}
         (only,) = operations if len(operations) == 1 else ("",)
         for expression in self.policy.programs.expressions():

@@ -179,9 +179,11 @@ class TestMistakes:
         printed = {"name": "r", "expression": "has(object.spec)", "messageExpression": "variables.a"}
         assert codes(tmp_path, policy("p", printed, variables=variables)) == []
 
-    @pytest.mark.parametrize(("operation", "name"), [("CREATE", "oldObject"), ("DELETE", "object")])
-    def test_names_that_are_always_null(self, tmp_path: Path, operation: str, name: str) -> None:
-        found = findings(tmp_path, policy("p", rule(f"{name}.spec.suspend == true"), **about(operation)))
+    @pytest.mark.parametrize(
+        ("constraints", "name"), [(about("CREATE"), "oldObject"), ({}, "oldObject"), (about("DELETE"), "object")]
+    )
+    def test_names_that_are_always_null(self, tmp_path: Path, constraints: Object, name: str) -> None:
+        found = findings(tmp_path, policy("p", rule(f"{name}.spec.suspend == true"), **constraints))
         assert [(each["code"], each["message"].split()[0]) for each in found] == [("AlwaysNull", name)]
 
     def test_an_expression_that_may_exceed_the_budget_is_reported(self, tmp_path: Path) -> None:
