@@ -20,7 +20,7 @@ from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import cluster as clusters
 from gangctl.cli.policy.bundle import Bundle, policy_files, read_bundle
 from gangctl.cli.policy.loading import LoadedPolicies, is_parameter, load, try_to_load
-from gangctl.cli.policy.requests import Fit, is_left_alone, now
+from gangctl.cli.policy.requests import Fit, is_left_alone
 from gangctl.cli.policy.session import Session, evaluator_of, finding_data
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NAMESPACES
@@ -131,8 +131,9 @@ async def _scan(
     client: Client, place: str | None, selector: str | None, files: Bundle | None, kueue_namespace: str
 ) -> ScanResult:
     """Evaluate the JobSets of a namespace, None for all, by the policies of files or else of the cluster."""
-    moment = now()
     generation = await clusters.generation_of(client)
+    # By the clock of the API server, which its first answer shows.
+    moment = client.server_time()
     loaded = await _load(client, files, generation.kubernetes)
     namespaces = await _namespaces(client, place, needed=loaded.read_namespaces)
     namespaces |= files.namespaces_by_name if files is not None else {}

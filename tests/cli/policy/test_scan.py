@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from gangctl.client.client import Client
 from tests.cli import httpserver, kueueobjects, kueueserver
 from tests.cli.policy.policies import (
     FEW,
@@ -136,6 +138,15 @@ async def test_results_with_exceptions_and_parameters_are_printed_as_json(tmp_pa
     ]
     assert answer.err.splitlines()[0].startswith("note: left out: gangpolicy/broken: spec.validations[0].expression: ")
     assert answer.err.splitlines()[1:] == ["note: left out: hidden: spec.background is false"]
+
+
+async def test_exceptions_end_by_the_clock_of_the_api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is years ahead of this machine's."""
+    monkeypatch.setattr(Client, "server_time", lambda _: datetime(3000, 1, 1, tzinfo=UTC))
+    path = files(tmp_path, p=[policy("limits", FEW), exception("e", "limits", namespaces=["t"])])
+    async with serving(namespaces=PLACES, jobsets=[LARGE]) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "-n", "t", "--policy", path["p"], "-o", "name")
+    assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/large\n"), answer.err
 
 
 async def test_a_parameter_in_a_file_does_not_hide_those_of_the_cluster(tmp_path: Path) -> None:
