@@ -49,6 +49,11 @@ def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> Mapping[str, 
     return waits
 
 
+def of_earlier_jobset(pod: PodFacts, jobset: JobSet) -> bool:
+    """Whether a pod is older than the JobSet that it names: an earlier one of this name made it."""
+    return 0 < pod.created < unix(jobset.created)
+
+
 JobKey = tuple[str, int]
 """ReplicatedJob and index."""
 
@@ -181,7 +186,6 @@ class _Roll:
 
     def __init__(self, jobset: JobSet, drafts: Iterable[_GroupDraft]) -> None:
         self._jobset = jobset
-        self._created = unix(jobset.created)
         self._by_name: dict[str, _GroupDraft] = {}
         self._by_job: dict[JobKey, _GroupDraft] = {}
         for draft in drafts:
@@ -221,7 +225,7 @@ class _Roll:
         """
         if pod.group and draft.scope is not None:
             return job is None or job.group != pod.group
-        return 0 < pod.created < self._created
+        return of_earlier_jobset(pod, self._jobset)
 
 
 def _group(

@@ -30,6 +30,7 @@ from gangctl.kueue.amounts import span
 from gangctl.kueue.names import GROUP as KUEUE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.readiness.facts import EndedPod, PodFacts, Refused, is_followed
+from gangctl.readiness.membership import of_earlier_jobset
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import GangPhase, GroupReadiness, Readiness
 from gangctl.runtime.informer import Informer
@@ -360,10 +361,16 @@ class Wait:
             if self.printed.get(key) != line:
                 self.printed[key] = line
                 click.echo(printable(line), err=True)
-            if self._is_reached(key, gang):
-                self.there[key] = gang
-            elif key not in self.there and self._is_hopeless(gang):
-                raise self._error(key, gang, f"will not be {self.goal}")
+            self._check(key, gang)
+        # Pods without a node, and those of ReplicatedJobs without a gang, may end without a change of the readiness.
+        for key, gang in self.last.items():
+            self._check(key, gang)
+
+    def _check(self, key: Key, gang: Readiness) -> None:
+        if self._is_reached(key, gang):
+            self.there[key] = gang
+        elif key not in self.there and self._is_hopeless(gang):
+            raise self._error(key, gang, f"will not be {self.goal}")
 
     def too_late(self) -> NotReachedError:
         """The error with the gangs that did not reach the goal."""
@@ -378,9 +385,11 @@ class Wait:
             degraded = self.goal == SCHEDULED and gang.phase is GangPhase.DEGRADED
             return gang.phase in _GOALS[self.goal] or (degraded and all(map(_is_placed, gang.groups)))
         stored = self.state.jobsets.get(*key)
-        # Counts are without pods that terminate, which hold their nodes for as long as they may take to end.
-        gone = not any(True for _ in self.state.pods.by_index("jobset", key))
-        return stored is not None and stored.jobset.suspend and not gang.phase.over and gone
+        if stored is None or not stored.jobset.suspend or gang.phase.over:
+            return False
+        # Counts are without pods that terminate, which hold their nodes for as long as they may take to end, and
+        # without those of ReplicatedJobs that have no gang.
+        return all(of_earlier_jobset(pod, stored.jobset) for pod in self.state.pods.by_index("jobset", key))
 
     def _is_hopeless(self, gang: Readiness) -> bool:
         """Whether it will not reach the goal without a change."""

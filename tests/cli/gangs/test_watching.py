@@ -203,6 +203,32 @@ class TestWait:
         waiting.learn([(key, None, state.readiness(key, 0.0))])
         assert waiting.over
 
+    def test_a_gang_in_a_queue_is_suspended_once_its_last_pod_without_a_node_is_gone(self, tmp_path: Path) -> None:
+        """Its readiness is the same with and without that pod."""
+        pod = dump.pods_of(dump.objects(), WAITS)[0]
+        pod["metadata"] |= {"deletionTimestamp": "2026-11-21T15:20:00Z", "deletionGracePeriodSeconds": 0}
+        objects = dump.queued(pod, dump.queued_workload(active=False))
+        state, key = read_files([str(write(tmp_path / "dump.yaml", *objects))]), (NAMESPACE, WAITS)
+        waiting = Wait("suspended", 1.0, fail_fast=False, state=state, keys=[key])
+        gang = state.readiness(key, 0.0)
+        waiting.learn([(key, None, gang)])
+        assert not waiting.over
+        state.pods.discard((NAMESPACE, pod["metadata"]["name"]))
+        assert state.readiness(key, 0.0) == gang
+        waiting.learn([])
+        assert waiting.over
+
+    def test_pods_of_an_earlier_jobset_of_the_name_do_not_keep_a_wait(self, tmp_path: Path) -> None:
+        """On a lost node they terminate for days."""
+        objects = dump.changed("JobSet", RUNS, lambda raw: raw["spec"].update(suspend=True))
+        first, *others = dump.pods_of(objects, RUNS)
+        first["metadata"] |= {"creationTimestamp": "2026-11-20T15:00:00Z", "deletionTimestamp": "2026-11-21T15:20:00Z"}
+        kept = [raw for raw in objects if raw not in others]
+        state, key = read_files([str(write(tmp_path / "dump.yaml", *kept))]), (NAMESPACE, RUNS)
+        waiting = Wait("suspended", 1.0, fail_fast=False, state=state, keys=[key])
+        waiting.learn([(key, None, state.readiness(key, 0.0))])
+        assert (waiting.over, len(state.pods.by_index("jobset", key))) == (True, 1)
+
     @each(("placed", "over"), [(5, True), (4, False)])
     def test_a_gang_that_is_no_longer_ready_is_scheduled_by_its_nodes(self, placed: int, over: bool) -> None:
         counts = Counts(5, 5, 5, created=5, placed=placed, ready=3)
