@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from gangctl.api.failures import DEFAULT_BACKOFF_LIMIT, evictions_survived
 from gangctl.api.meta import (
     ADMISSION_GATED_BY,
     EXCLUSIVE_TOPOLOGY,
@@ -161,6 +162,8 @@ class ReplicatedJob:
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
     labelled: Mapping[int, int] = field(default_factory=dict)
     """The same by the labels of its Jobs (:func:`gangctl.gang.desired.with_own_restarts`)."""
+    evictions: int | None = DEFAULT_BACKOFF_LIMIT
+    """How many evicted pods each of its Jobs survives (:func:`~gangctl.api.failures.evictions_survived`)."""
     after_end: bool = False
     """Whether it starts only once another one has ended (dependsOn with status Complete)."""
 
@@ -396,6 +399,7 @@ def _replicated_job(
         pod_labels=_of_pods(pod_template, "labels", of_kueue),
         pod_nodes=_pod_nodes(pod_spec.value) if suspended else "",
         restarted=restarted.get(name, ()) if restarted else (),
+        evictions=evictions_survived(job_spec.value),
         after_end=bool(dependencies) and any(item.string("status") == "Complete" for item in dependencies),
     )
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gangctl.api.failures import DEFAULT_BACKOFF_LIMIT
 from gangctl.api.labelselector import selector_object_test
 from gangctl.api.names import dns_label, qualified_name
 from gangctl.api.objects import INT32_MAX, copy, keep
@@ -32,7 +33,6 @@ from gangctl.apiserver.pods import (
     validate_resource_names,
 )
 
-_BACKOFF_LIMIT: Final = 6
 _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
@@ -56,7 +56,7 @@ def default(job: Object) -> None:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", INT32_MAX if "backoffLimitPerIndex" in spec else _BACKOFF_LIMIT)
+    spec.setdefault("backoffLimit", INT32_MAX if "backoffLimitPerIndex" in spec else DEFAULT_BACKOFF_LIMIT)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")

@@ -72,7 +72,8 @@ def _complete(ctx: click.Context, incomplete: str) -> list[str]:
 def drain(*, nodes: tuple[ObjectName, ...], dry_run: bool, form: str, **flags: Any) -> None:
     """Say which gangs a drain of nodes stops, and what they lose.
 
-    A gang that loses a pod stops as a whole, unless enough are left for a minCount of its own.
+    A gang that loses a pod stops as a whole, unless enough are left for a minCount of its own and
+    its Jobs survive the evictions (backoffLimit, podFailurePolicy).
     For each: how many pods stop, for how long they have run, and whether the other nodes and its
     queue have room for it, as "gangctl fit" answers it for this gang alone. The order is that in
     which least is lost: gangs that fit elsewhere first, and of these the ones that have run for

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass
 
+from gangctl.api.jobset import JobSet
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group, members
 from gangctl.readiness.result import Readiness
@@ -42,7 +44,7 @@ def stopped(snapshot: Snapshot, readiness: Readiness, nodes: Container[str], now
         if not there:
             continue
         report = known[group.name]
-        stops = not _continues(group, nodes)
+        stops = not _continues(group, nodes, snapshot.jobset)
         since, gone = report.ready_at or report.placed_at, report.counts.placed if stops else there
         groups += [group.name] if stops else []
         here, pods = here + there, pods + gone
@@ -52,7 +54,19 @@ def stopped(snapshot: Snapshot, readiness: Readiness, nodes: Container[str], now
     return Stopped(tuple(groups), here, leaving, pods, min(times, default=0), lost) if here or leaving else None
 
 
-def _continues(group: Group, nodes: Container[str]) -> bool:
-    """Whether it stays ready: with a ``minCount`` of its own it is without the others."""
+def _continues(group: Group, nodes: Container[str], jobset: JobSet) -> bool:
+    """Whether it stays ready: with a ``minCount`` of its own it is without the others, unless they fail their Job."""
     stay = sum(1 for pod in group.pods if pod.ready and pod.node and pod.node not in nodes)
-    return group.enough < group.wanted and stay >= group.enough
+    return group.enough < group.wanted and stay >= group.enough and not _fails_a_job(group, nodes, jobset)
+
+
+def _fails_a_job(group: Group, nodes: Container[str], jobset: JobSet) -> bool:
+    """Whether one of its Jobs fails by the evictions, after which JobSet restarts or fails."""
+    survived = {rj.name: rj.evictions for rj in jobset.replicated_jobs}
+    # Without pods that terminate already: the Job has counted them.
+    failures = Counter((pod.replicated_job, pod.job_index) for pod in group.pods if pod.node in nodes)
+    for job in group.jobs:
+        if job.key in failures:
+            failures[job.key] += job.failed
+    limits = ((count, survived.get(name)) for (name, _), count in failures.items())
+    return any(limit is not None and count > limit for count, limit in limits)

@@ -68,14 +68,48 @@ def test_indexes_that_have_succeeded_need_no_other_node(jobs: int, restarts: int
     assert gang["fits"] == fits
 
 
-@each(("nodes", "pods", "stops"), [(1, 1, False), (2, 4, True)])
-def test_a_gang_that_keeps_its_min_count_continues(nodes: int, pods: int, stops: bool, tmp_path: Path) -> None:
-    """It has 4 pods, each on a node of its own, and needs 3."""
+def policy(action: str, **pattern: str) -> Object:
+    """A podFailurePolicy with one rule about disruptions, behind one that is about something else."""
+    other = {"action": "FailJob", "onPodConditions": [{"type": "ConfigIssue", "status": "True"}]}
+    rule = {"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True", **pattern}]}
+    return {"podFailurePolicy": {"rules": [other, rule]}}
+
+
+@each(
+    ("nodes", "job", "failed", "stops"),
+    [
+        (1, {}, 0, False),
+        (2, {}, 0, True),
+        (1, {"backoffLimit": 1}, 0, False),
+        # An evicted pod has failed for its Job.
+        (1, {"backoffLimit": 0}, 0, True),
+        (1, {"backoffLimit": 1}, 1, True),
+        (1, {}, 6, True),
+        (1, {"backoffLimitPerIndex": 0}, 7, False),
+        (1, {"backoffLimit": 0, "backoffLimitPerIndex": 1}, 0, True),
+        (1, {"backoffLimit": 0, **policy("Ignore")}, 0, False),
+        (1, {"backoffLimit": 0, **policy("Ignore", status="False")}, 0, True),
+        (1, {"backoffLimit": 0, **policy("Count")}, 0, True),
+        (1, policy("FailJob"), 0, True),
+    ],
+)
+def test_a_gang_that_keeps_its_min_count_continues(
+    nodes: int, job: Object, failed: int, stops: bool, tmp_path: Path
+) -> None:
+    """It has 4 pods, each on a node of its own, and needs 3; its Job must not fail either."""
+    found, pods = dump.elastic(4), 4 if stops else nodes
+    for raw in found:
+        if (raw["kind"], raw["metadata"]["name"]) == ("JobSet", WAITS):
+            spec = raw["spec"]["replicatedJobs"][0]["template"]["spec"]
+            del spec["backoffLimit"]
+            spec |= job
+        elif (raw["kind"], raw["metadata"]["name"]) == ("Job", f"{WAITS}-workers-0"):
+            raw["status"] = {**raw.get("status", {}), "failed": failed}
     drained = [f"node-{number}" for number in range(nodes)]
-    plan = ask_about(tmp_path, dump.elastic(4), "drain", *drained, "--dry-run", "-o", "json").json
+    plan = ask_about(tmp_path, found, "drain", *drained, "--dry-run", "-o", "json").json
     (gang,) = [gang for gang in plan["gangs"] if gang["name"] == WAITS]
     assert (gang["podsOnNodes"], gang["pods"], bool(gang["groups"])) == (nodes, pods, stops)
-    printed = ask_about(tmp_path, dump.elastic(4), "drain", *drained, "--dry-run").out
+    printed = ask_about(tmp_path, found, "drain", *drained, "--dry-run").out
     assert (f"Continues with its minCount: {NAMESPACE}/{WAITS}" in printed) is not stops
 
 
