@@ -203,7 +203,7 @@ class GangController:
                 changes = await computed(jobset.jobs, ending, desired, existing, observed.state.capabilities)
                 await self._apply(jobset, desired.plan, Difference(changes), generation)
                 return self._resync()
-            case Lifecycle.KEPT if existing.workload is None:
+            case Lifecycle.KEPT | Lifecycle.UNDECIDED if existing.workload is None:
                 return await_change()
         return await self._present(observed, desired, desired.plan, existing, generation)
 

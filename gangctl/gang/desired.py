@@ -47,6 +47,8 @@ class Lifecycle(StrEnum):
     PRESENT = "Present"
     KEPT = "Kept"
     """As present once its Workload exists, nothing before: the JobSet waits in a queue and will be resumed."""
+    UNDECIDED = "Undecided"
+    """As kept, also with ResourceClaims: whether it waits in a queue, or a check for its gang, is not known yet."""
     RETIRED = "Retired"
     """Nothing, after its pods are gone."""
     ENDING = "Ending"
@@ -79,17 +81,19 @@ class Assessment:
         return [notice for notice in self.notices if notice.reason in _LASTING]
 
 
-def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False) -> Lifecycle:
+def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool | None = False) -> Lifecycle:
     """What should exist for a JobSet while it is suspended.
 
-    ``queues`` is whether the cluster has Kueue, None if unknown; unknown deletes nothing. Kueue suspends a JobSet that
-    waits in a queue, and resumes it later. Its groups stay after an eviction, so that the references of its pods
-    remain valid; those with ResourceClaims do not (:func:`assess`). Before the first start there are no groups, unless
-    ``early`` is set. Without Kueue the queue name is ignored, because only the user suspends JobSets.
+    ``queues`` is whether the cluster has Kueue. Kueue suspends a JobSet that waits in a queue, and resumes it later.
+    Its groups stay after an eviction, so that the references of its pods remain valid; those with ResourceClaims do not
+    (:func:`assess`). Before the first start there are no groups, unless ``early`` is set. Without Kueue the queue name
+    is ignored, because only the user suspends JobSets. Both are None if unknown; unknown deletes nothing.
     """
     if not jobset.queue or queues is False:
         return Lifecycle.RETIRED
-    return Lifecycle.PRESENT if early else Lifecycle.KEPT
+    if early:
+        return Lifecycle.PRESENT
+    return Lifecycle.UNDECIDED if queues is None or early is None else Lifecycle.KEPT
 
 
 def renewal(suspended: Lifecycle) -> str:

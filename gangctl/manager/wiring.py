@@ -92,8 +92,8 @@ class ReplicaQueues:
         self._gangs = gangs
         self.on_presence: list[Callable[[], None]] = []
         """Called when Kueue comes, changes or goes."""
-        self.early: Callable[[JobSet], bool] = lambda _: False
-        """Whose groups are made before the first start: those that an enabled mode holds back."""
+        self.early: Callable[[JobSet], bool | None] = lambda _: False
+        """Whose groups are made before the first start: those that an enabled mode holds back. None if unknown."""
         self.sources = QueueSources(
             manager.reader,
             self._presence_changed,

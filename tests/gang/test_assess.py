@@ -162,7 +162,7 @@ def queued(*, queue: str = "q", suspend: bool = True, claims: Sequence[Raw] = ()
     return {**stored(raw), "status": status}
 
 
-def life(raw: Raw, *, queues: bool | None, early: bool = False) -> Lifecycle:
+def life(raw: Raw, *, queues: bool | None, early: bool | None = False) -> Lifecycle:
     projection = read(raw)
     return assess(projection, ClusterRules(), while_suspended(projection, queues=queues, early=early)).lifecycle
 
@@ -174,7 +174,11 @@ def test_a_jobset_in_a_queue_keeps_its_objects_and_gets_no_new_ones() -> None:
 
 
 def test_while_it_is_unknown_whether_there_are_queues_nothing_is_deleted() -> None:
-    assert life(queued(), queues=None) is Lifecycle.KEPT
+    claims = [{"name": "net", "resourceClaimTemplateName": "channel"}]
+    for raw in (queued(), queued(claims=claims)):
+        assert life(raw, queues=None) is Lifecycle.UNDECIDED
+        # Nor before it is known whether a check waits for its gang.
+        assert life(raw, queues=True, early=None) is Lifecycle.UNDECIDED
     assert life(queued(queue=""), queues=None) is Lifecycle.RETIRED
 
 
@@ -182,7 +186,6 @@ def test_a_gang_with_claims_keeps_none_of_its_objects_in_a_queue() -> None:
     """A claim stays allocated for as long as its PodGroup exists, which needs no pod for that."""
     raw = queued(claims=[{"name": "net", "resourceClaimTemplateName": "channel"}])
     assert life(raw, queues=True) is Lifecycle.RETIRED
-    assert life(raw, queues=None) is Lifecycle.RETIRED
     # Its AdmissionCheck waits for its groups.
     assert life(raw, queues=True, early=True) is Lifecycle.PRESENT
 

@@ -84,10 +84,11 @@ async def test_a_suspended_jobset_keeps_its_groups_if_kueue_is_present() -> None
     queues, kept = wiring.queues, wiring.gangs.assessments.suspended
     assert queues is not None
     jobset = suspended(queue="q")
-    assert kept(jobset) is Lifecycle.KEPT
+    assert kept(jobset) is Lifecycle.UNDECIDED
     queues.sources.presence.present = False
     assert kept(jobset) is Lifecycle.RETIRED
     queues.sources.presence.present = True
+    assert kept(jobset) is Lifecycle.KEPT
     assert kept(suspended(queue="")) is Lifecycle.RETIRED
     queues.early = lambda _: True
     assert kept(jobset) is Lifecycle.PRESENT

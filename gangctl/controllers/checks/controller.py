@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.controllers.checks.activity import Checks, parameter_source
 from gangctl.controllers.checks.workloads import Statuses, WorkloadChecks
@@ -53,8 +54,6 @@ class CheckController:
             record=gangs.record_event,
             now=manager.clock.wall,
         )
-        self.awaits = self._loop.awaits
-        """Whether a JobSet is held back until its gang exists: then the gang is made while the JobSet is suspended."""
         self._activity: Controller[str] = manager.controller(ACTIVITY, self._checks.reconcile, 1)
         self._workloads = manager.controller(WORKLOADS, self._loop.reconcile, WORKERS, admits=manager.admits)
         sources.checks.informer.subscribe(self._check_changed)
@@ -66,6 +65,16 @@ class CheckController:
         # AdmissionChecks are in no namespace, and so of no shard: the leader of the first one writes their conditions.
         manager.leading_first[ACTIVITY] = self._declare
         manager.leading[WORKLOADS] = self._evaluate
+
+    def awaits(self, jobset: JobSet) -> bool | None:
+        """Whether a JobSet is held back until its gang exists: then the gang is made while the JobSet is suspended.
+
+        None while it is not known.
+        """
+        if self._loop.awaits(jobset):
+            return True
+        known = self._sources.workloads.known and self._sources.checks.known
+        return False if known else None
 
     async def _declare(self) -> None:
         """Keep every check's condition Active current; without it a queue admits nothing, so this waits for nothing."""
@@ -83,6 +92,8 @@ class CheckController:
             await self._keeper.synced.wait()
         await self._sources.checks.informer.synced.wait()
         self._loop.begin()
+        # What waits in a queue keeps groups with ResourceClaims until it is known that no check waits for them.
+        self._gangs.recheck(lambda jobset: bool(jobset.queue) and jobset.suspend)
         self._recheck()
         await self._workloads.run()
 

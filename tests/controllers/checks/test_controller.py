@@ -14,6 +14,7 @@ from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.controllers.checks.controller import CheckController
+from gangctl.controllers.queues.sources import QueueSources
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
@@ -45,7 +46,7 @@ class Context:
     """A controller whose informers are fed by hand; ``gangs`` are the JobSets whose gang was asked for."""
 
     def __init__(self) -> None:
-        self.asked: list[bool] = []
+        self.asked: list[bool | None] = []
         self.jobsets: dict[tuple[str, str], Any] = {}
         self.followers: list[Any] = []
         caches = SimpleNamespace(jobset=self.jobsets.get, jobsets=SimpleNamespace(store=self.jobsets))
@@ -61,14 +62,12 @@ class Context:
         owners: Store[QueuedWorkload] = Store({"owner": lambda each: [each.owner_uid]})
         self.workloads = Informer(client, QUEUED_WORKLOADS, lambda _: None, store=owners)
         self.checks: Informer[AdmissionCheck] = Informer(client, ADMISSION_CHECKS, lambda _: None)
-        sources = SimpleNamespace(
-            workloads=SimpleNamespace(informer=self.workloads, store=owners),
-            checks=SimpleNamespace(informer=self.checks),
-        )
+        sources = QueueSources(client)
+        sources.workloads.informer, sources.checks.informer = self.workloads, self.checks
         self.controller = CheckController(
             Manager(client, client),
             gangs,  # type: ignore[arg-type]  # what is asked of it
-            sources,  # type: ignore[arg-type]  # as above
+            sources,
         )
 
     def _ask(self, key: tuple[str, str]) -> None:
@@ -98,6 +97,20 @@ async def test_the_gang_is_requested_once_workload_check_and_jobset_are_seen(ord
         assert not any(context.asked)
         context.see(what)
     assert context.asked[-1], "its gang is waited for, and nobody was told"
+
+
+async def test_before_workloads_and_checks_are_known_no_jobset_is_known_to_wait_for_none() -> None:
+    """Its gang would be deleted, although the check that waits for it is Ready."""
+    context = Context()
+    context.workloads.synced.set()
+    context.see("workload")
+    assert context.controller.awaits(JOBSET) is None
+    context.checks.synced.set()
+    assert context.controller.awaits(JOBSET) is False
+    context.see("check")
+    assert context.controller.awaits(JOBSET) is True
+    context.workloads.synced.clear()
+    assert context.controller.awaits(replace(JOBSET, uid="another")) is None
 
 
 async def test_an_unrelated_change_of_a_workload_requests_nothing() -> None:
