@@ -281,6 +281,15 @@ def check_lost(old: JobSet, new: JobSet) -> tuple[Notice, ...]:
     return (Notice(Reason.CONFIG_IGNORED, f"{paths[0]} {kept}, {why}"),)
 
 
+def restored(raw_new: Mapping[str, Any], raw_old: Mapping[str, Any]) -> tuple[Patch, tuple[Notice, ...]]:
+    """What the mutating webhook makes of an update, with notices; nothing where the update is malformed."""
+    new, errors = read_opted_in(raw_new)
+    if errors:
+        return [], ()
+    old, _ = read_opted_in(raw_old)
+    return restamp_patch(raw_new, old, new), check_lost(old, new)
+
+
 def check_update(
     old: JobSet, new: JobSet, generation: Generation | None, *, reason: str = ""
 ) -> tuple[FieldError, ...]:

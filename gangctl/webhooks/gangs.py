@@ -17,14 +17,13 @@ from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.apiserver.create import errors_of_jobs
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.admission import (
-    check_lost,
     check_stamped,
     check_update,
     inject_patch,
     read_opted_in,
     reference_of_job,
     repair_patch,
-    restamp_patch,
+    restored,
     stamp_patch,
     unstamped,
 )
@@ -109,13 +108,11 @@ class GangAdmission:
     def mutate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:
         """CREATE: decide and stamp. UPDATE: restore stamps and configuration that it lost."""
         raw = request.object or {}
-        jobset, errors = read_opted_in(raw)
         if request.operation == "UPDATE":
-            old, _ = read_opted_in(request.old_object or {})
             # Errors of an update are left to the validating webhook, which is called for it, too.
-            if errors:
-                return AdmissionResponse.allow()
-            return AdmissionResponse.allow(restamp_patch(raw, old, jobset), _warnings(check_lost(old, jobset)))
+            patch, notices = restored(raw, request.old_object or {})
+            return AdmissionResponse.allow(patch, _warnings(notices))
+        jobset, errors = read_opted_in(raw)
         return _answer(jobset, errors) if errors else self._create(raw, jobset, request.namespace)
 
     def validate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:

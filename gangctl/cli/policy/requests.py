@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gangctl.api import jsonpatch
 from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME, all_hold
@@ -27,6 +28,7 @@ from gangctl.cli.policy.bundle import name_of
 from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
+from gangctl.gang.admission import restored
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.words import is_pathways_job
 from gangctl.policy.loaded import LoadedPolicy
@@ -174,9 +176,15 @@ def request_of(
     """
     admitted = as_admitted(subject, old)
     subject = admitted.obj
+    notes = []
     if old is not None:
         old = as_admitted(old).obj
-    notes = []
+        home = str(object_at(subject, "metadata").get("namespace") or setting.namespace)
+        if is_jobset(subject) and not is_left_alone(home, namespace_object(home, setting), setting.evaluated):
+            # Before policies are asked: stamps and what defaults of a policy wrote are not in the user's file.
+            patch, notices = restored(subject, old)
+            subject = jsonpatch.apply(subject, patch)
+            notes += [f"{notice.reason}: {notice.message}" for notice in notices]
     if admitted.errors:
         because = "is evaluated as written, because JobSet refuses it" if admitted.refused else "never runs"
         notes.append(f"{title_of(subject, setting)} {because}: {admitted.errors[0]}")

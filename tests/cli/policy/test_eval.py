@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.meta import GANG_MODE, SKIP_LABEL
 from tests.cli.policy.policies import (
     FEW,
     QUEUE,
@@ -23,7 +23,8 @@ from tests.cli.policy.policies import (
     rule,
 )
 from tests.cli.run import Answer, gangctl
-from tests.jobsets import jobset, rj
+from tests.gang.pipeline import stored
+from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 
 SMALL = jobset("small", rj("a", 1, 2, 2), mode="Gang")
@@ -181,6 +182,24 @@ class TestRequests:
             before = files(tmp_path, old=[{**SMALL, "spec": {**SMALL["spec"], **spec}}])["old"]
             data = verdict(tmp_path, [named], [SMALL], "--operation", "UPDATE", "--old", before)
             assert data["allowed"] is allowed
+
+    def test_an_update_has_again_what_its_file_lacks(self, tmp_path: Path) -> None:
+        """Admission restores stamps, and what defaults of a policy wrote, before it asks policies."""
+        in_a_gang = policy("p", rule("size(gang.groups) == 1 && gang.groups[0].minCount == 12"))
+        before = stored(jobset("train", rj("w", 1, 8, 8), mode="Gang", uid=FIXTURE_UID))
+        after, was = jobset("train", rj("w", 1, 12, 12)), files(tmp_path, old=[before])["old"]
+        data = verdict(tmp_path, [in_a_gang], [after], "--operation", "UPDATE", "--old", was)
+        (note,) = data["notes"]
+        assert (data["allowed"], note.split(" ", 2)[:2]) == (
+            True,
+            ["ConfigIgnored:", f"metadata.annotations[{GANG_MODE}]"],
+        )
+        # No webhook of gangctl is called there.
+        elsewhere = native("p", rule("!has(object.metadata.annotations)"))
+        place = files(tmp_path, place=[namespace("t", **{SKIP_LABEL: "true"})])["place"]
+        arguments = ("--operation", "UPDATE", "--old", was, "--namespace-object", place)
+        data = verdict(tmp_path, [elsewhere, binding("b", "p")], [after], *arguments)
+        assert (data["allowed"], data["policies"][0]["matched"]) == (True, True)
 
     def test_a_delete_is_evaluated(self, tmp_path: Path) -> None:
         resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
