@@ -74,6 +74,11 @@ class ServedNamespaces:
         """What is not known yet."""
         return None if self.informer is None or self.informer.synced.is_set() else "waiting for namespaces"
 
+    async def known(self) -> None:
+        """Wait until it is known which namespaces are served."""
+        if self.informer is not None:
+            await self.informer.synced.wait()
+
     def _selects(self, labels: Labels | None) -> bool:
         return labels is not None and all_hold(self._terms, labels)
 

@@ -170,7 +170,13 @@ def _observers(
     if settings.gang_objects:
         objects = GangObjects(manager, jobset=gangs.caches.jobset, follows=gangs.namespaces.follows)
         manager.metrics.track_informers(objects.informer)
-        manager.leading["gangobjects"] = objects.run
+
+        async def write_gang_objects() -> None:
+            # Before that a JobSet without a stamp seems to be in no served namespace, and its object would be deleted.
+            await gangs.known()
+            await objects.run()
+
+        manager.leading["gangobjects"] = write_gang_objects
         gangs.followers.append(objects.jobset_changed)
         yield objects
     if settings.evict_stranded:

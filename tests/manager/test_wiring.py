@@ -18,8 +18,10 @@ from gangctl.api.scheduling import Generation
 from gangctl.api.store import Entry
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
+from gangctl.controllers.namespaces import ServedNamespaces
 from gangctl.controllers.readiness.events import ReadinessEvents
 from gangctl.controllers.readiness.evictions import Evictions
+from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.errors import ConfigError
 from gangctl.gang.desired import Lifecycle
 from gangctl.gang.diff import Create, Difference
@@ -196,6 +198,34 @@ async def test_jobsets_without_a_gang_are_left_alone_where_gangctl_does_not_serv
     assert await labelled(managed="true", skip="true") == set(), "for a while: what is created meanwhile is reported"
     assert await labelled() == {"js", "stamped"}
     assert await looked_after() == (["stamped"], ["stamped"], [])
+
+
+async def test_gang_objects_are_written_once_the_labels_of_namespaces_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before that no JobSet without a stamp is followed, and its object would be deleted."""
+    began = asyncio.Event()
+
+    async def run(_: GangObjects) -> None:
+        began.set()
+
+    monkeypatch.setattr(GangObjects, "run", run)
+    flags = {"gang_objects": True, "namespace_selector": "gangctl.dev/managed=true"}
+    manager = managed()
+    gangs = wired(manager, **flags).gangs
+    informer = gangs.namespaces.informer
+    assert informer is not None
+    gangs.discovery.settled.set()
+    gangs.caches.informers["jobs"].synced.set()
+    writing = asyncio.create_task(manager.leading["gangobjects"]())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not began.is_set()
+    informer.synced.set()
+    await writing
+    assert began.is_set()
+    # Where names decide, there is nothing to wait for.
+    await ServedNamespaces(manager.reader, []).known()
 
 
 async def test_pathwaysjobs_are_followed_by_the_leader_if_switched_on() -> None:
