@@ -39,6 +39,10 @@ MAX_VALUES: Final = 1_000_000
 
 MAX_OBJECT_VALUES: Final = 200_000
 """Less than half: an update has two objects, with what controllers have added. etcd stores at most 1.5 MiB of each."""
+MAX_UPDATED_VALUES: Final = 225_000
+"""Of one that exists. Kueue writes a flavor's labels and tolerations into each pod template when it starts a JobSet:
+with the limit at creation it could not start one just below that. Two of these, with as many values as etcd has space
+for in their status and managedFields, are still less than :data:`MAX_VALUES`."""
 TOO_MANY: Final = f"has more than {MAX_OBJECT_VALUES} values"
 """What such an object does, in messages."""
 
@@ -76,7 +80,7 @@ class AdmissionRequest:
 
 
 class OversizedError(InputError):
-    """An object has more than :data:`MAX_OBJECT_VALUES` values; ``request`` is what is asked, without the objects."""
+    """An object has more values than are read; ``request`` is what is asked, without the objects."""
 
     def __init__(self, request: AdmissionRequest) -> None:
         """Keep the request."""
@@ -96,7 +100,8 @@ def decode_review(body: bytes) -> AdmissionRequest:
         raise OversizedError(_decode(body[:end] + b"}}"))
     request = _with_objects(_decode(body))
     # Before it exists. Otherwise no update of it could be read, such as the one by which Kueue suspends it.
-    if values > MAX_OBJECT_VALUES and _written(request.object) > max(MAX_OBJECT_VALUES, _written(request.old_object)):
+    most = MAX_OBJECT_VALUES if request.old_object is None else MAX_UPDATED_VALUES
+    if values > most and _written(request.object) > max(most, _written(request.old_object)):
         raise OversizedError(replace(request, object=None, old_object=None))
     return request
 

@@ -10,7 +10,7 @@ from gangctl.client import credentials, kubeconfig
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.server import ListenerOptions, WebhookLimits
-from gangctl.webhooks.review import MAX_OBJECT_VALUES, MAX_VALUES
+from gangctl.webhooks.review import MAX_OBJECT_VALUES, MAX_UPDATED_VALUES, MAX_VALUES
 from tests.manifests.files import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
@@ -29,8 +29,8 @@ def test_the_limits_are_those_of_the_code() -> None:
     stated = {
         "body of a webhook call": f"{limits.max_bytes // MIB} MiB",
         "all bodies in transit": f"{limits.max_held_bytes // MIB} MiB",
-        "values in a body; in an object that is created or gets more, without status and `managedFields`": (
-            f"{MAX_VALUES:,}; {MAX_OBJECT_VALUES:,}"
+        "values in a body; in a new object; in one that gets more; objects without status and `managedFields`": (
+            f"{MAX_VALUES:,}; {MAX_OBJECT_VALUES:,}; {MAX_UPDATED_VALUES:,}"
         ),
         "time for a body to arrive": f"{limits.read_seconds:g} s",
         "time for an answer": f"at most {limits.handler_seconds:g} s",

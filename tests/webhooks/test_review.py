@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gangctl.errors import ErrorKind, FieldError, InputError
 from gangctl.webhooks.review import (
     MAX_OBJECT_VALUES,
+    MAX_UPDATED_VALUES,
     MAX_VALUES,
     AdmissionResponse,
     Kind,
@@ -127,14 +128,14 @@ def managed(raw: dict[str, Any], values: int) -> dict[str, Any]:
 
 
 LARGE = sized(MAX_OBJECT_VALUES - 10)
-LARGER = sized(MAX_OBJECT_VALUES + 10)
-LARGEST = sized(MAX_OBJECT_VALUES + 20)
+LARGER = sized(MAX_UPDATED_VALUES + 10)
+LARGEST = sized(MAX_UPDATED_VALUES + 20)
 
 
 @each(
     ("operation", "new", "old"),
     [
-        ("CREATE", LARGER, None),
+        ("CREATE", sized(MAX_OBJECT_VALUES + 10), None),
         ("CREATE", sized(0, text="," * MAX_OBJECT_VALUES), None),
         ("CREATE", sized(MAX_VALUES), None),
         ("UPDATE", LARGER, LARGE),
@@ -153,15 +154,17 @@ def test_an_object_is_oversized_before_an_update_could_not_carry_it(operation: s
     [
         ("CREATE", LARGE, None),
         ("UPDATE", LARGE, LARGE),
+        # Kueue adds to pod templates when it starts a JobSet.
+        ("UPDATE", sized(MAX_UPDATED_VALUES - 10), LARGE),
         ("UPDATE", LARGER, LARGER),
         ("UPDATE", LARGER, LARGEST),
         ("UPDATE", managed(LARGER, 100), LARGER),
-        ("UPDATE", sized(MAX_OBJECT_VALUES + 10, suspend=True), LARGER),
-        ("UPDATE", managed(sized(MAX_OBJECT_VALUES - 10, suspend=True), 140_000), managed(LARGE, 140_000)),
+        ("UPDATE", sized(MAX_UPDATED_VALUES + 10, suspend=True), LARGER),
+        ("UPDATE", managed(sized(MAX_UPDATED_VALUES - 10, suspend=True), 130_000), managed(LARGE, 130_000)),
         ("DELETE", None, LARGEST),
     ],
 )
-def test_what_exists_can_be_suspended_made_smaller_and_deleted(operation: str, new: Any, old: Any) -> None:
+def test_what_exists_can_be_suspended_started_made_smaller_and_deleted(operation: str, new: Any, old: Any) -> None:
     """However much controllers have added to its status and managed fields."""
     request = decoded(operation=operation, object=new, oldObject=old)
     assert (request.object, request.old_object) == (new, old)
