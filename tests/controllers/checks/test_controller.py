@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
-from gangctl.api.jobset import read_jobset
+from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.store import Entry, Store
 from gangctl.client.client import Client
@@ -20,7 +22,7 @@ from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.manager import Manager
-from tests.client.clock import VirtualClock
+from tests.client.clock import VirtualClock, until
 from tests.credentials import StaticCredentials
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
@@ -49,7 +51,14 @@ class Context:
         self.asked: list[bool | None] = []
         self.jobsets: dict[tuple[str, str], Any] = {}
         self.followers: list[Any] = []
-        caches = SimpleNamespace(jobset=self.jobsets.get, jobsets=SimpleNamespace(store=self.jobsets))
+        self.rechecked: list[Callable[[JobSet], bool]] = []
+        synced = asyncio.Event()
+        synced.set()
+        caches = SimpleNamespace(
+            jobset=self.jobsets.get,
+            jobsets=SimpleNamespace(store=self.jobsets),
+            informers=dict.fromkeys(("jobsets", "jobs"), SimpleNamespace(synced=synced)),
+        )
         gangs = SimpleNamespace(
             caches=caches,
             state=None,
@@ -57,6 +66,8 @@ class Context:
             record_event=lambda _jobset, _notice: None,
             followers=self.followers,
             controller=SimpleNamespace(enqueue=self._ask),
+            synced=synced.wait,
+            recheck=self.rechecked.append,
         )
         client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
         owners: Store[QueuedWorkload] = Store({"owner": lambda each: [each.owner_uid]})
@@ -111,6 +122,23 @@ async def test_before_workloads_and_checks_are_known_no_jobset_is_known_to_wait_
     assert context.controller.awaits(JOBSET) is True
     context.workloads.synced.clear()
     assert context.controller.awaits(replace(JOBSET, uid="another")) is None
+
+
+async def test_what_waits_in_a_queue_is_reconciled_once_workloads_and_checks_are_known() -> None:
+    """Until then it keeps groups whose ResourceClaims no check waits for."""
+    context = Context()
+    task = asyncio.create_task(context.controller._evaluate())
+    context.workloads.synced.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert context.rechecked == []
+    context.checks.synced.set()
+    await until(lambda: len(context.rechecked) == 1)
+    queued = replace(JOBSET, queue="q")
+    concerned = [one for one in (JOBSET, queued, replace(queued, suspend=False)) if context.rechecked[0](one)]
+    assert concerned == [queued]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_an_unrelated_change_of_a_workload_requests_nothing() -> None:
