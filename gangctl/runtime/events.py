@@ -26,7 +26,9 @@ RESULTS: Final = ("created", "existing", "dropped", "refused", "unwelcome")
 """Results of events; an event is unwelcome where its namespace is terminating."""
 
 KEPT_SECONDS: Final = 3600.0
-"""API servers keep an event for so long (``--event-ttl``): what lasts longer is recorded again."""
+"""API servers keep an event for so long (``--event-ttl``)."""
+REPEAT_SECONDS: Final = 600.0
+"""What lasts is recorded again so often; what API servers still have is not written twice."""
 
 # Limits of events.k8s.io/v1 (pkg/apis/core/validation/events.go).
 NOTE_BYTES = 1024

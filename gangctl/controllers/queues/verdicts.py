@@ -26,7 +26,7 @@ from gangctl.fit.report import FitReport, never_of
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.queues import Never, current, may_be_admitted
 from gangctl.runtime.controller import Action, await_change, requeue
-from gangctl.runtime.events import KEPT_SECONDS
+from gangctl.runtime.events import REPEAT_SECONDS
 from gangctl.runtime.families import Family, PlacedGauge, new_registry
 from gangctl.runtime.informer import Informer
 
@@ -232,12 +232,12 @@ class Verdicts:
         cause = _cause(reason, report)
         reported, now = self._reported.get(jobset.key), self._clock.now()
         if reported is not None and reported.uid == jobset.uid:
-            interval = KEPT_SECONDS if reported.cause == cause else EVENT_INTERVAL_SECONDS
+            interval = REPEAT_SECONDS if reported.cause == cause else EVENT_INTERVAL_SECONDS
             if now - reported.at < interval:
                 return interval - (now - reported.at)
         self._reported[jobset.key] = _ReportedVerdict(jobset.uid, cause, now)
         self._record_event(jobset, Notice(reason, report["message"]))
-        return KEPT_SECONDS
+        return REPEAT_SECONDS
 
     def _on_jobset(self, old: JobSet | None, new: JobSet | None) -> None:
         # First its earlier place: a suspended JobSet may move to another queue.

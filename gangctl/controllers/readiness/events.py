@@ -20,13 +20,12 @@ from gangctl.controllers.reporter import RecordEvent
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.amounts import span
 from gangctl.readiness.result import Cause, GangPhase, Readiness
+from gangctl.runtime.events import REPEAT_SECONDS
 
 LASTING_SECONDS: Final = 30.0
 """A cause that ends sooner gets no event."""
 EVENT_INTERVAL_SECONDS: Final = 60.0
 """The least time between two events on one JobSet."""
-REPEAT_SECONDS: Final = 600.0
-"""A cause that lasts is recorded again so often; what the API server still has is not written twice."""
 RECENT_SECONDS: Final = 120.0
 """Another replica reported a gang that has been ready for longer: this one has just begun to lead."""
 PACE_SECONDS: Final = 0.02

@@ -24,7 +24,7 @@ from gangctl.controllers.queues.verdicts import (
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.readiness.facts import is_followed
 from gangctl.runtime.controller import Action
-from gangctl.runtime.events import KEPT_SECONDS
+from gangctl.runtime.events import REPEAT_SECONDS
 from gangctl.runtime.families import OTHERS
 from tests.controllers.queues.ground import Ground
 
@@ -138,7 +138,7 @@ async def test_never_is_reported_while_it_lasts_and_counted_until_the_quota_is_r
     context.ground.jobset("big", 5)
     assert context.settled() == ["big"]
     for _ in range(2):
-        assert (await context.evaluate("big")).after_seconds == pytest.approx(KEPT_SECONDS)
+        assert (await context.evaluate("big")).after_seconds == pytest.approx(REPEAT_SECONDS)
     assert context.recorded == [("big", Reason.NEVER_FITS)]
     assert context.counts() == {("q", "cq", "never"): 1}
     context.ground.queue("cq", 5)
@@ -146,6 +146,15 @@ async def test_never_is_reported_while_it_lasts_and_counted_until_the_quota_is_r
     await context.evaluate("big")
     assert context.counts() == {("q", "cq", "waiting"): 1}
     assert context.recorded == [("big", Reason.NEVER_FITS)]
+
+
+async def test_what_lasts_is_recorded_again_before_api_servers_forget_it(context: Context) -> None:
+    """The recorder writes it once the event has expired: with one record an hour, it was missing for the next one."""
+    context.ground.jobset("big", 5)
+    for _ in range(3):
+        context.clock.move((await context.evaluate("big")).after_seconds or 0.0)
+    assert context.recorded == [("big", Reason.NEVER_FITS)] * 3
+    assert context.clock.time == pytest.approx(1000.0 + 3 * 600)
 
 
 async def test_another_cause_is_reported_but_rate_limited(context: Context) -> None:

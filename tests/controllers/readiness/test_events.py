@@ -19,11 +19,11 @@ from gangctl.controllers.readiness.events import (
     LASTING_SECONDS,
     PACE_SECONDS,
     RECORDED_ELSEWHERE,
-    REPEAT_SECONDS,
     ReadinessEvents,
 )
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
+from gangctl.runtime.events import REPEAT_SECONDS
 from tests.client.clock import EPOCH, VirtualClock
 from tests.jobsets import jobset, rj
 from tests.readiness.standings import cause, standing
