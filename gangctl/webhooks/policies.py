@@ -179,6 +179,14 @@ class PolicyAdmission:
         return None, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet"
 
 
+def routes_without_policies() -> Mapping[str, Handler]:
+    """Handlers of the same paths, also for large objects, of a replica that does not read policies."""
+    text = "gangctl does not evaluate GangPolicies here (--policies off)"
+    return dict.fromkeys(
+        (VALIDATE_FAIL, VALIDATE_IGNORE, MUTATE_DEFAULTS), lambda _: AdmissionResponse.allow(warnings=[text])
+    )
+
+
 P = TypeVar("P", LoadedPolicy, BrokenPolicy)
 Q = TypeVar("Q")
 

@@ -35,7 +35,16 @@ from gangctl.policy.loaded import PolicySet
 from gangctl.runtime.manager import Manager, Work
 from gangctl.runtime.server import HttpRefusal
 from gangctl.runtime.shards import Share, shard_of
-from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS, VALIDATE_KEYS
+from gangctl.webhooks.configurations import (
+    MUTATE_DEFAULTS,
+    MUTATE_JOBS,
+    MUTATE_JOBSETS,
+    VALIDATE_FAIL,
+    VALIDATE_IGNORE,
+    VALIDATE_JOBSETS,
+    VALIDATE_KEYS,
+)
+from gangctl.webhooks.review import MAX_OBJECT_VALUES
 from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
 from tests.webhooks.test_policies import loaded
@@ -303,6 +312,18 @@ async def test_policies_are_withdrawn_when_certificates_can_be_read_again(monkey
     monkeypatch.setattr(gangctl.manager.webhooks, "RETRY_SECONDS", 0)
     await webhooks._withdraw_policies()
     assert not answers
+
+
+async def test_a_replica_without_policies_answers_what_is_registered_for_them() -> None:
+    """While ``--policies off`` is rolled out, webhooks with Fail are registered for a Service that leads here, too."""
+    ask = wired(policies="off").webhooks._endpoints
+    assert ask.keys() == wired().webhooks._endpoints.keys()
+    large = {**jobset("js", rj("w")), "values": [0] * (MAX_OBJECT_VALUES + 1)}
+    for path in (VALIDATE_FAIL, VALIDATE_IGNORE, MUTATE_DEFAULTS):
+        for changes in ({}, {"object": large}):
+            answer = orjson.loads(await ask[path](orjson.dumps(review(**changes))))["response"]
+            warning = "gangctl does not evaluate GangPolicies here (--policies off)"
+            assert answer == {"uid": "0d1f", "allowed": True, "warnings": [warning]}, path
 
 
 async def test_a_standby_keeps_no_keys_of_objects_that_it_has_seen() -> None:
