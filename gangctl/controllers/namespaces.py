@@ -1,7 +1,8 @@
 """The namespaces that gangctl serves: by their names, and with ``--namespace-selector`` by their labels.
 
 A JobSet elsewhere is none of gangctl's business: API servers do not ask about it, so it never becomes a gang, and that
-is no fault to report. One that is stamped was made where gangctl served it, and stays a gang.
+is no fault to report. One that is stamped was made where gangctl served it, and is still followed: Jobs created since
+get no group, which is reported.
 """
 
 from __future__ import annotations
