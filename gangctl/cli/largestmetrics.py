@@ -180,7 +180,7 @@ async def _serve(question: Question, cluster: ClusterFlags, address: tuple[str, 
         # What is wrong with the files or the rights is said at once, and not in a log.
         largest.know(await _reports(client, question, home), time.time())
         try:
-            async with ProbeServer(address, ready={"read": largest.problem}, registry=registry) as server:
+            async with ProbeServer(address, ready=lambda: {"read": largest.problem}, registry=registry) as server:
                 host, port = server.address
                 note(f"serving http://{host}:{port}/metrics, with {period_seconds:g} s between two reads")
                 await keep_reading(

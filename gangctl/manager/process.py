@@ -135,12 +135,10 @@ class Process:
 
     async def run(self) -> None:
         """Run everything, until :meth:`stop` is called."""
-        ready: dict[str, Check] = {name: self._check(name) for name in ("webhooks", "caches", "queues", "policies")}
-        ready["shutdown"] = lambda: "ending" if self._stop.is_set() else None
         address = split_address(self._settings.metrics_bind_address)
         # A client that needs no token here gets only the probes.
         registry = None if self._settings.metrics_secure else self._metrics.registry
-        probes = ProbeServer(address, ready=ready, registry=registry)
+        probes = ProbeServer(address, ready=self._ready, registry=registry)
         async with listening(probes, f"--metrics-bind-address {self._settings.metrics_bind_address}"):
             # Within the listener of the probes: kubelets ask until the end, and a replica that starts is not ready.
             await self._until_stopped(self._work())
@@ -150,9 +148,10 @@ class Process:
         """Request the end; a second time, for a quick one."""
         (self._quick_stop if self._stop.is_set() else self._stop).set()
 
-    def _check(self, name: str) -> Check:
-        """A check of what is made, which fails until then; what is switched off has none."""
-        return lambda: "starting" if self._manager is None else self._manager.checks.get(name, lambda: None)()
+    def _ready(self) -> dict[str, Check]:
+        """The checks of what is set up, and one that fails until then; what is switched off has none."""
+        checks: dict[str, Check] = {"start": lambda: "starting"} if self._manager is None else self._manager.checks
+        return {**checks, "shutdown": lambda: "ending" if self._stop.is_set() else None}
 
     async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
         """Run ``work`` until it fails or the end is requested; await its end in either case."""

@@ -93,14 +93,17 @@ class ProbeServer(Listener):
         self,
         address: tuple[str, int],
         *,
-        ready: Mapping[str, Check] | None = None,
+        ready: Callable[[], Mapping[str, Check]] = dict,
         registry: CollectorRegistry | None = None,
         options: ListenerOptions | None = None,
         check_seconds: float = _CHECK_SECONDS,
     ) -> None:
-        """Do nothing yet; a check that takes longer than ``check_seconds`` has failed."""
+        """Do nothing yet; a check that takes longer than ``check_seconds`` has failed.
+
+        ``ready`` returns the checks by name, at each request: the first comes before everything is set up.
+        """
         super().__init__("probes", self._serve, address, options=options)
-        self._checks = {"healthz": dict[str, Check](), "readyz": dict(ready or {})}
+        self._checks: dict[str, Callable[[], Mapping[str, Check]]] = {"healthz": dict, "readyz": ready}
         self._registry = registry
         self._check_seconds = check_seconds
 
@@ -115,7 +118,7 @@ class ProbeServer(Listener):
         raise HttpRefusal(HTTPStatus.NOT_FOUND, f"nothing here: {pages}")
 
     async def _probe(self, probe: str, name: str, *, verbose: bool) -> web.Response:
-        checks = self._checks[probe]
+        checks = self._checks[probe]()
         if name:
             if name not in checks:
                 raise HttpRefusal(HTTPStatus.NOT_FOUND, f"{probe} has no such check")

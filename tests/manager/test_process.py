@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import socket
 import subprocess
 import sys
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
+import gangctl.manager.process
 from gangctl.errors import ConfigError
 from gangctl.manager.process import SWITCH_SECONDS, prepared, run
 from gangctl.manager.settings import load_settings
+from gangctl.manager.webhooks import listening
+from gangctl.runtime.server import Listener
 from tests.client.server import ScriptedServer, status
+from tests.controlplane.wait import wait_for
 from tests.faults import virtual_time
 from tests.rows import each
 
@@ -97,6 +104,44 @@ def test_a_namespace_that_may_not_be_read_is_named_with_what_to_do(tmp_path: Pat
         ]
 
     virtual_time.run(main())
+
+
+async def test_every_check_of_what_is_set_up_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the labels of namespaces, gangctl would serve none of them, and be ready."""
+    listeners: list[Listener] = []
+
+    def noting(listener: Listener, flag: str) -> AbstractAsyncContextManager[None]:
+        listeners.append(listener)
+        return listening(listener, flag)
+
+    monkeypatch.setattr(gangctl.manager.process, "listening", noting)
+    flags = {
+        "kubeconfig": str(kubeconfig(tmp_path)),
+        "own_namespace": "gangctl-system",
+        "webhook_registration": "none",
+        "metrics_bind_address": "127.0.0.1:0",
+        "namespace_selector": "gangctl.dev/managed=true",
+        "policies": "off",
+    }
+    async with prepared(load_settings(flags, None)) as process:
+        assert [check() for check in process._ready().values()] == ["starting", None]
+        running = asyncio.create_task(process.run())
+
+        async def checks() -> dict[str, str]:
+            """The answers by name, once everything is set up."""
+            if process._manager is None or process._webhooks is None:
+                return {}
+            url = "http://{}:{}/readyz?verbose".format(*listeners[0].address)
+            async with aiohttp.ClientSession() as session, session.get(url) as response:
+                *lines, _ = (await response.text()).splitlines()
+            return {line.removeprefix("[-]").removeprefix("[+]").split()[0]: line for line in lines}
+
+        answers = await wait_for(checks)
+        assert answers["namespaces"] == "[-]namespaces failed: waiting for namespaces"
+        assert process._manager is not None
+        assert {*answers} == {*process._manager.checks, "shutdown"}
+        process.stop()
+        await running
 
 
 def test_an_invalid_value_of_a_flag_is_one_error() -> None:

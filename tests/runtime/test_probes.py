@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from gangctl.runtime.probes import ProbeServer
+from gangctl.runtime.probes import Check, ProbeServer
 from tests.rows import each
 
 PROBLEMS: dict[str, str | None] = {"caches": None, "webhooks": None}
@@ -33,8 +33,8 @@ async def probes() -> AsyncIterator[str]:
     registry = CollectorRegistry()
     Counter("gangctl_things", "Things.", ["kind"], registry=registry).labels("a").inc()
     PROBLEMS.update(caches=None, webhooks=None)
-    ready = {"caches": lambda: PROBLEMS["caches"], "webhooks": later}
-    async with ProbeServer(("127.0.0.1", 0), ready=ready, registry=registry) as server:
+    ready: dict[str, Check] = {"caches": lambda: PROBLEMS["caches"], "webhooks": later}
+    async with ProbeServer(("127.0.0.1", 0), ready=lambda: ready, registry=registry) as server:
         yield "http://{}:{}".format(*server.address)
 
 
@@ -59,8 +59,8 @@ async def test_a_failed_readyz_names_the_check_and_the_reason(probes: str) -> No
 
 
 async def test_a_check_that_hangs_or_raises_has_failed() -> None:
-    ready = {"broken": broken, "never": never}
-    async with ProbeServer(("127.0.0.1", 0), ready=ready, check_seconds=0.05) as server:
+    ready: dict[str, Check] = {"broken": broken, "never": never}
+    async with ProbeServer(("127.0.0.1", 0), ready=lambda: ready, check_seconds=0.05) as server:
         status, text, _ = await get("http://{}:{}/readyz".format(*server.address))
     assert status == 503
     assert "[-]broken failed: the check itself failed (KeyError)\n" in text
