@@ -22,7 +22,15 @@ from gangctl.api.objects import Object
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, Resource
 from gangctl.controllers.policy_sources import GANG_POLICIES
-from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
+from gangctl.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+)
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.reports import (
     API_VERSION,
@@ -43,6 +51,19 @@ _GROUP, _VERSION = API_VERSION.split("/")
 POLICY_REPORTS: Final = Resource(_GROUP, _VERSION, "policyreports", KIND)
 _OURS: Final = Selection(label_selector=",".join(f"{key}={value}" for key, value in LABELS.items()))
 _COMPARED: Final = ("summary", "results")
+_OF_ONE_REPORT: Final = (
+    NotFoundError,
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    ServerError,
+)
+"""Refusals of a write that may be about this report alone.
+
+The namespace may be terminating, its quota used up, the name another owner's, or the object larger than etcd takes,
+which is a 500. Other namespaces get their reports all the same, and this one may after the next scan.
+"""
 
 _log = structlog.get_logger(__name__)
 
@@ -116,7 +137,7 @@ class Scan:
                 await self._writer.delete(POLICY_REPORTS, NAME, namespace)
             except NotFoundError:
                 continue
-            except (ForbiddenError, InvalidError) as error:
+            except _OF_ONE_REPORT as error:
                 _log_refusal(namespace, error)
 
     async def _close(self) -> None:
@@ -137,9 +158,7 @@ class Scan:
                 # Never over a write since the list: an update without a version would replace it.
                 wanted["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
                 await self._writer.update(POLICY_REPORTS, wanted)
-        except (NotFoundError, AlreadyExistsError, ConflictError, ForbiddenError, InvalidError) as error:
-            # The namespace may be terminating, its quota used up, or the name another owner's: other namespaces get
-            # their reports all the same, and this one may after the next scan.
+        except _OF_ONE_REPORT as error:
             _log_refusal(namespace, error)
 
 

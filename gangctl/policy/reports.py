@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
+
 from gangctl.api.meta import JOBSET_API_VERSION, MANAGED_BY, MANAGER
 from gangctl.api.objects import Object, object_at
 from gangctl.errors import one_line
@@ -77,7 +79,9 @@ KIND: Final = "PolicyReport"
 NAME: Final = "gangctl"
 LABELS: Final = {MANAGED_BY: MANAGER}
 MOST_RESULTS: Final = 1000
-"""In one report: about half a megabyte."""
+"""In one report."""
+MOST_BYTES: Final = 1 << 20
+"""Of the results of one report, as JSON: etcd takes 1.5 MiB, and the API server answers 500 for more."""
 
 CATEGORY: Final = "policies.gangctl.dev/category"
 SEVERITY: Final = "policies.gangctl.dev/severity"
@@ -91,6 +95,8 @@ class NamespaceReport:
 
     summary: Counter[str] = field(default_factory=Counter)
     results: list[dict[str, Any]] = field(default_factory=list)
+    size: int = 0
+    """Of the results, as JSON in bytes."""
     left_out: int = 0
 
     def add(self, outcomes: Iterable[Outcome], jobset: Object, annotations: Mapping[str, Mapping[str, str]]) -> None:
@@ -101,10 +107,13 @@ class NamespaceReport:
                 self.summary[result] += 1
                 if result == "pass":
                     continue
-                if len(self.results) == MOST_RESULTS:
+                entry = _entry(finding, result, jobset, annotations.get(finding.policy, {}))
+                size = self.size + len(orjson.dumps(entry))
+                if len(self.results) == MOST_RESULTS or size > MOST_BYTES:
                     self.left_out += 1
                     continue
-                self.results.append(_entry(finding, result, jobset, annotations.get(finding.policy, {})))
+                self.results.append(entry)
+                self.size = size
 
     def build(self, namespace: str, before: Mapping[str, Any] | None, now: int) -> dict[str, Any]:
         """The whole object, equal to ``before`` when the scan found the same.

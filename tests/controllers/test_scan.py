@@ -28,7 +28,7 @@ from tests.jobsets import jobset, rj
 from tests.manifests.definitions.policies import definitions
 from tests.policy.reportcrd import policy_report_definition
 from tests.resources import CUSTOM_RESOURCE_DEFINITIONS
-from tests.sandbox.faults import FaultySandbox, Match, error
+from tests.sandbox.faults import FaultySandbox, Match, Rule, error
 
 POLICY = {
     "apiVersion": "gangctl.dev/v1alpha1",
@@ -238,6 +238,31 @@ async def test_a_refused_status_write_does_not_stop_the_others(ground: Ground) -
         await ground.scan.scan()
     assert rule.fired == 1
     assert "results" not in (await ground.client.get(GANG_POLICIES, "other"))["status"]
+
+
+async def test_a_report_that_the_server_fails_to_write_does_not_stop_the_others(ground: Ground) -> None:
+    """The API server answers 500 for one that etcd does not take, and at each scan again."""
+    await with_reports(ground)
+    await ground.add("a", "bad-1")
+    await ground.add("a-b", "bad-2")
+
+    def fails(verb: str, namespace: str) -> Rule:
+        match = Match("admin", frozenset({verb}), "policyreports.wgpolicyk8s.io", namespace=namespace)
+        return ground.sandbox.faults.add(match, error(500, "", "etcdserver: request is too large"), times=100)
+
+    refused = fails("create", "a")
+    await ground.scan.scan()
+    assert set(await ground.reports()) == {"a-b"}
+    await ground.view.refresh()
+    assert ground.view.live is not None
+    assert ground.view.live["status"]["results"]["fail"] == 2
+    await ground.client.delete(JOBSETS, "bad-2", "a-b")
+    kept = fails("delete", "a-b")
+    await ground.scan.scan()
+    assert set(await ground.reports()) == {"a-b"}
+    assert refused.fired
+    assert kept.fired
+    assert [jobsets for jobsets, _ in ground.observed] == [2, 1]
 
 
 async def test_a_scan_that_takes_longer_than_the_server_keeps_history_is_complete(

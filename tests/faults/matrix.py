@@ -45,6 +45,7 @@ _ANY: Final[dict[str, Action]] = {
     "silent": faults.Silence(),
 }
 _WRITE: Final[dict[str, Action]] = {**_ANY, "conflict": faults.conflict()}
+_REFUSALS: Final = frozenset({"error", "unavailable", "forbidden", "conflict"})
 _GET: Final[dict[str, Action]] = {**_ANY, "stale": faults.Stale(3)}
 _LIST: Final[dict[str, Action]] = {**_GET, "gone": faults.gone()}
 _WATCH: Final[dict[str, Action]] = {
@@ -82,9 +83,9 @@ class Point:
             # A forbidden event is not retried: RBAC does not change within seconds.
             return {name: action for name, action in _WRITE.items() if name != "forbidden"}
         if self.resource == "policyreports.wgpolicyk8s.io":
-            # A report that is forbidden or written by another client is left to the next scan, ten minutes later.
-            kinds = _WRITE if self.verb in WRITES else _LIST
-            return {name: action for name, action in kinds.items() if name not in {"forbidden", "conflict"}}
+            # A report that is refused for any reason is left to the next scan, ten minutes later.
+            kinds, left = (_WRITE, _REFUSALS) if self.verb in WRITES else (_LIST, {"forbidden"})
+            return {name: action for name, action in kinds.items() if name not in left}
         if self.verb in WRITES:
             return _WRITE
         return {"get": _GET, "list": _LIST}.get(self.verb, _WATCH)

@@ -1,6 +1,8 @@
 """PolicyReports of a scan."""
 
-from gangctl.policy.reports import MOST_RESULTS, NamespaceReport
+import orjson
+
+from gangctl.policy.reports import MOST_BYTES, MOST_RESULTS, NamespaceReport
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction
 
 DENY = frozenset({ValidationAction.DENY})
@@ -64,6 +66,19 @@ def test_a_report_is_bounded_with_a_note() -> None:
     assert len(built["results"]) == MOST_RESULTS
     assert built["summary"]["fail"] == MOST_RESULTS + 5
     assert built["metadata"]["annotations"] == {"gangctl.dev/results-left-out": "5"}
+
+
+def test_a_report_is_no_larger_than_etcd_takes() -> None:
+    made, finding = NamespaceReport(), Finding("p", "r", Result.FAIL, "\N{GREEK SMALL LETTER ALPHA}" * 2000)
+    for number in range(MOST_RESULTS):
+        made.add([Outcome("p", matched=True, actions=DENY, findings=(finding,))], jobset(f"j{number}"), {})
+    made.add([outcome(Result.FAIL)], jobset(), {})
+    built = made.build("team", None, 1000)
+    assert MOST_BYTES / 2 < len(orjson.dumps(built)) < 1.5 * 2**20
+    assert built["results"][-1]["message"] == "m", "a short one has a place"
+    assert built["metadata"]["annotations"] == {
+        "gangctl.dev/results-left-out": str(built["summary"]["fail"] - len(built["results"]))
+    }
 
 
 def test_a_policy_that_does_not_apply_is_not_reported() -> None:
