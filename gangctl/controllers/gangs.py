@@ -377,14 +377,13 @@ class ReplicaGangs:
         await self.discovery.settled.wait()
 
     async def known(self) -> None:
-        """Wait until gangs can be reconciled, and JobSets are known to be followed.
+        """Wait until gangs can be reconciled.
 
         A cluster may lack JobSets, and the set of informers may change: neither is waited for.
         """
         await self.synced()
         # minCounts follow the progress of Jobs.
         await self.caches.informers["jobs"].synced.wait()
-        await self.namespaces.known()
 
     async def _lead(self) -> None:
         await self.known()

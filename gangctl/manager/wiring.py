@@ -173,7 +173,7 @@ def _observers(
 
         async def write_gang_objects() -> None:
             # Before that a JobSet without a stamp seems to be in no served namespace, and its object would be deleted.
-            await gangs.known()
+            await gangs.namespaces.known()
             await objects.run()
 
         manager.leading["gangobjects"] = write_gang_objects
@@ -234,8 +234,9 @@ def _readiness(
         queues.on_presence.append(controller.mark_at)
 
     async def known() -> None:
-        """Wait for the sources of others: JobSets and their gangs, and Kueue if present."""
+        """Wait for the sources of others: JobSets and their gangs, who is followed, and Kueue if present."""
         await gangs.known()
+        await gangs.namespaces.known()
         if queues is not None:
             await queues.sources.settled()
 

@@ -224,8 +224,6 @@ async def test_gang_objects_are_written_once_the_labels_of_namespaces_are_known(
     gangs = wired(manager, **flags).gangs
     informer = gangs.namespaces.informer
     assert informer is not None
-    gangs.discovery.settled.set()
-    gangs.caches.informers["jobs"].synced.set()
     writing = asyncio.create_task(manager.leading["gangobjects"]())
     for _ in range(5):
         await asyncio.sleep(0)
