@@ -28,7 +28,7 @@ from gangctl.api.meta import (
     Place,
     keys_at,
 )
-from gangctl.api.objects import Reader, integer_at, object_at, objects_at, text_at
+from gangctl.api.objects import Reader, controller_owner, integer_at, object_at, objects_at, text_at
 from gangctl.api.scheduling import Claim
 from gangctl.api.volumes import claimed_volumes, volume_claims
 from gangctl.errors import FieldError
@@ -220,6 +220,8 @@ class JobSet:
     restarts_left: Restarts = NONE
     owner: str = ""
     """Kind and name of the object that controls it (``TrainJob train``), empty for none."""
+    owner_group: str = ""
+    """API group of that object."""
     outcome: str = ""
     """``Completed`` or ``Failed`` once it has finished."""
     outcome_reason: str = ""
@@ -419,9 +421,13 @@ def _finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
-def _owner(metadata: Mapping[str, Any]) -> str:
-    owners = [owner for owner in objects_at(metadata, "ownerReferences") if owner.get("controller") is True]
-    return " ".join(text_at(owners[0], field) for field in ("kind", "name")) if owners else ""
+def _owner(metadata: Mapping[str, Any]) -> tuple[str, str]:
+    """Kind and name of the object that controls it, and its API group."""
+    owner = controller_owner(metadata)
+    if owner is None:
+        return "", ""
+    group, _, version = text_at(owner, "apiVersion").partition("/")
+    return " ".join(text_at(owner, field) for field in ("kind", "name")), group if version else ""
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -451,6 +457,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     suspend = spec.boolean("suspend")
     unread = _unread(metadata, _ON_JOBSETS)
     restarted = _restarted(status)
+    owner, owner_group = _owner(metadata.value)
     jobset = JobSet(
         namespace=metadata.string("namespace"),
         name=metadata.string("name"),
@@ -473,7 +480,8 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         finished=end is not None,
         restarts=integer_at(status, "restarts"),
         restarts_left=read_restarts(spec, status),
-        owner=_owner(metadata.value),
+        owner=owner,
+        owner_group=owner_group,
         outcome=text_at(end or _NOTHING, "type"),
         outcome_reason=text_at(end or _NOTHING, "reason"),
         outcome_message=text_at(end or _NOTHING, "message"),

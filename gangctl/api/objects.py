@@ -273,7 +273,7 @@ class Reader:
         return {name: value for name, value in values.items() if isinstance(value, str)}
 
 
-def controller_owner(metadata: dict[str, Any]) -> dict[str, Any] | None:
+def controller_owner(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
     """The ownerReference with ``controller: true``, of which Kubernetes allows one, or None."""
     references = metadata.get("ownerReferences")
     if not isinstance(references, list):

@@ -222,14 +222,15 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
     # A new one takes nothing from a Workload that has finished: that was of another one of its name.
     workloads: Iterable[QueuedWorkload] = stock.live_workloads() if subject.new else stock.workloads.values()
     own = [workload for workload in workloads if subject.owns(workload)]
-    now = stock.now()
+    now, workload = stock.now(), current(own)
+    elsewhere = not subject.new and stock.queued_by_owner(read_jobset(subject.raw)[0], workload)
     request = verdict.FitRequest(
         subject.raw,
         subject.namespace,
         stock.labels(subject.namespace),
-        subject.queue,
+        "" if elsewhere else subject.queue,
         subject.new,
-        current(own),
+        workload,
         fixed_nodes=fixed_nodes,
         outlook=stock.outlook(now) if stock.snapshot.workloads_known else None,
         head=partial(stock.heads.of, now=now),

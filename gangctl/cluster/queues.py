@@ -216,8 +216,11 @@ class Queues:
         """
         jobset, _ = read_jobset(raw)
         own = () if new else self.workloads_of(jobset.uid)
+        workload = current(own)
+        if not new and self.queued_by_owner(jobset, workload):
+            jobset = replace(jobset, queue="")
         with self.snapshot.without(own):
-            return self._fit(self.snapshot, raw, jobset, namespace, new=new, workload=current(own))
+            return self._fit(self.snapshot, raw, jobset, namespace, new=new, workload=workload)
 
     def ever(self, raw: Object, namespace: str, *, new: bool = True, jobset: JobSet | None = None) -> FitReport:
         """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads.
@@ -259,10 +262,11 @@ class Queues:
     def facts_of(
         self, jobset: JobSet, pods: int | None, now: datetime, *, never: Nevers, kept: bool = False
     ) -> QueueFacts | None:
-        """The facts of a JobSet with this many pods left, None if unknown; None without a queue, and without Kueue.
+        """The facts of a JobSet with this many pods left, None if unknown; None if it is in no queue itself.
 
-        ``kept`` texts are stored for all readers of the JobSet's namespace: they have absolute times, and name no other
-        namespace's Workload.
+        That is without a queue, without Kueue, and where Kueue queues the object that controls it. ``kept`` texts are
+        stored for all readers of the JobSet's namespace: they have absolute times, and name no other namespace's
+        Workload.
         """
         if not self.present:
             return None
@@ -272,6 +276,8 @@ class Queues:
                 return None
             return QueueFacts("", "", stuck=Stuck(Reason.QUEUE_BLOCKED, UNQUEUED, NAME_A_QUEUE))
         workload = current(self.workloads_of(jobset.uid)) if jobset.uid else None
+        if self.queued_by_owner(jobset, workload):
+            return None
         name = workload.cluster_queue if workload is not None else ""
         name = name or self.cluster_queue_of((jobset.namespace, jobset.queue))
         waits = not jobset.finished and may_be_admitted(workload)
@@ -330,10 +336,17 @@ class Queues:
         recovery = ready.timeout if ready.recovery is None else ready.recovery
         return ReadyTimeouts(timedelta(seconds=ready.timeout), timedelta(seconds=recovery))
 
+    def queued_by_owner(self, jobset: JobSet, own: QueuedWorkload | None) -> bool:
+        """Whether Kueue queues the object that controls a stored JobSet in its place; ``own`` is its Workload."""
+        # Whether that object names a queue is not known here: if it does not, the JobSet gets a Workload by its label.
+        return own is None and self.configuration.manages_owner(jobset)
+
     def unqueued(self, jobset: JobSet, now: datetime, *, kept: bool = False) -> Stuck | None:
         """Why Kueue has made no Workload for a JobSet with a queue; None while that is normal, or is not known."""
         waited = age(jobset.created, now)
         if waited is None or not jobset.suspend or jobset.finished or self.trouble(kinds.QUEUED_WORKLOADS):
+            return None
+        if self.queued_by_owner(jobset, None):
             return None
         configuration = self.configuration
         missing = jobset.priority_class if self.has_priority_class(jobset.priority_class) is False else ""

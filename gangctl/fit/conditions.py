@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
-from gangctl.api.objects import controller_owner, object_at, text_at, within
+from gangctl.api.objects import within
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest
 from gangctl.fit.report import quoted
@@ -43,8 +43,9 @@ class Conditions:
         if not self._cluster.queued:
             return "there is no Kueue in this cluster: no quota holds it back"
         if not queue:
-            if owner := self._managed_owner():
-                return f"Kueue queues the {one_line(owner)} that controls it: no other quota holds it back"
+            if self._configuration.manages_owner(self._jobset):
+                kind = one_line(self._jobset.owner.partition(" ")[0])
+                return f"Kueue queues the {kind} that controls it: no other quota holds it back"
             hint = f"; Kueue does not read annotation {QUEUE_NAME}: write it as a label"
             return f"it names no queue: no quota holds it back{hint if QUEUE_NAME in self._notes else ''}"
         if self._configuration.known and JOBSET_FRAMEWORK not in self._configuration.frameworks:
@@ -53,13 +54,7 @@ class Conditions:
 
     def takes_default_queue(self) -> bool:
         """Whether Kueue gives the LocalQueue called default to it, if it names none and there is one."""
-        return self._request.new and not self.abandoned() and not self._managed_owner()
-
-    def _managed_owner(self) -> str:
-        """Kind of the object that controls it, if Kueue manages that; frameworks have its group and kind as name."""
-        owner = controller_owner(object_at(self._request.jobset, "metadata")) or {}
-        group, kind = text_at(owner, "apiVersion").partition("/")[0], text_at(owner, "kind")
-        return kind if kind and f"{group}/{kind.lower()}" in self._configuration.frameworks else ""
+        return self._request.new and not self.abandoned() and not self._configuration.manages_owner(self._jobset)
 
     def abandoned(self) -> str:
         """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
@@ -72,7 +67,8 @@ class Conditions:
         """Why Kueue suspends a JobSet that names no queue; empty if it does not."""
         namespace, cluster = self._request.namespace, self._cluster
         labels, configuration = self._request.namespace_labels, self._configuration
-        held = cluster.queued and not self._managed_owner() and configuration.suspends_unqueued(labels, namespace)
+        itself = cluster.queued and not configuration.manages_owner(self._jobset)
+        held = itself and configuration.suspends_unqueued(labels, namespace)
         if held is None:
             self.doubts.append(self._takes("Kueue manages (managedJobsNamespaceSelector, manageJobsWithoutQueueName)"))
         elif held and self._jobset.owned:

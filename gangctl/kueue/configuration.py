@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any, Final, Literal
 
 from gangctl.api.documents import Document, parse_documents
+from gangctl.api.jobset import JobSet
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.objects import object_at
 from gangctl.cel.times import SECOND, parse_duration
@@ -108,6 +109,10 @@ class KueueConfiguration:
         """Whether Kueue manages JobSets in a namespace with these labels; None if that is not known."""
         selector = self.managed_namespaces
         return None if selector is None else selected(selector, labels, namespace)
+
+    def manages_owner(self, jobset: JobSet) -> bool:
+        """Whether it manages objects of the kind that controls a JobSet; frameworks have its group and kind as name."""
+        return f"{jobset.owner_group}/{jobset.owner.partition(' ')[0].lower()}" in self.frameworks
 
     def suspends_unqueued(self, labels: Mapping[str, str] | None, namespace: str) -> bool | None:
         """Whether it suspends JobSets without a queue there; None if that is not known."""

@@ -116,6 +116,18 @@ def queued(name: str = "train", cpu: str = "1", pods: int = 4, queue: str = "q",
     return made
 
 
+def of_trainjob(raw: Object) -> Object:
+    """The same JobSet, made by Trainer for TrainJob ``job``."""
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "job", "uid": "uid-job"}
+    return {**raw, "metadata": {**raw["metadata"], "ownerReferences": [{**owner, "controller": True}]}}
+
+
+WITH_TRAINJOBS: Final[Object] = {
+    **CONFIGURATION,
+    "integrations": {"frameworks": ["jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"]},
+}
+
+
 def cluster(cpu: Any = "8", *more: Object, **spec: Any) -> list[Object]:
     """A ClusterQueue ``cq`` with one flavor and so many CPUs, behind LocalQueue ``t/q``; and Kueue's configuration."""
     return [

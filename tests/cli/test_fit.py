@@ -21,12 +21,14 @@ from tests.cli.kueueobjects import (
     KUEUE,
     LATER,
     QUEUE,
+    WITH_TRAINJOBS,
     Object,
     cluster,
     cluster_queue,
     condition,
     flavor,
     local_queue,
+    of_trainjob,
     queued,
     workload,
 )
@@ -59,6 +61,17 @@ class TestVerdicts:
         answer = fit(tmp_path, queued(pods=pods), queues, "-o", "json")
         assert answer.json["verdict"] == verdict
         assert (answer.code, fit(tmp_path, queued(pods=pods), queues, "--now").code) == codes
+
+    @pytest.mark.parametrize(("uid", "reason"), [("uid-train", "NotQueued"), ("", "WaitsForQuota")])
+    def test_the_quota_of_a_trainjob_does_not_count_against_its_jobset(
+        self, uid: str, reason: str, tmp_path: Path
+    ) -> None:
+        """Of a new one Kueue has not decided yet, and anyone can write an ownerReference."""
+        holds = workload("job", "q", kind="TrainJob", held={"f": {"cpu": "8"}})
+        queues = [*(each for each in cluster("8", holds) if each is not CONFIGURATION), WITH_TRAINJOBS]
+        answer = fit(tmp_path, of_trainjob(queued(uid=uid)), queues, "-o", "json")
+        assert answer.json["reason"] == reason
+        assert ("Kueue queues the TrainJob" in answer.json["message"]) is bool(uid)
 
     def test_a_missing_configuration_makes_the_verdict_unknown(self, tmp_path: Path) -> None:
         queues = [each for each in cluster("8") if each is not CONFIGURATION]

@@ -199,7 +199,8 @@ class Verdicts:
         """Whether it waits for quota, as far as is known."""
         if not self._view.present or not self._may_wait(jobset):
             return False
-        return may_be_admitted(current(self._view.workloads_of(jobset.uid)))
+        workload = current(self._view.workloads_of(jobset.uid))
+        return may_be_admitted(workload) and not self._view.queued_by_owner(jobset, workload)
 
     def _may_wait(self, jobset: JobSet) -> bool:
         """Whether it is to be evaluated: suspended, in a queue, and asking for a gang."""

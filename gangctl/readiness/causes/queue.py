@@ -42,7 +42,7 @@ def evicted(snapshot: Snapshot) -> Reason | None:
 
 
 def suspended(context: Context) -> Iterator[Cause]:
-    """Suspended, without a queue that could resume it."""
+    """Suspended, and in no queue itself that could resume it."""
     jobset = context.snapshot.jobset
     if not jobset.suspend or jobset.deleting or context.snapshot.queue is not None:
         return
@@ -64,7 +64,7 @@ def suspended(context: Context) -> Iterator[Cause]:
             blocking=False,
         )
         return
-    if jobset.queue:
+    if jobset.queue and context.snapshot.kueue is False:
         evidence.append(f'it names LocalQueue "{jobset.queue}", and there is no Kueue')
     yield context.cause(
         Reason.SUSPENDED,

@@ -24,12 +24,14 @@ from gangctl.readiness.evaluate import evaluate
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,
+    WITH_TRAINJOBS,
     Object,
     cluster,
     cluster_queue,
     condition,
     flavor,
     local_queue,
+    of_trainjob,
     queued,
     workload,
 )
@@ -213,6 +215,30 @@ def test_a_gang_without_a_workload_is_reported() -> None:
     assert found is not None
     assert found.stuck is not None
     assert found.stuck.reason == "WorkloadMissing"
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        pytest.param(workload("job", "q", kind="TrainJob", held={"f": {"cpu": "8"}}), "", id="queued"),
+        pytest.param(waiting(), "Fits", id="without a queue"),
+    ],
+)
+def test_kueue_queues_a_jobset_or_the_trainjob_that_controls_it(made: Object, reason: str) -> None:
+    """Its label counts where the TrainJob has none: then it has a Workload of its own."""
+    raw = of_trainjob(queued("train", uid="uid-train", suspend=True))
+    raw["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
+    there = queues(*cluster("8", made), config_map(WITH_TRAINJOBS))
+    state = GangState(queues=there)
+    take(state.jobsets, project_stored, raw)
+    snapshot = state.snapshot(("t", "train"), NOW.timestamp())
+    assert snapshot is not None
+    causes = {cause.reason: cause.message for cause in evaluate(snapshot, NOW.timestamp()).causes}
+    of_queue = causes.keys() & {Reason.WAITING_FOR_QUOTA, Reason.SUSPENDED, Reason.WORKLOAD_MISSING}
+    assert of_queue == {Reason.WAITING_FOR_QUOTA if reason else Reason.SUSPENDED}
+    assert ("TrainJob job" in causes.get(Reason.SUSPENDED, "")) is not bool(reason)
+    assert there.unqueued(snapshot.jobset, NOW) is None
+    assert there.fit(raw, "t", new=False)["reason"] == (reason or "NotQueued")
 
 
 def test_a_gang_whose_workload_may_not_be_read_is_not_said_to_have_none() -> None:

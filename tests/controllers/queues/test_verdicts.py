@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet
 from gangctl.client.pacing import Clock, Timer
+from gangctl.cluster.kinds import CONFIG_NAME
 from gangctl.controllers.queues.verdicts import (
     DEBOUNCE_SECONDS,
     EVENT_INTERVAL_SECONDS,
@@ -22,11 +23,13 @@ from gangctl.controllers.queues.verdicts import (
     WaitStatus,
 )
 from gangctl.gang.reasons import Notice, Reason
+from gangctl.kueue.configuration import CONFIG_KEY
 from gangctl.readiness.facts import is_followed
 from gangctl.runtime.controller import Action
 from gangctl.runtime.events import REPEAT_SECONDS
 from gangctl.runtime.families import OTHERS
-from tests.controllers.queues.ground import Ground
+from tests.cli.kueueobjects import of_trainjob
+from tests.controllers.queues.ground import CONFIGURATION, Ground
 
 Key = tuple[str, str]
 
@@ -267,6 +270,17 @@ async def test_a_jobset_that_does_not_wait_is_neither_reported_nor_counted(
     assert context.settled() == []
     await context.evaluate("js")
     assert (context.recorded, context.counts()) == ([], {})
+
+
+async def test_a_jobset_of_an_object_that_kueue_queues_is_neither_reported_nor_counted(context: Context) -> None:
+    context.ground.jobsets._upsert(of_trainjob(context.ground.jobset("js", 5)))
+    text = CONFIGURATION.replace("jobset.x-k8s.io/jobset", "jobset.x-k8s.io/jobset, trainer.kubeflow.org/trainjob")
+    context.ground.put(context.ground.sources.configuration, CONFIG_NAME, "kueue-system", data={CONFIG_KEY: text})
+    await context.evaluate("js")
+    assert (context.recorded, context.counts()) == ([], {})
+    context.ground.workload("js", reserved=False)
+    await context.evaluate("js")
+    assert (context.recorded, len(context.counts())) == ([("js", Reason.NEVER_FITS)], 1)
 
 
 async def test_an_admitted_or_deleted_jobset_is_no_longer_counted(context: Context) -> None:

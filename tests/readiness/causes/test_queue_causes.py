@@ -270,6 +270,8 @@ def test_a_jobset_that_another_object_suspends_is_not_to_be_resumed_by_hand() ->
     assert "TrainJob js" in cause.message
     assert "TrainJob js" in cause.remedy
     assert cause.command == "kubectl -n t describe jobset js"
+    queued_there = Context(raw, suspend=True, queue="main").snapshot(groups={}, kueue=True)
+    assert the(Reason.SUSPENDED, queued_there).evidence == cause.evidence
 
 
 def test_a_queue_without_kueue_is_named() -> None:
