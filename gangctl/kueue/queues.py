@@ -119,10 +119,13 @@ def queued_at(workload: QueuedWorkload, ordering: Ordering = DEFAULT_ORDERING) -
 
 
 def is_queued(workload: QueuedWorkload) -> bool:
-    """Whether it is in the queue: without gates, not suspended by its owner, not deactivated, without quota."""
+    """Whether it is in the queue: without gates or quota, not suspended by its owner, not deactivated, not refused."""
+    requeued = workload.condition("Requeued")
+    # Kueue does not count its claims of devices: it stays out until they, or what Kueue knows of devices, change.
+    refused = not requeued.status and requeued.reason == "Inadmissible"
     # The order is that of an open queue, whatever Kueue wrote while it was closed.
     return phase_of(workload, queue_open=True) in _QUEUED and not (
-        workload.deleting or workload.holds("WaitingForReplacementPods")
+        workload.deleting or workload.holds("WaitingForReplacementPods") or refused
     )
 
 
@@ -152,7 +155,9 @@ def head_of(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> Q
 def _is_skipped(workload: QueuedWorkload) -> bool:
     """Whether others may overtake it in a StrictFIFO queue."""
     foreign = workload.condition("QuotaReserved").message.startswith("workload namespace doesn't match ")
-    return foreign or is_backed_off(workload)
+    # For any reason (backoffWaitingTimeExpired of Kueue).
+    kept_out = "Requeued" in workload.conditions and not workload.holds("Requeued")
+    return foreign or kept_out or is_backed_off(workload)
 
 
 @dataclass(frozen=True, slots=True)

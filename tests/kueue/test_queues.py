@@ -11,6 +11,7 @@ from tests.kueue.workloads import ago, no, queued, yes
 
 BEST = ClusterQueue(name="q", strategy="BestEffortFIFO")
 STRICT = ClusterQueue(name="q", strategy="StrictFIFO")
+CLAIMS = "KueueDRAIntegration feature does not support use of resource claims"
 NO_FIT = no("Pending", "couldn't assign flavors to pod set w: insufficient unused quota")
 
 
@@ -60,6 +61,8 @@ def test_only_waiting_workloads_are_in_the_order() -> None:
         queued(QuotaReserved=no("AdmissionGated")),
         queued(QuotaReserved=no("OnHold")),
         queued(WaitingForReplacementPods=yes()),
+        queued(QuotaReserved=no("Inadmissible", CLAIMS), Requeued=no("Inadmissible")),
+        queued(QuotaReserved=no("Misconfigured", CLAIMS), Requeued=no("Inadmissible")),
     ]
     assert not [workload for workload in away if is_queued(workload)]
     assert in_order(away, BEST) == []
@@ -98,6 +101,16 @@ def test_a_strict_queue_skips_workloads_in_backoff_or_of_other_namespaces() -> N
     assert head is not None
     assert head.name == "next"
     assert head_of([], STRICT) is None
+
+
+def test_a_strict_queue_skips_what_kueue_has_not_queued_again() -> None:
+    """Whatever the reason is, Kueue tries it only once the condition is True."""
+    for reason in ("Inadmissible", "ClusterQueueStopped", "LocalQueueStopped", "NewInKueue"):
+        first = queued("first", priority=9, QuotaReserved=NO_FIT, Requeued=no(reason))
+        line = in_order([first, queued("next")], STRICT)
+        assert getattr(head_of(line, STRICT), "name", "") == "next", reason
+        again = queued("first", priority=9, QuotaReserved=NO_FIT, Requeued=yes(reason))
+        assert head_of(in_order([again, queued("next")], STRICT), STRICT) is again
 
 
 def test_a_workload_with_an_invalid_time_comes_last() -> None:
