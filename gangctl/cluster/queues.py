@@ -326,7 +326,19 @@ class Queues:
         self, workload: QueuedWorkload, owner: JobFacts, now: datetime, *, blocked: Blocked | None, kept: bool = False
     ) -> Stuck | None:
         """Why a Workload cannot go on by itself; ``blocked`` is what blocks its queue, for one that waits."""
-        return stuck_workload(workload, owner, now, blocked=blocked, timeouts=self._ready_timeouts(), kept=kept)
+        return stuck_workload(
+            workload,
+            owner,
+            now,
+            blocked=blocked,
+            timeouts=self._ready_timeouts(),
+            missing_priority_class=self._missing_class(owner.priority_class),
+            kept=kept,
+        )
+
+    def _missing_class(self, name: str) -> str:
+        """The name of a WorkloadPriorityClass that does not exist; empty for others, and where that is not known."""
+        return name if self.has_priority_class(name) is False else ""
 
     def _ready_timeouts(self) -> ReadyTimeouts | None:
         ready = pods_ready(self.configuration, self.podset_limit)
@@ -349,14 +361,13 @@ class Queues:
         if self.queued_by_owner(jobset, None):
             return None
         configuration = self.configuration
-        missing = jobset.priority_class if self.has_priority_class(jobset.priority_class) is False else ""
         return without_workload(
             waited,
             podsets=len(jobset.replicated_jobs),
             podset_limit=self.podset_limit,
             frameworks=configuration.frameworks if configuration.known else None,
             managed=configuration.manages(self.labels(jobset.namespace), jobset.namespace),
-            missing_priority_class=missing,
+            missing_priority_class=self._missing_class(jobset.priority_class),
             made=jobset.created if kept else "",
         )
 
@@ -364,7 +375,8 @@ class Queues:
 def facts_of_job(jobset: JobSet, pods: int | None) -> JobFacts:
     """The facts of a JobSet of which so many pods are left in this cluster; None if that is not known."""
     # Of one that MultiKueue runs they are in another cluster.
-    return JobFacts(jobset.finished, None if jobset.managed_elsewhere else pods)
+    pods = None if jobset.managed_elsewhere else pods
+    return JobFacts(jobset.finished, pods, jobset.priority_class if jobset.suspend and not jobset.finished else "")
 
 
 def _order(held: object) -> Mapping[str, object]:

@@ -20,7 +20,7 @@ from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, sele
 from gangctl.kueue.names import CHECK_CONTROLLER, DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
 from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass, QueuedWorkload
 from gangctl.kueue.queues import MOST_PODSETS
-from gangctl.kueue.states import FAILED_TO_START, eviction_of, failed_checks, is_backed_off
+from gangctl.kueue.states import FAILED_TO_START, eviction_of, failed_checks, is_backed_off, lacks_class
 
 Class = tuple[type[PriorityClass | PodPriorityClass], str, int | None]
 """Kind, name and value of a class of priority; without a value it does not exist, or is not known."""
@@ -133,17 +133,19 @@ class Conditions:
         if selected(queue.selector, self._request.namespace_labels, self._request.namespace) is None:
             self.doubts.append(self._takes(f'the namespaceSelector of ClusterQueue "{queue.name}" takes'))
         kind, name, value = self._class()
-        # With a Workload, Kueue has found the class.
-        if self._request.workload is not None or value is not None or not name:
+        workload, label = self._request.workload, self._jobset.priority_class if self._jobset.suspend else ""
+        # With a Workload, Kueue has found the class, unless the label was changed since.
+        if value is not None or not name or (workload is not None and not lacks_class(workload, label)):
             return ""
         exists = False if kind is PriorityClass else self._cluster.has_pod_class(name)
         if exists:
             return ""
+        without = "makes no Workload" if workload is None else "does not start it"
         title = f'{"WorkloadPriorityClass" if kind is PriorityClass else "PriorityClass"} "{one_line(name)}"'
         if kind in self._cluster.unread:
-            self.doubts.append(f"whether {title} exists, without which Kueue makes no Workload")
+            self.doubts.append(f"whether {title} exists, without which Kueue {without}")
             return ""
-        return f"{title} does not exist, and without it Kueue makes no Workload; create it, or name another one"
+        return f"{title} does not exist, and without it Kueue {without}; create it, or name another one"
 
     def held_back(self) -> tuple[Reason, str] | None:
         """Why Kueue does not try its Workload, whatever the queue has, with the name of the cause; None if it does."""

@@ -25,6 +25,7 @@ from gangctl.kueue.states import (
     QueuePhase,
     eviction_of,
     failed_checks,
+    lacks_class,
     phase_of,
 )
 
@@ -219,6 +220,8 @@ class JobFacts:
 
     finished: bool = False
     pods: int | None = None
+    priority_class: str = ""
+    """The WorkloadPriorityClass of its label, while it is suspended."""
 
 
 class ReadyTimeouts(NamedTuple):
@@ -275,15 +278,19 @@ def stuck_workload(
     *,
     blocked: Blocked | None = None,
     timeouts: ReadyTimeouts | None = None,
+    missing_priority_class: str = "",
     kept: bool = False,
 ) -> Stuck | None:
     """The problem of one Workload, or None.
 
-    ``blocked`` is why its queue is closed; ``timeouts`` are as for :func:`stuck_at`. ``kept`` texts contain absolute
+    ``blocked`` is why its queue is closed; ``timeouts`` are as for :func:`stuck_at`. ``missing_priority_class`` is the
+    WorkloadPriorityClass of the label of its suspended job if that does not exist. ``kept`` texts contain absolute
     times (:class:`~gangctl.kueue.amounts.TimeFormat`).
     """
     when = TimeFormat(now, kept)
     phase = phase_of(workload, queue_open=None if blocked is None else False)
+    if lacks_class(workload, missing_priority_class) and workload.active and not workload.holds("Finished"):
+        return _without_class(missing_priority_class)
     if phase.waits:
         return _waiting(workload, phase, when, blocked)
     due = stuck_at(workload, owner, timeouts)
@@ -376,6 +383,14 @@ def _not_ready(workload: objects.QueuedWorkload, when: TimeFormat, timeouts: Rea
     )
 
 
+def _without_class(name: str) -> Stuck:
+    return Stuck(
+        Reason.PRIORITY_CLASS_MISSING,
+        f'WorkloadPriorityClass "{name}" of its label does not exist',
+        "create it, or change the label kueue.x-k8s.io/priority-class",
+    )
+
+
 def without_workload(
     waited: timedelta,
     *,
@@ -407,11 +422,7 @@ def without_workload(
             "label the namespace so that it matches, or use another one",
         )
     if missing_priority_class:
-        return Stuck(
-            Reason.PRIORITY_CLASS_MISSING,
-            f'WorkloadPriorityClass "{missing_priority_class}" of its label does not exist',
-            "create it, or change the label kueue.x-k8s.io/priority-class",
-        )
+        return _without_class(missing_priority_class)
     if podset_limit is not None and podsets > podset_limit:
         return Stuck(
             Reason.TOO_MANY_PODSETS,

@@ -230,6 +230,8 @@ class QueuedWorkload:
     queue: str = ""
     priority: int = 0
     priority_class: str = ""
+    pod_priority: bool = False
+    """Whether ``priority_class`` is one of pods, and no WorkloadPriorityClass."""
     active: bool = True
     created: str = ""
     deleting: bool = False

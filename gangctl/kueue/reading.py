@@ -369,7 +369,7 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
     """
     metadata = _metadata(raw, "Workload")
     spec, status = object_at(raw, "spec"), object_at(raw, "status")
-    owner = controller_owner(metadata) or _NOTHING
+    owner, priority_class = controller_owner(metadata) or _NOTHING, object_at(spec, "priorityClassRef")
     pods = _counts(objects_at(spec, "podSets"), 1)
     admission, requeue = object_at(status, "admission"), object_at(status, "requeueState")
     reclaimable = _counts(objects_at(status, "reclaimablePods"), 0)
@@ -384,7 +384,8 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
         owner_uid=_text(owner, "uid"),
         queue=_name(spec, "queueName"),
         priority=integer_at(spec, "priority"),
-        priority_class=_name(object_at(spec, "priorityClassRef"), "name"),
+        priority_class=_name(priority_class, "name"),
+        pod_priority=_text(priority_class, "kind") == "PriorityClass",
         active=spec.get("active") is not False,
         created=_text(metadata, "creationTimestamp"),
         deleting=bool(metadata.get("deletionTimestamp")),

@@ -251,6 +251,17 @@ def is_backed_off(workload: QueuedWorkload) -> bool:
     return not requeued.status and requeued.reason in BACKED_OFF
 
 
+def lacks_class(workload: QueuedWorkload, label: str) -> bool:
+    """Whether Kueue has still to give a Workload the WorkloadPriorityClass of its job's label.
+
+    Until it has, it neither starts nor stops the job (``updateWorkloadPriorities``).
+    """
+    if not label or workload.pod_priority:
+        return False
+    # The API server refuses a first class once quota is reserved.
+    return workload.priority_class != label if workload.priority_class else not workload.holds("QuotaReserved")
+
+
 def failed_checks(workload: QueuedWorkload) -> str:
     """The checks with which Kueue does not try a Workload, with their states; empty if there are none."""
     return ", ".join(f"{check.name} ({check.state})" for check in workload.checks if check.state in FAILED_CHECKS)

@@ -290,6 +290,7 @@ class TestWorkload:
             "j",
         )
         assert (found.queue, found.priority, found.priority_class, found.active) == ("q", -5, "low", True)
+        assert not found.pod_priority
         assert found.pods == {"driver": 1, "workers": 4}
         assert found.requests == {"driver": {"cpu": 500, "memory": 2}}
         assert found.cluster_queue == "a"

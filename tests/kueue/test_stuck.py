@@ -250,6 +250,25 @@ def test_a_head_without_followers_or_a_first_try_is_not_reported() -> None:
 
 
 @each(
+    ("workload", "reason"),
+    [
+        (queued(QuotaReserved=no("Pending")), Reason.PRIORITY_CLASS_MISSING),
+        (queued(priority_class="low", QuotaReserved=yes(), Admitted=yes()), Reason.PRIORITY_CLASS_MISSING),
+        (
+            holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=6))),
+            Reason.EVICTED_HOLDS_QUOTA,
+        ),
+        (queued(priority_class="high", QuotaReserved=no("Pending")), None),
+        (queued(active=False, priority_class="low"), None),
+        (queued(priority_class="low", Finished=yes("Succeeded")), None),
+    ],
+)
+def test_a_workload_whose_job_names_a_missing_class_is_stuck(workload: QueuedWorkload, reason: Reason | None) -> None:
+    stuck = found(workload, missing_priority_class="high")
+    assert (stuck.reason if stuck is not None else None) == reason
+
+
+@each(
     ("given", "reason", "words"),
     [
         ({"frameworks": {"batch/job"}}, Reason.FRAMEWORK_NOT_ENABLED, "integrations.frameworks"),

@@ -214,6 +214,21 @@ async def no_priority_class(place: Place) -> None:
 
 
 @SITUATIONS(
+    Reason.PRIORITY_CLASS_MISSING,
+    "label of a JobSet that waits for quota, changed to a WorkloadPriorityClass that does not exist",
+    Command.QUEUED_WORKLOAD,
+    when=RUNS,
+)
+async def priority_class_changed(place: Place) -> None:
+    await door(place)
+    await submit(place, place.gang(3, name="first"))
+    await place.queued.until("first", "Admitted")
+    await submit(place, place.gang(3))
+    await place.queued.until(NAME, "Pending")
+    await place.cluster.patch_jobset(NAME, {"metadata": {"labels": {PRIORITY: "no-such-class"}}})
+
+
+@SITUATIONS(
     Reason.TOO_MANY_PODSETS,
     "19 replicatedJobs, created without the webhook, which rejects them",
     Command.QUEUE,

@@ -30,6 +30,7 @@ from tests.cli.kueueobjects import (
     cluster_queue,
     condition,
     flavor,
+    kueue,
     local_queue,
     of_trainjob,
     queued,
@@ -239,6 +240,47 @@ def test_kueue_queues_a_jobset_or_the_trainjob_that_controls_it(made: Object, re
     assert ("TrainJob job" in causes.get(Reason.SUSPENDED, "")) is not bool(reason)
     assert there.unqueued(snapshot.jobset, NOW) is None
     assert there.fit(raw, "t", new=False)["reason"] == (reason or "NotQueued")
+
+
+def ref(kind: str, name: str) -> Object:
+    group = "kueue.x-k8s.io" if kind == "WorkloadPriorityClass" else "scheduling.k8s.io"
+    return {"priorityClassRef": {"group": group, "kind": kind, "name": name}}
+
+
+def admitted(**fields: Any) -> Object:
+    return workload("train", "q", pods=4, held={"f": {"cpu": "4"}}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("made", "suspend", "missing"),
+    [
+        pytest.param(waiting(), True, True, id="waiting"),
+        pytest.param(waiting(**ref("WorkloadPriorityClass", "low")), True, True, id="waiting, changed"),
+        pytest.param(waiting(**ref("WorkloadPriorityClass", "hihg")), True, False, id="deleted since"),
+        pytest.param(waiting(**ref("PriorityClass", "low")), True, False, id="by the class of its pods"),
+        pytest.param(admitted(**ref("WorkloadPriorityClass", "low")), True, True, id="admitted, changed"),
+        pytest.param(admitted(**ref("WorkloadPriorityClass", "low")), False, False, id="started"),
+        pytest.param(admitted(), True, False, id="admitted without one"),
+    ],
+)
+def test_a_gang_whose_label_was_changed_to_a_missing_class_is_never_started(
+    made: Object, suspend: bool, missing: bool
+) -> None:
+    """Kueue looks the class up before it starts the gang, and admits its Workload nevertheless."""
+    raw = queued("train", uid="uid-train", suspend=suspend)
+    raw["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "hihg"
+    there = queues(*cluster("8", made, kueue("WorkloadPriorityClass", "low", value=1)))
+    state = GangState(queues=there)
+    take(state.jobsets, project_stored, raw)
+    snapshot = state.snapshot(("t", "train"), NOW.timestamp())
+    assert snapshot is not None
+    reasons = [cause.reason for cause in evaluate(snapshot, NOW.timestamp()).causes]
+    assert (Reason.PRIORITY_CLASS_MISSING in reasons) is missing
+    report = there.fit(raw, "t", new=False)
+    assert (report["reason"], "does not start it" in report["message"]) == (
+        "QueueBlocked" if missing else "Fits",
+        missing,
+    )
 
 
 def test_a_gang_whose_workload_may_not_be_read_is_not_said_to_have_none() -> None:
