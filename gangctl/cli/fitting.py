@@ -236,7 +236,7 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
         head=partial(stock.heads.of, now=now),
         left=subject.left,
     )
-    with stock.snapshot.without(own):
+    with stock.snapshot.without([*own, *stock.variants_of(own)]):
         report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))
     by_nodes = needs_domain(subject.raw)
     if fixed_nodes or (by_nodes and stock.nodes_known):

@@ -187,6 +187,10 @@ class Queues:
         """Kueue's Workloads that a JobSet of this UID controls, finished ones as well: never by name."""
         return self.workloads.by_index("owner", uid)
 
+    def variants_of(self, own: Iterable[QueuedWorkload]) -> list[QueuedWorkload]:
+        """The Workloads that Kueue queues in place of these, one for each flavor (gate ConcurrentAdmission)."""
+        return [variant for workload in own for variant in self.workloads.by_index("owner", workload.uid)]
+
     def cluster_queue_of(self, queue_key: LocalQueueKey) -> str:
         """Name of the ClusterQueue that a LocalQueue points to; empty if there is no such LocalQueue."""
         local_queue = self.local_queue(*queue_key)
@@ -219,7 +223,7 @@ class Queues:
         workload = current(own)
         if not new and self.queued_by_owner(jobset, workload):
             jobset = replace(jobset, queue="")
-        with self.snapshot.without(own):
+        with self.snapshot.without([*own, *self.variants_of(own)]):
             return self._fit(self.snapshot, raw, jobset, namespace, new=new, workload=workload)
 
     def ever(self, raw: Object, namespace: str, *, new: bool = True, jobset: JobSet | None = None) -> FitReport:

@@ -29,11 +29,11 @@ class Ceiling:
 
 
 def held_pairs(workload: QueuedWorkload) -> dict[Pair, int]:
-    """Usage of a workload by flavor and resource: empty without a reservation, or after it has finished."""
+    """Usage of a workload by flavor and resource: empty without its own reservation, or after it has finished."""
     held: dict[Pair, int] = {}
     # As HasActiveQuotaReservation of Kueue: quota of one that is deactivated is free before its pods are gone.
     reserved = workload.active and workload.holds("QuotaReserved") and not workload.holds("Finished")
-    if not workload.cluster_queue or not reserved:
+    if not workload.cluster_queue or not reserved or workload.has_variants:
         return held
     for assignment in workload.assignments:
         for resource, amount in assignment.usage.items():

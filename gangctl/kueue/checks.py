@@ -28,7 +28,7 @@ from gangctl.api.meta import API_VERSION, JOBSET_GROUP
 from gangctl.api.modelerrors import field_errors
 from gangctl.errors import FieldError, one_line
 from gangctl.kueue.amounts import moment
-from gangctl.kueue.names import CHECK_CONTROLLER, PARAMETERS_KIND
+from gangctl.kueue.names import CHECK_CONTROLLER, GROUP, PARAMETERS_KIND
 from gangctl.kueue.objects import CheckState, QueuedWorkload
 
 PLURAL: Final = "gangadmissionparameters"
@@ -148,6 +148,11 @@ def of_jobset(workload: QueuedWorkload) -> bool:
     """Whether its owner is a JobSet; other kinds in such a ClusterQueue are approved at once."""
     group, _, version = workload.owner_api_version.partition("/")
     return workload.owner_kind == "JobSet" and group == JOBSET_GROUP and bool(version) and bool(workload.owner_uid)
+
+
+def is_variant(workload: QueuedWorkload) -> bool:
+    """Whether its owner is a Workload of Kueue, which has the job (gate ConcurrentAdmission): Kueue checks it alone."""
+    return workload.owner_kind == "Workload" and workload.owner_api_version.partition("/")[0] == GROUP
 
 
 def reserved(workload: QueuedWorkload) -> bool:

@@ -23,6 +23,7 @@ MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 """``spec.managedBy`` of a JobSet that runs on another cluster, and the controller of such an AdmissionCheck."""
 PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 """The controller of an AdmissionCheck that adds nodes once there is quota."""
+PARENT: Final = "kueue.x-k8s.io/concurrent-admission-parent"
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 
 TOPOLOGY_REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"

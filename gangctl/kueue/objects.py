@@ -238,6 +238,11 @@ class QueuedWorkload:
     pods: Mapping[str, int] = field(default_factory=dict)
     reclaimable: Mapping[str, int] = field(default_factory=dict)
     """``status.reclaimablePods``: how many of ``pods`` have ended, and need no quota any more."""
+    has_variants: bool = False
+    """Whether Kueue queues other Workloads in its place, one for each flavor (gate ConcurrentAdmission).
+
+    Once one of them is admitted, it has a copy of the admission.
+    """
     divisible: bool = False
     """Whether Kueue may admit it with fewer pods (``minCount`` of a podset)."""
     requests: Mapping[str, Amounts] = field(default_factory=dict)

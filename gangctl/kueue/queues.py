@@ -125,7 +125,7 @@ def is_queued(workload: QueuedWorkload) -> bool:
     refused = not requeued.status and requeued.reason == "Inadmissible"
     # The order is that of an open queue, whatever Kueue wrote while it was closed.
     return phase_of(workload, queue_open=True) in _QUEUED and not (
-        workload.deleting or workload.holds("WaitingForReplacementPods") or refused
+        workload.deleting or workload.holds("WaitingForReplacementPods") or refused or workload.has_variants
     )
 
 

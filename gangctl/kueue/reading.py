@@ -19,6 +19,7 @@ from gangctl.errors import InputError
 from gangctl.gang.validate import expected_seconds
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import amount, quota_amount, read_amounts, read_quantity
+from gangctl.kueue.names import PARENT
 
 _OPERATORS: Final[dict[object, Operator]] = {arg: arg for arg in get_args(Operator)}
 
@@ -391,6 +392,7 @@ def read_workload(raw: Mapping[str, Any]) -> objects.QueuedWorkload:
         deleting=bool(metadata.get("deletionTimestamp")),
         pods=pods,
         reclaimable=reclaimable or _NOTHING,
+        has_variants=object_at(metadata, "labels").get(PARENT) == "true",
         divisible=any(
             integer_at(pod_set, "minCount", _LARGEST) < integer_at(pod_set, "count", 1)
             for pod_set in objects_at(spec, "podSets")

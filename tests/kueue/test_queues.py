@@ -61,6 +61,7 @@ def test_only_waiting_workloads_are_in_the_order() -> None:
         queued(QuotaReserved=no("AdmissionGated")),
         queued(QuotaReserved=no("OnHold")),
         queued(WaitingForReplacementPods=yes()),
+        queued(has_variants=True),
         queued(QuotaReserved=no("Inadmissible", CLAIMS), Requeued=no("Inadmissible")),
         queued(QuotaReserved=no("Misconfigured", CLAIMS), Requeued=no("Inadmissible")),
     ]

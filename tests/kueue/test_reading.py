@@ -290,7 +290,7 @@ class TestWorkload:
             "j",
         )
         assert (found.queue, found.priority, found.priority_class, found.active) == ("q", -5, "low", True)
-        assert not found.pod_priority
+        assert (found.pod_priority, found.has_variants) == (False, False)
         assert found.pods == {"driver": 1, "workers": 4}
         assert found.requests == {"driver": {"cpu": 500, "memory": 2}}
         assert found.cluster_queue == "a"
@@ -303,6 +303,10 @@ class TestWorkload:
         assert found.checks == (CheckState("c", "Retry", "later", SINCE, 2), CheckState("d", "Pending"))
         assert (found.requeue_at, found.requeue_count, found.deleting) == (SINCE, 3, False)
         assert (found.cluster, found.nominated) == ("west", ("west", "east"))
+
+    def test_a_workload_with_variants_is_read(self) -> None:
+        labels = {"kueue.x-k8s.io/concurrent-admission-parent": "true"}
+        assert read_workload({**WORKLOAD, "metadata": {**WORKLOAD["metadata"], "labels": labels}}).has_variants
 
     def test_a_waiting_workload_is_read(self) -> None:
         found = read_workload(named(active=False, podSets=[{}]))

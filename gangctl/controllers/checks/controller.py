@@ -101,23 +101,27 @@ class CheckController:
         """Check every Workload that may be held back, and its gang, which may be required only now."""
         for workload in self._loop.waiting():
             self._workloads.enqueue((workload.namespace, workload.name))
-            if of_jobset(workload):
-                self._gangs.controller.enqueue((workload.namespace, workload.owner_name))
+            self._recheck_gang(workload)
 
     def _jobset_changed(self, key: Key) -> None:
         jobset = self._gangs.caches.jobset(key)
         if jobset is not None:
-            for workload in self._loop.keys_of(jobset):
-                self._workloads.enqueue(workload, jobset.jobs * SECONDS_PER_JOB)
+            for workload in self._loop.workloads_of(jobset):
+                self._workloads.enqueue((workload.namespace, workload.name), jobset.jobs * SECONDS_PER_JOB)
 
     def _workload_changed(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         changed = new or old
         if changed is None:
             return
         self._workloads.enqueue((changed.namespace, changed.name))
-        if of_jobset(changed) and _held(old) != _held(new):
+        if _held(old) != _held(new):
             # This may change whether the JobSet waits for its gang.
-            self._gangs.controller.enqueue((changed.namespace, changed.owner_name))
+            self._recheck_gang(changed)
+
+    def _recheck_gang(self, workload: QueuedWorkload) -> None:
+        origin = self._loop.origin(workload)
+        if origin is not None and of_jobset(origin):
+            self._gangs.controller.enqueue((origin.namespace, origin.owner_name))
 
     def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         changed = new or old

@@ -38,6 +38,7 @@ from gangctl.kueue.checks import (
     State,
     decide,
     digest_of,
+    is_variant,
     message_digest,
     of_jobset,
     reserved,
@@ -134,6 +135,8 @@ class _ObservedCheck:
 
     workload: QueuedWorkload
     entries: list[CheckState]
+    origin: QueuedWorkload | None
+    """As of :meth:`WorkloadChecks.origin`."""
     jobset: JobSet | None
 
     @property
@@ -181,16 +184,24 @@ class WorkloadChecks:
         """Whether Kueue holds a JobSet back until one of gangctl's checks is Ready: its gang must exist before that."""
         return any(
             reserved(workload) and any(self._checks.ours(entry.name) for entry in workload.checks)
-            for workload in self._workloads.by_index("owner", jobset.uid)
+            for workload in self.workloads_of(jobset)
         )
 
     def waiting(self) -> list[QueuedWorkload]:
         """Workloads whose checks may need an update now."""
         return [workload for workload in self._workloads.values() if reserved(workload)]
 
-    def keys_of(self, jobset: JobSet) -> list[Key]:
-        """Workloads of a JobSet."""
-        return self._workloads.keys_by_index("owner", jobset.uid)
+    def workloads_of(self, jobset: JobSet) -> list[QueuedWorkload]:
+        """Workloads of a JobSet, and the variants of them."""
+        own = self._workloads.by_index("owner", jobset.uid)
+        return own + [variant for workload in own for variant in self._workloads.by_index("owner", workload.uid)]
+
+    def origin(self, workload: QueuedWorkload) -> QueuedWorkload | None:
+        """The Workload whose owner is its job: of a variant its parent, None if that is not known; otherwise itself."""
+        if not is_variant(workload):
+            return workload
+        parent = self._workloads.get(workload.namespace, workload.owner_name)
+        return parent if parent is not None and parent.uid == workload.owner_uid else None
 
     async def reconcile(self, key: Key) -> Action:
         """Update gangctl's entries of one Workload."""
@@ -224,12 +235,14 @@ class WorkloadChecks:
         if not entries or not reserved(workload):
             self._reserved.pop(key, None)
             return None
-        owner = workload.namespace, workload.owner_name
-        jobset = self._jobsets.restarted_jobset(owner) if of_jobset(workload) else None
-        # Another JobSet has the name: the garbage collector deletes this Workload.
-        if jobset is not None and jobset.uid != workload.owner_uid:
-            jobset = None
-        return _ObservedCheck(workload, entries, jobset)
+        origin = self.origin(workload)
+        jobset: JobSet | None = None
+        if origin is not None and of_jobset(origin):
+            jobset = self._jobsets.restarted_jobset((origin.namespace, origin.owner_name))
+            # Another JobSet has the name: the garbage collector deletes this Workload.
+            if jobset is not None and jobset.uid != origin.owner_uid:
+                jobset = None
+        return _ObservedCheck(workload, entries, origin, jobset)
 
     async def _plan(self, observed: _ObservedCheck) -> dict[str, Decision]:
         """The decision for each entry; nothing if one of them has ended the admission."""
@@ -242,9 +255,12 @@ class WorkloadChecks:
 
     async def _standing(self, observed: _ObservedCheck) -> CheckProgress | None:
         """The status of its JobSet; None if the JobSet is not cached, or is deleted and the Workload soon will be."""
-        workload, jobset = observed.workload, observed.jobset
-        if not of_jobset(workload):
-            owner = f"a {workload.owner_kind}" if workload.owner_kind else "nothing"
+        origin, jobset = observed.origin, observed.jobset
+        # Its JobSet is not known: the garbage collector deletes a variant whose parent is gone.
+        if origin is None:
+            return None
+        if not of_jobset(origin):
+            owner = f"a {origin.owner_kind}" if origin.owner_kind else "nothing"
             return CheckProgress(
                 Progress.NOTHING_TO_DO, f"The Workload belongs to {owner}: gangctl makes gangs of JobSets."
             )

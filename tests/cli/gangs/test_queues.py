@@ -24,6 +24,7 @@ from gangctl.readiness.evaluate import evaluate
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,
+    KUEUE,
     WITH_TRAINJOBS,
     Object,
     cluster,
@@ -318,6 +319,18 @@ async def test_a_wait_without_rights_to_other_namespaces_watches_the_own_one() -
         state = await ScopeReader(Client(transport), scope, watching=True).read()
     assert len(state.queues.workloads) == 1
     assert {source.namespace for source in queue_sources(state, scope)} == {"t"}
+
+
+def test_the_quota_of_a_gang_that_kueue_admits_by_flavor_counts_once() -> None:
+    """With a concurrentAdmissionPolicy a variant is admitted, and its parent has a copy of the admission."""
+    parent = workload("train", "q", pods=4, held={"f": {"cpu": "4"}})
+    parent["metadata"]["labels"] = {"kueue.x-k8s.io/concurrent-admission-parent": "true"}
+    variant = workload("parent", "q", kind="Workload", pods=4, held={"f": {"cpu": "4"}})
+    variant["metadata"]["ownerReferences"][0] |= {"apiVersion": KUEUE, "uid": parent["metadata"]["uid"]}
+    there = queues(*cluster("8", parent, variant))
+    assert there.snapshot.quotas.used("cq", "f", "cpu") == 4000
+    assert there.fit(queued("other"), "t")["verdict"] == "fits"
+    assert there.fit(queued("train", cpu="2", uid="uid-train"), "t", new=False)["verdict"] == "fits"
 
 
 async def test_a_gang_that_kueue_suspends_without_a_queue_has_to_name_one(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.controllers.checks.controller import CheckController
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.names import CHECK_CONTROLLER
+from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.manager import Manager
@@ -42,6 +42,9 @@ WAITING = QueuedWorkload(
     conditions={"QuotaReserved": Condition(status=True)},
     checks=(CheckState("gang", "Pending"),),
 )
+
+PARENT = replace(WAITING, name="parent", uid="p", has_variants=True, cluster_queue="", conditions={}, checks=())
+VARIANT = replace(WAITING, owner_kind="Workload", owner_api_version=API_VERSION, owner_name="parent", owner_uid="p")
 
 
 class Context:
@@ -91,6 +94,10 @@ class Context:
         match what:
             case "workload":
                 self.workloads._notify(self.workloads.store.put(("t", "wl"), Entry("u", "1", WAITING)))
+            case "parent":
+                self.workloads._notify(self.workloads.store.put(("t", "parent"), Entry("p", "1", PARENT)))
+            case "variant":
+                self.workloads._notify(self.workloads.store.put(("t", "wl"), Entry("u", "1", VARIANT)))
             case "check":
                 self.checks._notify(self.checks.store.put(("", "gang"), Entry("c", "1", CHECK)))
             case _:
@@ -139,6 +146,16 @@ async def test_what_waits_in_a_queue_is_reconciled_once_workloads_and_checks_are
     assert concerned == [queued]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@each("order", list(permutations(("variant", "check", "jobset"))), ids="-".join)
+async def test_the_gang_is_requested_for_a_variant_of_its_workload(order: tuple[str, ...]) -> None:
+    context = Context()
+    context.see("parent")
+    for what in order:
+        assert not any(context.asked)
+        context.see(what)
+    assert context.asked[-1]
 
 
 async def test_an_unrelated_change_of_a_workload_requests_nothing() -> None:

@@ -149,6 +149,26 @@ async def test_a_workload_of_another_kind_is_ready_without_a_check(world: World)
     assert world.events == []
 
 
+async def test_a_variant_of_a_workload_is_decided_by_the_jobset_of_that(world: World) -> None:
+    """Kueue has the checks of a queue with concurrentAdmissionPolicy on the variants alone, one for each flavor."""
+    await world.queued(entry("gang"), variant=True)
+    world.statuses.now = UNDER_WAY
+    await world.look()
+    assert (await world.state())["state"] == "Pending"
+    assert world.loop.awaits(next(iter(world.jobsets.seen.values())))
+    world.statuses.now = CheckProgress(Progress.DONE, "all there")
+    await world.look()
+    assert (await world.state())["state"] == "Ready"
+    assert world.events == [("js", "AdmissionCheckReady")]
+
+
+async def test_a_variant_whose_parent_is_not_known_is_not_approved(world: World) -> None:
+    await world.queued(entry("gang"), variant=True)
+    world.workloads.store.discard(("t", "parent"))
+    assert await world.look() == await_change()
+    assert ((await world.state())["state"], world.statuses.asked) == ("Pending", 0)
+
+
 @pytest.mark.parametrize("earlier", [True, False])
 async def test_a_workload_waits_for_its_jobset_to_be_seen(world: World, *, earlier: bool) -> None:
     await world.queued(entry("gang"), seen=False)

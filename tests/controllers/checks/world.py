@@ -165,8 +165,13 @@ class World:
 
         await wait_for(met, what="the parameters to be known", interval=0.01)
 
-    async def queued(self, *entries: Object, kind: str = "JobSet", seen: bool = True, **status: Any) -> Object:
-        """A Workload with quota, as Kueue writes it, and its owner, which gangctl has ``seen``."""
+    async def queued(
+        self, *entries: Object, kind: str = "JobSet", seen: bool = True, variant: bool = False, **status: Any
+    ) -> Object:
+        """A Workload with quota, as Kueue writes it, and its owner, which gangctl has ``seen``.
+
+        A ``variant`` belongs to another Workload, which has the owner.
+        """
         raw = jobset("js", rj("w", 1, 4, 4, mode="Gang"))
         if kind == "Job":
             spec = raw["spec"]["replicatedJobs"][0]["template"]["spec"]
@@ -177,7 +182,13 @@ class World:
         version, uid = owner["apiVersion"], owner["metadata"]["uid"]
         reference = {"apiVersion": version, "kind": kind, "name": "js", "uid": uid, "controller": True}
         pods = {"name": "w", "count": 4, "template": {}}
-        metadata = {"ownerReferences": [reference]}
+        metadata: Object = {"ownerReferences": [reference]}
+        if variant:
+            labels = {"kueue.x-k8s.io/concurrent-admission-parent": "true"}
+            made = {"metadata": {**metadata, "labels": labels}, "spec": {"podSets": [pods], "active": True}}
+            parent = await self.create(QUEUED_WORKLOADS, "parent", "t", **made)
+            reference = {"apiVersion": QUEUED_WORKLOADS.api_version, "kind": "Workload", "name": "parent"}
+            metadata = {"ownerReferences": [{**reference, "uid": parent["metadata"]["uid"], "controller": True}]}
         await self.create(QUEUED_WORKLOADS, "wl", "t", metadata=metadata, spec={"podSets": [pods], "active": True})
         status = {"conditions": [condition("QuotaReserved")], "admission": admission(), **status}
         return await self.as_kueue(admissionChecks=list(entries), **status)
