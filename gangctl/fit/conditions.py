@@ -1,15 +1,18 @@
 """What must hold before quota decides: a queue, a namespace that Kueue manages, a class of priority that exists.
 
-Source: Kueue 0.19 ``pkg/controller/jobframework``: ``WorkloadShouldBeSuspended``, ``ExtractPriority`` and
-``ValidateElasticJobAnnotation``.
+Source: Kueue 0.19 ``pkg/controller/jobframework``: ``WorkloadShouldBeSuspended``, ``ExtractPriority``,
+``ValidateJobOnCreate`` and ``ValidateElasticJobAnnotation``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
+from gangctl.api.names import is_dns_subdomain
 from gangctl.api.objects import within
 from gangctl.errors import one_line
 from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest
@@ -17,13 +20,16 @@ from gangctl.fit.report import quoted
 from gangctl.fit.tree import Pair
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
-from gangctl.kueue.names import CHECK_CONTROLLER, DEFAULT_CLASS, ELASTIC_JOB, MULTIKUEUE
+from gangctl.kueue.names import CHECK_CONTROLLER, DEFAULT_CLASS, ELASTIC_JOB, MAX_SECONDS, MULTIKUEUE
 from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass, QueuedWorkload
 from gangctl.kueue.queues import MOST_PODSETS
 from gangctl.kueue.states import FAILED_TO_START, eviction_of, failed_checks, is_backed_off, lacks_class
 
 Class = tuple[type[PriorityClass | PodPriorityClass], str, int | None]
 """Kind, name and value of a class of priority; without a value it does not exist, or is not known."""
+
+# A 64-bit number; a label has at most 63 characters.
+_POSITIVE: Final = re.compile(r"0*[1-9][0-9]{0,17}")
 
 
 class Conditions:
@@ -38,6 +44,28 @@ class Conditions:
         self._notes = within(request.jobset, "metadata", "annotations")
         self.doubts: list[str] = []
 
+    def refused(self, queue: str) -> str:
+        """Why Kueue's webhook refuses it for its labels: when it is created, and when Kueue starts it; empty if not.
+
+        ``queue`` is the one that it names, or gets by default.
+        """
+        if not self._cluster.queued or self._unmanaged or not (queue or self._request.new):
+            return ""
+        labels = within(self._request.jobset, "metadata", "labels")
+        problems: list[str] = []
+        valid = is_dns_subdomain(queue) if queue else labels.get(QUEUE_NAME) != ""
+        if not valid:
+            problems.append(f'label {QUEUE_NAME} "{one_line(queue)}" can be no LocalQueue: name one, or remove it')
+        seconds = labels.get(MAX_SECONDS)
+        if isinstance(seconds, str) and not _POSITIVE.fullmatch(seconds):
+            problems.append(f'label {MAX_SECONDS} "{one_line(seconds)}" is no positive number')
+        return f"Kueue refuses it: {', and '.join(problems)}" if problems else ""
+
+    @property
+    def _unmanaged(self) -> bool:
+        """Whether Kueue is known not to manage JobSets at all."""
+        return self._configuration.known and JOBSET_FRAMEWORK not in self._configuration.frameworks
+
     def outside(self, queue: str) -> str:
         """Why no queue delays the JobSet; empty if one does."""
         if not self._cluster.queued:
@@ -48,7 +76,7 @@ class Conditions:
                 return f"Kueue queues the {kind} that controls it: no other quota holds it back"
             hint = f"; Kueue does not read annotation {QUEUE_NAME}: write it as a label"
             return f"it names no queue: no quota holds it back{hint if QUEUE_NAME in self._notes else ''}"
-        if self._configuration.known and JOBSET_FRAMEWORK not in self._configuration.frameworks:
+        if self._unmanaged:
             return "Kueue does not manage JobSets here (integrations.frameworks): its queue label does nothing"
         return ""
 

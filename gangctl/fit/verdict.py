@@ -59,6 +59,9 @@ def fit(
     case = QueueCase(request, cluster, jobset, Conditions(request, jobset, cluster), request.queue)
     if not case.queue and cluster.local_queue(request.namespace, DEFAULT_QUEUE) is not None:
         case.queue = DEFAULT_QUEUE if case.conditions.takes_default_queue() else ""
+    if refused := case.conditions.refused(case.queue):
+        case.unknown += case.conditions.unread()
+        return case.never("NeverMisconfigured", refused, blocking=False)
     # Kueue suspends by the label in any namespace; without a label, only where it manages JobSets without a queue.
     held = case.conditions.abandoned() if case.queue else case.conditions.held_without_queue()
     outside = case.conditions.outside(case.queue)

@@ -23,6 +23,7 @@ MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 """``spec.managedBy`` of a JobSet that runs on another cluster, and the controller of such an AdmissionCheck."""
 PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 """The controller of an AdmissionCheck that adds nodes once there is quota."""
+MAX_SECONDS: Final = "kueue.x-k8s.io/max-exec-time-seconds"
 PARENT: Final = "kueue.x-k8s.io/concurrent-admission-parent"
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 

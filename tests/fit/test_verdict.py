@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.meta import QUEUE_NAME
 from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.names import MULTIKUEUE
+from gangctl.kueue.names import MAX_SECONDS, MULTIKUEUE
 from gangctl.kueue.objects import (
     AdmissionCheck,
     CheckUse,
@@ -131,6 +132,40 @@ class TestBlocked:
 
 
 class TestMisconfigured:
+    @each(
+        ("labels", "queue", "new", "expected"),
+        [
+            ({QUEUE_NAME: ""}, "", True, "NeverMisconfigured"),
+            ({QUEUE_NAME: "Team_A"}, "Team_A", True, "NeverMisconfigured"),
+            ({QUEUE_NAME: "Team_A"}, "Team_A", False, "NeverMisconfigured"),
+            ({QUEUE_NAME: ""}, "", False, "NotQueued"),
+            ({QUEUE_NAME: ""}, QUEUE, True, "Fits"),
+            ({MAX_SECONDS: "1h"}, QUEUE, True, "NeverMisconfigured"),
+            ({MAX_SECONDS: "0"}, "", True, "NeverMisconfigured"),
+            ({MAX_SECONDS: "99999999999999999999"}, QUEUE, False, "NeverMisconfigured"),
+            ({MAX_SECONDS: "0"}, "", False, "NotQueued"),
+            ({MAX_SECONDS: "3600"}, QUEUE, True, "Fits"),
+        ],
+    )
+    def test_labels_that_kueue_refuses_never_fit(
+        self, labels: Mapping[str, str], queue: str, expected: str, *, new: bool
+    ) -> None:
+        raw = jobset("js", cpu(1))
+        raw["metadata"]["labels"] = labels
+        strict = ClusterQueue("a", groups=(group({"f1": {"cpu": 10_000}}),), selector=(), strategy="StrictFIFO")
+        report = fit(FitRequest(raw, NAMESPACE, {}, queue, new), known(strict))
+        assert (report["reason"], report["blocking"]) == (expected, False)
+        assert ("Kueue refuses it: label " in report["message"]) is (expected == "NeverMisconfigured")
+
+    def test_an_empty_label_gets_the_default_queue_and_is_nothing_to_a_kueue_without_jobsets(self) -> None:
+        raw = jobset("js", cpu(1))
+        raw["metadata"]["labels"] = {QUEUE_NAME: ""}
+        asked = FitRequest(raw, NAMESPACE, {}, "")
+        assert gist(fit(asked, known(queue(), LocalQueue(NAMESPACE, "default", "a")))) == ("fits", "Fits")
+        text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
+        assert gist(fit(asked, known(queue(), configuration=text))) == ("fits", "NotQueued")
+        assert gist(fit(asked, known(queue(), configuration=None))) == ("unknown", "Unknown")
+
     @pytest.mark.parametrize(("limit", "count", "verdict"), [(8, 9, "never"), (8, 8, "fits"), (18, 18, "fits")])
     def test_more_podsets_than_the_limit_never_fit(self, limit: int, count: int, verdict: str) -> None:
         entries = [pods(f"w{n}", 1, cpu="10m") for n in range(count)]
