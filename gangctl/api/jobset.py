@@ -423,11 +423,9 @@ def _finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _owner(metadata: Mapping[str, Any]) -> tuple[str, str]:
     """Kind and name of the object that controls it, and its API group."""
-    owner = controller_owner(metadata)
-    if owner is None:
-        return "", ""
+    owner = controller_owner(metadata) or {}
     group, _, version = text_at(owner, "apiVersion").partition("/")
-    return " ".join(text_at(owner, field) for field in ("kind", "name")), group if version else ""
+    return " ".join(text_at(owner, field) for field in ("kind", "name")).strip(), group if version else ""
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

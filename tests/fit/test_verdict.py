@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.meta import QUEUE_NAME
 from gangctl.fit.clusterstate import ClusterSnapshot, Held
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.names import MAX_SECONDS, MULTIKUEUE
+from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.objects import (
     AdmissionCheck,
     CheckUse,
@@ -32,39 +31,6 @@ from tests.fit.queues import Written, group, holder
 from tests.jobsets import jobset
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
-
-
-class TestNotQueued:
-    def test_a_jobset_without_a_queue_is_not_queued(self) -> None:
-        report = fit(FitRequest(jobset("js", cpu(99)), NAMESPACE, {}, ""), known(queue()))
-        assert gist(report) == ("fits", "NotQueued")
-        assert (report["queue"], report["limits"]) == ("", [])
-
-    def test_without_kueue_a_jobset_is_not_queued(self) -> None:
-        assert gist(ask(known(queue(), queued=False), cpu(99))) == ("fits", "NotQueued")
-
-    def test_the_default_queue_applies_to_new_jobsets_only(self) -> None:
-        snapshot = known(queue(), LocalQueue(NAMESPACE, "default", "a"))
-        raw = jobset("js", cpu(99))
-        assert gist(fit(FitRequest(raw, NAMESPACE, {}, ""), snapshot)) == ("never", "NeverExceedsQuota")
-        assert gist(fit(FitRequest(raw, NAMESPACE, {}, "", new=False), snapshot)) == ("fits", "NotQueued")
-
-    def test_the_default_queue_is_not_for_a_jobset_of_an_object_that_kueue_manages(self) -> None:
-        """Of a TrainJob, say, which has its own queue."""
-        owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "t", "uid": "1"}
-        raw = jobset("js", cpu(99))
-        raw["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
-        held = queue(), LocalQueue(NAMESPACE, "default", "a")
-        asked = FitRequest(raw, NAMESPACE, {}, "")
-        assert gist(fit(asked, known(*held))) == ("never", "NeverExceedsQuota")
-        text = CONFIGURATION.replace("batch/job", "batch/job, trainer.kubeflow.org/trainjob")
-        report = fit(asked, known(*held, configuration=text))
-        assert gist(report) == ("fits", "NotQueued")
-        assert "Kueue queues the TrainJob that controls it" in report["message"]
-
-    def test_jobsets_are_not_queued_if_kueue_does_not_manage_them(self) -> None:
-        text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
-        assert gist(ask(known(queue(), configuration=text), cpu(99))) == ("fits", "NotQueued")
 
 
 class TestBlocked:
@@ -132,40 +98,6 @@ class TestBlocked:
 
 
 class TestMisconfigured:
-    @each(
-        ("labels", "queue", "new", "expected"),
-        [
-            ({QUEUE_NAME: ""}, "", True, "NeverMisconfigured"),
-            ({QUEUE_NAME: "Team_A"}, "Team_A", True, "NeverMisconfigured"),
-            ({QUEUE_NAME: "Team_A"}, "Team_A", False, "NeverMisconfigured"),
-            ({QUEUE_NAME: ""}, "", False, "NotQueued"),
-            ({QUEUE_NAME: ""}, QUEUE, True, "Fits"),
-            ({MAX_SECONDS: "1h"}, QUEUE, True, "NeverMisconfigured"),
-            ({MAX_SECONDS: "0"}, "", True, "NeverMisconfigured"),
-            ({MAX_SECONDS: "99999999999999999999"}, QUEUE, False, "NeverMisconfigured"),
-            ({MAX_SECONDS: "0"}, "", False, "NotQueued"),
-            ({MAX_SECONDS: "3600"}, QUEUE, True, "Fits"),
-        ],
-    )
-    def test_labels_that_kueue_refuses_never_fit(
-        self, labels: Mapping[str, str], queue: str, expected: str, *, new: bool
-    ) -> None:
-        raw = jobset("js", cpu(1))
-        raw["metadata"]["labels"] = labels
-        strict = ClusterQueue("a", groups=(group({"f1": {"cpu": 10_000}}),), selector=(), strategy="StrictFIFO")
-        report = fit(FitRequest(raw, NAMESPACE, {}, queue, new), known(strict))
-        assert (report["reason"], report["blocking"]) == (expected, False)
-        assert ("Kueue refuses it: label " in report["message"]) is (expected == "NeverMisconfigured")
-
-    def test_an_empty_label_gets_the_default_queue_and_is_nothing_to_a_kueue_without_jobsets(self) -> None:
-        raw = jobset("js", cpu(1))
-        raw["metadata"]["labels"] = {QUEUE_NAME: ""}
-        asked = FitRequest(raw, NAMESPACE, {}, "")
-        assert gist(fit(asked, known(queue(), LocalQueue(NAMESPACE, "default", "a")))) == ("fits", "Fits")
-        text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
-        assert gist(fit(asked, known(queue(), configuration=text))) == ("fits", "NotQueued")
-        assert gist(fit(asked, known(queue(), configuration=None))) == ("unknown", "Unknown")
-
     @pytest.mark.parametrize(("limit", "count", "verdict"), [(8, 9, "never"), (8, 8, "fits"), (18, 18, "fits")])
     def test_more_podsets_than_the_limit_never_fit(self, limit: int, count: int, verdict: str) -> None:
         entries = [pods(f"w{n}", 1, cpu="10m") for n in range(count)]
