@@ -65,8 +65,8 @@ def by_commands(
     file = directory / "objects.yaml"
     file.write_text(to_yaml(objects), encoding="utf-8")
     state = read_files([str(file)])
-    # A file without any pod may be one of a user who cannot read them; a controller knows that there are none.
-    state.pods_known = True
+    # A file without any pod or group may be one of a user who cannot read them; a controller knows that there are none.
+    state.pods_known = state.groups_known = True
     state.queues.note_presence(state.queues.known, podset_limit)
     for resource in unread:
         state.queues.note_unread(resource, f"{resource.plural} may not be read")
