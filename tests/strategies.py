@@ -133,6 +133,17 @@ def gangs() -> st.SearchStrategy[dict[str, Any]]:
 
 
 @st.composite
+def gangs_with_classes(draw: st.DrawFn) -> dict[str, Any]:
+    """As :func:`gangs`, and gangs of one ReplicatedJob each have priority classes of their own."""
+    raw: dict[str, Any] = draw(gangs())
+    wide = raw["metadata"]["annotations"].get(MODE) or raw["spec"].get("gangConfig", {}).get("gangMode")
+    for entry in () if wide == "Gang" else raw["spec"]["replicatedJobs"]:
+        if (priority := draw(st.sampled_from(["", "high", "low"]))) != "":
+            _pod_spec(entry)["priorityClassName"] = priority
+    return raw
+
+
+@st.composite
 def resized(draw: st.DrawFn, raw: Mapping[str, Any]) -> dict[str, Any]:
     """The same JobSet after an elastic resize of some ReplicatedJobs that had pods."""
     after = copy.deepcopy(dict(raw))

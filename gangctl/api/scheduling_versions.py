@@ -9,6 +9,7 @@ to have the same shape.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.api.scheduling import (
@@ -102,8 +103,13 @@ class V1Alpha2:
 
     def workload(self, workload: Workload) -> dict[str, Any]:
         """The Workload to create."""
-        templates = [self._with_policy({"name": t.name}, t, t.min_count) for t in workload.templates]
-        spec = {"controllerRef": controller_ref(workload.owner), "podGroupTemplates": templates}
+        templates = workload.templates
+        if len({template.priority_class for template in templates}) > 1:
+            # 1.37 refuses a Workload with several classes, also at an update of one that 1.36 has stored.
+            # Only the class of the PodGroup counts, which keeps its own.
+            templates = tuple(replace(template, priority_class="") for template in templates)
+        described = [self._with_policy({"name": t.name}, t, t.min_count) for t in templates]
+        spec = {"controllerRef": controller_ref(workload.owner), "podGroupTemplates": described}
         return _object("Workload", self._api_version, workload, spec)
 
     def pod_group(self, group: PodGroup) -> dict[str, Any]:

@@ -35,6 +35,13 @@ def test_template_and_group_have_the_same_policy(generation: Generation, policy:
     assert {key: value for key, value in group["spec"].items() if key not in references} == policy
 
 
+def test_gangs_with_different_classes_have_them_in_their_groups_alone() -> None:
+    raw = jobset("js", rj("a", mode="Gang", pod=HIGH), rj("b", mode="Gang"), uid="u")
+    workload, *groups = build_objects(some_plan(raw), Generation.V1BETA1)
+    assert [template.get("priorityClassName") for template in workload["spec"]["podGroupTemplates"]] == [None, None]
+    assert [group["spec"].get("priorityClassName") for group in groups] == ["high", None]
+
+
 def test_objects_of_1_35_omit_fields_that_it_lacks() -> None:
     (workload,) = build_objects(some_plan(PLAIN, Generation.V1ALPHA1), Generation.V1ALPHA1)
     assert workload["spec"]["podGroups"] == [{"name": "jobset", "policy": {"gang": {"minCount": 4}}}]

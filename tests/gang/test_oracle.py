@@ -29,7 +29,7 @@ from tests.docpages import ROOT
 from tests.gang.pipeline import read, resolved
 from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, jobset, rj
 from tests.rows import each
-from tests.strategies import PROPERTY, gangs, options
+from tests.strategies import PROPERTY, gangs, gangs_with_classes, options
 
 Object = dict[str, Any]
 CLAIM: Final = {"name": "net", "resourceClaimTemplateName": "channel"}
@@ -85,7 +85,11 @@ class Side:
         return specs
 
     def gangs(self) -> list[tuple[list[str], Object]]:
-        """Jobs and spec of each group. Each copies one template of the Workload, and each template has a group."""
+        """Jobs and spec of each group. Each copies one template of the Workload, and each template has a group.
+
+        gangctl's templates have no priority class where their groups have several.
+        """
+        several = len({group["spec"].get("priorityClassName") for group in self.groups}) > 1
         found, used = [], set()
         names = {group["metadata"]["name"] for group in self.groups}
         assert len(names) == len(self.groups)
@@ -95,7 +99,8 @@ class Side:
             reference = spec.pop("workloadRef")
             used.add(reference["templateName"])
             assert reference["workloadName"] == self.workload["metadata"]["name"]
-            assert spec == self.templates[reference["templateName"]]
+            own = {"priorityClassName": spec["priorityClassName"]} if several and "priorityClassName" in spec else {}
+            assert spec == self.templates[reference["templateName"]] | own
             name = group["metadata"]["name"]
             found.append((sorted(job for job, named in self.jobs.items() if named == name), spec))
         assert used == self.templates.keys()
@@ -168,14 +173,10 @@ def as_gangctl_does(raw: Object, theirs: Side) -> list[tuple[list[str], Object]]
 @st.composite
 def intents(draw: st.DrawFn) -> Object:
     """Gangs with options, and priority classes as gangctl admits them: one in each gang."""
-    raw: Object = draw(gangs())
     if draw(st.booleans()):
-        return _listed(draw, raw)
+        return _listed(draw, draw(gangs()))
+    raw: Object = draw(gangs_with_classes())
     raw["metadata"]["annotations"][OPTIONS] = json.dumps(draw(options))
-    wide = read_config(read(raw))[0].jobset == "Gang"
-    for entry in () if wide else raw["spec"]["replicatedJobs"]:
-        if (priority := draw(st.sampled_from(["", "high", "low"]))) != "":
-            entry["template"]["spec"]["template"]["spec"]["priorityClassName"] = priority
     return raw
 
 
@@ -324,6 +325,16 @@ DIFFERENCES: Final = (
         lambda side: (len(side.errors), [spec.get("priorityClassName") for _, spec in side.gangs()]),
         (1, []),
         (0, ["high", None]),
+    ),
+    Difference(
+        "gangs with different priority classes",
+        jobset("js", rj("a", mode="Gang", pod={"priorityClassName": "high"}), rj("b", mode="Gang")),
+        lambda side: (
+            [spec.get("priorityClassName") for spec in side.templates.values()],
+            [spec.get("priorityClassName") for _, spec in side.gangs()],
+        ),
+        ([None, None], ["high", None]),
+        (["high", None], ["high", None]),
     ),
     Difference(
         "`blockOwnerDeletion`",

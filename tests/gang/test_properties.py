@@ -17,7 +17,7 @@ from hypothesis import assume, given
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import PLACEMENT
 from gangctl.api.names import is_dns_label
-from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling import Generation, generation_of_minor
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import FieldError
 from gangctl.gang.admission import (
@@ -33,11 +33,12 @@ from gangctl.gang.desired import assess
 from gangctl.gang.naming import Scope, decode_stamp
 from gangctl.gang.plan import GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.sandbox.rules.gangs import validate_group, validate_workload
 from tests.cases import CASES
 from tests.gang.json_patch import apply
 from tests.gang.pipeline import GENERATIONS, assessed, child_job, planned, read, resolved, stored
 from tests.jobsets import REF
-from tests.strategies import PROPERTY, gangs, hostile_jobsets, hostile_json, jobsets, mangled
+from tests.strategies import PROPERTY, gangs, gangs_with_classes, hostile_jobsets, hostile_json, jobsets, mangled
 
 Raw = dict[str, Any]
 
@@ -54,6 +55,18 @@ def some(raw: Raw, generation: Generation) -> GangPlan:
     assume(plan is not None)
     assert plan is not None
     return plan
+
+
+@pytest.mark.parametrize("minor", ["1.35", "1.36", "1.37"])
+@given(raw=gangs_with_classes())
+@PROPERTY
+def test_an_api_server_accepts_the_objects_of_every_plan(raw: Raw, minor: str) -> None:
+    generation = generation_of_minor(minor)
+    assert generation is not None
+    for built in build_objects(some(raw, generation), generation):
+        workload = built["kind"] == "Workload"
+        causes = validate_workload(built, None, minor) if workload else validate_group(built, None, "", minor)
+        assert causes == []
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.controlplane.api import Object, path_of
+from tests.controlplane.wait import read_until
 from tests.jobsets import OPTIONS, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, on, refused
 from tests.rows import each
@@ -93,8 +94,11 @@ async def test_mixed_priorities_are_refused_on_1_37_and_a_warning_before(cluster
         assert "same priority class" in failure.message
     else:
         assert "gang-ref" in str(await request)
-    separate = [rj(n, 1, 1, 1, mode="Gang", pod={"priorityClassName": n}) for n in ("low", "high")]
-    assert "gang-ref" in str(await cluster.create_jobset(jobset("js", *separate), dry_run=True))
+    separate = [rj(n, 1, 1, 1, mode="Gang", pod={"priorityClassName": n, **cluster.room}) for n in ("low", "high")]
+    await cluster.create_jobset(jobset("js", *separate))
+    gangs = await read_until(cluster.gangs, lambda gangs: len(gangs.groups) == 2, "a PodGroup for each gang")
+    if cluster.minor == "1.37":
+        assert {group["spec"]["priorityClassName"] for group in gangs.groups.values()} == {"low", "high"}
 
 
 @pytest.mark.differs("1.35")
