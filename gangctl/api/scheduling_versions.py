@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from gangctl.api.pods import SYSTEM_CLASSES
 from gangctl.api.scheduling import (
     FIRST_OF_COMPOSITES,
     GROUP,
@@ -75,14 +76,14 @@ _DISRUPTION: Final = {"single": "Pod", "all": "PodGroup"}
 class V1Alpha2:
     """Policy inline in the PodGroup, template named by ``podGroupTemplateRef``.
 
-    ``priorityClassName`` is left out: without the alpha gate WorkloadAwarePreemption the
-    server drops it, and the 1.36 scheduler tolerates pods of another priority.
+    Without the alpha gate WorkloadAwarePreemption the server drops ``priorityClassName`` and ``disruptionMode``. With
+    it, gangs preempt, and are preempted as a whole, by the priority of the group; that of the pods may be another.
     """
 
     generation = Generation.V1ALPHA2
     reference_field = "schedulingGroup"
     unions = False
-    """Whether the disruption mode is a union; then there is a priority class, too."""
+    """Whether the disruption mode is a union; then the pods have to have the priority of their group, too."""
 
     def __init__(self) -> None:
         """Precompute the common fields of all objects."""
@@ -97,7 +98,9 @@ class V1Alpha2:
             spec["disruptionMode"] = {mode: {}} if self.unions else _DISRUPTION[mode]
         if template.claims:
             spec["resourceClaims"] = [claim.encode() for claim in template.claims]
-        if template.priority_class and self.unions:
+        # Groups may not have the priority of a system class. Where pods need that of their group, admission rejects
+        # these classes; in 1.36 such a gang starts if its group has none.
+        if template.priority_class and (self.unions or template.priority_class not in SYSTEM_CLASSES):
             spec["priorityClassName"] = template.priority_class
         return spec
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gangctl.api.pods import SYSTEM_CLASSES
 from gangctl.api.scheduling import Generation, generation_of_minor, observe
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.gang.plan import build_objects
@@ -24,7 +25,7 @@ RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
 @each(
     ("generation", "policy"),
     [
-        (Generation.V1ALPHA2, {**COUNT, **RACK, "disruptionMode": "PodGroup"}),
+        (Generation.V1ALPHA2, {**COUNT, **RACK, "disruptionMode": "PodGroup", "priorityClassName": "high"}),
         (Generation.V1BETA1, {**COUNT, **RACK, "disruptionMode": {"all": {}}, "priorityClassName": "high"}),
     ],
 )
@@ -35,11 +36,18 @@ def test_template_and_group_have_the_same_policy(generation: Generation, policy:
     assert {key: value for key, value in group["spec"].items() if key not in references} == policy
 
 
-def test_gangs_with_different_classes_have_them_in_their_groups_alone() -> None:
+@each("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
+def test_gangs_with_different_classes_have_them_in_their_groups_alone(generation: Generation) -> None:
     raw = jobset("js", rj("a", mode="Gang", pod=HIGH), rj("b", mode="Gang"), uid="u")
-    workload, *groups = build_objects(some_plan(raw), Generation.V1BETA1)
+    workload, *groups = build_objects(some_plan(raw, generation), generation)
     assert [template.get("priorityClassName") for template in workload["spec"]["podGroupTemplates"]] == [None, None]
     assert [group["spec"].get("priorityClassName") for group in groups] == ["high", None]
+
+
+@each("name", SYSTEM_CLASSES)
+def test_a_group_of_1_36_has_no_system_class(name: str) -> None:
+    raw = jobset("js", rj("w", mode="Gang", pod={"priorityClassName": name}), uid="u")
+    assert "priorityClassName" not in str(build_objects(some_plan(raw, Generation.V1ALPHA2), Generation.V1ALPHA2))
 
 
 def test_objects_of_1_35_omit_fields_that_it_lacks() -> None:

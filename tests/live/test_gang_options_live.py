@@ -48,8 +48,9 @@ NEWEST: Final = pytest.mark.parametrize("running", [_NEWEST], indirect=True)
 )
 def running(request: pytest.FixtureRequest) -> Iterator[Gangctl]:
     """gangctl on a plane with every gate."""
-    more = {"CompositePodGroup": True} if request.param == "1.37" else {}
-    versions = {"scheduling.k8s.io/v1alpha3": True} if more else {}
+    newest = request.param == "1.37"
+    more = {"CompositePodGroup" if newest else "WorkloadAwarePreemption": True}
+    versions = {"scheduling.k8s.io/v1alpha3": True} if newest else {}
     yield from alone(request.param, gates={**GATES, **more}, runtime_config=versions)
 
 
@@ -126,6 +127,24 @@ async def add_device(cluster: Cluster, driver: str) -> None:
     request = {"name": "channel", "exactly": {"deviceClassName": driver}}
     template: dict[str, Any] = {"metadata": {"name": "channel"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
     await cluster.api.create(cluster.path(DRA, "resourceclaimtemplates"), template)
+
+
+@pytest.mark.usefixtures("kubelet")
+async def test_a_gang_preempts_another_by_the_class_of_its_pods(cluster: Cluster) -> None:
+    """On 1.36, with the feature gate WorkloadAwarePreemption, the class of the group counts."""
+    classes = path_of("scheduling.k8s.io/v1", "priorityclasses")
+    await cluster.api.create(classes, {"metadata": {"name": "urgent"}, "value": 1000})
+    await racks(cluster, "r1", nodes=2)
+    await cluster.create_jobset(jobset("first", rj("w", 1, 2, 2, cpu="1"), mode="Gang"))
+    await running_pods(cluster, 2)
+    urgent = {"priorityClassName": "urgent"}
+    await cluster.create_jobset(jobset("urgent", rj("w", 1, 2, 2, cpu="1", pod=urgent), mode="Gang"))
+
+    def runs(pods: list[Object]) -> bool:
+        own = [pod for pod in pods if pod["metadata"]["labels"][JOBSET] == "urgent"]
+        return [pod["status"].get("phase") for pod in own] == ["Running", "Running"]
+
+    await read_until(cluster.pods, runs, "the urgent gang to run")
 
 
 async def test_a_gang_that_has_finished_frees_its_devices_for_the_next_one(cluster: Cluster, kubelet: Kubelet) -> None:
