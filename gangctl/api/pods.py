@@ -31,6 +31,9 @@ SYSTEM_CLASSES: Final[Mapping[str, int]] = {
 }
 """The PriorityClasses that every cluster has, and their values."""
 
+MAX_PRIORITY: Final = 1_000_000_000
+"""The most that other PriorityClasses may have, and PodGroups (HighestUserDefinablePriority)."""
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from gangctl.api import meta
 from gangctl.api.jobset import JobSet, ReplicatedJob, exclusive_topology, pod_path
 from gangctl.api.objects import INT32_MAX
+from gangctl.api.pods import MAX_PRIORITY, SYSTEM_CLASSES
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Claim, Feature, Generation
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
@@ -50,6 +51,15 @@ def check_schedulers(group: Group) -> list[FieldError]:
 
 
 def _check_priority(group: Group, capabilities: Capabilities) -> tuple[list[FieldError], list[Notice]]:
+    system = next((rj for rj in group if rj.priority_class in SYSTEM_CLASSES), None)
+    # Before 1.37 such a gang can start: its group need not have the priority of the pods.
+    if system is not None and capabilities.uniform_priority:
+        name = system.priority_class
+        detail = (
+            f'"{name}" has priority {SYSTEM_CLASSES[name]}, and a gang may have at most {MAX_PRIORITY}: '
+            "use another priority class"
+        )
+        return [FieldError(pod_field(system, "priorityClassName"), ErrorKind.INVALID, detail)], []
     classes = [rj.priority_class for rj in group]
     if classes.count(classes[0]) == len(classes):
         return [], []

@@ -155,6 +155,23 @@ def test_e16_mixed_priority(generation: Generation) -> None:
 
 
 @each("generation", GENERATIONS)
+def test_e16_system_classes(generation: Generation) -> None:
+    """The priority of a group is 1000000000 at most, and since 1.37 its pods need the same."""
+    critical = {"priorityClassName": "system-cluster-critical"}
+    path = f"spec.replicatedJobs[0].template.{POD}.priorityClassName"
+    whole, mixed = (jobset("js", rj("a", pod=critical), rj("b", pod=pod), mode="Gang") for pod in (critical, {}))
+    if generation.capabilities.uniform_priority:
+        for raw in (whole, mixed):
+            (error,) = resolved(raw, generation).errors
+            assert (error.path, error.kind) == (path, ErrorKind.INVALID)
+            assert '"system-cluster-critical"' in error.detail
+    else:
+        assert reasons(resolved(whole, generation)) == []
+    off = jobset("js", rj("a", pod=critical, mode="Off"), rj("b", mode="Gang"))
+    assert reasons(resolved(off, generation)) == []
+
+
+@each("generation", GENERATIONS)
 def test_e17_mixed_schedulers(generation: Generation) -> None:
     pod = {"schedulerName": "mine"}
     rules = ClusterRules(generation, frozenset({"default-scheduler", "mine"}))

@@ -10,6 +10,7 @@ from tests.controlplane.api import Object, path_of
 from tests.controlplane.wait import read_until
 from tests.jobsets import OPTIONS, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, on, refused
+from tests.live.observe import gang_of
 from tests.rows import each
 
 pytestmark = pytest.mark.controlplane
@@ -99,6 +100,20 @@ async def test_mixed_priorities_are_refused_on_1_37_and_a_warning_before(cluster
     gangs = await read_until(cluster.gangs, lambda gangs: len(gangs.groups) == 2, "a PodGroup for each gang")
     if cluster.minor == "1.37":
         assert {group["spec"]["priorityClassName"] for group in gangs.groups.values()} == {"low", "high"}
+
+
+@pytest.mark.differs("1.36")
+async def test_a_gang_with_a_system_class_is_refused_on_1_37(cluster: Cluster) -> None:
+    critical = {"priorityClassName": "system-cluster-critical", **cluster.room}
+    request = cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, pod=critical), mode="Gang"))
+    if cluster.minor == "1.37":
+        failure = await refused(request)
+        assert failure.status == 422
+        (cause,) = failure.body["details"]["causes"]
+        assert cause["field"] == "spec.replicatedJobs[0].template.spec.template.spec.priorityClassName"
+    else:
+        await request
+        await gang_of(cluster, "js")
 
 
 @pytest.mark.differs("1.35")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api import names
+from gangctl.api.pods import MAX_PRIORITY
 from gangctl.apiserver.metadata import Causes, FieldCause, validate_metadata
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
@@ -20,8 +21,6 @@ from gangctl.sandbox.store import ObjectStore
 # WorkloadMaxPodGroups, later WorkloadMaxPodGroupTemplates, of k8s.io/api/scheduling.
 MAX_TEMPLATES: Final = 8
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
-# HighestUserDefinablePriority.
-_MAX_PRIORITY: Final = 1_000_000_000
 _POLICIES: Final = ("basic", "gang")
 _LISTS: Final[Mapping[str, str]] = {"1.35": "podGroups", "1.36": "podGroupTemplates", "1.37": "podGroupTemplates"}
 # Of gates that a release leaves off; groups of 1.36 get the default of their disruptionMode back.
@@ -172,8 +171,8 @@ def _scheduling(spec: Object, path: str, minor: str, causes: Causes) -> None:
     name = spec.get("priorityClassName", "")
     if name:
         causes.invalid_each(f"{path}.priorityClassName", name, names.dns_subdomain(name))
-    if (spec.get("priority") or 0) > _MAX_PRIORITY:
-        causes.invalid(f"{path}.priority", spec["priority"], f"must be less than or equal to {_MAX_PRIORITY}")
+    if (spec.get("priority") or 0) > MAX_PRIORITY:
+        causes.invalid(f"{path}.priority", spec["priority"], f"must be less than or equal to {MAX_PRIORITY}")
 
 
 def _policy(policy: Object, path: str, causes: Causes) -> None:
