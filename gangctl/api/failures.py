@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.objects import integer_at, object_at, objects_at
+from gangctl.api.objects import integer_at, objects_at
 
 DEFAULT_BACKOFF_LIMIT: Final = 6
 
@@ -19,7 +19,8 @@ def evictions_survived(job_spec: Mapping[str, Any]) -> int | None:
     >>> evictions_survived({}), evictions_survived({"backoffLimit": 0}), evictions_survived({"backoffLimitPerIndex": 1})
     (6, 0, None)
     """
-    for rule in objects_at(object_at(job_spec, "podFailurePolicy"), "rules"):
+    policy = job_spec.get("podFailurePolicy")
+    for rule in objects_at(policy, "rules") if isinstance(policy, dict) else ():
         if not any(
             pattern.get("type") == "DisruptionTarget" and pattern.get("status", "True") == "True"
             for pattern in objects_at(rule, "onPodConditions")

@@ -8,7 +8,6 @@ reported with its path and replaced by the API's default, so that the caller dec
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -30,7 +29,7 @@ from gangctl.api.meta import (
 )
 from gangctl.api.objects import Reader, controller_owner, integer_at, object_at, objects_at, text_at
 from gangctl.api.scheduling import Claim
-from gangctl.api.volumes import claimed_volumes, volume_claims
+from gangctl.api.volumes import claim_names
 from gangctl.errors import FieldError
 
 GENERATED: Final = "xxxxx"
@@ -333,13 +332,6 @@ def _pod_nodes(pod_spec: Mapping[str, Any]) -> str:
     return repr(fields) if fields else ""
 
 
-def _volumes(raw: Mapping[str, Any], pod_spec: Mapping[str, Any]) -> tuple[str, ...]:
-    made = {"volumes": [volume for volume, _ in claimed_volumes(raw, pod_spec)]}
-    claims = [claim for spec in (pod_spec, made) for _, claim in volume_claims(spec)]
-    claims += [f"POD-{text_at(one, 'name')}" for one in objects_at(pod_spec, "volumes") if one.get("ephemeral")]
-    return tuple(map(sys.intern, claims))
-
-
 def _claims(pod_spec: Reader) -> tuple[Claim, ...]:
     return tuple(
         Claim(child.string("name"), child.string("resourceClaimName"), child.string("resourceClaimTemplateName"))
@@ -396,7 +388,7 @@ def _replicated_job(
         shrinks_by=tuple(field for field in SHRINKING if job_spec.value.get(field) is not None),
         job_scheduling=job_spec.value.get("scheduling") is not None,
         claims=_claims(pod_spec) if "resourceClaims" in pod_spec.value else (),
-        volumes=_volumes(raw, pod_spec.value),
+        volumes=claim_names(raw, pod_spec.value),
         pod_annotations=_of_pods(pod_template, "annotations", (*PLACEMENT, *of_kueue)),
         pod_labels=_of_pods(pod_template, "labels", of_kueue),
         pod_nodes=_pod_nodes(pod_spec.value) if suspended else "",

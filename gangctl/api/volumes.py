@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,3 +35,14 @@ def claimed_volumes(
             name = text_at(object_at(template, "metadata"), "name")
             if name and name in mounted:
                 yield {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{owner}"}}, template
+
+
+def claim_names(jobset: Mapping[str, Any], pod_spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """PersistentVolumeClaims of the pods; ``POD-scratch`` of each pod for an ephemeral volume ``scratch``."""
+    # Most have none.
+    if not pod_spec.get("volumes") and not object_at(jobset, "spec").get("volumeClaimPolicies"):
+        return ()
+    made = {"volumes": [volume for volume, _ in claimed_volumes(jobset, pod_spec)]}
+    names = [claim for spec in (pod_spec, made) for _, claim in volume_claims(spec)]
+    names += [f"POD-{text_at(one, 'name')}" for one in objects_at(pod_spec, "volumes") if one.get("ephemeral")]
+    return tuple(map(sys.intern, names))
