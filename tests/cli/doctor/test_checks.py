@@ -217,18 +217,6 @@ CASES: Final = [
         "refused dry run",
     ),
     Case("jobset-webhooks", {"endpoints": {SERVICE: 1, JOBSET_SERVICE: 0}}, FAILED, "do not answer"),
-    Case(
-        "jobset-webhooks",
-        {"dry_run": DryRun(refusal='failed calling webhook "mjobset.kb.io": refused'), "endpoints": NOT_READ},
-        FAILED,
-        "do not answer",
-    ),
-    Case(
-        "jobset-webhooks",
-        {"dry_run": DryRun(refusal='failed calling webhook "jobsets.gangs.gangctl.dev": refused')},
-        OK,
-        "their endpoints answer",
-    ),
     Case("jobset-webhooks", {"dry_run": DryRun(stamped=True), "endpoints": NOT_READ}, WARNING, "not called"),
     Case("jobset-webhooks", {"dry_run": NOT_READ, "endpoints": NOT_READ}, UNKNOWN, "dry run"),
     Case("jobset-webhooks", {"configurations": BARE, "dry_run": NOT_READ}, WARNING, "know its authority themselves"),

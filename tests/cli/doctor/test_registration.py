@@ -9,14 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.cli.doctor.check import CheckVerdict
-from tests.cli.doctor.health import (
-    Object,
-    asked,
-    edited,
-    healthy,
-    others,
-    own,
-)
+from gangctl.cli.doctor.checks.jobset import DryRun
+from tests.cli.doctor.health import NOT_READ, Object, asked, edited, healthy, others, own
 from tests.rows import each
 
 HOSTILE: Final = st.recursive(
@@ -74,3 +68,39 @@ def test_an_invalid_namespace_selector_fails() -> None:
     odd = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": 7}, 3]}
     facts = healthy(configurations=edited(lambda hook: hook.update(namespaceSelector=odd)))
     assert asked("gangctl-webhooks", facts).verdict is CheckVerdict.FAILED
+
+
+def unanswered(webhook: str, url: str) -> DryRun:
+    """In the words of API servers."""
+    reason = f'failed to call webhook: Post "{url}?timeout=10s": dial tcp 10.0.0.1:443: connect: connection refused'
+    return DryRun(refusal=f'Internal error occurred: failed calling webhook "{webhook}": {reason}')
+
+
+@each(
+    ("webhook", "service", "verdict"),
+    [
+        ("mjobset.kb.io", "jobset-webhook-service.jobset-system", CheckVerdict.FAILED),
+        # Kueue's webhooks for JobSets have the names of JobSet's.
+        ("mjobset.kb.io", "kueue-webhook-service.kueue-system", CheckVerdict.OK),
+        ("validate.kyverno.svc-fail", "kyverno-svc.kyverno", CheckVerdict.OK),
+        ("jobsets.gangs.gangctl.dev", "gangctl-webhook.gangctl-system", CheckVerdict.OK),
+    ],
+)
+def test_a_webhook_that_does_not_answer_is_known_by_its_address(
+    webhook: str, service: str, verdict: CheckVerdict
+) -> None:
+    refused = unanswered(webhook, f"https://{service}.svc:443/mutate")
+    assert asked("jobset-webhooks", healthy(dry_run=refused)).verdict is verdict
+    unseen = asked("jobset-webhooks", healthy(dry_run=refused, endpoints=NOT_READ))
+    assert unseen.verdict is (verdict if verdict is CheckVerdict.FAILED else CheckVerdict.UNKNOWN)
+
+
+@each(("host", "fails"), [("jobset:9443", True), ("kueue:9443", False)])
+def test_a_webhook_that_does_not_answer_is_known_by_its_url(host: str, fails: bool) -> None:
+    by_url = others()
+    for configuration in by_url:
+        owner = "jobset" if configuration["metadata"]["name"].startswith("jobset") else "kueue"
+        configuration["webhooks"][0]["clientConfig"] = {"url": f"https://{owner}:9443/mutate", "caBundle": "Y2E="}
+    refused = unanswered("mjobset.kb.io", f"https://{host}/mutate")
+    outcome = asked("jobset-webhooks", healthy(configurations=(*own(), *by_url), dry_run=refused))
+    assert (outcome.verdict is CheckVerdict.FAILED) is fails

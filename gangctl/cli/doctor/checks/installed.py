@@ -181,6 +181,13 @@ def place(webhook: Object) -> str:
     return f"Service {service[0]}/{service[1]}" if service else f"URL {_url(webhook)[0]}"
 
 
+def address(webhook: Object) -> str:
+    """How the URL begins that an API server names where the webhook does not answer."""
+    # HookClient of k8s.io/apiserver (pkg/util/webhook/client.go) makes it.
+    service = service_of(webhook)
+    return f"https://{service[1]}.{service[0]}.svc:" if service else f"{_url(webhook)[0]}/"
+
+
 def _url(webhook: Object) -> tuple[str, str]:
     """Where, and the path there."""
     scheme, _, rest = str(client_config(webhook).get("url", "")).partition("://")
