@@ -133,6 +133,12 @@ BARE: Final = (*own(), foreign("MutatingWebhookConfiguration", "jobset-m", JOBSE
 NO_JOBSET: Final = {"deployments": (), "canary": NOT_READ}
 
 
+UNWRITTEN: Final = JobPolicy(served=True, how="d")
+UNSTAMPED: Final = Canary(jobset(stamped=False), TORN, 5.0)
+UNNAMED: Final = Canary(WHOLE, jobset(pod("a", node="n", reference=""), TORN.pods[1]), 5.0)
+BROKEN_GLASS: Final = {"t": {SKIP_LABEL: "true"}}
+
+
 class Case(NamedTuple):
     """``changed`` facts of a healthy cluster, and the verdict of a check on them."""
 
@@ -162,9 +168,13 @@ CASES: Final = [
     Case("pod-field", {"pod_field": PodField("schedulingGroup", kept=False, how="d")}, FAILED, "drops"),
     Case("pod-field", {"served": NOTHING_SERVED}, FAILED, "no group can exist"),
     Case("job-groups", {"served": NOTHING_SERVED}, UNKNOWN, "no gang can be made"),
-    Case("job-groups", {"job_policy": JobPolicy(served=True, how="d")}, WARNING, "although the cluster serves"),
+    Case("job-groups", {"job_policy": UNWRITTEN}, WARNING, "although the cluster serves"),
+    Case("job-groups", {"job_policy": UNWRITTEN, **managed("t")}, WARNING, "although the cluster serves"),
+    Case("job-groups", {"job_policy": UNWRITTEN, **managed("other")}, WARNING, "not served by gangctl"),
+    Case("job-groups", {"job_policy": UNWRITTEN, "namespace_labels": BROKEN_GLASS}, WARNING, "not served by gangctl"),
+    Case("job-groups", {"job_policy": JobPolicy(served=False), **managed("other")}, OK, "gangctl's webhook writes"),
     Case("job-groups", {"job_policy": JobPolicy(served=False)}, OK, "gangctl's webhook writes the group"),
-    Case("job-groups", {"job_policy": JobPolicy(served=True, how="d"), "configurations": ()}, FAILED, "nothing writes"),
+    Case("job-groups", {"job_policy": UNWRITTEN, "configurations": ()}, FAILED, "nothing writes"),
     Case("job-groups", {"job_policy": JobPolicy(served=False), "configurations": ()}, FAILED, "nothing writes"),
     Case("job-groups", {"configurations": ()}, OK, "whether gangctl answers or not"),
     Case("gangctl-webhooks", {"configurations": (own()[0], *others())}, FAILED, "not installed"),
@@ -298,7 +308,7 @@ CASES: Final = [
     ),
     Case("admission", {"dry_run": DryRun(refusal="no")}, FAILED, "is refused"),
     Case("admission", {"dry_run": DryRun()}, FAILED, "without one"),
-    Case("admission", {"dry_run": DryRun(), "namespace_labels": {"t": {SKIP_LABEL: "true"}}}, WARNING, "not served by"),
+    Case("admission", {"dry_run": DryRun(), "namespace_labels": BROKEN_GLASS}, WARNING, "not served by"),
     Case("admission", {"dry_run": DryRun(), "namespace_labels": {"t": {}}}, FAILED, "without one"),
     Case("admission", {"dry_run": DryRun(), **managed("other")}, WARNING, "not served by gangctl"),
     Case("admission", {"dry_run": DryRun(), **managed("t")}, FAILED, "without one"),
@@ -376,7 +386,8 @@ CASES: Final = [
     ),
     Case("rights", {"rights": (Right("list", "pods", "t", "get", allowed=False),)}, WARNING, "1 of 1"),
     Case("canary-admission", {"canary": Canary(jobset(refusal="no"), TORN, 5.0)}, FAILED, "not be created"),
-    Case("canary-admission", {"canary": Canary(jobset(stamped=False), TORN, 5.0)}, FAILED, "without a stamp"),
+    Case("canary-admission", {"canary": UNSTAMPED}, FAILED, "without a stamp"),
+    Case("canary-admission", {"canary": UNSTAMPED, **managed("other")}, WARNING, "not served by gangctl"),
     Case("canary-groups", {"canary": Canary(jobset(*WHOLE.pods, groups=()), TORN, 5.0)}, FAILED, "were not made"),
     Case("canary-groups", {"canary": Canary(jobset(WHOLE.pods[0]), TORN, 5.0)}, FAILED, "1 of 2 pods"),
     Case("canary-groups", {"canary": Canary(jobset(suspended=True), TORN, 5.0)}, UNKNOWN, "suspended"),
@@ -394,12 +405,9 @@ CASES: Final = [
         FAILED,
         "ignores groups",
     ),
-    Case(
-        "canary-all-or-nothing",
-        {"canary": Canary(WHOLE, jobset(pod("a", node="n", reference=""), TORN.pods[1]), 5.0)},
-        FAILED,
-        "name no group",
-    ),
+    Case("canary-all-or-nothing", {"canary": UNNAMED}, FAILED, "name no group"),
+    Case("canary-all-or-nothing", {"canary": UNNAMED, **managed("other")}, WARNING, "not served by gangctl"),
+    Case("scheduler-gate", {"gangs": ReadGangs("here", 1), "canary": UNNAMED, **managed("other")}, WARNING, "served"),
     Case("canary-all-or-nothing", {"canary": Canary(jobset(pod("a"), pod("b")), TORN, 5.0)}, UNKNOWN, "pods that fit"),
     Case(
         "canary-all-or-nothing",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gangctl.api.reportfields import rfc3339
 from gangctl.cli.doctor.canary import PODS_OF_ONE, Canary, CanaryJobSet
 from gangctl.cli.doctor.check import GATES, SWITCH_ON, Area, CheckOutcome, check, failed, ok, unknown
+from gangctl.cli.doctor.checks import webhooks
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact
 from gangctl.readiness.causes.context import Command
 from gangctl.readiness.facts import PodFacts
@@ -35,13 +36,18 @@ async def admission(cluster: Cluster) -> CheckOutcome:
             command=f"gangctl doctor --only admission -n {cluster.namespace}",
         )
     if not whole.stamped:
-        return failed(
+        bare = f"JobSet {whole.name} without gangctl.dev/gang-ref"
+        return await _outside(cluster, bare) or failed(
             "it was admitted without a stamp: its pods are scheduled one by one",
-            [f"JobSet {whole.name} without gangctl.dev/gang-ref"],
+            [bare],
             remedy="see checks gangctl-webhooks and admission",
             command="gangctl doctor --only gangctl-webhooks",
         )
     return ok("it was stamped", f"JobSet {whole.name} in namespace {cluster.namespace}")
+
+
+async def _outside(cluster: Cluster, *evidence: str) -> CheckOutcome | None:
+    return await webhooks.not_served(cluster, *evidence, command="gangctl doctor --canary -n NAMESPACE")
 
 
 @check(
@@ -130,7 +136,7 @@ async def all_or_nothing(cluster: Cluster) -> CheckOutcome:
     evidence = [*map(_reference, torn.pods), *_places(torn.pods)]
     if placed := [pod for pod in torn.pods if pod.node]:
         if not all(pod.group for pod in torn.pods):
-            return failed(
+            return await _outside(cluster, *evidence) or failed(
                 f"pod {placed[0].name} was placed alone: its pods name no group",
                 evidence,
                 remedy="see checks admission and pod-field",

@@ -121,13 +121,8 @@ async def admission(cluster: Cluster) -> CheckOutcome:
         )
     if answer.stamped:
         return ok("gangctl answers, and stamps it", what)
-    if terms := await webhooks.leaves_out(cluster):
-        return warning(
-            f"namespace {cluster.namespace} is not served by gangctl: the check has no result",
-            [what, *(f"the webhook is for namespaces with {term}, and this is none" for term in terms)],
-            remedy="ask about another namespace",
-            command="gangctl doctor --only admission -n NAMESPACE",
-        )
+    if outside := await webhooks.not_served(cluster, what, command="gangctl doctor --only admission -n NAMESPACE"):
+        return outside
     return failed(
         "a JobSet that asks for a gang is admitted without one: its pods would be scheduled one by one",
         [what, "the answer has no stamp gangctl.dev/gang-ref"],

@@ -87,7 +87,7 @@ async def for_gangs(cluster: Cluster) -> list[Object]:
     return [configuration for name, configuration in named if there and name in {NAME, JOBS_NAME}]
 
 
-async def leaves_out(cluster: Cluster) -> list[str]:
+async def _leaves_out(cluster: Cluster) -> list[str]:
     """The terms of the webhook's selector that the namespace does not meet; none where either is not known."""
     known = await seen_or(namespace_labels(cluster), None) or {}
     if (labels := known.get(cluster.namespace)) is None:
@@ -100,6 +100,19 @@ async def leaves_out(cluster: Cluster) -> list[str]:
     ]
     terms = [term for webhook in asked for term in _terms(webhook) if not all_hold([term], labels)]
     return [f"{term['key']} {term['operator']} {', '.join(term.get('values') or ())}".rstrip() for term in terms]
+
+
+async def not_served(cluster: Cluster, *evidence: str, command: str) -> CheckOutcome | None:
+    """The outcome of a check that asks about a namespace which gangctl leaves out; None of others."""
+    terms = await _leaves_out(cluster)
+    if not terms:
+        return None
+    return warning(
+        f"namespace {cluster.namespace} is not served by gangctl: the check has no result",
+        [*evidence, *(f"the webhook is for namespaces with {term}, and this is none" for term in terms)],
+        remedy="ask about another namespace",
+        command=command,
+    )
 
 
 async def unregistered(cluster: Cluster) -> CheckOutcome:
@@ -252,6 +265,11 @@ async def job_groups(cluster: Cluster) -> CheckOutcome:
     policy = await job_policy(cluster)
     if policy.writes:
         return ok("the API server writes the group into Jobs, whether gangctl answers or not", policy.how)
+    if policy.served:
+        # The policy is for the namespaces of the webhooks.
+        again = "gangctl doctor --only job-groups -n NAMESPACE"
+        if outside := await not_served(cluster, policy.how, command=again):
+            return outside
     evidence = [policy.how or f"{_POLICY_API} is not served"]
     everything = await installed.configurations(cluster)
     if not any(installed.name_of(item) == JOBS_NAME and installed.webhooks(item) for item in everything):
