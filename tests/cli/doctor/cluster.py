@@ -130,12 +130,12 @@ def installed() -> dict[str, Any]:
 
 @asynccontextmanager
 async def serving(answers: dict[str, Any]) -> AsyncIterator[str]:
-    """Dry runs come back as they would from JobSet and gangctl; a function among the answers is called."""
+    """Dry runs without an answer come back as they would from JobSet and gangctl; functions are called."""
 
     async def answer(request: web.Request) -> web.Response:
-        if request.method == "POST":
+        found = answers.get(request.path if request.method == "GET" else f"{request.method} {request.path}")
+        if request.method == "POST" and found is None:
             return web.json_response(admitted(await request.json(), request), status=201)
-        found = answers.get(request.path)
         if callable(found):
             found = await found()
         if isinstance(found, web.Response):

@@ -146,6 +146,17 @@ def selecting(team: str) -> dict[str, Any]:
     return {f"{KUEUE}/v1beta2/clusterqueues": [queue], path: [namespace], f"{path}/{HERE}": namespace}
 
 
+def refusing(message: str) -> dict[str, Any]:
+    """The dry run of a Job is refused."""
+
+    async def refuse() -> web.Response:
+        status = {"kind": "Status", "reason": "Forbidden", "message": message, "code": 403}
+        return web.json_response(status, status=403)
+
+    return {f"POST /apis/batch/v1/namespaces/{HERE}/jobs": refuse}
+
+
+DENIED: Final = 'admission webhook "{}" denied the request: no'
 NAMESPACE_SKIPPED: Final = {
     "/api/v1/namespaces": [{"metadata": {"name": "away", "labels": {"gangctl.dev/skip": "true"}}}]
 }
@@ -203,6 +214,10 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (NAMESPACE_SKIPPED, "skipped-namespaces", "warning", "away"),
         (UNEVALUATED, "policies", "failed", "GangPolicy p: no worker"),
         (CHANGED_SINCE, "policies", "ok", "GangPolicy p: gangctl has not loaded it yet"),
+        (refusing(DENIED.format("jobs.gangs.gangctl.dev")), "job-groups", "warning", "was refused: admission webhook"),
+        # These come after what names the group.
+        (refusing(DENIED.format("validate.kyverno.svc-fail")), "job-groups", "unknown", ""),
+        (refusing('jobs.batch "gangctl-proof" is forbidden: exceeded quota: q'), "job-groups", "unknown", ""),
         (NO_LEASE, "gangctl-leader", "unknown", ""),
         (EARLY, "webhook-order", "warning", "a-kueue, gangctl-gangs"),
         (NOT_READY, "gangctl-replicas", "failed", "0 ready endpoints"),
