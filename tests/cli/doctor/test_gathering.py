@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 from aiohttp import web
 
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
@@ -24,6 +25,7 @@ from tests.cli.doctor.cluster import (
     OWN_DEPLOYMENTS,
     QUOTAS,
     REGISTRATION,
+    REVIEWS,
     SCHEDULING,
     ago,
     deployment,
@@ -38,6 +40,8 @@ from tests.cli.httpserver import HERE
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
+
+TENANTS: Final = Path(__file__).parents[3] / "manifests" / "tenants"
 
 
 async def test_a_complete_installation_is_read(tmp_path: Path) -> None:
@@ -325,6 +329,59 @@ async def test_the_missing_right_does_not_depend_on_the_order_of_answers(tmp_pat
         changed = {f"{REGISTRATION}/{plural}": each for plural, each in zip(plurals, answers, strict=True)}
         answer = await doctor(tmp_path, {**installed(), **changed}, "--only", "gangctl-webhooks")
         assert answer.json["checks"][0]["message"] == f"no right to {REGISTRATION}/mutatingwebhookconfigurations"
+
+
+async def test_rights_of_queues_fits_and_policies_are_asked_for(tmp_path: Path) -> None:
+    refused = {
+        *("clusterqueues", "cohorts", "resourceflavors", "topologies", "workloadpriorityclasses", "admissionchecks"),
+        *("configmaps", "limitranges", "runtimeclasses", "priorityclasses", "gangpolicies"),
+    }
+    answers = {**installed(), REVIEWS: lambda asked: asked["resource"] not in refused}
+    answer = await doctor(tmp_path, answers, "--only", "rights", "--kueue-namespace", "queues")
+    verdict, evidence = found(answer, "rights")
+    queues = (
+        "list clusterqueues.kueue.x-k8s.io cluster-wide",
+        "list admissionchecks.kueue.x-k8s.io cluster-wide",
+        "get configmaps/kueue-manager-config in namespace queues",
+    )
+    fits = (
+        *(f"list {plural}.kueue.x-k8s.io cluster-wide" for plural in ("cohorts", "resourceflavors", "topologies")),
+        "list workloadpriorityclasses.kueue.x-k8s.io cluster-wide",
+        f"list limitranges in namespace {HERE}",
+        "list runtimeclasses.node.k8s.io cluster-wide",
+        "list priorityclasses.scheduling.k8s.io cluster-wide",
+    )
+    policies = "fit (defaults of new JobSets), policy, doctor: list gangpolicies.gangctl.dev cluster-wide"
+    assert verdict == "warning"
+    assert evidence == [f"queue, fit, doctor: {', '.join(queues)}", f"queue, fit: {', '.join(fits)}", policies]
+
+
+async def test_with_the_roles_of_queues_no_right_of_queues_fits_and_policies_is_missing(tmp_path: Path) -> None:
+    view, config = yaml.safe_load_all((TENANTS / "queues.yaml").read_text(encoding="utf-8"))
+
+    def allowed(asked: Object) -> bool:
+        """Also by Kubernetes' role view, and that of tenants: what has a namespace may be read in one's own."""
+        if asked.get("namespace") == HERE:
+            return asked["verb"] in {"get", "list", "watch"}
+        role = config if asked.get("namespace") == "kueue-system" else view
+        return any(
+            asked["verb"] in rule["verbs"]
+            and asked["group"] in rule["apiGroups"]
+            and asked["resource"] in rule["resources"]
+            and asked.get("name") in rule.get("resourceNames", [asked.get("name")])
+            for rule in role["rules"]
+        )
+
+    answer = await doctor(tmp_path, {**installed(), REVIEWS: allowed}, "--only", "rights")
+    commands = {line.partition(": ")[0] for line in found(answer, "rights")[1]}
+    assert not [title for title in commands if "queue" in title or "policy" in title], commands
+
+
+async def test_without_kueue_no_right_of_it_is_asked_for(tmp_path: Path) -> None:
+    answers = {**installed(), KUEUE: None, f"{KUEUE}/v1beta2": None, REVIEWS: lambda _: False}
+    evidence = " ".join(found(await doctor(tmp_path, answers, "--only", "rights"), "rights")[1])
+    assert f"queue, fit: list limitranges in namespace {HERE}" in evidence
+    assert "kueue.x-k8s.io" not in evidence
 
 
 async def test_a_server_that_fails_halfway_is_one_error(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gangctl.api.meta import SYSTEM_NAMESPACE
 from gangctl.api.objects import object_at, within
@@ -234,9 +234,29 @@ _REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 _GANGS: Final = "get, describe, why, wait, top"
+_QUEUES: Final = "queue, fit"
+_OF_QUEUES: Final = (
+    *(kinds.QUEUED_WORKLOADS, kinds.COHORTS, kinds.RESOURCE_FLAVORS),
+    *(kinds.TOPOLOGIES, kinds.PRIORITY_CLASSES),
+)
+_OF_PODS: Final = (kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES, kinds.POD_PRIORITY_CLASSES)
+"""Of the requests of pods, which decide without Kueue, too."""
 _DOCTOR: Final = "doctor"
-_Wanted = tuple[str, Resource, str, str]
-"""Verb, resource, namespace (empty for all) and commands."""
+
+
+class _Wanted(NamedTuple):
+    """A right; ``namespace`` is empty for all, and ``name`` for objects of any name."""
+
+    verb: str
+    resource: Resource
+    namespace: str
+    commands: str
+    name: str = ""
+
+    @property
+    def subject(self) -> str:
+        """As ``kubectl auth can-i`` has it."""
+        return f"{self.resource.qualified_name}/{self.name}" if self.name else self.resource.qualified_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,42 +282,45 @@ async def rights(cluster: Cluster) -> tuple[Right, ...]:
     own = await seen_or(installed.gangctl_namespace(cluster), SYSTEM_NAMESPACE)
     made = await generation(cluster)
     groups = scheduling_resources(made).values() if made is not None else ()
-    wanted = list(_wanted(cluster.namespace, own, groups, queues=queues))
-    answers = await all_of(_ask(cluster, *question[:3]) for question in wanted)
+    wanted = list(_wanted(cluster, own, groups, queues=queues))
+    answers = await all_of(_ask(cluster, needed) for needed in wanted)
     return tuple(
-        Right(verb, resource.qualified_name, namespace, commands, allowed)
-        for (verb, resource, namespace, commands), allowed in zip(wanted, answers, strict=True)
+        Right(needed.verb, needed.subject, needed.namespace, needed.commands, allowed)
+        for needed, allowed in zip(wanted, answers, strict=True)
     )
 
 
-def _wanted(namespace: str, own: str, groups: Collection[Resource], *, queues: bool) -> Iterator[_Wanted]:
+def _wanted(cluster: Cluster, own: str, groups: Collection[Resource], *, queues: bool) -> Iterator[_Wanted]:
+    namespace = cluster.namespace
     for resource in (JOBSETS, JOBS, PODS, resources.EVENTS, *groups):
-        yield "list", resource, namespace, _GANGS
+        yield _Wanted("list", resource, namespace, _GANGS)
     for resource in (JOBSETS, JOBS, PODS, *groups):
-        yield "watch", resource, namespace, "wait, top"
-    yield "list", resources.RESOURCE_QUOTAS, namespace, _DOCTOR
-    yield "list", resources.NODES, "", "describe, why, fit --fixed-nodes"
-    yield "create", JOBS, namespace, "why, plan (a dry run proves that pods keep their group)"
+        yield _Wanted("watch", resource, namespace, "wait, top")
+    yield _Wanted("list", resources.RESOURCE_QUOTAS, namespace, _DOCTOR)
+    yield _Wanted("list", resources.NODES, "", "describe, why, fit --fixed-nodes")
+    yield _Wanted("create", JOBS, namespace, "why, plan (a dry run proves that pods keep their group)")
     if queues:
-        for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
-            yield "list", resource, namespace, "queue, fit"
-        yield "list", kinds.CLUSTER_QUEUES, "", "queue, fit"
-        yield "list", GANG_POLICIES, "", "fit (defaults of new JobSets), policy"
-        yield "list", kinds.ADMISSION_CHECKS, "", _DOCTOR
-    yield "create", JOBSETS, namespace, "doctor (a dry run asks gangctl's webhook), doctor --canary"
-    yield "delete", JOBSETS, namespace, "doctor --canary"
+        for resource in (kinds.LOCAL_QUEUES, kinds.CLUSTER_QUEUES, kinds.ADMISSION_CHECKS):
+            yield _Wanted("list", resource, namespace if resource.namespaced else "", f"{_QUEUES}, {_DOCTOR}")
+        # By its name, as the role gangctl-queues-config allows it.
+        yield _Wanted("get", kinds.CONFIG_MAPS, cluster.kueue_namespace, f"{_QUEUES}, {_DOCTOR}", kinds.CONFIG_NAME)
+    for resource in (*(_OF_QUEUES if queues else ()), *_OF_PODS):
+        yield _Wanted("list", resource, namespace if resource.namespaced else "", _QUEUES)
+    yield _Wanted("list", GANG_POLICIES, "", f"fit (defaults of new JobSets), policy, {_DOCTOR}")
+    yield _Wanted("create", JOBSETS, namespace, "doctor (a dry run asks gangctl's webhook), doctor --canary")
+    for verb in ("get", "delete"):
+        yield _Wanted(verb, JOBSETS, namespace, "doctor --canary")
     for resource in (*installed.CONFIGURATIONS, resources.NAMESPACES):
-        yield "list", resource, "", _DOCTOR
+        yield _Wanted("list", resource, "", _DOCTOR)
     for resource in (installed.DEPLOYMENTS, installed.ENDPOINT_SLICES, PODS):
-        yield "list", resource, own, _DOCTOR
-    yield "get", resources.LEASES, own, _DOCTOR
+        yield _Wanted("list", resource, own, _DOCTOR)
+    yield _Wanted("get", resources.LEASES, own, _DOCTOR)
 
 
-async def _ask(cluster: Cluster, verb: str, resource: Resource, namespace: str) -> bool:
-    attributes = {"verb": verb, "group": resource.group, "resource": resource.plural}
-    if namespace:
-        attributes["namespace"] = namespace
-    spec = {"resourceAttributes": attributes}
+async def _ask(cluster: Cluster, needed: _Wanted) -> bool:
+    attributes = {"verb": needed.verb, "group": needed.resource.group, "resource": needed.resource.plural}
+    optional = {"namespace": needed.namespace, "name": needed.name}
+    spec = {"resourceAttributes": attributes | {field: value for field, value in optional.items() if value}}
     body = {"apiVersion": _REVIEWS.api_version, "kind": _REVIEWS.kind, "metadata": {}, "spec": spec}
     answer = await cluster.client.create(_REVIEWS, body)
     return object_at(answer, "status").get("allowed") is True
