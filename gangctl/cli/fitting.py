@@ -21,7 +21,7 @@ from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.creation import CreationRefusal, refusal
 from gangctl.fit.limits import of_accounts
 from gangctl.fit.members import Neighbours
-from gangctl.fit.nodes import admitted, gangs_of, node_fit
+from gangctl.fit.nodes import admitted, gangs_of, node_fit, partly_on_nodes
 from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.report import (
     DispatchedFit,
@@ -215,10 +215,22 @@ def subjects_of(question: Question, home: str) -> list[FitSubject]:
 
 
 def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer:
-    """The report on one JobSet; ``fixed_nodes`` also checks the nodes, as a fixed set.
+    """The report on one JobSet as it is; ``fixed_nodes`` also checks the nodes, as a fixed set.
 
     For a gang with a topologyKey the nodes are checked in any case.
     """
+    answer = started_anew(subject, stock, fixed_nodes=fixed_nodes)
+    own = () if subject.new else filter(subject.has, stock.pods or ())
+    if not partly_on_nodes(subject.raw, own):
+        return answer
+    return replace(answer, report={**answer.report, **_doubted(answer.report, _JOINING)})
+
+
+_JOINING: Final = "whether the domain of the pods of a gang that are on nodes has room: the others must join them"
+
+
+def started_anew(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer:
+    """The same of all its pods, if none of them is on a node."""
     # A new one takes nothing from a Workload that has finished: that was of another one of its name.
     workloads: Iterable[QueuedWorkload] = stock.live_workloads() if subject.new else stock.workloads.values()
     own = [workload for workload in workloads if subject.owns(workload)]
@@ -268,7 +280,7 @@ def _restarted(subject: FitSubject, stock: Stock) -> FitReport:
     own = current(workload for workload in stock.live_workloads() if subject.owns(workload))
     # Kueue gives an admitted one other domains only once it has evicted it.
     if own is None or own.placements or phase_of(own) is not QueuePhase.ADMITTED:
-        return answer_of(subject, stock, fixed_nodes=True).report
+        return started_anew(subject, stock, fixed_nodes=True).report
     labels = stock.labels(subject.namespace)
     identity = subject.raw, subject.namespace, labels, subject.queue
     request = FitRequest(*identity, new=False, fixed_nodes=True, left=subject.left)

@@ -11,7 +11,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import API_VERSION
 from gangctl.api.objects import objects_at, within
 from gangctl.api.pods import HOSTNAME
-from gangctl.cli.fitting import FitSubject, amounts, answer_of, neighbours_of
+from gangctl.cli.fitting import FitSubject, amounts, neighbours_of, started_anew
 from gangctl.cli.messages import full_name
 from gangctl.cli.output import Section, Table
 from gangctl.cluster.stock import Stock
@@ -78,7 +78,7 @@ class _Asked:
     def _report(self, pods: int) -> FitReport:
         """What ``gangctl fit`` says of so many of them."""
         # Without nodes the quota alone is asked, and the nodes are listed as unknown.
-        return answer_of(self._subject_of(pods), self._stock, fixed_nodes=self._stock.nodes_known).report
+        return started_anew(self._subject_of(pods), self._stock, fixed_nodes=self._stock.nodes_known).report
 
     def shape(self) -> ShapeReport:
         """All that is known of them."""

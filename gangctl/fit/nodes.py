@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gangctl.api.jobset import JobSet
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.meta import JOB_INDEX, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object, object_at, objects_at, text_at
 from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line, plural
@@ -23,6 +24,7 @@ from gangctl.fit.floor import NodeShape
 from gangctl.fit.members import Neighbours
 from gangctl.fit.minimum import decided
 from gangctl.fit.nodecase import NodesCase, no_node
+from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.requests import (
     Counted,
     PodSet,
@@ -77,6 +79,24 @@ def gangs_of(jobset: JobSet, left: Mapping[str, PodsLeft] = _ALL_LEFT) -> tuple[
         )
         for template, members in gangs.items()
     )
+
+
+def partly_on_nodes(raw: Object, pods: Iterable[PlacedPod]) -> bool:
+    """Whether a gang with a topology has some of its pods on nodes, and not all: by pods of a JobSet that have nodes.
+
+    GeneratePlacements of TopologyPlacement (1.37): the others get the domain of those, and no other one.
+    """
+    jobset = read_jobset(raw)[0]
+    podsets = {podset.name: podset for podset in podsets_of(raw)}
+    named = [(podsets.get(pod.labels.get(REPLICATED_JOB_NAME, "")), pod) for pod in pods]
+    for gang in gangs_of(jobset, left_after_success(podsets.values(), raw)) if named else ():
+        own = [(podset, pod) for podset, pod in named if podset is not None and podset.index in gang.pods]
+        # Of a podset with more pods than the gang each Job is a gang.
+        several = any(podset.pods > gang.pods[podset.index] for podset, _ in own)
+        there = Counter(pod.labels.get(JOB_INDEX, "") if several else "" for _, pod in own)
+        if gang.topology and any(count < sum(gang.pods.values()) for count in there.values()):
+            return True
+    return False
 
 
 def _shares_claims(raw: Object, jobset: JobSet) -> bool:

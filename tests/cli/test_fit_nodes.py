@@ -13,7 +13,7 @@ from tests.cli.manifests import write
 from tests.cli.publishedschemas import schema_of
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations
-from tests.jobsets import jobset, rj
+from tests.jobsets import OPTIONS, jobset, rj
 from tests.rows import each
 
 
@@ -103,6 +103,41 @@ class TestNodesAlone:
         answer = gangctl("fit", "-f", files[0], "--queues", files[1], *(["--fixed-nodes"] if flag else []))
         assert (answer.code, answer.out) == (2, "")
         assert f"the files of --queues have no {'Node' if flag else 'ClusterQueue'}" in answer.err
+
+
+@each(
+    ("jobs", "there", "verdict"),
+    [
+        # One of four pods is made again: the scheduler takes no other rack for it than that of the three.
+        (1, {"0": 3}, "unknown"),
+        (1, {"0": 4}, "fits"),
+        (1, {}, "fits"),
+        # Each Job is a gang: of one all pods are there, and of the other one some, or none.
+        (2, {"0": 2, "1": 1}, "unknown"),
+        (2, {"0": 2}, "fits"),
+    ],
+)
+def test_pods_of_a_gang_join_the_domain_of_those_that_are_on_nodes(
+    jobs: int, there: dict[str, int], verdict: str, tmp_path: Path
+) -> None:
+    """GeneratePlacements of TopologyPlacement."""
+    size = 4 // jobs
+    entry = rj("w", jobs, size, size, cpu="4", mode="Gang" if jobs == 1 else "ReplicatedGang")
+    raw = jobset("train", entry, uid="uid-train", annotations={OPTIONS: '{"topologyKey": "rack"}'})
+    racks = [node(f"{rack}{job}{n}", rack=rack) for rack in "abc" for job in range(jobs) for n in range(size)]
+    placed = [pod("p", f"a0{size - 1}", "4")]
+    for job, pods in there.items():
+        for n in range(pods):
+            own = pod(f"train-w-{job}-{n}", f"a{job}{n}", "4", jobset="train")
+            labels = {"replicatedjob-name": "w", "job-index": job}
+            own["metadata"]["labels"] |= {f"jobset.sigs.k8s.io/{key}": value for key, value in labels.items()}
+            placed.append(own)
+    answer = fit(tmp_path, raw, [*racks, *placed], "--now")
+    assert (answer.json["verdict"], answer.code) == (verdict, int(verdict != "fits")), answer.json["message"]
+    assert ("the others must join them" in answer.json["message"]) is (verdict == "unknown")
+    # The largest gang is asked without the JobSet's own pods.
+    files = str(tmp_path / "jobsets.yaml"), str(tmp_path / "queues.yaml")
+    assert "not known" not in gangctl("fit", "-f", files[0], "--queues", files[1], "--largest").out
 
 
 def classed(value: int, name: str = "usual", *, default: bool = False) -> Object:
