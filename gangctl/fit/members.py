@@ -233,6 +233,23 @@ class Members:
                 return True
         return False
 
+    def reach(self, gang: Collection[int], pods: Collection[int], *, copies: int, topology: str) -> bool:
+        """Whether pods in one domain of a label may keep a gang from another domain of it; ``pods`` are all podsets."""
+        domain_of, keys = self.by(topology), set[str]()
+        for member in (self._members[index] for index in pods):
+            keys |= {term.key for term in member.repels} | {spread.key for spread in member.spreads}
+        for key in keys:
+            across: dict[str, set[str | None]] = {}
+            for number, value in self.by(key).items():
+                across.setdefault(value, set()).add(domain_of.get(number))
+            if any(len(domains) > 1 for domains in across.values()):
+                return True
+        # A pod needs no other one near it only while there is none in any domain (satisfyPodAffinity).
+        others = [self._members[index] for index in pods if index not in gang]
+        others += [self._member(self._podsets[index], 1) for index in gang if copies > 1]
+        drawn = (self._members[index].draws for index in gang)
+        return any(draws and self._matching(others, draws, unknown=True) for draws in drawn)
+
     @property
     def independent(self) -> bool:
         """Whether none of the pods says anything about other pods."""

@@ -94,6 +94,7 @@ class _InDomains:
         self._gangs = gangs
         self._free = free
         self._anywhere = anywhere
+        self._pods = [index for index, count in pods.items() if count]
         self._rest = dict(pods)
         self._copies = [self._take(gang) for gang in gangs]
 
@@ -111,9 +112,12 @@ class _InDomains:
         # Each domain by itself, with nothing else of the JobSet placed: what lacks room even so never has it.
         if any(sum(most for _, most in domains) < copies for domains, copies in zip(rooms, self._copies, strict=True)):
             return RoomOutcome(Exploration(possible=False, certain=False))
-        placed = self._greedy()
-        possible = True if placed is not None else None
         others = sum(self._copies) + sum(self._rest.values()) - 1
+        # Beside them no domain has the room that it has by itself.
+        if others and any(map(self._reached, self._gangs, self._copies)):
+            return RoomOutcome(Exploration(None, None))
+        placed = self._greedy(rooms)
+        possible = True if placed is not None else None
         certain = bool(self._anywhere.certain) or not any(self._rest.values())
         if len(rooms) == 1 and not any(self._rest.values()):
             # Equal gangs in domains of their own: none takes room that another one could use otherwise.
@@ -122,6 +126,9 @@ class _InDomains:
             # Each of the others is in one domain at most.
             certain = certain and all(sum(least > 0 for least, _ in room) > others for room in rooms)
         return RoomOutcome(Exploration(possible or certain or None, certain or None), placed or [])
+
+    def _reached(self, gang: Together, copies: int) -> bool:
+        return self._floor.members.reach(gang.pods, self._pods, copies=copies, topology=gang.topology)
 
     def _rooms(self, gang: Together, copies: int) -> list[tuple[int, int]]:
         """By domain, the copies that fit in any order, and at most; not more than there are."""
@@ -146,15 +153,18 @@ class _InDomains:
         domain = self._floor.domains(gang.topology)[value]
         return {number: self._free[number] for number in domain if number in self._free}
 
-    def _greedy(self) -> list[tuple[Together, str]] | None:
-        """The domain of each copy, if each is put into the first that has room."""
+    def _greedy(self, rooms: Sequence[Sequence[tuple[int, int]]]) -> list[tuple[Together, str]] | None:
+        """The domain of each copy, if each is put into the first that has room; ``rooms`` are those of each gang."""
         placed = []
-        for gang, copies in zip(self._gangs, self._copies, strict=True):
+        for gang, copies, domains in zip(self._gangs, self._copies, rooms, strict=True):
+            # Each copy is put by itself: what copies do to each other in one domain is in these numbers.
+            left_in = {value: highest for value, (_, highest) in zip(self._values(gang), domains, strict=True)}
             for _ in range(copies):
-                for value in self._values(gang):
+                for value in (value for value, room in left_in.items() if room):
                     left = self._floor.put(gang.pods, self._nodes(gang, value))
                     if left is not None:
                         self._free |= left
+                        left_in[value] -= 1
                         placed.append((gang, value))
                         break
                 else:
