@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -27,7 +28,7 @@ from gangctl.fit.largest import (
     alone,
     room_report,
 )
-from gangctl.fit.nodes import gangs_of
+from gangctl.fit.nodes import topologies_of
 from gangctl.fit.report import FitReport, Verdict
 from gangctl.fit.requests import podsets_of
 from gangctl.fit.room import highest
@@ -38,8 +39,10 @@ ZONE: Final = "topology.kubernetes.io/zone"
 def largest_of(subject: FitSubject, stock: Stock) -> LargestReport:
     """How many pods of each replicated job fit now, each without the others; the JobSet's own pods do not count."""
     jobset = read_jobset(subject.raw)[0]
-    topologies = {index: gang.topology for gang in gangs_of(jobset) for index in gang.pods}
-    shapes = [_Asked(subject, stock, index, topologies.get(index, "")) for index in range(len(_entries(subject)))]
+    # read_jobset leaves out a list that is too long.
+    topologies = itertools.chain(topologies_of(jobset), itertools.repeat(""))
+    entries = range(len(_entries(subject)))
+    shapes = [_Asked(subject, stock, index, topology) for index, topology in zip(entries, topologies, strict=False)]
     first = shapes[0].least if shapes else None
     return {
         "apiVersion": API_VERSION,

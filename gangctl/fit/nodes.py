@@ -38,7 +38,8 @@ from gangctl.fit.requests import (
 )
 from gangctl.fit.scheduling import Floor, Together
 from gangctl.fit.started import Addition, Additions
-from gangctl.gang.naming import Scope
+from gangctl.gang.config import GangConfig
+from gangctl.gang.naming import Scope, Stamp
 from gangctl.gang.plan import job_pods, replicated_job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.objects import PODS, PREEMPTS, Amounts
@@ -52,16 +53,30 @@ _NONE: Final[Additions] = {}
 _ALL_LEFT: Final[Mapping[str, PodsLeft]] = {}
 
 
+def _stamps(jobset: JobSet, *, resizable: bool = False) -> tuple[Sequence[Stamp | None], GangConfig]:
+    stamps, _ = stored_stamps(jobset)
+    resolution = resolve(jobset, ClusterRules(), resizable=resizable)
+    # Stamps are what was decided at CREATE; the configuration may have been edited since.
+    return stamps if any(stamps) else resolution.stamps, resolution.config
+
+
+def topologies_of(jobset: JobSet) -> list[str]:
+    """The topologyKey of each replicated job's gang, empty without one; without pods that of the one it would be in."""
+    filled = [
+        rj if replicated_job_pods(rj) else replace(rj, replicas=1, parallelism=1, completions=1)
+        for rj in jobset.replicated_jobs
+    ]
+    # resizable: one pod may be fewer than the gang's minCount.
+    stamps, config = _stamps(replace(jobset, replicated_jobs=tuple(filled)), resizable=True)
+    return [config.topology_key(stamp.template) if stamp is not None else "" for stamp in stamps]
+
+
 def gangs_of(jobset: JobSet, left: Mapping[str, PodsLeft] = _ALL_LEFT) -> tuple[Together, ...]:
     """The gangs of a JobSet, from its stamps or else its configuration; of equal ones only the first.
 
     With the pods that are ``left``, by name of the ReplicatedJob; of those that it does not name with all.
     """
-    stamps, _ = stored_stamps(jobset)
-    resolution = resolve(jobset, ClusterRules())
-    # Stamps are what was decided at CREATE; the configuration may have been edited since.
-    stamps = stamps if any(stamps) else resolution.stamps
-    config = resolution.config
+    stamps, config = _stamps(jobset)
     gangs: dict[str, dict[int, int]] = {}
     minimums: dict[str, int] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):

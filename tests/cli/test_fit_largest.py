@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.meta import GANGS
 from gangctl.cli.fitting import FitSubject, answer_of
 from gangctl.cli.largest import largest_of
 from gangctl.cluster.stock import Stock
@@ -25,7 +26,7 @@ from tests.cli.test_fit_nodes import node, pod
 from tests.cli.topologyobjects import IDLE, TWO_RACKS, asking, racks
 from tests.fit.asking import NAMESPACE, pods
 from tests.fit.test_filters import apart, term
-from tests.jobsets import jobset, rj
+from tests.jobsets import OPTIONS, jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY
 
@@ -66,6 +67,28 @@ def test_each_place_has_its_number(tmp_path: Path) -> None:
     }
     assert rooms(driver) == {"node": ("b", 1, 1), "domain": ("1", 1, 1), "cluster": ("", 2, 2), "gang": ("", 1, 1)}
     assert workers["requests"] == {"cpu": "1500m"}
+
+
+@each(
+    ("empty", "gangs"),
+    [
+        ({"replicas": 0}, None),
+        ({"parallelism": 0}, None),
+        ({"replicas": 0}, [{"name": "g", "replicatedJobs": ["w"], "topologyKey": RACK, "minCount": 2}]),
+        ({"replicas": 0}, [{"name": "g", "replicatedJobs": ["w"], "perReplica": True, "topologyKey": RACK}]),
+    ],
+)
+def test_a_replicated_job_without_pods_has_its_topology(
+    empty: dict[str, int], gangs: list[Object] | None, tmp_path: Path
+) -> None:
+    """As of a JobSet that is scaled to zero."""
+    entry = rj(
+        "w", empty.get("replicas", 1), empty.get("parallelism", 3), 3, cpu="1500m", mode=None if gangs else "Gang"
+    )
+    notes = {GANGS: json.dumps(gangs)} if gangs else {OPTIONS: TOPOLOGY}
+    raw = jobset("js", entry, rj("d", 1, 1, 1, cpu="4"), annotations=notes)
+    workers, _ = largest(tmp_path, raw, [*NODES, pod("x", "a", "2")])
+    assert (rooms(workers)["domain"], rooms(workers)["gang"]) == (("1", 3, 3), ("", 3, 3))
 
 
 @each(
