@@ -21,6 +21,7 @@ from gangctl.fit.classes import refused_by_classes
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.devices import counted_by_quotas, is_of_claims
 from gangctl.fit.limitranges import refused_claims
+from gangctl.fit.nodes import shares_claims
 from gangctl.fit.report import joined, quoted
 from gangctl.fit.requests import PodSet, filled_in, requests_of, stages_of
 from gangctl.gang.desired import plan_of
@@ -48,6 +49,8 @@ _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
 _COMPULSORY: Final = ("cpu", "memory")
 """Every container has to request these where a quota counts them."""
 _SHOWN: Final = 80
+# By the gate DRAWorkloadResourceClaims, and where the pods name a claim of their gang.
+_SHARED: Final = "whether its gangs share claims, which count once for each gang; if not, "
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class _PodsToCreate:
     """None if unknown."""
     claims: Amounts
     """What quotas count of the claims of one pod."""
+    shares: bool
+    """Whether a gang of the JobSet may have claims of its own, of which there is one for all its pods."""
 
     @cached_property
     def requests(self) -> Amounts:
@@ -180,12 +185,15 @@ def refusal(
     present = [podset for podset in podsets if podset.pods]
     if refused := next(refused_by_classes(present, cluster, namespace), ""):
         return CreationRefusal(refused)
+    claiming = any(podset.pod_spec.get("resourceClaims") for podset in present)
+    shares = claiming and shares_claims(jobset, read_jobset(jobset)[0])
     pods = [
         _PodsToCreate(
             podset,
             *filled_in(podset, surroundings),
             cluster.pod_class_name(text_at(podset.pod_spec, "priorityClassName")),
             counted_by_quotas(podset.pod_spec, templates),
+            shares,
         )
         for podset in present
     ]
@@ -322,10 +330,12 @@ def _beyond(
                     "such pods; write it into the pod template",
                     unknown=bool(doubt),
                 )
-        what = f"{'claims of ' * is_of_claims(resource)}some of its pods"
-        demands = [_Demand(what, _needed(resource, counted, stages))]
+        of_claims = is_of_claims(resource)
+        what = f"{'claims of ' * of_claims}some of its pods"
+        shared = _SHARED * (of_claims and any(one.shares for one in perhaps))
+        demands = [_Demand(what, _needed(resource, counted, stages), shared)]
         if len(perhaps) > len(counted):
-            demands.append(_Demand(what, _needed(resource, perhaps, stages), scoped))
+            demands.append(_Demand(what, _needed(resource, perhaps, stages), scoped + shared))
         # Scopes are of pods: a quota with some counts nothing else.
         demands += _counted(resource, others) if not scopes else ()
         base = _base(resource)

@@ -114,7 +114,7 @@ def partly_on_nodes(raw: Object, pods: Iterable[PlacedPod]) -> bool:
     return False
 
 
-def _shares_claims(raw: Object, jobset: JobSet) -> bool:
+def shares_claims(raw: Object, jobset: JobSet) -> bool:
     """Whether a gang may have ResourceClaims of its own."""
     spec = object_at(raw, "spec")
     if any("scheduling" in part for part in (spec, *objects_at(spec, "replicatedJobs"))):
@@ -212,7 +212,7 @@ def asked_of_nodes(
     """What one pod of each podset requests, the same with the devices that it claims, and these with their nodes."""
     counted = [requests_of(_without_devices(podset), pods) for podset in podsets]
     claiming = any(podset.pod_spec.get("resourceClaims") for podset in podsets)
-    shared = claiming and _shares_claims(request.jobset, request.read())
+    shared = claiming and shares_claims(request.jobset, request.read())
     own = claimed(podsets, nodes, devices, shared=shared)
     return counted, [{**one.requests, **claims} for one, claims in zip(counted, own.requests, strict=True)], own
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gangctl.api.meta import GANGS
 from tests.cli.fitfiles import (
     POD_CLASS,
     PRIORITY,
@@ -56,7 +57,16 @@ def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
 
 
 PER_CLASS = "gpus.deviceclass.resource.k8s.io/devices"
+COUNTED_CLAIMS = "count/resourceclaims.resource.k8s.io"
 CLAIMING = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
+
+
+def sharing() -> Object:
+    """Four pods of a gang that has their claim as its own."""
+    made = gangs("", pod=CLAIMING)
+    gang = {"name": "g", "replicatedJobs": ["w"], **CLAIMING}
+    made["metadata"]["annotations"] = {GANGS: json.dumps([gang])}
+    return made
 
 
 def claim_template(**request: Any) -> Object:
@@ -256,7 +266,7 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
         ),
         (
             gangs("", pod=CLAIMING),
-            queues(quota({"count/resourceclaims.resource.k8s.io": "3"})),
+            queues(quota({COUNTED_CLAIMS: "3"})),
             "PodsRefused",
             "needs 4",
         ),
@@ -268,6 +278,12 @@ BEHIND_OTHERS = "WaitsForResourceQuota", "has 0 of 5 services left, and it needs
             "WaitsForResourceQuota",
             "has 7 of 9",
         ),
+        # One claim for each gang, if the cluster makes claims of gangs.
+        (sharing(), queues(TEMPLATE, quota({COUNTED_CLAIMS: "2"})), "MayFit", "whether its gangs share claims"),
+        (sharing(), queues(TEMPLATE, quota({COUNTED_CLAIMS: "4"}, {COUNTED_CLAIMS: "2"})), "MayFit", "it needs 4"),
+        (sharing(), queues(TEMPLATE, quota({PER_CLASS: "7"})), "MayFit", "if not, ResourceQuota"),
+        (sharing(), queues(TEMPLATE, quota({COUNTED_CLAIMS: "4"})), "NotQueued", ""),
+        (sharing(), queues(TEMPLATE, quota({"pods": "3"})), "PodsRefused", "needs 4"),
         (gangs("", pod=across("podAffinity", namespaces=["u"])), queues(ACROSS), "PodsRefused", "it needs 4"),
         (gangs("", pod=across("podAntiAffinity", namespaceSelector={})), queues(ACROSS), "PodsRefused", ""),
         (gangs("", pod=across("podAntiAffinity", weight=1, namespaceSelector={})), queues(ACROSS), "PodsRefused", ""),
