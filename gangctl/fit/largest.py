@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypedDict
 
+from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS
-from gangctl.api.objects import Object, object_at, objects_at
+from gangctl.api.objects import Object, object_at, objects_at, text_at
 from gangctl.api.reportfields import QUANTITY
 from gangctl.fit import limits
 from gangctl.fit.clusterstate import FitRequest
@@ -27,6 +28,7 @@ from gangctl.fit.report import FitIdentity, bounded
 from gangctl.fit.requests import PodSet, Surroundings
 from gangctl.fit.room import highest
 from gangctl.fit.scheduling import Floor
+from gangctl.gang.config import read_config
 from gangctl.kueue.names import PODSET_GROUP
 from gangctl.kueue.objects import ResourceFlavor
 
@@ -87,7 +89,13 @@ def alone(raw: Object, index: int, topology: str, pods: int) -> dict[str, Any]:
     job = object_at(template, "spec")
     # These are about other replicated jobs, too, which are not in it.
     annotations = _without(object_at(metadata, "annotations"), GANGS, GANG_OPTIONS)
-    if topology:
+    name, config = text_at(entry, "name"), read_config(read_jobset(raw)[0])[0]
+    claims = [claim.encode() for gang in config.gangs if name in gang.replicated_jobs for claim in gang.claims()]
+    if claims:
+        # Without them each pod would count with a claim of its own.
+        gang = {"name": "gang", "replicatedJobs": [name], "resourceClaims": claims}
+        annotations |= {GANGS: json.dumps([gang | ({"topologyKey": topology} if topology else {})])}
+    elif topology:
         annotations |= {GANG_MODE: "Gang", GANG_OPTIONS: json.dumps({"topologyKey": topology})}
     # A stamp of the JobSet that exists would outrank the mode that is set above.
     own = _without(object_at(object_at(template, "metadata"), "annotations"), GANG_REF, GANG_MODE)

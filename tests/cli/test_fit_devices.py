@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any, Final
 
+from gangctl.api.meta import GANGS
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import CONFIGURATION, Object, cluster_queue, flavor, local_queue, queued
 from tests.cli.kueueserver import config_map, serving
@@ -108,6 +110,28 @@ def test_the_most_pods_of_each_place_have_the_devices_that_they_claim(tmp_path: 
     files = files[0], write(tmp_path / "unread.yaml", *unread)
     answer = gangctl("fit", "-f", files[0], "--queues", files[1], "--largest", "-o", "json")
     assert any("resourceClaims" in why for why in answer.json["podSets"][0]["unknown"])
+
+
+@each(
+    ("gang", "unknown"),
+    [
+        ({"resourceClaims": CLAIM["resourceClaims"], "topologyKey": "rack"}, True),
+        ({"resourceClaims": CLAIM["resourceClaims"], "minCount": 2, "perReplica": True}, True),
+        ({}, False),
+    ],
+)
+def test_the_largest_gang_shares_the_claims_of_its_gang(gang: Object, unknown: bool, tmp_path: Path) -> None:
+    made = asked()
+    made["metadata"]["annotations"] = {GANGS: json.dumps([{"name": "g", "replicatedJobs": ["w"], **gang}])}
+    racks = [node(name, rack="r") for name in "ab"]
+    files = write(tmp_path / "jobsets.yaml", made), write(tmp_path / "queues.yaml", *racks, *THERE[2:])
+    for largest in ((), ("--largest",)):
+        answer = gangctl("fit", "-f", files[0], "--queues", files[1], "-o", "json", *(largest or ("--fixed-nodes",)))
+        report = answer.json["podSets"][0] if largest else answer.json
+        assert any("which of them a gang shares" in why for why in report["unknown"]) is unknown
+    (room,) = (room for room in report["rooms"] if room["scope"] == "gang")
+    assert (room["pods"], room["possible"] > room["pods"]) == (0 if unknown else 2, unknown)
+    assert any(room["scope"] == "domain" for room in report["rooms"]) is ("topologyKey" in gang)
 
 
 class TestCluster:
