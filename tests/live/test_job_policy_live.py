@@ -191,7 +191,8 @@ async def is_set_again(cluster: Cluster) -> None:
     """A group that a webhook behind those of gangctl has removed."""
     async with a_webhook_that_removes_groups(cluster.plane) as removed:
         await is_ganged(cluster, "later")
-        assert removed == ["later-w-0"]
+        # JobSet may create a Job again before it has seen the first one: admission comes before the name is compared.
+        assert {*removed} == {"later-w-0"}
 
 
 @asynccontextmanager
