@@ -15,6 +15,7 @@ from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import full_name, note
 from gangctl.cli.names import ObjectName
 from gangctl.cli.output import Section, Table
+from gangctl.cluster.kinds import with_variants
 from gangctl.cluster.stock import Stock
 from gangctl.fit import started, verdict
 from gangctl.fit.clusterstate import FitRequest
@@ -220,8 +221,8 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
     For a gang with a topologyKey the nodes are checked in any case.
     """
     answer = started_anew(subject, stock, fixed_nodes=fixed_nodes)
-    own = () if subject.new else filter(subject.has, stock.pods or ())
-    if not partly_on_nodes(subject.raw, own):
+    own = [] if subject.new else list(filter(subject.has, stock.pods or ()))
+    if not (own and partly_on_nodes(subject.raw, own)):
         return answer
     return replace(answer, report={**answer.report, **_doubted(answer.report, _JOINING)})
 
@@ -235,12 +236,11 @@ def started_anew(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Ans
     workloads: Iterable[QueuedWorkload] = stock.live_workloads() if subject.new else stock.workloads.values()
     own = [workload for workload in workloads if subject.owns(workload)]
     now, workload = stock.now(), current(own)
-    elsewhere = not subject.new and stock.queued_by_owner(read_jobset(subject.raw)[0], workload)
     request = verdict.FitRequest(
         subject.raw,
         subject.namespace,
         stock.labels(subject.namespace),
-        "" if elsewhere else subject.queue,
+        stock.own_queue(subject.queue, read_jobset(subject.raw)[0], workload, new=subject.new),
         subject.new,
         workload,
         fixed_nodes=fixed_nodes,
@@ -248,7 +248,7 @@ def started_anew(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Ans
         head=partial(stock.heads.of, now=now),
         left=subject.left,
     )
-    with stock.snapshot.without([*own, *stock.variants_of(own)]):
+    with stock.snapshot.without(with_variants(stock.workloads, own)):
         report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))
     by_nodes = needs_domain(subject.raw)
     if fixed_nodes or (by_nodes and stock.nodes_known):

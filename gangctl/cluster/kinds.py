@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from gangctl.api.store import Store
@@ -82,3 +82,8 @@ def workload_store() -> Store[QueuedWorkload]:
             "cluster_queue": lambda workload: [workload.cluster_queue] if workload.cluster_queue else [],
         }
     )
+
+
+def with_variants(store: Store[QueuedWorkload], own: Collection[QueuedWorkload]) -> list[QueuedWorkload]:
+    """Workloads, and those that Kueue queues in their place, one for each flavor (gate ConcurrentAdmission)."""
+    return [*own, *(variant for workload in own for variant in store.by_index("owner", workload.uid))]

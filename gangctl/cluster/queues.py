@@ -187,10 +187,6 @@ class Queues:
         """Kueue's Workloads that a JobSet of this UID controls, finished ones as well: never by name."""
         return self.workloads.by_index("owner", uid)
 
-    def variants_of(self, own: Iterable[QueuedWorkload]) -> list[QueuedWorkload]:
-        """The Workloads that Kueue queues in place of these, one for each flavor (gate ConcurrentAdmission)."""
-        return [variant for workload in own for variant in self.workloads.by_index("owner", workload.uid)]
-
     def cluster_queue_of(self, queue_key: LocalQueueKey) -> str:
         """Name of the ClusterQueue that a LocalQueue points to; empty if there is no such LocalQueue."""
         local_queue = self.local_queue(*queue_key)
@@ -221,9 +217,8 @@ class Queues:
         jobset, _ = read_jobset(raw)
         own = () if new else self.workloads_of(jobset.uid)
         workload = current(own)
-        if not new and self.queued_by_owner(jobset, workload):
-            jobset = replace(jobset, queue="")
-        with self.snapshot.without([*own, *self.variants_of(own)]):
+        jobset = replace(jobset, queue=self.own_queue(jobset.queue, jobset, workload, new=new))
+        with self.snapshot.without(kinds.with_variants(self.workloads, own)):
             return self._fit(self.snapshot, raw, jobset, namespace, new=new, workload=workload)
 
     def ever(self, raw: Object, namespace: str, *, new: bool = True, jobset: JobSet | None = None) -> FitReport:
@@ -356,6 +351,11 @@ class Queues:
         """Whether Kueue queues the object that controls a stored JobSet in its place; ``own`` is its Workload."""
         # Whether that object names a queue is not known here: if it does not, the JobSet gets a Workload by its label.
         return own is None and self.configuration.manages_owner(jobset)
+
+    def own_queue(self, queue: str, jobset: JobSet, own: QueuedWorkload | None, *, new: bool) -> str:
+        """The queue of a JobSet that names this one: none where Kueue queues the object that controls it."""
+        # Of a new one Kueue has not decided yet, and anyone can write an ownerReference.
+        return "" if not new and self.queued_by_owner(jobset, own) else queue
 
     def unqueued(self, jobset: JobSet, now: datetime, *, kept: bool = False) -> Stuck | None:
         """Why Kueue has made no Workload for a JobSet with a queue; None while that is normal, or is not known."""

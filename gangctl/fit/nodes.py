@@ -104,7 +104,7 @@ def partly_on_nodes(raw: Object, pods: Iterable[PlacedPod]) -> bool:
     jobset = read_jobset(raw)[0]
     podsets = {podset.name: podset for podset in podsets_of(raw)}
     named = [(podsets.get(pod.labels.get(REPLICATED_JOB_NAME, "")), pod) for pod in pods]
-    for gang in gangs_of(jobset, left_after_success(podsets.values(), raw)) if named else ():
+    for gang in gangs_of(jobset, left_after_success(podsets.values(), raw)):
         own = [(podset, pod) for podset, pod in named if podset is not None and podset.index in gang.pods]
         # Of a podset with more pods than the gang each Job is a gang.
         several = any(podset.pods > gang.pods[podset.index] for podset, _ in own)

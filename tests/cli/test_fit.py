@@ -68,7 +68,7 @@ class TestVerdicts:
     ) -> None:
         """Of a new one Kueue has not decided yet, and anyone can write an ownerReference."""
         holds = workload("job", "q", kind="TrainJob", held={"f": {"cpu": "8"}})
-        queues = [*(each for each in cluster("8", holds) if each is not CONFIGURATION), WITH_TRAINJOBS]
+        queues = [*(held for held in cluster("8", holds) if held is not CONFIGURATION), WITH_TRAINJOBS]
         answer = fit(tmp_path, of_trainjob(queued(uid=uid)), queues, "-o", "json")
         assert answer.json["reason"] == reason
         assert ("Kueue queues the TrainJob" in answer.json["message"]) is bool(uid)

@@ -361,10 +361,12 @@ class Wait:
             if self.printed.get(key) != line:
                 self.printed[key] = line
                 click.echo(printable(line), err=True)
+            # At each change: one that has finished may be deleted by the next.
             self._check(key, gang)
         # Pods without a node, and those of ReplicatedJobs without a gang, may end without a change of the readiness.
         for key, gang in self.last.items():
-            self._check(key, gang)
+            if key not in self.there:
+                self._check(key, gang)
 
     def _check(self, key: Key, gang: Readiness) -> None:
         if self._is_reached(key, gang):

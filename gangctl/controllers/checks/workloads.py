@@ -19,7 +19,7 @@ from gangctl.api.scheduling import ApiState, Capabilities, Generation
 from gangctl.api.store import Store
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
-from gangctl.cluster.kinds import QUEUED_WORKLOADS
+from gangctl.cluster.kinds import QUEUED_WORKLOADS, with_variants
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.reporter import RecordEvent
@@ -193,8 +193,7 @@ class WorkloadChecks:
 
     def workloads_of(self, jobset: JobSet) -> list[QueuedWorkload]:
         """Workloads of a JobSet, and the variants of them."""
-        own = self._workloads.by_index("owner", jobset.uid)
-        return own + [variant for workload in own for variant in self._workloads.by_index("owner", workload.uid)]
+        return with_variants(self._workloads, self._workloads.by_index("owner", jobset.uid))
 
     def origin(self, workload: QueuedWorkload) -> QueuedWorkload | None:
         """The Workload whose owner is its job: of a variant its parent, None if that is not known; otherwise itself."""

@@ -241,7 +241,7 @@ async def world_of() -> AsyncIterator[World]:
             await world.define(resource)
         await world.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})
         runs = (world.workloads.run(), world.checks.run(), world.parameters.informer.run())
-        tasks = [asyncio.create_task(each) for each in runs]
+        tasks = [asyncio.create_task(run) for run in runs]
         try:
             await world.workloads.synced.wait()
             await world.checks.synced.wait()

@@ -15,9 +15,9 @@ from tests.rows import each
 
 def test_an_absent_scheduler_is_named() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
-    snapshot = context.snapshot(context.pods(PENDING, scheduler="nobody"))
+    snapshot = context.snapshot(context.pods(PENDING, scheduler="absent"))
     cause = the(Reason.SCHEDULER_SILENT, snapshot)
-    assert cause.message == "scheduler nobody does not answer for 2 pods"
+    assert cause.message == "scheduler absent does not answer for 2 pods"
     assert (cause.blocking, cause.since) == (True, BORN)
 
 
