@@ -125,7 +125,7 @@ class Actions:
     def _scheduler(self, state: State) -> Iterator[Step]:
         groups = {job.group for job in state.jobs if job is not None and job.waiting}
         for group in sorted(groups):
-            if not group or scheduler.is_ready(state.objects, state.jobs, group):
+            if not group or scheduler.is_ready(state.objects, state.jobs, group, self.world.devices):
                 yield f"scheduler.bind {group or 'alone'}", scheduler.bind(state, group)
 
     def _watch(self, state: State) -> Iterator[Step]:

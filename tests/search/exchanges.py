@@ -97,6 +97,15 @@ def untouched_in_deletion(original: Callable[..., Assessment]) -> Callable[..., 
     return mutated
 
 
+def kept_in_a_queue(original: Callable[..., Assessment]) -> Callable[..., Assessment]:
+    def mutated(jobset: Any, *args: Any, **kwargs: Any) -> Assessment:
+        assessment = original(jobset, *args, **kwargs)
+        retired = jobset.suspend and assessment.lifecycle is Lifecycle.RETIRED
+        return replace(assessment, lifecycle=Lifecycle.KEPT) if retired else assessment
+
+    return mutated
+
+
 def orphans_are_foreign(_original: object) -> Callable[..., str | None]:
     def mutated(self: caches.GangCaches, namespace: str, jobset: str) -> str | None:
         claims = self._store("Workload").by_index("claims", (namespace, jobset))

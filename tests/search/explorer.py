@@ -175,7 +175,9 @@ class Explorer:
         jobset = state.jobset
         if (foreign := next((one for one in state.objects if one.owner == FOREIGN), None)) is not None:
             return self._unreported(state, foreign)
-        if jobset is None or jobset.ended or (jobset.suspended and not self.world.queue):
+        # The gang that a queue admits in its place may need what its groups claim.
+        kept = self.world.queue and not self.world.devices
+        if jobset is None or jobset.ended or (jobset.suspended and not kept):
             return self._garbage(state)
         immutable = not self.world.generation.capabilities.min_count_mutable
         views = self.actions.views

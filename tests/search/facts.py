@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.search.invariants import Gang
 from tests.search.known import shares_number
-from tests.search.scheduler import is_ready, members, policy_of
+from tests.search.scheduler import is_ready, members, placed, policy_of
 from tests.search.state import Job, JobSet, State
 from tests.search.views import Views
 from tests.search.world import STRAY
@@ -88,7 +88,8 @@ def _gang(views: Views, state: State, jobset: JobSet, name: str, slots: list[int
         members=members(jobs, name) if name else 0,
         waiting=sum(job.waiting for job in own),
         bound=sum(job.bound for job in own),
-        ready=not name or is_ready(objects, jobs, name),
+        ready=not name or is_ready(objects, jobs, name, views.world.devices),
+        behind=_is_behind(views, state, name),
         timely=policy is None or policy.timely,
         shared=shares_number(
             has_groups=views.world.generation.capabilities.pod_groups,
@@ -100,13 +101,28 @@ def _gang(views: Views, state: State, jobset: JobSet, name: str, slots: list[int
     )
 
 
+def _is_behind(views: Views, state: State, name: str) -> bool:
+    """Whether it waits for a device of another gang, which has pods that have not finished."""
+    having = placed(state.objects)
+    if not views.world.devices or any(one.name == name for one in having):
+        return False
+    return sum(members(state.jobs, one.name) > 0 for one in having) >= views.world.devices
+
+
 def spares(views: Views, state: State) -> tuple[dict[str, int | None], dict[str, int]]:
     """The groups of the next restart: minCounts of those that exist and can be used, and the number each needs.
 
-    None is needed before the gang has been placed, or where a quota may refuse it.
+    None is needed before the gang has been placed, or where a quota may refuse it; with claims there are none.
     """
     jobset, world = state.jobset, views.world
-    if jobset is None or jobset.suspended or jobset.deleting or jobset.ended or world.quota is not None:
+    if (
+        jobset is None
+        or jobset.suspended
+        or jobset.deleting
+        or jobset.ended
+        or world.quota is not None
+        or world.devices
+    ):
         return {}, {}
     used = jobset.restarts + sum(jobset.own)
     if used >= world.max_restarts or not world.generation.capabilities.pod_groups:

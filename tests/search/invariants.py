@@ -36,6 +36,8 @@ class Gang(NamedTuple):
     parent: str = ""
     grown: int = 0
     """Pods that a resize has added: until gangctl follows it, the gang may start without them."""
+    behind: bool = False
+    """Another gang has the device that it needs, and runs."""
 
 
 def torn(gangs: Sequence[Gang], *, asks_for_gangs: bool, group_counts: Mapping[str, int]) -> str:
@@ -99,6 +101,8 @@ def waits(gangs: Sequence[Gang], *, immutable: bool, reported: bool) -> str:
             continue
         if gang.min_count is None:
             return f"{gang.name or 'a pod'} waits, and has no group"
+        if gang.behind:
+            continue
         tail = gang.can_exist < gang.min_count
         if immutable and tail and gang.timely and reported:
             continue

@@ -254,6 +254,20 @@ TABLE: Final[tuple[Mutant, ...]] = (
         ),
     ),
     Mutant(
+        "devices of the finished",
+        "the group of a finished gang keeps the device that another one needs",
+        "explorer",
+        ("devices-one-after-another",),
+        (Patch(diff, "_surplus", exchanges.finished_groups_stay),),
+    ),
+    Mutant(
+        "devices of the suspended",
+        "the groups of a JobSet that a queue has suspended keep their devices",
+        "explorer",
+        ("devices-in-a-queue",),
+        (Patch(desired, "assess", exchanges.kept_in_a_queue),),
+    ),
+    Mutant(
         "order",
         "PodGroups are created before their Workload",
         "explorer",

@@ -1,7 +1,8 @@
 """The scheduler: the pods of a group are bound once the group exists and has its quorum.
 
 Pods that have finished do not count (kubernetes issue 142330), pods that are being deleted do until they are gone. A
-group that is being deleted is used like any other. There is always room.
+group that is being deleted is used like any other. There is always room, but perhaps not a device for each group: what
+a claim of a group has is free again when the group is gone.
 """
 
 from __future__ import annotations
@@ -35,10 +36,20 @@ def members(jobs: tuple[Job | None, ...], group: str) -> int:
     return sum(job.waiting + job.bound + job.ending for job in jobs if job is not None and job.group == group)
 
 
-def is_ready(objects: tuple[Object, ...], jobs: tuple[Job | None, ...], group: str) -> bool:
-    """Whether the scheduler places the pods of a group."""
+def placed(objects: tuple[Object, ...]) -> list[Object]:
+    """The groups of which pods have been bound: each has a device."""
+    return [one for one in objects if one.kind == "PodGroup" and one.placed]
+
+
+def _has_device(objects: tuple[Object, ...], group: str, devices: int) -> bool:
+    having = placed(objects)
+    return not devices or len(having) < devices or any(one.name == group for one in having)
+
+
+def is_ready(objects: tuple[Object, ...], jobs: tuple[Job | None, ...], group: str, devices: int = 0) -> bool:
+    """Whether the scheduler places the pods of a group; of ``devices`` each group needs one, unless there are 0."""
     policy = policy_of(objects, group)
-    if policy is None or members(jobs, group) < policy.min_count:
+    if policy is None or members(jobs, group) < policy.min_count or not _has_device(objects, group, devices):
         return False
     if not policy.parent:
         return True

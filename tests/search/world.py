@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -46,6 +47,7 @@ STEPS: Final = {
 
 DEPENDS: Final = "user.create"
 STRAY: Final = "other"
+_CLAIMS: Final = [{"name": "device", "resourceClaimTemplateName": "device"}]
 
 
 class ReplicatedJob(NamedTuple):
@@ -94,6 +96,8 @@ class World:
     """``successPolicy`` of the JobSet: it has completed with its first Job."""
     quota: int | None = None
     """ResourceQuota on PodGroups."""
+    devices: int = 0
+    """Each gang claims one of so many devices for as long as its group exists; 0 if none claims any."""
     stray: str = ""
     """A ReplicatedJob whose Jobs name the group :data:`STRAY`, because another webhook has written it."""
     steps: Mapping[str, int] = field(default_factory=dict)
@@ -129,10 +133,10 @@ class World:
             policy["rules"] = [{"name": "alone", "action": "RestartJob"}]
         raw = jobset(
             NAME,
-            *(_replicated_job(job) for job in self.jobs),
+            *(_replicated_job(job, claims=_CLAIMS if self.devices else []) for job in self.jobs),
             mode=self.mode or None,
             options='{"composite": true}' if self.composite else None,
-            annotations={"gangctl.dev/gangs": self.gangs} if self.gangs else None,
+            annotations=self._annotations(),
             namespace=NAMESPACE,
             uid=uid,
             **({"failurePolicy": policy} if self.max_restarts else {}),
@@ -143,6 +147,12 @@ class World:
         if self.queue:
             raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
         return raw
+
+    def _annotations(self) -> dict[str, str] | None:
+        if not self.gangs:
+            return None
+        claims = {"resourceClaims": _CLAIMS} if self.devices else {}
+        return {"gangctl.dev/gangs": json.dumps([gang | claims for gang in json.loads(self.gangs)])}
 
     def _choose_gangs(self, raw: dict[str, Any]) -> None:
         job = read_pathways_job(pathways_job(), cluster_checked=True).job
@@ -158,7 +168,7 @@ def _about_gangs(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {key: metadata["annotations"][key] for key in (MODE, OPTIONS) if key in metadata.get("annotations", {})}
 
 
-def _replicated_job(job: ReplicatedJob) -> dict[str, Any]:
+def _replicated_job(job: ReplicatedJob, claims: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     extra: dict[str, Any] = {"backoffLimit": job.backoff}
     if job.per_index:
         extra["backoffLimitPerIndex"] = 1
@@ -173,6 +183,7 @@ def _replicated_job(job: ReplicatedJob) -> dict[str, Any]:
         non_indexed=job.completions is None,
         depends_on=job.depends_on or None,
         job=extra,
+        pod={"resourceClaims": claims} if claims else None,
     )
 
 

@@ -24,6 +24,8 @@ _MIXED: Final = (ReplicatedJob("a", 1, 1, 1), ReplicatedJob("b", 1, 2, 2))
 _FRAGILE: Final = (ReplicatedJob("w", 1, 2, 2, backoff=0),)
 _SLICES: Final = (ReplicatedJob("w", 2, 2, 2, mode="ReplicatedGang"),)
 
+_EACH_REPLICA: Final = '[{"name": "each", "replicatedJobs": ["w"], "perReplica": true}]'
+_ALL: Final = '[{"name": "all", "replicatedJobs": ["w"]}]'
 GANGS: Final = '[{"name": "front", "replicatedJobs": ["a"]}, {"name": "rest", "replicatedJobs": ["b", "c"]}]'
 
 
@@ -308,6 +310,36 @@ TABLE: Final[tuple[World, ...]] = (
         steps={"pod.succeeds": 2, "pod.fails": 1, "user.suspend": 1},
         eager=STALE,
     ),
+    World(
+        "devices-one-after-another",
+        _TWO_JOBS,
+        mode="",
+        gangs=_EACH_REPLICA,
+        devices=1,
+        steps={"pod.succeeds": 2, "pod.fails": 1, "user.suspend": 1},
+        eager=FAST,
+    ),
+    World(
+        "devices-in-a-queue",
+        _PAIR,
+        mode="",
+        gangs=_ALL,
+        devices=1,
+        queue=True,
+        suspended=True,
+        steps={"pod.succeeds": 2, "user.suspend": 2},
+        eager=FAST,
+    ),
+    World(
+        "devices-in-a-restart",
+        _FRAGILE,
+        mode="",
+        gangs=_ALL,
+        devices=1,
+        max_restarts=2,
+        steps={"pod.succeeds": 1, "pod.fails": 2, "user.suspend": 1},
+        eager=STALE,
+    ),
     World("two-jobs-slowly", _TWO_JOBS, steps={"pod.succeeds": 1, "user.suspend": 1}, eager=frozenset()),
     World("spurious", _PAIR, steps={"gangctl.resync": 2, "user.suspend": 1, "pod.succeeds": 1}, eager=STALE),
 )
@@ -360,13 +392,15 @@ def _draw(chance: random.Random, name: str) -> World:
     steps[chance.choice(_USERS)] = 1
     steps["user.create"] = int("user.delete" in steps or "user.delete-orphan" in steps)
     steps[chance.choice(_FAULTS)] = 1
+    composite = mode == "" and minor == "1.37" and chance.random() < 0.5
     return World(
         name,
         jobs,
         minor=minor,
         mode=mode,
         gangs=gangs,
-        composite=mode == "" and minor == "1.37" and chance.random() < 0.5,
+        composite=composite,
+        devices=int(gangs != "" and minor == "1.37" and not composite),
         max_restarts=restarts,
         restart_job=bool(restarts) and chance.random() < 0.3,
         queue=chance.random() < 0.2,
