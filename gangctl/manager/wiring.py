@@ -231,7 +231,7 @@ def _readiness(
         queues.verdicts.follow(controller.mark)
         # Those behind a head that can never be admitted wait for a person, and not for quota.
         queues.verdicts.follow(queues.view.heads.note_verdict)
-        queues.on_presence.append(controller.mark_at)
+        queues.on_presence.append(controller.mark_held)
 
     async def known() -> None:
         """Wait for the sources of others: JobSets and their gangs, who is followed, and Kueue if present."""

@@ -41,7 +41,7 @@ from gangctl.readiness.facts import (
     Snapshot,
     assemble,
 )
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 from gangctl.runtime.controller import in_parts
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.shards import Share
@@ -262,11 +262,21 @@ class ReadinessController:
         for key in self._caches.jobsets.store.keys():  # noqa: SIM118 - a store is not a mapping
             self._mark_later(key)
 
-    def mark_at(self, concerned: Callable[[LocalQueueKey], bool] = lambda _: True) -> None:
+    def mark_at(self, concerned: Callable[[LocalQueueKey], bool]) -> None:
         """Check the unfinished JobSets of the matching LocalQueues, with the same priority."""
         for queue_key, keys in self._local_queues.items():
             if concerned(queue_key):
                 for key in keys:
+                    self._mark_later(key)
+
+    def mark_held(self) -> None:
+        """Check the JobSets that Kueue may hold, with the same priority: those in a queue, and those suspended.
+
+        For when it is found that the cluster has Kueue, or has none: of others nothing depends on that.
+        """
+        for (_, queue), keys in self._local_queues.items():
+            for key in keys:
+                if queue or self._known[key].phase is GangPhase.SUSPENDED:
                     self._mark_later(key)
 
     def readiness(self, key: Key) -> Readiness | None:

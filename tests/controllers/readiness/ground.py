@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT
+from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, JOBSET_UID, QUEUE_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.api.scheduling import NEWEST, ApiState
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
@@ -132,8 +132,12 @@ class Ground:
         found, self.looked = self.looked, []
         return sorted(found)
 
-    def jobset(self, name: str, pods: int = 2, *, mode: str | None = "Gang", uid: str = "", **spec: Any) -> None:
+    def jobset(
+        self, name: str, pods: int = 2, *, mode: str | None = "Gang", uid: str = "", queue: str = "", **spec: Any
+    ) -> None:
         raw = jobset(name, rj("w", 1, pods, pods, mode=mode), uid=uid or f"uid-{name}", **spec)
+        if queue:
+            raw["metadata"]["labels"] = {QUEUE_NAME: queue}
         raw["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
         self.put(self.caches.jobsets, raw)
 

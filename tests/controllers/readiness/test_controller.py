@@ -93,6 +93,16 @@ async def test_a_change_of_a_node_affects_the_jobsets_on_it(ground: Ground) -> N
         assert sorted(nodes) == ["n1"]
 
 
+async def test_whether_the_cluster_has_kueue_affects_the_jobsets_that_it_may_hold(ground: Ground) -> None:
+    ground.jobset("runs")
+    ground.jobset("waits", suspend=True)
+    ground.jobset("queued", queue="research")
+    async with ground.leading():
+        await ground.later()
+        ground.controller.mark_held()
+        assert sorted(await ground.later()) == ["queued", "waits"]
+
+
 async def test_a_refusal_event_affects_the_jobset_of_the_job_or_pod(ground: Ground) -> None:
     for name in ("a", "b"):
         ground.jobset(name)
