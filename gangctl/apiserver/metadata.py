@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 import orjson
 
 from gangctl.api.labelselector import Operator
-from gangctl.api.names import dns_subdomain, label_value, qualified_name
+from gangctl.api.names import dns_label, dns_subdomain, label_value, qualified_name
 
 Object = dict[str, Any]
 
@@ -162,6 +162,17 @@ def validate_labels(labels: Mapping[str, str], path: str, causes: Causes) -> Non
     for key, value in sorted(labels.items()):
         causes.invalid_each(path, key, qualified_name(key))
         causes.invalid_each(path, value, label_value(value))
+
+
+def validate_member(name: str, known: set[str], path: str, causes: Causes) -> None:
+    """Check a name that is unique in its list; ``known`` are those before it, to which it is added."""
+    if not name:
+        causes.required(path)
+    else:
+        causes.invalid_each(path, name, dns_label(name))
+    if name in known:
+        causes.duplicate(path, name)
+    known.add(name)
 
 
 def selector_causes(selector: Mapping[str, Any], path: str) -> Causes:

@@ -1,0 +1,137 @@
+"""What an API server refuses of the containers of a pod: ``validateContainers`` of ``pkg/apis/core/validation``.
+
+Left out are probes, hooks and security contexts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from gangctl.api.names import variable_name
+from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_member
+from gangctl.apiserver.resources import validate_resources
+
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_OF_SIDECARS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_MOST_PORT: Final = 65_535
+_PORT_NAME: Final = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])(?!-)(?!.*--)[a-z0-9-]+(?<!-)")
+
+
+def validate_containers(spec: Object, volumes: set[str], claims: set[str], path: str, causes: Causes) -> None:
+    """Check containers and init containers; ``volumes`` and ``claims`` are those of the pod."""
+    if not spec.get("containers"):
+        causes.required(f"{path}.containers")
+    names: set[str] = set()
+    ports: set[str] = set()
+    for index, container in enumerate(spec.get("containers") or ()):
+        place = f"{path}.containers[{index}]"
+        _container(container, names, volumes, claims, place, causes)
+        _host_ports(container, ports, place, causes, host_network=bool(spec.get("hostNetwork")))
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        place = f"{path}.initContainers[{index}]"
+        _container(container, names, volumes, claims, place, causes)
+        # Each by itself: they run one after the other.
+        _host_ports(container, set(), place, causes)
+        policy = container.get("restartPolicy")
+        if policy == "Always":
+            continue
+        for field in _OF_SIDECARS:
+            if field in container:
+                causes.forbidden(f"{place}.{field}", "may not be set for init containers without restartPolicy=Always")
+
+
+def _container(  # noqa: PLR0917 -- what a container is checked against
+    container: Object, names: set[str], volumes: set[str], claims: set[str], path: str, causes: Causes
+) -> None:
+    validate_member(container["name"], names, f"{path}.name", causes)
+    if not container.get("image"):
+        causes.required(f"{path}.image")
+    for field, supported in (("terminationMessagePolicy", _MESSAGE_POLICIES), ("imagePullPolicy", _PULL_POLICIES)):
+        if container[field] not in supported:
+            causes.unsupported(f"{path}.{field}", container[field], supported)
+    _ports(container.get("ports") or (), f"{path}.ports", causes)
+    for index, variable in enumerate(container.get("env") or ()):
+        _variable(variable, f"{path}.env[{index}]", causes)
+    for source in container.get("envFrom") or ():
+        given = [field for field in ("configMapRef", "secretRef") if field in source]
+        if len(given) != 1:
+            detail = "may not have more than one field specified at a time"
+            detail = detail if given else "must specify one of: `configMapRef` or `secretRef`"
+            # Without an index, as ``validateEnvFrom`` reports it.
+            causes.invalid(f"{path}.envFrom", "", detail)
+    _mounts(container.get("volumeMounts") or (), volumes, f"{path}.volumeMounts", causes)
+    validate_resources(container["resources"], claims, f"{path}.resources", causes)
+
+
+def _ports(ports: Sequence[Object], path: str, causes: Causes) -> None:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        place, name = f"{path}[{index}]", port.get("name", "")
+        if name and _PORT_NAME.fullmatch(name) is None:
+            detail = (
+                "must have at most 15 lower case letters, digits and '-', one letter, and no '-' at an end or twice"
+            )
+            causes.invalid(f"{place}.name", name, detail)
+        elif name in names:
+            causes.duplicate(f"{place}.name", name)
+        names |= {name} if name else set()
+        number = port.get("containerPort", 0)
+        if number == 0:
+            causes.required(f"{place}.containerPort")
+        for field in ("containerPort", "hostPort"):
+            if port.get(field) and not 0 < port[field] <= _MOST_PORT:
+                causes.invalid(f"{place}.{field}", port[field], f"must be between 1 and {_MOST_PORT}, inclusive")
+        if port["protocol"] not in _PROTOCOLS:
+            causes.unsupported(f"{place}.protocol", port["protocol"], _PROTOCOLS)
+
+
+def _host_ports(container: Object, taken: set[str], path: str, causes: Causes, *, host_network: bool = False) -> None:
+    for index, port in enumerate(container.get("ports") or ()):
+        number = port.get("hostPort")
+        if not number:
+            continue
+        key, place = f"{port['protocol']}/{port.get('hostIP', '')}/{number}", f"{path}.ports[{index}].hostPort"
+        if key in taken:
+            causes.duplicate(place, key)
+        taken.add(key)
+        if host_network and number != port.get("containerPort"):
+            causes.invalid(place, number, "must match `containerPort` when `hostNetwork` is true")
+
+
+def _variable(variable: Object, path: str, causes: Causes) -> None:
+    name, source = variable.get("name", ""), variable.get("valueFrom")
+    if not name:
+        causes.required(f"{path}.name")
+    else:
+        causes.invalid_each(f"{path}.name", name, variable_name(name))
+    if source is None:
+        return
+    if not source:
+        sources = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        causes.invalid(f"{path}.valueFrom", "", f"must specify one of: {sources}")
+    elif variable.get("value"):
+        causes.invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")
+    elif len(source) > 1:
+        causes.invalid(f"{path}.valueFrom", "", "may not have more than one field specified at a time")
+
+
+def _mounts(mounts: Sequence[Object], volumes: set[str], path: str, causes: Causes) -> None:
+    places: set[str] = set()
+    for index, mount in enumerate(mounts):
+        place, name, directory = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            causes.required(f"{place}.name")
+        if name not in volumes:
+            causes.append(FieldCause("FieldValueNotFound", f"{place}.name", f'Not found: "{name}"'))
+        if not directory:
+            causes.required(f"{place}.mountPath")
+        if directory in places:
+            causes.invalid(f"{place}.mountPath", directory, "must be unique")
+        places.add(directory)
+        if mount.get("subPath") and mount.get("subPathExpr"):
+            detail = "subPathExpr and subPath are mutually exclusive"
+            causes.invalid(f"{place}.subPathExpr", mount["subPathExpr"], detail)
