@@ -13,6 +13,7 @@ _LABEL_1035: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN_1123: Final = re.compile(rf"{_LABEL_1123.pattern}(\.{_LABEL_1123.pattern})*")
 _NAME_PART: Final = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE: Final = re.compile(f"({_NAME_PART.pattern})?")
+_CONFIG_MAP_KEY: Final = re.compile("[-._a-zA-Z0-9]+")
 
 
 def too_long(limit: int, unit: str = "bytes") -> str:
@@ -109,6 +110,24 @@ def variable_name(text: str) -> list[str]:
     if text.isascii() and text.isprintable() and "=" not in text:
         return []
     return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
+def config_map_key(text: str) -> list[str]:
+    """A key of a ConfigMap or a Secret."""
+    wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
+    if _CONFIG_MAP_KEY.fullmatch(text) is None:
+        message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+        wrong.append(_regex(message, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name"))
+    if text in {".", ".."}:
+        wrong.append(f"must not be '{text}'")
+    elif text.startswith(".."):
+        wrong.append("must not start with '..'")
+    return wrong
+
+
+def begins_subdomain(text: str) -> list[str]:
+    """What the name of an object can begin with: ``-`` may be its end."""
+    return dns_subdomain(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
 def is_dns_label(text: str) -> bool:

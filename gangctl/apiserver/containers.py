@@ -1,6 +1,6 @@
 """What an API server refuses of the containers of a pod: ``validateContainers`` of ``pkg/apis/core/validation``.
 
-Left out are probes, hooks and security contexts.
+Left out are probes, hooks, security contexts and variables of files (``fileKeyRef``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from gangctl.api.names import variable_name
+from gangctl.api.names import begins_subdomain, config_map_key, dns_subdomain, variable_name
+from gangctl.apiserver.downwardapi import FIELDS_OF_VARIABLES, validate_field, validate_resource_field
 from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_member
 from gangctl.apiserver.resources import validate_resources
 
@@ -56,13 +57,7 @@ def _container(  # noqa: PLR0917 -- what a container is checked against
     _ports(container.get("ports") or (), f"{path}.ports", causes)
     for index, variable in enumerate(container.get("env") or ()):
         _variable(variable, f"{path}.env[{index}]", causes)
-    for source in container.get("envFrom") or ():
-        given = [field for field in ("configMapRef", "secretRef") if field in source]
-        if len(given) != 1:
-            detail = "may not have more than one field specified at a time"
-            detail = detail if given else "must specify one of: `configMapRef` or `secretRef`"
-            # Without an index, as ``validateEnvFrom`` reports it.
-            causes.invalid(f"{path}.envFrom", "", detail)
+    _environment(container.get("envFrom") or (), f"{path}.envFrom", causes)
     _mounts(container.get("volumeMounts") or (), volumes, f"{path}.volumeMounts", causes)
     validate_resources(container["resources"], claims, f"{path}.resources", causes)
 
@@ -108,15 +103,50 @@ def _variable(variable: Object, path: str, causes: Causes) -> None:
         causes.required(f"{path}.name")
     else:
         causes.invalid_each(f"{path}.name", name, variable_name(name))
-    if source is None:
-        return
+    if source is not None:
+        _source(source, f"{path}.valueFrom", causes, has_value=bool(variable.get("value")))
+
+
+def _source(source: Object, path: str, causes: Causes, *, has_value: bool) -> None:
+    if "fieldRef" in source:
+        validate_field(source["fieldRef"], FIELDS_OF_VARIABLES, f"{path}.fieldRef", causes)
+    if "resourceFieldRef" in source:
+        validate_resource_field(source["resourceFieldRef"], f"{path}.resourceFieldRef", causes)
+    for field in ("configMapKeyRef", "secretKeyRef"):
+        if field in source:
+            _key(source[field], f"{path}.{field}", causes)
     if not source:
         sources = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-        causes.invalid(f"{path}.valueFrom", "", f"must specify one of: {sources}")
-    elif variable.get("value"):
-        causes.invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")
+        causes.invalid(path, "", f"must specify one of: {sources}")
+    elif has_value:
+        causes.invalid(path, "", "may not be specified when `value` is not empty")
     elif len(source) > 1:
-        causes.invalid(f"{path}.valueFrom", "", "may not have more than one field specified at a time")
+        causes.invalid(path, "", "may not have more than one field specified at a time")
+
+
+def _key(reference: Object, path: str, causes: Causes) -> None:
+    name, key = reference.get("name", ""), reference.get("key", "")
+    causes.invalid_each(f"{path}.name", name, dns_subdomain(name))
+    if not key:
+        causes.required(f"{path}.key")
+    else:
+        causes.invalid_each(f"{path}.key", key, config_map_key(key))
+
+
+def _environment(sources: Sequence[Object], path: str, causes: Causes) -> None:
+    for index, source in enumerate(sources):
+        given = [field for field in ("configMapRef", "secretRef") if field in source]
+        for field in given:
+            place, name = f"{path}[{index}].{field}.name", source[field].get("name", "")
+            if not name:
+                causes.required(place)
+            else:
+                causes.invalid_each(place, name, begins_subdomain(name))
+        if len(given) != 1:
+            detail = "may not have more than one field specified at a time"
+            detail = detail if given else "must specify one of: `configMapRef` or `secretRef`"
+            # Without an index, as ``validateEnvFrom`` reports it.
+            causes.invalid(path, "", detail)
 
 
 def _mounts(mounts: Sequence[Object], volumes: set[str], path: str, causes: Causes) -> None:
