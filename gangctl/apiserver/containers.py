@@ -6,12 +6,13 @@ Left out are probes, hooks, security contexts and variables of files (``fileKeyR
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gangctl.api.names import begins_subdomain, config_map_key, dns_subdomain, variable_name
 from gangctl.apiserver.downwardapi import FIELDS_OF_VARIABLES, validate_field, validate_resource_field
-from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_member
+from gangctl.apiserver.metadata import Causes, Object, validate_member
+from gangctl.apiserver.mounts import validate_mounts
 from gangctl.apiserver.resources import validate_resources
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
@@ -22,8 +23,8 @@ _MOST_PORT: Final = 65_535
 _PORT_NAME: Final = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])(?!-)(?!.*--)[a-z0-9-]+(?<!-)")
 
 
-def validate_containers(spec: Object, volumes: set[str], claims: set[str], path: str, causes: Causes) -> None:
-    """Check containers and init containers; ``volumes`` and ``claims`` are those of the pod."""
+def validate_containers(spec: Object, volumes: Mapping[str, str], claims: set[str], path: str, causes: Causes) -> None:
+    """Check containers and init containers; ``volumes`` (sources by name) and ``claims`` are those of the pod."""
     if not spec.get("containers"):
         causes.required(f"{path}.containers")
     names: set[str] = set()
@@ -46,7 +47,7 @@ def validate_containers(spec: Object, volumes: set[str], claims: set[str], path:
 
 
 def _container(  # noqa: PLR0917 -- what a container is checked against
-    container: Object, names: set[str], volumes: set[str], claims: set[str], path: str, causes: Causes
+    container: Object, names: set[str], volumes: Mapping[str, str], claims: set[str], path: str, causes: Causes
 ) -> None:
     validate_member(container["name"], names, f"{path}.name", causes)
     if not container.get("image"):
@@ -58,7 +59,7 @@ def _container(  # noqa: PLR0917 -- what a container is checked against
     for index, variable in enumerate(container.get("env") or ()):
         _variable(variable, f"{path}.env[{index}]", causes)
     _environment(container.get("envFrom") or (), f"{path}.envFrom", causes)
-    _mounts(container.get("volumeMounts") or (), volumes, f"{path}.volumeMounts", causes)
+    validate_mounts(container, volumes, path, causes)
     validate_resources(container["resources"], claims, f"{path}.resources", causes)
 
 
@@ -147,21 +148,3 @@ def _environment(sources: Sequence[Object], path: str, causes: Causes) -> None:
             detail = detail if given else "must specify one of: `configMapRef` or `secretRef`"
             # Without an index, as ``validateEnvFrom`` reports it.
             causes.invalid(path, "", detail)
-
-
-def _mounts(mounts: Sequence[Object], volumes: set[str], path: str, causes: Causes) -> None:
-    places: set[str] = set()
-    for index, mount in enumerate(mounts):
-        place, name, directory = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
-        if not name:
-            causes.required(f"{place}.name")
-        if name not in volumes:
-            causes.append(FieldCause("FieldValueNotFound", f"{place}.name", f'Not found: "{name}"'))
-        if not directory:
-            causes.required(f"{place}.mountPath")
-        if directory in places:
-            causes.invalid(f"{place}.mountPath", directory, "must be unique")
-        places.add(directory)
-        if mount.get("subPath") and mount.get("subPathExpr"):
-            detail = "subPathExpr and subPath are mutually exclusive"
-            causes.invalid(f"{place}.subPathExpr", mount["subPathExpr"], detail)
