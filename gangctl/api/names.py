@@ -14,6 +14,7 @@ _SUBDOMAIN_1123: Final = re.compile(rf"{_LABEL_1123.pattern}(\.{_LABEL_1123.patt
 _NAME_PART: Final = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE: Final = re.compile(f"({_NAME_PART.pattern})?")
 _CONFIG_MAP_KEY: Final = re.compile("[-._a-zA-Z0-9]+")
+_PORT_NAME: Final = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])(?!-)(?!.*--)[a-z0-9-]+(?<!-)")
 
 
 def too_long(limit: int, unit: str = "bytes") -> str:
@@ -123,6 +124,13 @@ def config_map_key(text: str) -> list[str]:
     elif text.startswith(".."):
         wrong.append("must not start with '..'")
     return wrong
+
+
+def port_name(text: str) -> list[str]:
+    """The name of a port, in one message."""
+    if _PORT_NAME.fullmatch(text):
+        return []
+    return ["must have at most 15 lower case letters, digits and '-', one letter, and no '-' at an end or twice"]
 
 
 def begins_subdomain(text: str) -> list[str]:

@@ -1,45 +1,49 @@
 """What an API server refuses of the containers of a pod: ``validateContainers`` of ``pkg/apis/core/validation``.
 
-Left out are probes, hooks, security contexts and variables of files (``fileKeyRef``).
+Left out are variables of files (``fileKeyRef``) and what rules for restarts have in them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gangctl.api.names import begins_subdomain, config_map_key, dns_subdomain, variable_name
+from gangctl.api.names import begins_subdomain, config_map_key, dns_subdomain, port_name, variable_name
 from gangctl.apiserver.downwardapi import FIELDS_OF_VARIABLES, validate_field, validate_resource_field
 from gangctl.apiserver.metadata import Causes, Object, validate_member
 from gangctl.apiserver.mounts import validate_mounts
+from gangctl.apiserver.probes import MOST_PORT, PROBES, validate_probes
 from gangctl.apiserver.resources import validate_resources
+from gangctl.apiserver.securitycontexts import validate_context
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_OF_SIDECARS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_MOST_PORT: Final = 65_535
-_PORT_NAME: Final = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])(?!-)(?!.*--)[a-z0-9-]+(?<!-)")
+_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
+_OF_SIDECARS: Final = ("lifecycle", *PROBES)
 
 
 def validate_containers(spec: Object, volumes: Mapping[str, str], claims: set[str], path: str, causes: Causes) -> None:
     """Check containers and init containers; ``volumes`` (sources by name) and ``claims`` are those of the pod."""
     if not spec.get("containers"):
         causes.required(f"{path}.containers")
+    grace = spec["terminationGracePeriodSeconds"]
     names: set[str] = set()
     ports: set[str] = set()
     for index, container in enumerate(spec.get("containers") or ()):
         place = f"{path}.containers[{index}]"
         _container(container, names, volumes, claims, place, causes)
         _host_ports(container, ports, place, causes, host_network=bool(spec.get("hostNetwork")))
+        _restarts(spec, container, place, causes)
+        validate_probes(container, grace, place, causes)
     for index, container in enumerate(spec.get("initContainers") or ()):
         place = f"{path}.initContainers[{index}]"
         _container(container, names, volumes, claims, place, causes)
         # Each by itself: they run one after the other.
         _host_ports(container, set(), place, causes)
-        policy = container.get("restartPolicy")
-        if policy == "Always":
+        _restarts(spec, container, place, causes)
+        if container.get("restartPolicy") == "Always":
+            validate_probes(container, grace, place, causes)
             continue
         for field in _OF_SIDECARS:
             if field in container:
@@ -61,17 +65,29 @@ def _container(  # noqa: PLR0917 -- what a container is checked against
     _environment(container.get("envFrom") or (), f"{path}.envFrom", causes)
     validate_mounts(container, volumes, path, causes)
     validate_resources(container["resources"], claims, f"{path}.resources", causes)
+    validate_context(container, path, causes)
+
+
+def _restarts(spec: Object, container: Object, path: str, causes: Causes) -> None:
+    policy = container.get("restartPolicy")
+    if policy is not None and policy not in _RESTART_POLICIES:
+        causes.unsupported(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
+    elif policy is None and container.get("restartPolicyRules"):
+        causes.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+    for resize in container.get("resizePolicy") or ():
+        how = resize.get("restartPolicy", "")
+        if spec["restartPolicy"] == "Never" and how != "NotRequired":
+            # Without an index, as ``validateResizePolicy`` reports it.
+            detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            causes.invalid(f"{path}.resizePolicy", how, detail)
 
 
 def _ports(ports: Sequence[Object], path: str, causes: Causes) -> None:
     names: set[str] = set()
     for index, port in enumerate(ports):
         place, name = f"{path}[{index}]", port.get("name", "")
-        if name and _PORT_NAME.fullmatch(name) is None:
-            detail = (
-                "must have at most 15 lower case letters, digits and '-', one letter, and no '-' at an end or twice"
-            )
-            causes.invalid(f"{place}.name", name, detail)
+        if name and (details := port_name(name)):
+            causes.invalid_each(f"{place}.name", name, details)
         elif name in names:
             causes.duplicate(f"{place}.name", name)
         names |= {name} if name else set()
@@ -79,8 +95,8 @@ def _ports(ports: Sequence[Object], path: str, causes: Causes) -> None:
         if number == 0:
             causes.required(f"{place}.containerPort")
         for field in ("containerPort", "hostPort"):
-            if port.get(field) and not 0 < port[field] <= _MOST_PORT:
-                causes.invalid(f"{place}.{field}", port[field], f"must be between 1 and {_MOST_PORT}, inclusive")
+            if port.get(field) and not 0 < port[field] <= MOST_PORT:
+                causes.invalid(f"{place}.{field}", port[field], f"must be between 1 and {MOST_PORT}, inclusive")
         if port["protocol"] not in _PROTOCOLS:
             causes.unsupported(f"{place}.protocol", port["protocol"], _PROTOCOLS)
 

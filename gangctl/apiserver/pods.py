@@ -1,6 +1,6 @@
 """Pod templates: defaults, and the gang reference, which is kept or dropped by feature gate.
 
-The defaults of probes, hooks and volumes are left out: nothing here reads them.
+The defaults of probes, hooks and volumes are left out: what checks them knows what a missing field means.
 """
 
 from __future__ import annotations

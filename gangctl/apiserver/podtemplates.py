@@ -1,21 +1,37 @@
 """What an API server refuses of a pod template: ``ValidatePodTemplateSpec`` of ``pkg/apis/core/validation``.
 
-A template with an error here can never become a pod, and a Job with it is refused. Left out are security contexts,
-affinity and Windows. ``containers.py`` and ``volumes.py`` check containers and volumes, ``pods.py`` names of resources.
+A template with an error here can never become a pod, and a Job with it is refused. Containers, volumes and the other
+parts have modules of their own. Left out is what depends on a feature gate that differs by minor.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any, Final
 
 from gangctl.api.names import dns_label, dns_subdomain, label_value, qualified_name
 from gangctl.api.objects import INT32_MAX
+from gangctl.apiserver.affinity import validate_affinity
 from gangctl.apiserver.containers import validate_containers
-from gangctl.apiserver.metadata import Causes, Object, validate_annotations, validate_labels, validate_member
+from gangctl.apiserver.metadata import (
+    Causes,
+    Object,
+    selector_causes,
+    validate_annotations,
+    validate_labels,
+    validate_member,
+)
+from gangctl.apiserver.resources import validate_pod_resources
+from gangctl.apiserver.securitycontexts import validate_os, validate_pod_context
 from gangctl.apiserver.volumes import validate_volumes
 
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+_MOST_NAMESERVERS: Final = 3
+_NODE_POLICIES: Final = ("Honor", "Ignore")
+_LEADING_ZEROS: Final = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9])")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 
@@ -29,6 +45,15 @@ def validate_template(template: Object, path: str, causes: Causes) -> None:
     volumes = validate_volumes(spec.get("volumes") or (), f"{path}.volumes", causes)
     claims = _claims(spec.get("resourceClaims") or (), f"{path}.resourceClaims", causes)
     validate_containers(spec, volumes, claims, path, causes)
+    validate_pod_resources(spec, claims, path, causes)
+    validate_pod_context(spec, path, causes)
+    validate_affinity(spec.get("affinity") or {}, f"{path}.affinity", causes)
+    validate_os(spec, path, causes)
+    _dns(spec, f"{path}.dnsConfig", causes)
+    _aliases(spec.get("hostAliases") or (), f"{path}.hostAliases", causes)
+    preemption = spec.get("preemptionPolicy")
+    if preemption is not None and preemption not in _PREEMPTION_POLICIES:
+        causes.unsupported(f"{path}.preemptionPolicy", preemption, _PREEMPTION_POLICIES)
     if spec.get("dnsPolicy") not in _DNS_POLICIES:
         causes.unsupported(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
     validate_labels(spec.get("nodeSelector", {}), f"{path}.nodeSelector", causes)
@@ -49,6 +74,40 @@ def validate_template(template: Object, path: str, causes: Causes) -> None:
         causes.invalid(f"{path}.activeDeadlineSeconds", seconds, detail)
     if spec.get("ephemeralContainers"):
         causes.forbidden(f"{path}.ephemeralContainers", "ephemeral containers not allowed in pod template")
+
+
+def _dns(spec: Object, path: str, causes: Causes) -> None:
+    config = spec.get("dnsConfig")
+    servers = (config or {}).get("nameservers") or ()
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            causes.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+        elif not servers:
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            causes.required(f"{path}.nameservers", detail)
+    if len(servers) > _MOST_NAMESERVERS:
+        detail = f"must not have more than {_MOST_NAMESERVERS} nameservers"
+        causes.invalid(f"{path}.nameservers", list(servers), detail)
+    for index, server in enumerate(servers):
+        _address(server, f"{path}.nameservers[{index}]", causes)
+    for index, option in enumerate((config or {}).get("options") or ()):
+        if not option.get("name"):
+            causes.required(f"{path}.options[{index}]", "must not be empty")
+
+
+def _aliases(aliases: Sequence[Object], path: str, causes: Causes) -> None:
+    for index, alias in enumerate(aliases):
+        _address(alias.get("ip", ""), f"{path}[{index}].ip", causes)
+        for number, name in enumerate(alias.get("hostnames") or ()):
+            causes.invalid_each(f"{path}[{index}].hostnames[{number}]", name, dns_subdomain(name))
+
+
+def _address(text: str, path: str, causes: Causes) -> None:
+    try:
+        # Leading zeros, which Python does not read, are refused by the feature gate StrictIPCIDRValidation alone.
+        ip_address(_LEADING_ZEROS.sub("", text))
+    except ValueError:
+        causes.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 
 
 def _claims(claims: Sequence[Object], path: str, causes: Causes) -> set[str]:
@@ -82,8 +141,19 @@ def _spread(constraint: Object, path: str, causes: Causes) -> None:
         causes.invalid(f"{path}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero")
     if not constraint.get("topologyKey"):
         causes.required(f"{path}.topologyKey", "can not be empty")
-    if constraint["whenUnsatisfiable"] not in _UNSATISFIABLE:
-        causes.unsupported(f"{path}.whenUnsatisfiable", constraint["whenUnsatisfiable"], _UNSATISFIABLE)
+    unsatisfiable = constraint["whenUnsatisfiable"]
+    if unsatisfiable not in _UNSATISFIABLE:
+        causes.unsupported(f"{path}.whenUnsatisfiable", unsatisfiable, _UNSATISFIABLE)
+    domains = constraint.get("minDomains")
+    if domains is not None and domains <= 0:
+        causes.invalid(f"{path}.minDomains", domains, "must be greater than zero")
+    if domains is not None and unsatisfiable != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}"
+        causes.invalid(f"{path}.minDomains", domains, detail)
+    for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        if (policy := constraint.get(field)) is not None and policy not in _NODE_POLICIES:
+            causes.unsupported(f"{path}.{field}", policy, _NODE_POLICIES)
+    causes += selector_causes(constraint.get("labelSelector") or {}, f"{path}.labelSelector")
 
 
 def _toleration(toleration: Object, path: str, causes: Causes) -> None:

@@ -1,15 +1,20 @@
-"""What an API server refuses of the resources of a container: ``validateResourceRequirements`` of core/validation.
+"""What an API server refuses of the resources of a container or of a pod.
 
-``pods.py`` checks their names.
+``validateResourceRequirements`` and ``validatePodResources`` of ``pkg/apis/core/validation``. ``pods.py`` checks the
+names of resources of containers.
 """
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
+from fractions import Fraction
 from typing import Final
 
-from gangctl.api.quantity import parse_quantity
+from gangctl.api.fieldpath import FieldPath
+from gangctl.api.objects import object_at
+from gangctl.api.quantity import exact, milli, parse_quantity, whole
+from gangctl.api.requests import pod_requests, read_list
 from gangctl.apiserver.metadata import Causes, FieldCause, Object
 
 _OVERCOMMITTED: Final = re.compile(r"[^/]*|([^/]*\.)?kubernetes\.io/.*")
@@ -38,6 +43,40 @@ def validate_resources(resources: Object, claims: set[str], path: str, causes: C
             causes.append(FieldCause("FieldValueNotFound", f"{path}.claims[{index}]", f'Not found: "{name}"'))
 
 
+def validate_pod_resources(spec: Object, claims: set[str], path: str, causes: Causes) -> None:
+    """Check what a pod requests as a whole, and against its containers."""
+    resources, path = spec.get("resources"), f"{path}.resources"
+    if resources is None:
+        return
+    if object_at(spec, "os").get("name") == "windows":
+        causes.forbidden(path, "may not be set for a windows pod")
+        return
+    if resources.get("claims"):
+        causes.forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
+    validate_resources(resources, claims, path, causes)
+    requests, limits = (read_list(resources.get(kind), FieldPath(), []) for kind in ("requests", "limits"))
+    for name, amount in pod_requests(_only_requests(spec))[0].items():
+        if name in requests and amount > requests[name]:
+            least = exact(name, milli(amount) if name == "cpu" else whole(amount))
+            detail = f"must be greater than or equal to aggregate container requests of {least}"
+            causes.invalid(f"{path}.requests[{name}]", resources["requests"][name], detail)
+    for index, container in enumerate(spec.get("containers") or ()):
+        of_container = container["resources"].get("limits") or {}
+        for name, amount in read_list(of_container, FieldPath(), []).items():
+            if name in limits and amount > limits[name]:
+                detail = f"must be less than or equal to pod limits of {resources['limits'][name]}"
+                # At this path, as ``validatePodResourceConsistency`` reports it.
+                causes.invalid(f"{path}.containers[{index}][{name}].limits", of_container[name], detail)
+
+
+def _only_requests(spec: Object) -> Object:
+    """The containers without limits: of a template they are no requests yet."""
+    return {
+        field: [{**one, "resources": {"requests": one["resources"].get("requests")}} for one in spec.get(field) or ()]
+        for field in ("containers", "initContainers")
+    }
+
+
 def _amount(name: str, amount: object, path: str, causes: Causes) -> None:
     with suppress(ValueError):
         value = parse_quantity(str(amount))
@@ -45,6 +84,16 @@ def _amount(name: str, amount: object, path: str, causes: Causes) -> None:
             causes.invalid(path, str(amount), "must be greater than or equal to 0")
         elif not _OVERCOMMITTED.fullmatch(name) and value.denominator != 1:
             causes.invalid(path, str(amount), "must be an integer")
+        if name.startswith(_HUGE_PAGES) and not _is_multiple(value, name.removeprefix(_HUGE_PAGES)):
+            causes.invalid(path, str(amount), f"{amount} is not positive integer multiple of {name}")
+
+
+def _is_multiple(value: Fraction, size: str) -> bool:
+    try:
+        page = parse_quantity(size)
+    except ValueError:
+        return False
+    return page > 0 and page.denominator == 1 and whole(value) % page == 0
 
 
 def _request(name: str, amount: object, limit: object, path: str, causes: Causes, *, exactly: bool) -> None:

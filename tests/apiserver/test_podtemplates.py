@@ -4,281 +4,276 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.apiserver.create import create
+from tests.apiserver.refusals import container, refusals
 from tests.controlplane.api import Object
-from tests.jobsets import jobset, rj
 from tests.rows import each
 
-_POD: Final = "spec.replicatedJobs[0].template.spec.template.spec."
-_SHORT: Final = {
-    "FieldValueRequired": "required",
-    "FieldValueInvalid": "invalid",
-    "FieldValueNotSupported": "unsupported",
-    "FieldValueForbidden": "forbidden",
-    "FieldValueNotFound": "not found",
-}
+
+def _node(operator: str, *values: str, key: str = "a/b") -> Object:
+    requirement = {"key": key, "operator": operator, "values": list(values)}
+    return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}}}
 
 
-def _refusals(fragment: Object) -> list[str]:
-    """What is refused of a pod with these fields; ``container`` has those of its container."""
-    own = dict(fragment)
-    pod = {"containers": [{"name": "c", "image": "i", **own.pop("container", {})}], **own}
-    created = create(jobset("js", rj("w", 1, 2, 2, pod=pod)))
-    assert not created.refused
-    assert not created.unknown
-    return sorted(f"{_SHORT[cause.reason]} {cause.field.removeprefix(_POD)}" for cause in created.jobs)
+def _name_of_node(operator: str, *values: str, key: str = "metadata.name") -> Object:
+    requirement = {"key": key, "operator": operator, "values": list(values)}
+    return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{"matchFields": [requirement]}]}}}}
 
 
-def _env(**source: Any) -> Object:
-    return {"container": {"env": [{"name": "A", "valueFrom": source}]}}
+def _preferred(weight: int, *values: str) -> Object:
+    preference = {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": list(values)}]}
+    return {"affinity": {"nodeAffinity": {_PREFERRED: [{"weight": weight, "preference": preference}]}}}
 
 
-def _env_from(**source: Any) -> Object:
-    return {"container": {"envFrom": [source]}}
+def _pods(kind: str = "podAffinity", weight: int | None = None, **term: Any) -> Object:
+    whole = {"topologyKey": "zone", **term}
+    if weight is None:
+        return {"affinity": {kind: {_REQUIRED: [whole]}}}
+    return {"affinity": {kind: {_PREFERRED: [{"weight": weight, "podAffinityTerm": whole}]}}}
 
 
-_KEY: Final = {"name": "s", "key": "k"}
-_FROM: Final = "containers[0].env[0].valueFrom"
-_PATH: Final = f"{_FROM}.fieldRef.fieldPath"
-_DIVISOR: Final = f"{_FROM}.resourceFieldRef.divisor"
-_RESOURCE: Final = f"{_FROM}.resourceFieldRef.resource"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_TERM: Final = f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms[0]"
+_EQUALS: Final = {"matchExpressions": [{"key": "a", "operator": "Equals", "values": ["b"]}]}
+
+
+@each(
+    ("refused", "fields", "accepted"),
+    [
+        (_node("In"), [f"required {_TERM}.matchExpressions[0].values"], _node("In", "c")),
+        (_node("Exists", "c"), [f"forbidden {_TERM}.matchExpressions[0].values"], _node("Exists")),
+        (_node("Gt", "1", "2"), [f"required {_TERM}.matchExpressions[0].values"], _node("Gt", "1")),
+        (_node("Equals", "c"), [f"invalid {_TERM}.matchExpressions[0].operator"], _node("NotIn", "c")),
+        (_node("In", "c d"), [f"invalid {_TERM}.matchExpressions[0].values[0]"], _preferred(1, "c d")),
+        (_node("In", "c", key="a b"), [f"invalid {_TERM}.matchExpressions[0].key"], _node("In", "", key="a.b/c")),
+        (_name_of_node("In", "a", "b"), [f"required {_TERM}.matchFields[0].values"], _name_of_node("NotIn", "a")),
+        (_name_of_node("Exists"), [f"invalid {_TERM}.matchFields[0].operator"], _name_of_node("In", "a.b")),
+        (
+            _name_of_node("In", "a", key="metadata.namespace"),
+            [f"invalid {_TERM}.matchFields[0].key"],
+            _name_of_node("In", "a"),
+        ),
+        (
+            {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": []}}}},
+            [f"required affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"],
+            {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{}]}}}},
+        ),
+        (_preferred(0, "c"), [f"invalid affinity.nodeAffinity.{_PREFERRED}[0].weight"], _preferred(1, "c")),
+        (
+            _pods("podAntiAffinity", 101),
+            [f"invalid affinity.podAntiAffinity.{_PREFERRED}[0].weight"],
+            _pods("podAntiAffinity", 100),
+        ),
+        (
+            _pods("podAntiAffinity", topologyKey=""),
+            [
+                f"invalid affinity.podAntiAffinity.{_REQUIRED}[0].topologyKey",
+                f"required affinity.podAntiAffinity.{_REQUIRED}[0].topologyKey",
+            ],
+            _pods("podAntiAffinity"),
+        ),
+        (
+            _pods(labelSelector=_EQUALS),
+            [f"invalid affinity.podAffinity.{_REQUIRED}[0].labelSelector.matchExpressions[0].operator"],
+            _pods(labelSelector={"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}),
+        ),
+        (
+            _pods(namespaces=["a.b"]),
+            [f"invalid affinity.podAffinity.{_REQUIRED}[0].namespace"],
+            _pods(namespaces=["a"], namespaceSelector={}),
+        ),
+    ],
+)
+def test_an_affinity_can_be(refused: Object, fields: list[str], accepted: Object) -> None:
+    assert refusals(refused) == fields
+    assert refusals(accepted) == []
+
+
+def _context(**fields: Any) -> Object:
+    return container(securityContext=fields)
+
+
+def _pod_context(**fields: Any) -> Object:
+    return {"securityContext": fields}
+
+
+def _sysctl(name: str, **fields: Any) -> Object:
+    return {**_pod_context(sysctls=[{"name": name, "value": "1"}]), **fields}
 
 
 @each(
     ("refused", "field", "accepted"),
     [
-        (_env(secretKeyRef={**_KEY, "name": None}), f"invalid {_FROM}.secretKeyRef.name", _env(secretKeyRef=_KEY)),
-        (_env(secretKeyRef={**_KEY, "key": ""}), f"required {_FROM}.secretKeyRef.key", _env(secretKeyRef=_KEY)),
         (
-            _env(secretKeyRef={**_KEY, "key": "a/b"}),
-            f"invalid {_FROM}.secretKeyRef.key",
-            _env(secretKeyRef={**_KEY, "key": "a_B.c-"}),
+            _context(privileged=True, allowPrivilegeEscalation=False),
+            "invalid containers[0].securityContext",
+            _context(privileged=True, allowPrivilegeEscalation=True),
         ),
         (
-            _env(configMapKeyRef={**_KEY, "key": "..a"}),
-            f"invalid {_FROM}.configMapKeyRef.key",
-            _env(configMapKeyRef={**_KEY, "key": ".a"}),
+            _context(capabilities={"add": ["CAP_SYS_ADMIN"]}, allowPrivilegeEscalation=False),
+            "invalid containers[0].securityContext",
+            _context(capabilities={"add": ["SYS_ADMIN"]}, allowPrivilegeEscalation=False, privileged=False),
+        ),
+        (_context(runAsUser=-1), "invalid containers[0].securityContext.runAsUser", _context(runAsUser=0)),
+        (_pod_context(runAsUser=-1), "invalid securityContext.runAsUser", _pod_context(runAsUser=2**31 - 1)),
+        (_pod_context(fsGroup=2**31), "invalid securityContext.fsGroup", _pod_context(fsGroup=0)),
+        (
+            _pod_context(supplementalGroups=[0, -1]),
+            "invalid securityContext.supplementalGroups[1]",
+            _pod_context(supplementalGroups=[0]),
         ),
         (
-            _env(configMapKeyRef={**_KEY, "name": "C", "optional": True}),
-            f"invalid {_FROM}.configMapKeyRef.name",
-            _env(configMapKeyRef={**_KEY, "name": "c.d", "optional": True}),
+            _pod_context(seccompProfile={"type": "Localhost"}),
+            "required securityContext.seccompProfile.localhostProfile",
+            _pod_context(seccompProfile={"type": "Localhost", "localhostProfile": "a/b.json"}),
         ),
         (
-            _env_from(secretRef={"name": ""}),
-            "required containers[0].envFrom[0].secretRef.name",
-            _env_from(secretRef={"name": "s"}),
+            _context(seccompProfile={"type": "RuntimeDefault", "localhostProfile": "a"}),
+            "invalid containers[0].securityContext.seccompProfile.localhostProfile",
+            _context(seccompProfile={"type": "RuntimeDefault"}),
         ),
         (
-            _env_from(configMapRef={"name": "a_b"}),
-            "invalid containers[0].envFrom[0].configMapRef.name",
-            # What may be the beginning of a name is accepted here.
-            _env_from(configMapRef={"name": "a-b-"}),
-        ),
-        (_env(fieldRef={"fieldPath": ""}), f"required {_PATH}", _env(fieldRef={"fieldPath": "spec.nodeName"})),
-        (
-            _env(fieldRef={"fieldPath": "status.nodeName"}),
-            f"invalid {_PATH}",
-            # An old name of spec.nodeName.
-            _env(fieldRef={"fieldPath": "spec.host"}),
+            _context(appArmorProfile={"type": "unconfined"}),
+            "unsupported containers[0].securityContext.appArmorProfile.type",
+            _context(appArmorProfile={"type": "Localhost", "localhostProfile": "/a"}),
         ),
         (
-            _env(fieldRef={"fieldPath": "metadata.labels"}),
-            f"unsupported {_PATH}",
-            _env(fieldRef={"fieldPath": "metadata.labels['a.b/c']"}),
+            _sysctl("net.core.somaxconn", hostNetwork=True),
+            "invalid securityContext.sysctls[0].name",
+            _sysctl("net.core.somaxconn"),
         ),
         (
-            _env(fieldRef={"fieldPath": "status.phase"}),
-            f"unsupported {_PATH}",
-            _env(fieldRef={"fieldPath": "status.podIPs", "apiVersion": "v1"}),
+            _sysctl("kernel/shmmax", hostIPC=True),
+            "invalid securityContext.sysctls[0].name",
+            _sysctl("kernel.shm_next_id", hostIPC=True, hostNetwork=True),
+        ),
+        (_sysctl("Kernel.a"), "invalid securityContext.sysctls[0].name", _sysctl("kernel.a")),
+        (
+            {"hostPID": True, "shareProcessNamespace": True},
+            "invalid shareProcessNamespace",
+            {"hostPID": True, "shareProcessNamespace": False},
         ),
         (
-            _env(fieldRef={"fieldPath": "metadata.name['a']"}),
-            f"invalid {_PATH}",
-            _env(fieldRef={"fieldPath": "metadata.name"}),
+            {"os": {"name": "windows"}, "hostPID": True},
+            "forbidden hostPID",
+            {"os": {"name": "windows"}, "hostPID": False, "hostNetwork": True, **_pod_context(sysctls=[])},
         ),
         (
-            _env(fieldRef={"fieldPath": "metadata.labels['a b']"}),
-            f"invalid {_FROM}.fieldRef",
-            # The case of an annotation's key does not matter.
-            _env(fieldRef={"fieldPath": "metadata.annotations['B.C/d']"}),
+            {"os": {"name": "windows"}, **_context(privileged=False)},
+            "forbidden containers[0].securityContext.privileged",
+            {"os": {"name": "linux"}, **_context(privileged=False)},
         ),
         (
-            _env(fieldRef={"fieldPath": "metadata.name", "apiVersion": "v2"}),
-            f"invalid {_PATH}",
-            _env(fieldRef={"fieldPath": "metadata.name", "apiVersion": "v1"}),
+            {"os": {"name": "linux"}, **_pod_context(windowsOptions={})},
+            "forbidden securityContext.windowsOptions",
+            {"os": {"name": "windows"}, **_pod_context(windowsOptions={})},
         ),
-        (
-            _env(resourceFieldRef={"resource": "limits.nvidia.com/gpu"}),
-            f"unsupported {_RESOURCE}",
-            _env(resourceFieldRef={"resource": "limits.cpu"}),
-        ),
-        (
-            _env(resourceFieldRef={"resource": ""}),
-            f"required {_RESOURCE}",
-            _env(resourceFieldRef={"resource": "requests.hugepages-2Mi", "divisor": "1Mi"}),
-        ),
-        (
-            _env(resourceFieldRef={"resource": "limits.cpu", "divisor": "100m"}),
-            f"invalid {_DIVISOR}",
-            _env(resourceFieldRef={"resource": "limits.cpu", "divisor": "1m"}),
-        ),
-        (
-            _env(resourceFieldRef={"resource": "limits.memory", "divisor": "1m"}),
-            f"invalid {_DIVISOR}",
-            _env(resourceFieldRef={"resource": "limits.memory", "divisor": "1024Ki"}),
-        ),
+        ({"os": {"name": "Linux"}}, "unsupported os", {"os": {"name": "linux"}, "hostPID": True}),
     ],
 )
-def test_a_variable_has_a_source_that_can_be(refused: Object, field: str, accepted: Object) -> None:
-    assert _refusals(refused) == [field]
-    assert _refusals(accepted) == []
+def test_a_security_context_can_be(refused: Object, field: str, accepted: Object) -> None:
+    assert refusals(refused) == [field]
+    assert refusals(accepted) == []
 
 
-def test_a_secret_for_images_without_a_name_is_accepted() -> None:
-    assert _refusals({"imagePullSecrets": [{"name": None}]}) == []
+def _spread(**fields: Any) -> Object:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **fields}
+    return {"topologySpreadConstraints": [constraint]}
 
 
-def _volume(**source: Any) -> Object:
-    return {"volumes": [{"name": "v", **source}]}
+def _amounts(of_pod: Object, of_container: Object, **fields: Any) -> Object:
+    return {"resources": of_pod, **container(resources=of_container), **fields}
 
 
-def _part(**source: Any) -> Object:
-    return _volume(projected={"sources": [source]})
-
-
-def _mount(privileged: bool | None = None, **fields: Any) -> Object:
-    container = {"volumeMounts": [{"name": "v", "mountPath": "/v", **fields}]}
-    context = {} if privileged is None else {"securityContext": {"privileged": privileged}}
-    return {**_volume(emptyDir={}), "container": {**container, **context}}
-
-
-def _device(path: str = "/dev/x", **source: Any) -> Object:
-    return {**_volume(**source), "container": {"volumeDevices": [{"name": "v", "devicePath": path}]}}
-
-
-_CLAIM: Final = {"persistentVolumeClaim": {"claimName": "c"}}
-_NAME: Final = {"fieldRef": {"fieldPath": "metadata.name"}}
-_LIMIT: Final = {"resource": "limits.cpu"}
+_DNS: Final = {"dnsConfig": {"nameservers": ["10.0.0.1"]}}
+_CPU: Final = {"requests": {"cpu": "1500m"}}
 
 
 @each(
     ("refused", "field", "accepted"),
     [
-        (_volume(configMap={"name": None}), "required volumes[0].configMap.name", _volume(configMap={"name": "c"})),
-        (_volume(secret={"items": []}), "required volumes[0].secret.secretName", _volume(secret={"secretName": "s"})),
+        ({"dnsPolicy": "None"}, "required dnsConfig", {"dnsPolicy": "None", **_DNS}),
         (
-            _volume(secret={"secretName": "s", "defaultMode": 600}),
-            "invalid volumes[0].secret.defaultMode",
-            _volume(secret={"secretName": "s", "defaultMode": 0o777}),
+            {"dnsPolicy": "None", "dnsConfig": {"searches": ["a"]}},
+            "required dnsConfig.nameservers",
+            {"dnsPolicy": "Default", "dnsConfig": {"searches": ["a_b.c.", "."]}},
         ),
         (
-            _volume(configMap={"name": "c", "items": [{"key": "k", "path": "../a"}]}),
-            "invalid volumes[0].configMap.items[0].path",
-            _volume(configMap={"name": "c", "items": [{"key": "k", "path": "a/..b"}]}),
+            {"dnsConfig": {"nameservers": ["ns-0"]}},
+            "invalid dnsConfig.nameservers[0]",
+            # With leading zeros, which the server reads unless a feature gate refuses them.
+            {"dnsConfig": {"nameservers": ["010.0.0.01", "2001:db8::1", "::ffff:1.2.3.4"]}},
         ),
         (
-            _volume(configMap={"name": "c", "items": [{"key": "", "path": "a"}]}),
-            "required volumes[0].configMap.items[0].key",
-            _volume(configMap={"name": "c", "items": [{"key": "k", "path": "a", "mode": 0}]}),
+            {"dnsConfig": {"nameservers": ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"]}},
+            "invalid dnsConfig.nameservers",
+            {"dnsConfig": {"nameservers": ["10.0.0.1", "10.0.0.2", "10.0.0.3"], "options": [{"name": "ndots"}]}},
         ),
         (
-            _volume(persistentVolumeClaim={"claimName": ""}),
-            "required volumes[0].persistentVolumeClaim.claimName",
-            _volume(**_CLAIM),
+            {"hostAliases": [{"ip": "head-0", "hostnames": ["a"]}]},
+            "invalid hostAliases[0].ip",
+            {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a.b"]}]},
         ),
         (
-            _volume(hostPath={"path": "/a/../b"}),
-            "invalid volumes[0].hostPath.path",
-            # A path may be relative here, and begin with two dots.
-            _volume(hostPath={"path": "..a/b.."}),
+            {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a_b"]}]},
+            "invalid hostAliases[0].hostnames[0]",
+            {"hostAliases": [{"ip": "10.0.0.1"}]},
+        ),
+        ({"preemptionPolicy": "never"}, "unsupported preemptionPolicy", {"preemptionPolicy": "Never"}),
+        (
+            _spread(minDomains=2, whenUnsatisfiable="ScheduleAnyway"),
+            "invalid topologySpreadConstraints[0].minDomains",
+            _spread(minDomains=2),
+        ),
+        (_spread(minDomains=0), "invalid topologySpreadConstraints[0].minDomains", _spread(minDomains=1)),
+        (
+            _spread(nodeTaintsPolicy="honor"),
+            "unsupported topologySpreadConstraints[0].nodeTaintsPolicy",
+            _spread(nodeTaintsPolicy="Honor", nodeAffinityPolicy="Ignore"),
         ),
         (
-            _volume(hostPath={"path": "/d", "type": "directory"}),
-            "unsupported volumes[0].hostPath.type",
-            _volume(hostPath={"path": "/d", "type": "DirectoryOrCreate"}),
-        ),
-        (_volume(hostPath={"path": ""}), "required volumes[0].hostPath.path", _volume(hostPath={"path": "/"})),
-        (
-            _volume(nfs={"server": "s", "path": "a"}),
-            "invalid volumes[0].nfs.path",
-            _volume(nfs={"server": "s", "path": "/a/.."}),
+            _spread(labelSelector=_EQUALS),
+            "invalid topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator",
+            _spread(labelSelector={"matchLabels": {"a": "b"}}),
         ),
         (
-            _volume(emptyDir={"sizeLimit": "-1Gi"}),
-            "forbidden volumes[0].emptyDir.sizeLimit",
-            _volume(emptyDir={"sizeLimit": "0", "medium": "Memory"}),
+            _amounts({"requests": {"cpu": "1"}}, _CPU),
+            "invalid resources.requests[cpu]",
+            _amounts({"requests": {"cpu": "1.5"}}, _CPU),
         ),
         (
-            _part(serviceAccountToken={"path": "t", "expirationSeconds": 300}),
-            "invalid volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds",
-            _part(serviceAccountToken={"path": "t", "expirationSeconds": 600}),
+            _amounts({"limits": {"cpu": "1"}}, {"limits": {"cpu": "2"}}),
+            "invalid resources.containers[0][cpu].limits",
+            # Limits of containers may be more together than that of the pod.
+            _amounts(
+                {"limits": {"cpu": "2"}},
+                {"limits": {"cpu": "2"}},
+                initContainers=[
+                    {"name": "d", "image": "i", "restartPolicy": "Always", "resources": {"limits": {"cpu": "2"}}}
+                ],
+            ),
         ),
         (
-            _part(serviceAccountToken={"path": "/t"}),
-            "invalid volumes[0].projected.path",
-            _part(serviceAccountToken={"path": "a/t"}),
+            _amounts(
+                {"requests": {"cpu": "2"}},
+                _CPU,
+                initContainers=[{"name": "d", "image": "i", "restartPolicy": "Always", "resources": _CPU}],
+            ),
+            "invalid resources.requests[cpu]",
+            _amounts({"requests": {"cpu": "2"}}, _CPU, initContainers=[{"name": "d", "image": "i", "resources": _CPU}]),
         ),
         (
-            _part(secret={"name": ""}),
-            "required volumes[0].projected.sources[0].secret.name",
-            _part(secret={"name": "s", "items": [{"key": "k", "path": "p"}]}),
+            {"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}},
+            "invalid resources.requests",
+            {"resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}},
         ),
         (
-            _part(secret={"name": "s"}, configMap={"name": "c"}),
-            "forbidden volumes[0].projected.sources[0]",
-            _volume(projected={"sources": [{"secret": {"name": "s"}}, {"configMap": {"name": "c"}}]}),
-        ),
-        (
-            _part(downwardAPI={"items": [{"path": "p", "fieldRef": {"fieldPath": "status.podIP"}}]}),
-            "unsupported volumes[0].projected.sources[0].downwardAPI.fieldRef.fieldPath",
-            _part(downwardAPI={"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.labels"}}]}),
-        ),
-        (
-            _volume(downwardAPI={"items": [{"path": "p", "resourceFieldRef": _LIMIT}]}),
-            "required volumes[0].downwardAPI.resourceFieldRef.containerName",
-            _volume(downwardAPI={"items": [{"path": "p", "resourceFieldRef": {**_LIMIT, "containerName": "c"}}]}),
-        ),
-        (
-            _volume(downwardAPI={"items": [{"path": "p"}]}),
-            "required volumes[0].downwardAPI",
-            _volume(downwardAPI={"items": [{"path": "p", **_NAME}], "defaultMode": 0o400}),
-        ),
-        (_mount(subPath="/a"), "invalid containers[0].volumeMounts.subPath", _mount(subPath="a")),
-        (_mount(subPathExpr="a/.."), "invalid containers[0].volumeMounts.subPathExpr", _mount(subPathExpr="$(A)/..a")),
-        (
-            _mount(mountPropagation="Bidirectional"),
-            "forbidden containers[0].volumeMounts.mountPropagation",
-            _mount(mountPropagation="Bidirectional", privileged=True),
-        ),
-        (
-            _mount(mountPropagation="hostToContainer", privileged=True),
-            "unsupported containers[0].volumeMounts.mountPropagation",
-            _mount(mountPropagation="HostToContainer", privileged=False),
-        ),
-        (_device(emptyDir={}), "invalid containers[0].volumeDevices[0].name", _device(**_CLAIM)),
-        (_device(), "invalid containers[0].volumeDevices[0].name", _device("relative", **_CLAIM)),
-        (
-            _device("/dev/..", **_CLAIM),
-            "invalid containers[0].volumeDevices[0].devicePath",
-            _device("/dev/..x", **_CLAIM),
+            container(resources={"limits": {"hugepages-2Mi": "3Mi", "memory": "1Gi"}}),
+            "invalid containers[0].resources.limits[hugepages-2Mi]",
+            container(resources={"limits": {"hugepages-2Mi": "4Mi", "hugepages-1Gi": "0", "memory": "1Gi"}}),
         ),
     ],
 )
-def test_a_volume_and_its_mounts_can_be(refused: Object, field: str, accepted: Object) -> None:
-    assert _refusals(refused) == [field]
-    assert _refusals(accepted) == []
-
-
-def test_what_is_mounted_and_a_block_device_is_refused_in_both_places() -> None:
-    container = {
-        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
-        "volumeDevices": [{"name": "v", "devicePath": "/v"}, {"name": "w", "devicePath": "/w"}],
-    }
-    assert _refusals({**_volume(**_CLAIM), "container": container}) == [
-        "invalid containers[0].volumeDevices[0].devicePath",
-        "invalid containers[0].volumeDevices[0].name",
-        "invalid containers[0].volumeMounts[0].mountPath",
-        "invalid containers[0].volumeMounts[0].name",
-        "not found containers[0].volumeDevices[1].name",
-    ]
+def test_a_pod_can_be(refused: Object, field: str, accepted: Object) -> None:
+    assert refusals(refused) == [field]
+    assert refusals(accepted) == []

@@ -32,7 +32,8 @@ OF_PODS = {
 }
 AS_A_WHOLE = {"resources": {"limits": {"memory": "2Gi"}}, "containers": [{"name": "c", "image": "i"}]}
 LIMITED = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "2", "x.com/gpu": "1"}}}]}
-TOO_LITTLE = {**LIMITED, "resources": {"limits": {"cpu": "1"}}}
+ASKING = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
+TOO_LITTLE = {**ASKING, "resources": {"limits": {"cpu": "1"}}}
 RAISED = {**LIMITED, "resources": {"requests": {"cpu": "3"}}}
 
 # The overhead of its class does not count for the QoS class of a pod.
