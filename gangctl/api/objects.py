@@ -262,8 +262,11 @@ class Reader:
 
     def strings(self, key: str) -> Mapping[str, str]:
         """The map of strings under ``key`` (labels, annotations)."""
-        values = self.child(key).value
-        if not values or all(type(value) is str for value in values.values()):
+        values = self.value.get(key)
+        if not isinstance(values, dict):
+            # It says so if it is not absent, either.
+            return self.child(key).value
+        if all(type(value) is str for value in values.values()):
             return values
         for name, value in values.items():
             if len(self.errors) >= _MOST_ERRORS:

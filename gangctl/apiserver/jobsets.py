@@ -18,10 +18,14 @@ from gangctl.apiserver.metadata import Causes, Object
 from gangctl.apiserver.pods import containers
 from gangctl.apiserver.structural import check_value, part
 
+_QUANTITY: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+"""Of the definition of JobSets."""
 _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
     **SCALAR_SCHEMAS,
     "number": {"type": "number"},
-    "quantity": {"x-kubernetes-int-or-string": True},
+    "quantity": {"x-kubernetes-int-or-string": True, "pattern": _QUANTITY},
     "intOrString": {"x-kubernetes-int-or-string": True},
     "any": {"x-kubernetes-preserve-unknown-fields": True},
 }
@@ -115,7 +119,7 @@ class _Writer:
                 value[:] = [self.write(item, _item(shape)) for item in value]
             case "map", dict():
                 value |= {key: self.write(entry, _item(shape)) for key, entry in value.items()}
-            case "scalar", int() | float() | str() if shape.name == "quantity":
+            case "scalar", int() | float() | str() if shape.name == "quantity" and not isinstance(value, bool):
                 text = str(value)
                 # The schema reports other types.
                 with suppress(ValueError):

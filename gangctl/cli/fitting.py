@@ -37,7 +37,6 @@ from gangctl.fit.report import (
 )
 from gangctl.fit.requests import PodsLeft, succeeded_jobs
 from gangctl.fit.started import Additions
-from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import DAY, HOUR, MINUTE, UNLIMITED, age, span
 from gangctl.kueue.objects import QueuedWorkload
@@ -203,8 +202,7 @@ def subjects_of(question: Question, home: str) -> list[FitSubject]:
     problems = Problems()
     subjects = []
     for manifest in read_manifests(question.filenames, question.namespace, ClusterRules()):
-        wrong = requests_per_pod(manifest.raw)[1] if manifest.readable else ()
-        if not problems.add(manifest.document, [*manifest.errors, *manifest.at_source(wrong)]):
+        if not problems.add(manifest.document, manifest.errors):
             for notice in manifest.notices:
                 note(f"{manifest.title}: {notice.reason}: {notice.message}")
             jobset = manifest.jobset

@@ -74,7 +74,9 @@ class Checked:
 def check_jobset(raw: dict[str, Any]) -> Checked:
     """Take a JobSet through what an API server with JobSet does."""
     jobset, malformed = read_jobset(raw)
-    errors = [*malformed] if malformed else [*_check_identity(raw, jobset), *check_words(raw)]
+    errors = [*malformed]
+    if not malformed:
+        errors += [*_check_identity(raw, jobset), *check_words(raw), *requests_per_pod(raw)[1]]
     jobset = jobset.named
     # The rules of the API server and of JobSet are known for this version alone.
     if raw.get("apiVersion") != JOBSET_API_VERSION:
@@ -314,7 +316,7 @@ def plan_manifests(question: PlanQuestion, uid: str | None = None, *, sizes: boo
         if manifest.readable:
             accepted = bool(manifest.jobset.uid)
             plan, notices, refused = plan_of(manifest.jobset, rules, accepted=accepted, unstamped=True, uid=uid)
-            errors += manifest.at_source([*refused, *requests_per_pod(manifest.raw)[1]])
+            errors += manifest.at_source(refused)
         if problems.add(manifest.document, errors):
             continue
         # The notices of a rendered PathwaysJob have them already.

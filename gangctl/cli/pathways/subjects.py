@@ -24,7 +24,6 @@ from gangctl.cli.messages import errors_in, full_name, note
 from gangctl.errors import FieldError, InputError, one_line
 from gangctl.fit.floor import NodeShape
 from gangctl.gang.reasons import Notice
-from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.pathways.draft import check_head
 from gangctl.pathways.flags.table import Flags, kebab
@@ -65,13 +64,12 @@ class Translation:
         return tuple(Problem(InvalidReason.INVALID_JOBSET, _at_source(error, origins)) for error in errors)
 
     def planned(self, rules: ClusterRules) -> Translation:
-        """The same with errors of the plan: impossible gangs, invalid requests."""
+        """The same with errors of the plan: impossible gangs."""
         if self.problems or self.rendering is None or self.jobset is None:
             return self
         resolution = resolve(self.jobset, rules)
-        errors = [*resolution.errors, *requests_per_pod(self.rendering.jobset)[1]]
         notices = tuple(dict.fromkeys((*self.notices, *resolution.notices)))
-        return replace(self, problems=self.at_source(errors), notices=notices)
+        return replace(self, problems=self.at_source(resolution.errors), notices=notices)
 
 
 def translate(reading: Reading, setting: RenderingInputs) -> Translation:
