@@ -29,6 +29,7 @@ from gangctl.apiserver.pods import (
     default_conditions,
     default_template,
     drop_reference,
+    fill,
     validate_reference,
     validate_resource_names,
 )
@@ -65,7 +66,7 @@ def default(job: Object) -> None:
     default_template(template)
     for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
         for pattern in rule.get("onPodConditions", ()):
-            pattern.setdefault("status", "True")
+            fill(pattern, "status", "True")
     default_conditions(job, "lastProbeTime", "lastTransitionTime")
     labels = job["spec"]["template"]["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from gangctl.api.names import dns_label, dns_subdomain, qualified_name
 from gangctl.apiserver.metadata import Causes, Object
@@ -49,18 +49,24 @@ def default_spec(spec: Object) -> None:
         # The deprecated field is an alias, and both are written.
         spec["serviceAccountName"] = spec["serviceAccount"] = name
     for field, value in _SPEC_DEFAULTS.items():
-        spec.setdefault(field, value)
+        fill(spec, field, value)
     spec.setdefault("securityContext", {})
     for container in containers(spec):
         container.setdefault("name", "")
         container.setdefault("resources", {})
-        container.setdefault("terminationMessagePath", "/dev/termination-log")
-        container.setdefault("terminationMessagePolicy", "File")
-        container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+        fill(container, "terminationMessagePath", "/dev/termination-log")
+        fill(container, "terminationMessagePolicy", "File")
+        fill(container, "imagePullPolicy", _pull_policy(container.get("image", "")))
         for port in container.get("ports", ()):
-            port.setdefault("protocol", "TCP")
+            fill(port, "protocol", "TCP")
     for constraint in spec.get("topologySpreadConstraints", ()):
         constraint.setdefault("whenUnsatisfiable", "DoNotSchedule")
+
+
+def fill(obj: Object, field: str, value: Any) -> None:
+    """Fill in one field; to Go an empty text is a field that is not there."""
+    if obj.get(field) in (None, ""):
+        obj[field] = value
 
 
 def default_conditions(obj: Object, *times: str) -> None:
