@@ -1,8 +1,8 @@
 """What an API server with JobSet does with a new JobSet: each step in its order, to the child Jobs that it refuses.
 
 The steps: decode, prune nulls and unknown fields, default by the CRD, default by JobSet's webhook, validate by the CRD,
-validate by JobSet's webhook. Then JobSet creates its Jobs, which the API server defaults and validates, too: a JobSet
-whose Jobs are refused is stored, and never runs.
+validate by JobSet's webhook. Then JobSet creates its claims and its Jobs, which the API server defaults and validates,
+too: a JobSet of which these are refused is stored, and never runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import keep, object_at, objects_at
 from gangctl.apiserver import jobs, jobsets, structural
 from gangctl.apiserver.childjobs import ChildJobs, replicas_of
+from gangctl.apiserver.claims import validate_claim
 from gangctl.apiserver.fields import DecodeError, Decoder, fields_of
 from gangctl.apiserver.jobsetwebhook import validate_create
 from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_metadata
@@ -55,11 +56,13 @@ class Created:
     """Why it is not stored."""
     jobs: tuple[FieldCause, ...] = ()
     """Why none of its Jobs can be created, at the fields of the JobSet."""
+    never: tuple[FieldError, ...] = ()
+    """Why its pods can never be, whatever the API server says of its Jobs."""
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
         """Why it is not stored, or why it never runs."""
-        return tuple(map(_field_error, self.refused)) or tuple(map(_job_error, self.jobs))
+        return tuple(map(_field_error, self.refused)) or (*map(_job_error, self.jobs), *self.never)
 
 
 def _field_error(cause: FieldCause) -> FieldError:
@@ -76,7 +79,11 @@ def _job_error(cause: FieldCause) -> FieldError:
     cure = ": set it, or completionMode: NonIndexed" if error.path.endswith(".spec.completions") else ""
     if error.detail.endswith(NOT_OF_CONTAINERS):
         cure = _meant(error.path.rpartition("[")[2].rstrip("]"))
-    return replace(error, detail=f"the API server refuses such a Job, so its pods can never be: {error.detail}{cure}")
+    return _so_never("the API server refuses such a Job", replace(error, detail=f"{error.detail}{cure}"))
+
+
+def _so_never(why: str, error: FieldError) -> FieldError:
+    return replace(error, detail=f"{why}, so its pods can never be: {error.detail}")
 
 
 def _meant(name: str) -> str:
@@ -106,10 +113,11 @@ def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
     # That cause only says that there are others, which are listed.
     refused = [cause for cause in refused if cause != structural.NOT_CHECKED]
     refused_later = () if refused else tuple(refused_jobs(jobset))
+    never = () if refused else tuple(_never(jobset))
     # What was made up for the checks is not in the result.
     for field in ("name", "namespace"):
         keep(jobset["metadata"], object_at(raw, "metadata"), field)
-    return Created(jobset, tuple(sorted(unknown)), tuple(refused), refused_later)
+    return Created(jobset, tuple(sorted(unknown)), tuple(refused), refused_later, never)
 
 
 def update(raw: Mapping[str, Any], before: Mapping[str, Any]) -> Created:
@@ -153,7 +161,7 @@ def errors_of_jobs(raw: Mapping[str, Any]) -> tuple[FieldError, ...]:
     jobset = {**raw, "spec": {**spec, "replicatedJobs": objects_at(spec, "replicatedJobs")[:_MOST_CHECKED]}}
     if structural.validate(jobset, jobsets.jobset_schema()):
         return ()
-    return tuple(map(_job_error, refused_jobs(jobset)))
+    return (*map(_job_error, refused_jobs(jobset)), *_never(jobset))
 
 
 def refused_jobs(jobset: Object) -> Iterator[FieldCause]:
@@ -183,3 +191,14 @@ def refused_jobs(jobset: Object) -> Iterator[FieldCause]:
             if (place, cause.message) not in seen and not cause.message.endswith(UNQUALIFIED):
                 seen.add((place, cause.message))
                 yield FieldCause(cause.reason, place, cause.message)
+
+
+def _never(jobset: Object) -> Iterator[FieldError]:
+    """Why a stored JobSet gets no pods although its Jobs can be."""
+    # Of one without Jobs, too: JobSet creates claims first (reconcileVolumeClaimPolicies).
+    claims = Causes()
+    for number, policy in enumerate(jobset["spec"].get("volumeClaimPolicies") or ()):
+        for index, template in enumerate(policy.get("templates") or ()):
+            validate_claim(template, f"spec.volumeClaimPolicies[{number}].templates[{index}]", claims)
+    why = "the API server refuses such a claim, without which JobSet creates no Job"
+    yield from (_so_never(why, _field_error(cause)) for cause in claims)
