@@ -3,7 +3,8 @@
 ``fields.json`` is written by ``python -m tests.sandbox.fieldtable`` from real API servers: names, types and list keys.
 A type is ``string``, ``int32``, ``quantity`` and so on, the name of a definition, ``[TYPE]`` for a list or ``{TYPE}``
 for a map. After a list stand the keys of server-side apply (``*``: a set), then ``~`` and the key of strategic merge.
-``!`` in front: required. A minor that is not released has the fields of another one.
+``!`` in front: required. ``self`` of a definition holds the rules of the items of a list. A minor that is not released
+has the fields of another one.
 
 The server reads JSON into Go structs and writes it out again, so ``null``, empty lists and, for most fields, empty
 values are gone afterwards.
@@ -124,6 +125,11 @@ class Fields:
             shapes = {name: _shape(entry) for name, entry in raw.items() if name and not isinstance(entry, dict)}
             self._read[definition] = shapes
         return shapes
+
+    def constraints_of_items(self, definition: str) -> Mapping[str, Any]:
+        """What a schema says of the items of a list beside their fields."""
+        constraints: Mapping[str, Any] = self._raw[definition].get("self", {})
+        return constraints
 
     def is_atomic(self, definition: str) -> bool:
         """Whether server-side apply takes it as one value."""

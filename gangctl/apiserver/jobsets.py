@@ -45,7 +45,7 @@ def jobset_schema() -> Mapping[str, Any]:
 def _definition(fields: Fields, name: str, made: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if name not in made:
         shapes = fields.of(name)
-        made[name] = {"type": "object"}
+        made[name] = {"type": "object", **fields.constraints_of_items(name)}
         required = [field for field, shape in shapes.items() if shape.required]
         if required:
             made[name]["required"] = required

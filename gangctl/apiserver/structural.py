@@ -151,7 +151,15 @@ def _starts_one_way(value: Any, old: Any) -> bool:
     return not (in_order and any("dependsOn" in replicated_job for replicated_job in value.get("replicatedJobs") or ()))
 
 
-# Rules that every JobSet meets, in Python: the grammar of CEL takes half a second to load.
+def _in_its_namespace(value: Any, old: Any) -> bool:
+    del old
+    try:
+        return all(not template["metadata"].get("namespace") for template in value["templates"])
+    except KeyError as error:
+        raise ConditionError(f"no such key: {error.args[0]}") from error
+
+
+# Rules of JobSets, in Python: the grammar of CEL takes half a second to load.
 IN_PYTHON: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "self == oldSelf": _unchanged,
     "oldSelf == self": _unchanged,
@@ -159,6 +167,7 @@ IN_PYTHON: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
         "!(has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder' && "
         "self.replicatedJobs.exists(x, has(x.dependsOn)))"
     ): _starts_one_way,
+    "self.templates.all(t, !has(t.metadata.namespace) || size(t.metadata.namespace) == 0)": _in_its_namespace,
 }
 
 

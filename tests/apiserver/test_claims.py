@@ -87,3 +87,10 @@ def test_metadata_of_a_claim_is_checked(part: str, wrong: dict[str, str]) -> Non
 
 def test_a_jobset_without_jobs_has_claims_all_the_same() -> None:
     assert len(create(claiming({}, replicas=0)).errors) == 2
+
+
+def test_a_claim_is_in_the_namespace_of_its_jobset() -> None:
+    (error,) = create(claiming(VALID, {"namespace": "other"})).errors
+    assert str(error).startswith("spec.volumeClaimPolicies[0]: ")
+    assert "namespace cannot be set for VolumeClaimPolicies templates" in str(error)
+    assert create(claiming(VALID, {"namespace": ""})).errors == ()

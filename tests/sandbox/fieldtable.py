@@ -150,16 +150,16 @@ class Crd:
         self.definitions: Definitions = {}
         self._names = {_print(definition): name for name, definition in known.items()}
 
-    def add(self, field: str, schema: Schema) -> str:
-        """The name of the definition of an object schema."""
+    def add(self, field: str, schema: Schema, *, item: bool = False) -> str:
+        """The name of the definition of an object schema, or of one of the items of a list."""
         required = set(schema.get("required", ()))
         definition: dict[str, Any] = {"": "atomic"} if schema.get("x-kubernetes-map-type") == "atomic" else {}
         for name, value in schema.get("properties", {}).items():
             text = ("!" if name in required else "") + self._type(name, value)
             constraints = _constraints(value)
             definition[name] = [text, constraints] if constraints else text
-        own = _constraints(schema)
-        if own and "x-kubernetes-validations" in own and field == "item":
+        # Those of other objects stand beside the type of the field.
+        if item and (own := _constraints(schema)):
             definition["self"] = own
         print_ = _print(definition)
         if print_ not in self._names:
@@ -172,12 +172,12 @@ class Crd:
             self.definitions[name] = definition
         return self._names[print_]
 
-    def _type(self, field: str, schema: Schema) -> str:
+    def _type(self, field: str, schema: Schema, *, item: bool = False) -> str:
         if schema.get("type") == "object" and schema.get("properties"):
-            return self.add(field, schema)
+            return self.add(field, schema, item=item)
         if schema.get("type") == "object" and field == "metadata":
             return "meta.v1.ObjectMeta"
-        return shape(schema, lambda inner: self._type(field, inner))
+        return shape(schema, lambda inner: self._type(field, inner, item=schema.get("type") == "array"))
 
 
 def _constraints(schema: Schema) -> Schema | None:
