@@ -90,7 +90,8 @@ def validate_create(jobset: Object, gates: Mapping[str, bool]) -> Causes:
     spec, wrong = jobset["spec"], Causes()
     jobs: list[Object] = spec.get("replicatedJobs") or []
     failure: Object = spec.get("failurePolicy") or {}
-    if failure.get("restartStrategy") == "InPlaceRestart" and not gates.get("InPlaceRestart"):
+    in_place = failure.get("restartStrategy") == "InPlaceRestart"
+    if in_place and not gates.get("InPlaceRestart"):
         wrong.internal(
             "spec.failurePolicy.restartStrategy",
             "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
@@ -107,6 +108,8 @@ def validate_create(jobset: Object, gates: Mapping[str, bool]) -> Causes:
     for index, replicated in enumerate(jobs):
         earlier.add(replicated["name"])
         _replicated_job(jobset, replicated, f"spec.replicatedJobs[{index}]", earlier, wrong)
+        if in_place and gates.get("InPlaceRestart"):
+            _restarts_in_place(replicated, f"spec.replicatedJobs[{index}].template.spec", wrong)
     general = {
         "spec.successPolicy.targetReplicatedJobs": _unknown_targets(spec.get("successPolicy") or {}, earlier, ""),
         "spec.failurePolicy.rules": _failure_policy(failure, jobs, earlier, gates),
@@ -148,6 +151,21 @@ def _replicated_job(jobset: Object, replicated: Object, path: str, earlier: set[
         if dependency["name"] not in earlier:
             place = f"{path}.dependsOn[{index}].name"
             wrong.internal(place, f"replicatedJob: {name} cannot depend on replicatedJob: {dependency['name']}")
+
+
+def _restarts_in_place(replicated: Object, path: str, wrong: Causes) -> None:
+    """Check what the strategy InPlaceRestart asks of the Jobs of a ReplicatedJob."""
+    job, when = replicated["template"]["spec"], "when in-place restart is enabled"
+    whose = f"replicatedJob {replicated['name']}"
+    for field, only, word in (
+        ("backoffLimit", INT32_MAX, f"{INT32_MAX} (MaxInt32)"),
+        ("podReplacementPolicy", "Failed", "Failed"),
+    ):
+        if job.get(field) != only:
+            wrong.invalid(f"{path}.{field}", job.get(field), f"{whose}: must be set to {word} {when}")
+    if job.get("completions") is None or job["completions"] != job.get("parallelism"):
+        detail = f"{whose}: completions and parallelism must be set and equal to each other {when}"
+        wrong.invalid(f"{path}.completions", job.get("completions"), detail)
 
 
 def _failure_policy(policy: Object, jobs: list[Object], names: set[str], gates: Mapping[str, bool]) -> Iterator[str]:
