@@ -35,8 +35,9 @@ from gangctl.errors import FieldError
 GENERATED: Final = "xxxxx"
 """Placeholder for the five characters that the API server appends to ``generateName``."""
 
-_MAX_RULES: Final = 20
-"""The limit in the definition of JobSets."""
+MAX_ITEMS: Final = 10_000
+"""Of a list that the definition of JobSets does not limit: no object that fits into etcd has more replicated jobs, but
+a request is read before that is known."""
 
 _CONDITIONS: Final = ("targetReplicatedJobs", "onJobFailureReasons", "onJobFailureMessagePatterns")
 """Fields that narrow a rule; one without any applies to all failures."""
@@ -54,15 +55,12 @@ class Restarts:
 
     whole: bool = False
     """All Jobs of the JobSet may be recreated."""
-    alone: tuple[tuple[str, ...], ...] = ()
-    """ReplicatedJobs whose failed Job alone may be recreated.
-
-    An entry for each rule with that action, empty for all.
-    """
+    alone: frozenset[str] | None = frozenset()
+    """ReplicatedJobs whose failed Job alone may be recreated; None for all."""
 
     def of_job(self, replicated_job: str) -> bool:
         """Whether a failed Job of this ReplicatedJob may be recreated alone."""
-        return any(not targets or replicated_job in targets for targets in self.alone)
+        return self.alone is None or replicated_job in self.alone
 
 
 NONE: Final = Restarts()
@@ -75,15 +73,17 @@ def read_restarts(spec: Reader, status: Mapping[str, Any]) -> Restarts:
         return NONE
     left = restarts_used(status) < (policy.integer("maxRestarts") or 0)
     actions = [action for action in _actions(policy) if left or action[0] not in _COUNTED]
+    alone = [targets for action, targets in actions if action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}]
     return Restarts(
         any(action.startswith("RestartJobSet") for action, _ in actions),
-        tuple(targets for action, targets in actions if action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}),
+        # A rule without targets is for all of them.
+        frozenset(name for targets in alone for name in targets) if all(alone) else None,
     )
 
 
 def _actions(policy: Reader) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The reachable actions and the ReplicatedJobs that each applies to: a rule for all failures is the last."""
-    for rule in policy.children("rules", _MAX_RULES):
+    for rule in policy.children("rules", MAX_ITEMS):
         targets = rule.value.get("targetReplicatedJobs")
         names = tuple(map(str, targets)) if isinstance(targets, list) else ()
         yield rule.string("action"), names
@@ -108,8 +108,6 @@ def _number(value: object) -> int:
 SCHEDULING_REFERENCES: Final = ("schedulingGroup", "workloadRef")
 """Pod spec fields that put a pod into a gang: Kubernetes 1.36 and later, and 1.35."""
 
-MAX_REPLICATED_JOBS: Final = 10_000
-"""No object that fits into etcd has more; a request that is not validated yet may."""
 # The definition of JobSets takes five, but a request is read before it is checked by that.
 _MAX_DEPENDENCIES: Final = 50
 
@@ -465,7 +463,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(
             _replicated_job(entry, index, raw, restarted, unread, suspended=suspend)
-            for index, entry in enumerate(spec.children("replicatedJobs", MAX_REPLICATED_JOBS))
+            for index, entry in enumerate(spec.children("replicatedJobs", MAX_ITEMS))
         ),
         finished=end is not None,
         restarts=integer_at(status, "restarts"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, ReplicatedJob
+from gangctl.api.jobset import MAX_ITEMS, JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_OPTIONS, GANGS, QUEUE_NAME
 from gangctl.api.objects import Reader
 from gangctl.errors import ErrorKind, FieldError, one_line
@@ -125,7 +125,7 @@ def _stored_part(rj: ReplicatedJob) -> _Part:
 
 
 def _parts(raw: Any) -> list[_Part]:
-    entries = Reader(raw, "", []).child("spec").children("replicatedJobs", MAX_REPLICATED_JOBS)
+    entries = Reader(raw, "", []).child("spec").children("replicatedJobs", MAX_ITEMS)
     return [
         _Part(
             entry.string("name"),

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, read_jobset
+from gangctl.api.jobset import MAX_ITEMS, JobSet, read_jobset
 from gangctl.api.jsonpatch import Operation, additions
 from gangctl.api.meta import EVICT_STRANDED_AFTER, GANG_MODE, GANG_OPTIONS, GANGS, QUEUE_NAME, QUEUE_PRIORITY
 from gangctl.api.objects import Object, Reader
@@ -236,7 +236,7 @@ class _DefaultsDraft:
 
     def _pods(self) -> Iterator[Reader]:
         """Pod specs, in the order of ReplicatedJobs."""
-        for entry in Reader(self.raw, "", []).child("spec").children("replicatedJobs", MAX_REPLICATED_JOBS):
+        for entry in Reader(self.raw, "", []).child("spec").children("replicatedJobs", MAX_ITEMS):
             yield entry.child("template").child("spec").child("template").child("spec")
 
     def _settled(self, path: str, proposals: Sequence[_Proposal]) -> Any:

@@ -55,11 +55,24 @@ def test_the_remaining_restarts_of_a_jobset_are_known(policy: Raw | None, whole:
         ({**rules("RestartJobAndIgnoreMaxRestarts"), "maxRestarts": 0}, True, True),
         (rules("RestartJob", targetReplicatedJobs=["w"]), True, False),
         (rules("FailJobSet", "RestartJob"), False, False),
+        (
+            {"maxRestarts": 1, "rules": [{"action": "RestartJob", "targetReplicatedJobs": [name]} for name in "vw"]},
+            True,
+            True,
+        ),
     ],
 )
 def test_the_remaining_restarts_of_single_jobs_are_known(policy: Raw, of_w: bool, of_v: bool) -> None:
     found = left(policy)
     assert (found.of_job("w"), found.of_job("v")) == (of_w, of_v)
+
+
+@each("rest", [*range(19, 23), 9_000])
+def test_a_policy_may_have_as_many_rules_as_a_jobset_has_room_for(rest: int) -> None:
+    """The definition of JobSets does not limit them: 20 is the limit of podFailurePolicy, of Jobs."""
+    policy = rules(*["FailJobSet"] * rest, **SOME)
+    policy["rules"].append({"action": "RestartJob"})
+    assert left(policy).of_job("w")
 
 
 def test_restarts_of_the_jobset_and_of_single_jobs_count_together() -> None:
