@@ -20,9 +20,9 @@ from gangctl.apiserver.childjobs import ChildJobs, replicas_of
 from gangctl.apiserver.claims import validate_claim
 from gangctl.apiserver.fields import DecodeError, Decoder, fields_of
 from gangctl.apiserver.jobsetwebhook import validate_create
-from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_metadata
+from gangctl.apiserver.metadata import Causes, FieldCause, Object, spelled, validate_metadata
 from gangctl.apiserver.minors import NEWEST
-from gangctl.apiserver.pods import NOT_OF_CONTAINERS, UNQUALIFIED
+from gangctl.apiserver.pods import NOT_OF_CONTAINERS, UNQUALIFIED, validate_only_of_pods
 from gangctl.apiserver.podtemplates import validate_template
 from gangctl.errors import ErrorKind, FieldError
 
@@ -40,6 +40,7 @@ _EXTENDED: Final = (
     *("gpu.intel.com/i915", "gpu.intel.com/xe", "rdma/hca", "vpc.amazonaws.com/efa"),
 )
 """Extended resources of the usual device plugins."""
+_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 _MOST_CHECKED: Final = 100
 """ReplicatedJobs whose Job is checked: limits the time that a request takes."""
 
@@ -202,3 +203,18 @@ def _never(jobset: Object) -> Iterator[FieldError]:
             validate_claim(template, f"spec.volumeClaimPolicies[{number}].templates[{index}]", claims)
     why = "the API server refuses such a claim, without which JobSet creates no Job"
     yield from (_so_never(why, _field_error(cause)) for cause in claims)
+    for index, replicated in enumerate(jobset["spec"].get("replicatedJobs", ())[:_MOST_CHECKED]):
+        if replicas_of(replicated) > 0:
+            job = object_at(replicated["template"], "spec")
+            yield from _without_pods(job, f"spec.replicatedJobs[{index}].template.spec")
+
+
+def _without_pods(job: Object, path: str) -> Iterator[FieldError]:
+    """Why a Job of this spec, which the API server takes, gets no pods."""
+    manager = job.get("managedBy", _JOB_CONTROLLER)
+    if manager != _JOB_CONTROLLER:
+        error = FieldError(f"{path}.managedBy", ErrorKind.INVALID, f"{spelled(manager)}: leave it out")
+        yield _so_never("the Job controller makes no pods for another manager", error)
+    pods = Causes()
+    validate_only_of_pods(object_at(object_at(job, "template"), "spec"), f"{path}.template.spec", pods)
+    yield from (_so_never("the API server refuses such a pod", _field_error(cause)) for cause in pods)

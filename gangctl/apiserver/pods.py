@@ -102,6 +102,16 @@ def validate_resource_names(spec: Object, path: str, causes: Causes) -> None:
                     _resource_name(name, f"{path}.{field}[{index}].resources.{kind}[{name}]", causes)
 
 
+def validate_only_of_pods(spec: Object, path: str, causes: Causes) -> None:
+    """Check what an API server takes in a template and refuses of its pods (``validateContainersOnlyForPod``)."""
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            image = container.get("image", "")
+            if image != image.strip():
+                detail = "must not have leading or trailing whitespace"
+                causes.invalid(f"{path}.{field}[{index}].image", image, detail)
+
+
 def _resource_name(name: str, path: str, causes: Causes) -> None:
     if (wrong := qualified_name(name)) or "/" in name:
         causes.invalid_each(path, name, wrong)

@@ -1,0 +1,38 @@
+"""Jobs that the API server takes, and that get no pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gangctl.apiserver.create import create, errors_of_jobs
+from tests.jobsets import jobset, rj
+from tests.rows import each
+
+
+def _errors(job: dict[str, Any], pod: dict[str, Any], replicas: int = 1) -> list[tuple[str, str]]:
+    created = create(jobset("js", rj("v", 1, 1, 1), rj("w", replicas, 1, 1, job=job, pod=pod)))
+    assert created.refused == created.jobs == ()
+    assert errors_of_jobs(created.obj) == created.errors
+    return [
+        (error.path.removeprefix("spec.replicatedJobs[1].template.spec."), error.detail) for error in created.errors
+    ]
+
+
+@each("manager", ["kueue.x-k8s.io/multikueue", "example.com/jobs"])
+def test_a_job_of_another_manager_has_no_pods(manager: str) -> None:
+    job = {"managedBy": manager}
+    why = "the Job controller makes no pods for another manager, so its pods can never be"
+    assert _errors(job, {}) == [("managedBy", f'{why}: "{manager}": leave it out')]
+    assert _errors(job, {}, replicas=0) == []
+    assert _errors({"managedBy": "kubernetes.io/job-controller"}, {}) == []
+
+
+@each("image", ["busybox:1.36\n", " busybox:1.36", "busybox:1.36\t"])
+@each("field", ["containers", "initContainers"])
+def test_an_image_ends_where_its_text_does(field: str, image: str) -> None:
+    pod = {"containers": [{"name": "c", "image": "i"}], field: [{"name": "d", "image": image}]}
+    ((path, detail),) = _errors({}, pod)
+    assert path == f"template.spec.{field}[0].image"
+    assert detail.startswith("the API server refuses such a pod, so its pods can never be: Invalid value: ")
+    assert detail.endswith(": must not have leading or trailing whitespace")
+    assert _errors({}, {field: pod[field]}, replicas=0) == []
