@@ -367,6 +367,8 @@ def _replicated_job(
     unread += _unread(metadata, _ON_TEMPLATES)
     job_spec = template.child("spec")
     pod_template = job_spec.child("template")
+    if pod_template.value.get("metadata"):  # JobSet writes an empty one
+        unread += _unread(pod_template.child("metadata"), ())
     pod_spec = pod_template.child("spec")
     dependencies = entry.children("dependsOn", _MAX_DEPENDENCIES)
     name, replicas = entry.string("name"), entry.integer("replicas")

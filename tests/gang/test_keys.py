@@ -108,6 +108,19 @@ def test_options_belong_on_the_jobset() -> None:
     assert message == f"{path} has no effect: it is an annotation of the JobSet."
 
 
+@each("part", ["annotations", "labels"])
+def test_a_key_on_the_pod_template_has_no_effect(part: str) -> None:
+    raw = jobset("js", rj("a"), rj("w"))
+    raw["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["metadata"] = {
+        part: {"gangctl.dev/gang-mode": "Gang"}
+    }
+    (message,) = messages_of(raw)
+    path = f"spec.replicatedJobs[1].template.spec.template.metadata.{part}[gangctl.dev/gang-mode]"
+    assert message.startswith(
+        f"{path} has no effect: it is an annotation, of the JobSet or of replicatedJobs[].template."
+    )
+
+
 def test_keys_that_gangctl_reads_or_writes_have_no_notice() -> None:
     raw = jobset("js", rj("w", mode="Gang"), annotations={"gangctl.dev/gang-options": "{}", "example.com/gang": "x"})
     raw["metadata"]["annotations"]["gangctl.dev/pathways-digest"] = "0"
