@@ -8,9 +8,11 @@ off, as the sandbox's JobSet has them.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.documents import TEMPLATE_HINT, Document
@@ -20,7 +22,7 @@ from gangctl.api.objects import object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.apiserver.create import create
 from gangctl.apiserver.jobsets import unknown_field
-from gangctl.cli.inputs import count_kinds, kind_in_words, note_skipped, placed, read_documents, where
+from gangctl.cli.inputs import STDIN, count_kinds, kind_in_words, note_skipped, placed, read_documents, where
 from gangctl.cli.messages import errors_in, full_name, note, plural
 from gangctl.cli.options import ClusterFlags
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
@@ -91,9 +93,10 @@ def check_jobset(raw: dict[str, Any]) -> Checked:
 
 JOBSET: Final = "JobSet"
 _READ_AS_BOOLEAN: Final = ("a string, got false", "a string, got true")
+_PLAN: Final = "| gangctl plan -f -"
 _TRAINJOB: Final = (
     "a TrainJob becomes a JobSet of its name in the cluster: create it with spec.suspend true, then "
-    "kubectl get jobset NAME -o yaml | gangctl plan -f -"
+    f"kubectl get jobset NAME -o yaml {_PLAN}"
 )
 _MOST_KINDS: Final = 4
 _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
@@ -142,23 +145,59 @@ class Problems:
     def __init__(self) -> None:
         """Start without errors."""
         self._lines: list[str] = []
+        self._sources: dict[str, None] = {}
         self._objects: Counter[str] = Counter()
 
     def add(self, document: Document, errors: Iterable[FieldError]) -> bool:
         """Add the errors of one document, and return whether there are any."""
         lines = [f"{where(document, error.path)}: {error}" for error in errors]
-        self._lines += lines
-        self._objects[kind_in_words(document)] += bool(lines)
+        if lines:
+            self._lines += lines
+            self._sources[document.source] = None
+            self._objects[kind_in_words(document)] += 1
         return bool(lines)
 
     def raise_if_any(self) -> None:
         """InvalidInputError with all collected errors."""
         if self._lines:
             counts = sorted(self._objects.items())
-            objects = " and ".join(plural(count, kind) for kind, count in counts if count)
-            hint = _BARE_WORD if any(word in line for line in self._lines for word in _READ_AS_BOOLEAN) else ""
+            objects = " and ".join(plural(count, kind) for kind, count in counts)
+            hint = next(filter(None, map(_kustomization_hint, self._sources)), "")
+            hint = _BARE_WORD if any(word in line for line in self._lines for word in _READ_AS_BOOLEAN) else hint
             hint = TEMPLATE_HINT if any("{{" in line for line in self._lines) else hint
             raise errors_in(objects, self._lines, hint=hint)
+
+
+_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+"""Names of the file of a kustomization, which may be without apiVersion and kind."""
+
+
+def _kustomize(source: str) -> str:
+    """The command for the kustomization whose directory has this file."""
+    directory = "DIRECTORY" if source == STDIN else shlex.quote(str(Path(source).parent))
+    return f"kubectl kustomize {directory} {_PLAN}"
+
+
+def _kustomization_hint(source: str) -> str:
+    """What to do with a file of a kustomization; empty for other sources."""
+    if source == STDIN or "://" in source:
+        return ""
+    is_there = any(Path(source).with_name(name).is_file() for name in _KUSTOMIZATIONS)
+    return f"a patch of a kustomization is no whole object: {_kustomize(source)}" if is_there else ""
+
+
+def _way_out(document: Document) -> str:
+    """What to do with an object that has JobSets inside, or that stands in the place of one; empty for others."""
+    value = document.value
+    file = "FILE" if document.source == STDIN else shlex.quote(document.source)
+    group = str(value.get("apiVersion", "")).partition("/")[0]
+    if group == "template.openshift.io":
+        return f"a Template of OpenShift has its objects inside: oc process --local -f {file} {_PLAN}"
+    if group == "kustomize.config.k8s.io":
+        return f"a Kustomization names its objects: {_kustomize(document.source)}"
+    if "kind" not in value and "type" in value and isinstance(value.get("object"), dict):
+        return f"an event of a watch has its object inside: jq .object {file} {_PLAN}"
+    return no_jobset(value)
 
 
 def is_jobset(document: Document) -> bool:
@@ -183,7 +222,7 @@ def require_jobsets(documents: Sequence[Document], wanted: Callable[[Document], 
             hint = _TRAINJOB
         elif any(kind.lower() == "jobset" for kind in kinds):
             hint = f"did you mean kind JobSet, and apiVersion {JOBSET_API_VERSION}?"
-        elif others := dict.fromkeys(filter(None, (no_jobset(document.value) for document in documents))):
+        elif others := dict.fromkeys(filter(None, map(_way_out, documents))):
             hint = "; ".join([*others][:_MOST_KINDS])
         raise InputError(f"no JobSet in the input: found {count_kinds(documents, groups=True)}", hint=hint)
 

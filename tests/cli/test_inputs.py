@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,6 +189,42 @@ class TestRefused:
             Path(write(tmp_path / "b.yaml", gang())).read_text().replace("js", "'{{ .x }}'")
         )
         assert "hint: this is a template of Helm: render its chart with" in self.refused("-f", str(tmp_path / "a.yaml"))
+
+    def test_a_patch_is_refused_with_the_command_that_renders_its_kustomization(self, tmp_path: Path) -> None:
+        directory = tmp_path / "an overlay"
+        directory.mkdir()
+        patch = jobset("js", {"name": "w", "replicas": 4})
+        write(directory / "patch.yaml", patch)
+        assert "kustomize" not in self.refused("-f", str(directory))
+        # Without apiVersion and kind, which kustomize fills in.
+        (directory / "kustomization.yaml").write_text("resources: [a.yaml]\npatches: [{path: patch.yaml}]\n")
+        command = f"kubectl kustomize '{directory}' | gangctl plan -f -"
+        for given in (directory, directory / "patch.yaml"):
+            assert f"hint: a patch of a kustomization is no whole object: {command}" in self.refused("-f", str(given))
+        assert "kustomize" not in self.refused("-f", "-", stdin=json.dumps(patch))
+
+    @each(
+        ("written", "hint"),
+        [
+            (
+                {"apiVersion": "template.openshift.io/v1", "kind": "Template", "objects": [gang()]},
+                "a Template of OpenShift has its objects inside: oc process --local -f ",
+            ),
+            ({"type": "ADDED", "object": gang()}, "an event of a watch has its object inside: jq .object "),
+            (
+                {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": ["a.yaml"]},
+                "a Kustomization names its objects: kubectl kustomize ",
+            ),
+        ],
+    )
+    def test_what_has_jobsets_inside_is_refused_with_the_command_that_gets_them(
+        self, tmp_path: Path, written: dict[str, Any], hint: str
+    ) -> None:
+        file = write(tmp_path / "a.yaml", written)
+        place: Any = tmp_path if "kustomize" in hint else file
+        assert f"hint: {hint}{place} | gangctl plan -f -\n" in self.refused("-f", str(file))
+        place = "DIRECTORY" if "kustomize" in hint else "FILE"
+        assert f"hint: {hint}{place} | gangctl plan -f -\n" in self.refused("-f", "-", stdin=json.dumps(written))
 
     def test_every_unreadable_source_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "a.yaml").write_text("a: [")
