@@ -344,11 +344,13 @@ def _exit_codes(spec: Object, codes: Object, path: str, causes: Causes) -> None:
     if not values:
         causes.invalid(f"{path}.values", None, "at least one value is required")
     _at_most(_MAX_EXIT_CODES, values, f"{path}.values", causes)
+    earlier: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             causes.invalid(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
-        if value in values[:index]:
+        if value in earlier:
             causes.duplicate(f"{path}.values[{index}]", value)
+        earlier.add(value)
     if values != sorted(values):
         causes.invalid(f"{path}.values", values, "must be ordered")
 

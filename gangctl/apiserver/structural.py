@@ -328,15 +328,23 @@ def _lists(value: Any, schema: Schema, path: str, causes: Causes) -> None:
 def _distinct(value: list[Any], keys: tuple[str, ...] | None, path: str, causes: Causes) -> None:
     if keys is None:
         return
-    seen: list[Any] = []
+    seen: set[Any] = set()
+    # Of a wrong type, as a list in the place of a name.
+    unhashable: list[Any] = []
     for index, item in enumerate(value):
         if keys and not isinstance(item, dict):
             causes.invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")
             continue
         identity = {key: item[key] for key in keys if key in item} if keys else item
-        if identity in seen:
+        mark = tuple(identity.items()) if keys else item
+        try:
+            known = mark in seen
+            seen.add(mark)
+        except TypeError:
+            known = mark in unhashable
+            unhashable.append(mark)
+        if known:
             causes.duplicate(f"{path}[{index}]", identity)
-        seen.append(identity)
 
 
 def _list_keys(schema: Schema) -> tuple[str, ...] | None:
