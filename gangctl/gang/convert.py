@@ -35,7 +35,7 @@ from gangctl.api.pods import REQUIRED
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import PATH, GangConfig, GangMode, GangOptions, gangs_text, is_configured, read_config
-from gangctl.gang.native import ROOT, read_scheduling, write_scheduling
+from gangctl.gang.native import ROOT, check_accepted, read_scheduling, write_scheduling
 from gangctl.gang.plan import job_pods
 
 Object = dict[str, Any]
@@ -188,6 +188,7 @@ def convert(raw: Object, to: Notation) -> Conversion:
     scheduling: Object | None = None
     if not errors and to is Notation.SCHEDULING:
         scheduling, errors = write_scheduling(jobset, config)
+        errors += check_accepted(jobset) if scheduling else ()
     if not errors and to is Notation.GANGCONFIG and config.gangs:
         # The same gangs as modes, where these can say it.
         meant, wrong = write_scheduling(jobset, config)

@@ -12,7 +12,7 @@ sequenced startup, and none beside ``replicatedJobs``. What only an older one ac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -161,6 +161,25 @@ def write_scheduling(jobset: JobSet, config: GangConfig) -> tuple[dict[str, Any]
         )
         errors.append(FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, detail))
     return scheduling, tuple(errors)
+
+
+def _check_classes(jobset: JobSet) -> Iterator[FieldError]:
+    """Several priority classes: each group gets that of its pods, and the Workload of them all may have one only."""
+    first, *others = jobset.replicated_jobs
+    for rj in others:
+        if rj.priority_class != first.priority_class:
+            detail = (
+                f'is "{rj.priority_class}", and "{first.priority_class}" for replicated job "{first.name}": JobSet '
+                "makes one Workload with a group for all replicated jobs, also those in no gang, and the API server "
+                "refuses one with several priority classes"
+            )
+            yield FieldError(pod_field(rj, "priorityClassName"), ErrorKind.INVALID, detail)
+            return
+
+
+def check_accepted(jobset: JobSet) -> tuple[FieldError, ...]:
+    """Why JobSet or, for its Workload, the API server would refuse a JobSet with ``spec.scheduling``."""
+    return tuple(_check_classes(jobset))
 
 
 _SHARED_FIELDS: Final = ("schedulingPolicy", "schedulingConstraints", "disruptionMode", "resourceClaims")

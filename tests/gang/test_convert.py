@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import GANGS
 from gangctl.gang.config import read_config
 from gangctl.gang.convert import Notation, convert
 from gangctl.gang.plan import make_plan
@@ -193,6 +194,20 @@ class TestRefusedWords:
         assert "must be an object" in refused(jobset("js", rj("a"), gangConfig="Gang"))
 
 
+LOW, HIGH = {"priorityClassName": "low"}, {"priorityClassName": "high"}
+SEVERAL_CLASSES: dict[str, dict[str, Any]] = {
+    "a gang, and pods in none": jobset("js", rj("a", pod=LOW, mode="Off"), rj("b", 2, 4, 4, pod=HIGH), mode="Gang"),
+    "two gangs": jobset("js", rj("a", pod=LOW, mode="Gang"), rj("b", pod=HIGH, mode="ReplicatedGang")),
+    "a list of gangs": jobset(
+        "js",
+        rj("a", pod=LOW),
+        rj("b", pod=HIGH),
+        annotations={GANGS: '[{"name":"a","replicatedJobs":["a"]},{"name":"b","replicatedJobs":["b"]}]'},
+    ),
+    "one gang, of Kubernetes 1.36": jobset("js", rj("a", pod=LOW), rj("b", pod=HIGH), mode="Gang"),
+}
+
+
 class TestUnsayableInScheduling:
     def test_options(self) -> None:
         raw = jobset("js", rj("a"), mode="Gang", options='{"sequenced":"reject"}')
@@ -211,6 +226,14 @@ class TestUnsayableInScheduling:
         own = rj("a", pod={"schedulingGroup": {"podGroupName": "mine"}})
         message = refused(jobset("js", own, mode="Gang"), Notation.SCHEDULING)
         assert message.startswith("spec.replicatedJobs[0].template.spec.template.spec.schedulingGroup: ")
+
+    @each("case", SEVERAL_CLASSES)
+    def test_several_priority_classes(self, case: str) -> None:
+        raw = SEVERAL_CLASSES[case]
+        (error,) = convert(raw, Notation.SCHEDULING).errors
+        assert error.path == "spec.replicatedJobs[1].template.spec.template.spec.priorityClassName"
+        assert error.detail.startswith('is "high", and "low" for replicated job "a": JobSet makes one Workload')
+        assert convert(raw, Notation.GANGCONFIG).errors == ()
 
 
 def entries(*blocks: dict[str, Any]) -> dict[str, Any]:
