@@ -121,13 +121,6 @@ def _unsupported(jobset: JobSet, config: GangConfig) -> list[FieldError]:
                     f"({ROOT}.replicatedJobs[].job)"
                 )
                 errors.append(FieldError(where, ErrorKind.FORBIDDEN, detail))
-    for rj, mode in zip(jobset.replicated_jobs, config.replicated_jobs, strict=True):
-        ganged = mode in {GangMode.GANG, GangMode.REPLICATED_GANG} or (mode is None and config.jobset is GangMode.GANG)
-        if ganged and rj.scheduling_reference:
-            detail = (
-                f'the pods of replicated job "{rj.name}" already name a group of their own: remove this field first'
-            )
-            errors.append(FieldError(pod_field(rj, rj.scheduling_reference), ErrorKind.FORBIDDEN, detail))
     return errors
 
 
@@ -177,9 +170,20 @@ def _check_classes(jobset: JobSet) -> Iterator[FieldError]:
             return
 
 
+def _check_own(rj: ReplicatedJob) -> Iterator[FieldError]:
+    """A group that its pods or its Jobs already have, in a gang or not: JobSet gives all pods one."""
+    if rj.scheduling_reference:
+        detail = f'the pods of replicated job "{rj.name}" already name a group of their own: remove this field first'
+        yield FieldError(pod_field(rj, rj.scheduling_reference), ErrorKind.FORBIDDEN, detail)
+    if rj.job_scheduling:
+        detail = f"JobSet refuses scheduling of a Job beside {ROOT}: remove this field, or keep the annotations"
+        yield FieldError(f"{rj.path}.template.spec.scheduling", ErrorKind.FORBIDDEN, detail)
+
+
 def check_accepted(jobset: JobSet) -> tuple[FieldError, ...]:
     """Why JobSet or, for its Workload, the API server would refuse a JobSet with ``spec.scheduling``."""
-    return tuple(_check_classes(jobset))
+    own = (error for rj in jobset.replicated_jobs for error in _check_own(rj))
+    return (*own, *_check_classes(jobset))
 
 
 _SHARED_FIELDS: Final = ("schedulingPolicy", "schedulingConstraints", "disruptionMode", "resourceClaims")

@@ -222,10 +222,21 @@ class TestUnsayableInScheduling:
         assert "9 groups" in refused(jobset("js", *many, mode="Gang"), Notation.SCHEDULING)
         converted(jobset("js", rj("a", 8, mode="ReplicatedGang")), Notation.SCHEDULING)
 
-    def test_pods_with_a_group_of_their_own(self) -> None:
-        own = rj("a", pod={"schedulingGroup": {"podGroupName": "mine"}})
-        message = refused(jobset("js", own, mode="Gang"), Notation.SCHEDULING)
-        assert message.startswith("spec.replicatedJobs[0].template.spec.template.spec.schedulingGroup: ")
+    @each("mode", [None, "Off"])
+    @each(
+        ("own", "path"),
+        [
+            (rj("a", pod={"schedulingGroup": {"podGroupName": "x"}}), "template.spec.template.spec.schedulingGroup"),
+            (rj("a", job={"scheduling": {"schedulingPolicy": {"gang": {}}}}), "template.spec.scheduling"),
+        ],
+        ids=["pods", "Jobs"],
+    )
+    def test_a_group_of_their_own(self, own: dict[str, Any], path: str, mode: str | None) -> None:
+        own = copy.deepcopy(own)
+        if mode:
+            own["template"]["metadata"] = {"annotations": {MODE: mode}}
+        (error,) = convert(jobset("js", own, rj("b", 2, 3, 3), mode="Gang"), Notation.SCHEDULING).errors
+        assert error.path == f"spec.replicatedJobs[0].{path}"
 
     @each("case", SEVERAL_CLASSES)
     def test_several_priority_classes(self, case: str) -> None:
