@@ -12,7 +12,7 @@ from typing import Final
 
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import is_label_key
-from gangctl.gang.plan import job_pods, pods_per_job
+from gangctl.gang.plan import is_split, job_pods, pods_per_job
 from gangctl.migration.draft import (
     KAI_PRIORITY,
     KAI_QUEUE,
@@ -129,13 +129,19 @@ def _add_groups(draft: ConversionDraft, topologies: Mapping[int, str], minimums:
             detail = "its replicas start together, each with its own minimum or domain, and other replicated jobs apart"
             draft.refuse(rj.path, f"{detail}: gangctl's option composite is for all gangs of a JobSet")
     draft.composite = together and (len(rjs) > 1 or draft.groups[0].per_job)
-    if draft.composite and draft.topology_key is not None:
-        detail = "one domain for all, with gangs of their own inside, has no equivalent: a topologyKey is of one gang"
-        draft.refuse(next(draft.found(TOPOLOGY_REQUIRED, Level.JOBSET)).path, detail)
-    elif draft.composite:
+    if draft.composite:
         draft.note(path, "gangs inside of a gang: composite needs Kubernetes 1.37 and feature gate CompositePodGroup")
     if not together:
         draft.note(path, "one replicated job is enough to start: each becomes a gang of its own")
+
+
+def _check_domain(draft: ConversionDraft) -> None:
+    """Reject one domain for all pods where the result is several gangs, each of which would have its own."""
+    rjs = draft.jobset.replicated_jobs
+    several = draft.composite or len(draft.groups) > 1 or (len(rjs) > 1 and is_split(draft.jobset, rjs))
+    if draft.topology_key is not None and several:
+        detail = "several gangs in one domain have no equivalent: a topologyKey is of one gang"
+        draft.refuse(next(draft.found(TOPOLOGY_REQUIRED, Level.JOBSET)).path, detail)
 
 
 def read_kai(draft: ConversionDraft) -> None:
@@ -143,4 +149,5 @@ def read_kai(draft: ConversionDraft) -> None:
     _check_one_scheduler(draft)
     _check_words(draft)
     _add_groups(draft, _read_topology(draft), _read_minimums(draft))
+    _check_domain(draft)
     draft.queues += [mark.value for mark in draft.found(KAI_QUEUE)]

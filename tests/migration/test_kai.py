@@ -193,10 +193,28 @@ class TestRefused:
             "KAI makes no gang" in problems(KAI, kai(rj("a"), labels={"kai.scheduler/skip-podgrouper": "true"}))[0][1]
         )
 
-    def test_a_domain_for_all_around_those_of_replicas_is_refused(self) -> None:
-        raw = kai(rj("a", 2, annotations={**IN_DC, KAI_REQUIRED: RACK}), annotations={**IN_DC, KAI_REQUIRED: "zone"})
+    @each(
+        ("entries", "fields"),
+        [
+            ([rj("a", 2, annotations={**IN_DC, KAI_REQUIRED: RACK})], {}),
+            ([rj("a"), rj("b", 2, 2, 2)], {"annotations": {KAI_MIN: "1"}}),
+            ([rj("a"), rj("b", 2, 2, 2)], {"startupPolicy": {"startupPolicyOrder": "InOrder"}}),
+            ([rj("a"), rj("b", 2, 2, 2, depends_on="a")], {}),
+        ],
+        ids=["domains of replicas", "a gang each", "InOrder", "dependsOn"],
+    )
+    def test_a_domain_for_all_of_several_gangs_is_refused(
+        self, entries: list[dict[str, Any]], fields: dict[str, Any]
+    ) -> None:
+        raw = marked(kai(*entries, **fields), "JobSet", "annotations", {**IN_DC, KAI_REQUIRED: "zone"})
         ((_, message),) = problems(KAI, raw)
-        assert message.startswith(f"metadata.annotations[{KAI_REQUIRED}]: one domain for all, with gangs of their own")
+        assert message.startswith(f"metadata.annotations[{KAI_REQUIRED}]: several gangs in one domain")
+
+    def test_a_domain_for_the_only_replicated_job_in_order_is_the_topology_key(self) -> None:
+        order = {"startupPolicyOrder": "InOrder"}
+        raw = kai(rj("a", 2), annotations={**IN_DC, KAI_REQUIRED: RACK}, startupPolicy=order)
+        options = f'{{"topologyKey":"{RACK}"}}'
+        assert converted(KAI, raw) == [jobset("js", rj("a", 2), mode="Gang", options=options, startupPolicy=order)]
 
     def test_replicas_together_beside_another_replicated_job_apart_are_refused(self) -> None:
         raw = kai(rj("a", 2, annotations={**IN_DC, KAI_REQUIRED: RACK}), rj("b"), annotations={KAI_MIN: "1"})
