@@ -108,8 +108,8 @@ _BY_GROUP: Final = {
     "leaderworkerset.x-k8s.io": "its pods are not made by JobSet, and stay with their scheduler",
     "sparkoperator.k8s.io": "its pods are not made by JobSet, and stay with their scheduler",
 }
-_KINDS: Final = {"batch.volcano.sh": "Job"}
-"""The only workload kind of its API group."""
+_ONLY_JOBS: Final = ("batch.volcano.sh", "kubeflow.org")
+"""API groups of which only the kinds that end in Job are workloads: a Profile or a Notebook is none."""
 _JOB: Final = "write a JobSet with this Job as the template of its one replicated job"
 
 
@@ -120,11 +120,16 @@ def inside(value: object) -> Iterator[Any]:
         yield from inside(item)
 
 
+_SCHEDULER_FIELDS: Final = ("schedulerName", "batchScheduler", "ray.io/scheduler-name")
+"""Names of a scheduler: in pods, and what the operators of Spark and Ray write into them."""
+
+
 def _has_marks(value: object, system: System) -> bool:
     """Whether anything in an object is for the system."""
     names = NAMES[system]
     return any(
-        item.get("schedulerName") in names.schedulers or any(map(names.reads, item))
+        any(item.get(key) == name for key in _SCHEDULER_FIELDS for name in names.schedulers)
+        or any(map(names.reads, item))
         for item in inside(value)
         if isinstance(item, dict)
     )
@@ -133,20 +138,22 @@ def _has_marks(value: object, system: System) -> bool:
 def no_jobset(raw: Mapping[str, Any]) -> str:
     """What a workload of another kind is, and what to write instead of it; empty for unrelated objects."""
     group, _, version = str(raw.get("apiVersion", "")).partition("/")
-    kind, hint = raw.get("kind"), None
+    kind, hint = str(raw.get("kind")), _BY_GROUP.get(group)
     if group == "batch" and version and kind == "Job":
         hint = _JOB
-    elif kind == _KINDS.get(group, kind):
-        hint = _BY_GROUP.get(group)
-    return f'"{one_line(str(kind))}" of {one_line(str(raw.get("apiVersion")))} is no JobSet: {hint}' if hint else ""
+    elif group in _ONLY_JOBS and not kind.endswith("Job"):
+        hint = None
+    return f'"{one_line(kind)}" of {one_line(str(raw.get("apiVersion")))} is no JobSet: {hint}' if hint else ""
 
 
 def check_kind(raw: dict[str, Any], system: System) -> FieldError | None:
-    """Why an object of the input cannot become a gang of gangctl, which are JobSets; None for unrelated objects."""
-    if str(raw.get("apiVersion", "")).startswith("batch/") and not _has_marks(raw, system):
-        return None
+    """Why an object of the input cannot become a gang of gangctl, which are JobSets; None if it is not the system's."""
     detail = no_jobset(raw)
-    return FieldError("kind", ErrorKind.NOT_SUPPORTED, detail) if detail else None
+    volcanos = system is System.VOLCANO and str(raw.get("apiVersion")).startswith("batch.volcano.sh/")
+    # Another workload stays with its scheduler.
+    if not detail or not (volcanos or _has_marks(raw, system)):
+        return None
+    return FieldError("kind", ErrorKind.NOT_SUPPORTED, detail)
 
 
 FIELDS: Final[tuple[Field, ...]] = ("labels", "annotations")

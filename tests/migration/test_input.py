@@ -41,9 +41,33 @@ class TestOtherObjects:
         ],
     )
     def test_gangs_that_are_no_jobsets_are_refused_by_kind(self, system: System, version: str, kind: str) -> None:
-        ((position, message),) = problems(system, CONFIG_MAP, {"apiVersion": version, "kind": kind, "spec": {}})
+        pod = {"schedulerName": min(NAMES[system].schedulers)}
+        workload = {"apiVersion": version, "kind": kind, "spec": {"template": {"spec": pod}}}
+        ((position, message),) = problems(system, CONFIG_MAP, workload)
         assert position == 1
         assert message.startswith(f'kind: "{kind}" of {version} is no JobSet: ')
+        pod["schedulerName"] = "another"
+        if system is not System.VOLCANO or kind != "Job":
+            assert converted(system, CONFIG_MAP, workload) == [CONFIG_MAP, workload]
+
+    @each(
+        ("version", "kind"),
+        [("kubeflow.org/v1", "Profile"), ("kubeflow.org/v1", "Notebook"), ("batch.volcano.sh/v1alpha1", "Command")],
+    )
+    def test_other_kinds_of_the_groups_of_jobs_are_kept(self, system: System, version: str, kind: str) -> None:
+        pod = {"schedulerName": min(NAMES[system].schedulers)}
+        other = {"apiVersion": version, "kind": kind, "spec": {"template": {"spec": pod}}}
+        assert converted(system, other) == [other]
+
+    def test_a_scheduler_that_an_operator_writes_into_pods_counts(self, system: System) -> None:
+        name = min(NAMES[system].schedulers)
+        ray = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"labels": {"ray.io/scheduler-name": name}}}
+        spark = {
+            "apiVersion": "sparkoperator.k8s.io/v1beta2",
+            "kind": "SparkApplication",
+            "spec": {"batchScheduler": name},
+        }
+        assert [position for position, _ in problems(system, ray, spark)] == [0, 1]
 
     def test_a_job_of_the_scheduler_is_refused_and_other_jobs_are_kept(self, system: System) -> None:
         job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {}}}}
@@ -53,7 +77,8 @@ class TestOtherObjects:
         assert "the template of its one replicated job" in problems(system, job)[0][1]
 
     def test_every_problem_of_every_object_is_reported(self, system: System) -> None:
-        vcjob = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
+        name = min(NAMES[system].schedulers)
+        vcjob = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"schedulerName": name}}
         wrong = jobset("js", rj("a", mode="Sideways"))
         assert [position for position, _ in problems(system, vcjob, wrong, jobset("js", rj("a", mode="no")))] == [
             0,
