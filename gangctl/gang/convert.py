@@ -188,7 +188,7 @@ def convert(raw: Object, to: Notation) -> Conversion:
     scheduling: Object | None = None
     if not errors and to is Notation.SCHEDULING:
         scheduling, errors = write_scheduling(jobset, config)
-        errors += check_accepted(jobset) if scheduling else ()
+        errors += check_accepted(jobset, scheduling) if scheduling else ()
     if not errors and to is Notation.GANGCONFIG and config.gangs:
         # The same gangs as modes, where these can say it.
         meant, wrong = write_scheduling(jobset, config)

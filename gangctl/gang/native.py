@@ -180,10 +180,27 @@ def _check_own(rj: ReplicatedJob) -> Iterator[FieldError]:
         yield FieldError(f"{rj.path}.template.spec.scheduling", ErrorKind.FORBIDDEN, detail)
 
 
-def check_accepted(jobset: JobSet) -> tuple[FieldError, ...]:
-    """Why JobSet or, for its Workload, the API server would refuse a JobSet with ``spec.scheduling``."""
+def _check_pods(jobset: JobSet, scheduling: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Gangs without pods: JobSet would write their number as minCount, which is at least 1."""
+    by_name = {rj.name: rj for rj in jobset.replicated_jobs}
+    for entry in scheduling.get("replicatedJobs", [{"targetReplicatedJobs": [*by_name], **scheduling}]):
+        members = [by_name[name] for name in entry["targetReplicatedJobs"]]
+        policy = entry.get("job", entry)["schedulingPolicy"]
+        if "gang" not in policy or sum(map(job_pods if "job" in entry else replicated_job_pods, members)):
+            continue
+        path = members[0].path if len(members) == 1 else "spec.replicatedJobs"
+        names = ", ".join(f'"{rj.name}"' for rj in members)
+        detail = (
+            f"the gang of {names} has no pods, and the API server refuses a Workload with a minCount of 0: leave it "
+            "out of the gangs, or keep the annotations"
+        )
+        yield FieldError(path, ErrorKind.INVALID, detail)
+
+
+def check_accepted(jobset: JobSet, scheduling: Mapping[str, Any]) -> tuple[FieldError, ...]:
+    """Why JobSet or, for its Workload, the API server would refuse the JobSet with this ``spec.scheduling``."""
     own = (error for rj in jobset.replicated_jobs for error in _check_own(rj))
-    return (*own, *_check_classes(jobset))
+    return (*own, *_check_classes(jobset), *_check_pods(jobset, scheduling))
 
 
 _SHARED_FIELDS: Final = ("schedulingPolicy", "schedulingConstraints", "disruptionMode", "resourceClaims")

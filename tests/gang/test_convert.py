@@ -238,6 +238,25 @@ class TestUnsayableInScheduling:
         (error,) = convert(jobset("js", own, rj("b", 2, 3, 3), mode="Gang"), Notation.SCHEDULING).errors
         assert error.path == f"spec.replicatedJobs[0].{path}"
 
+    @each(
+        ("raw", "path"),
+        [
+            (jobset("js", rj("a", mode="Gang"), rj("b", 0, 4, 4, mode="Gang")), "spec.replicatedJobs[1]"),
+            (jobset("js", rj("a"), rj("b", 2, 0, mode="ReplicatedGang")), "spec.replicatedJobs[1]"),
+            (jobset("js", rj("a", 0), rj("b", 0), mode="Gang"), "spec.replicatedJobs"),
+        ],
+        ids=["of a replicated job", "of each Job", "of the JobSet"],
+    )
+    def test_a_gang_without_pods(self, raw: dict[str, Any], path: str) -> None:
+        (error,) = convert(raw, Notation.SCHEDULING).errors
+        assert error.path == path
+        assert "has no pods" in error.detail
+
+    @each("mode", ["Off", "ReplicatedGang"])
+    def test_replicated_jobs_without_pods_that_are_no_gang(self, mode: str) -> None:
+        """Neither gets a minCount: a basic group has none, and a Job that does not exist gets no group."""
+        converted(jobset("js", rj("a", mode="Gang"), rj("b", 0, 4, 4, mode=mode)), Notation.SCHEDULING)
+
     @each("case", SEVERAL_CLASSES)
     def test_several_priority_classes(self, case: str) -> None:
         raw = SEVERAL_CLASSES[case]
@@ -336,7 +355,8 @@ class TestProperties:
         there = convert(raw, to)
         if there.errors:
             assert to is Notation.SCHEDULING
-            assert all("8" in e.detail or "no gang" in e.detail for e in there.errors), there.errors
+            known = ("8", "no gang", "no pods")
+            assert all(any(words in e.detail for words in known) for e in there.errors), there.errors
             return
         back = converted(there.value, Notation.ANNOTATIONS)
         before, after = gangs_of(raw), gangs_of(back)
