@@ -110,6 +110,10 @@ _BY_GROUP: Final = {
 }
 _ONLY_JOBS: Final = ("batch.volcano.sh", "kubeflow.org")
 """API groups of which only the kinds that end in Job are workloads: a Profile or a Notebook is none."""
+_RUNTIME: Final = (
+    "it has the template of a JobSet: write gangctl.dev/gang-mode into annotations of its spec.template.metadata, and "
+    "remove spec.podGroupPolicy and schedulerName, which are for another scheduler"
+)
 _JOB: Final = "write a JobSet with this Job as the template of its one replicated job"
 
 
@@ -125,11 +129,12 @@ _SCHEDULER_FIELDS: Final = ("schedulerName", "batchScheduler", "ray.io/scheduler
 
 
 def _has_marks(value: object, system: System) -> bool:
-    """Whether anything in an object is for the system."""
+    """Whether anything in an object is for the system, podGroupPolicy of Kubeflow Trainer's runtimes included."""
     names = NAMES[system]
     return any(
         any(item.get(key) == name for key in _SCHEDULER_FIELDS for name in names.schedulers)
         or any(map(names.reads, item))
+        or system in object_at(item, "podGroupPolicy")
         for item in inside(value)
         if isinstance(item, dict)
     )
@@ -143,6 +148,8 @@ def no_jobset(raw: Mapping[str, Any]) -> str:
         hint = _JOB
     elif group in _ONLY_JOBS and not kind.endswith("Job"):
         hint = None
+    elif group == "trainer.kubeflow.org" and kind.endswith("TrainingRuntime"):
+        hint = _RUNTIME
     return f'"{one_line(kind)}" of {one_line(str(raw.get("apiVersion")))} is no JobSet: {hint}' if hint else ""
 
 

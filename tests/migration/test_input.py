@@ -87,6 +87,27 @@ class TestOtherObjects:
         ]
 
 
+RUNTIME: dict[str, Any] = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"}
+
+
+@each(
+    ("system", "word"),
+    [(System.COSCHEDULING, "coscheduling"), (System.VOLCANO, "volcano"), (System.KAI, "coscheduling")],
+)
+def test_a_training_runtime_of_the_scheduler_is_refused_with_its_own_fields(system: System, word: str) -> None:
+    template = {"spec": {"replicatedJobs": [rj("node")]}}
+    raw = {**RUNTIME, "spec": {"podGroupPolicy": {word: {}}, "template": template}}
+    if system is System.KAI:
+        assert converted(system, raw) == [raw]
+        return
+    ((_, message),) = problems(system, raw)
+    assert "annotations of its spec.template.metadata" in message
+    assert "remove spec.podGroupPolicy" in message
+    ready = jobset("js", rj("node"), mode="Gang")
+    made = {**RUNTIME, "spec": {"template": {"metadata": ready["metadata"], "spec": ready["spec"]}}}
+    assert converted(system, made) == [made]
+
+
 _SIZES = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4))
 
 
