@@ -147,7 +147,7 @@ def _read(draft: ConversionDraft, objects: Sequence[Object], pod_groups: Sequenc
     for pod_group in pod_groups:
         owned = pod_group.namespace == draft.jobset.namespace and draft.jobset.name in pod_group.owners
         if owned and pod_group.position not in draft.dropped:
-            drop(draft, pod_group)
+            drop(draft, pod_group, draft.jobset.replicated_jobs)
 
 
 def _leave_scheduler(draft: ConversionDraft) -> None:

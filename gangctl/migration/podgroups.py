@@ -91,8 +91,8 @@ def gang_config(draft: ConversionDraft) -> GangConfig:
     return GangConfig(config.jobset, config.replicated_jobs, options)
 
 
-_DERIVED: Final = frozenset({"minMember", "minResources", "queue"})
-"""Fields that gangctl computes, or that are noted with the queue."""
+_DERIVED: Final = frozenset({"minMember", "minResources", "queue", "priorityClassName"})
+"""Fields that gangctl computes, or of which there is a note where one is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +200,18 @@ def add_named_group(
         draft.groups.append(replace(group, minimum=needed))
     if queue := _text(pod_group.spec.get("queue")):
         draft.queues.append(queue)
-    drop(draft, pod_group)
+    drop(draft, pod_group, members)
     return pod_group
 
 
-def drop(draft: ConversionDraft, pod_group: ForeignPodGroup) -> None:
-    """Omit a PodGroup from the output, with a note."""
+def drop(draft: ConversionDraft, pod_group: ForeignPodGroup, members: Sequence[ReplicatedJob]) -> None:
+    """Omit the PodGroup of these ReplicatedJobs' pods from the output, with a note."""
     lost = sorted(set(pod_group.spec) - _DERIVED)
     more = f"; its {', '.join(lost)} have no counterpart" if lost else ""
+    priority = _text(pod_group.spec.get("priorityClassName"))
+    # A gang of gangctl has the class of its pods.
+    if priority and any(rj.priority_class != priority for rj in members):
+        more += f'; write its priorityClassName "{priority}" into the pod templates'
     text = f'dropped {draft.names.title} PodGroup "{pod_group.name}": gangctl makes its own{more}'
     draft.notes.append(Note(pod_group.position, "", text))
     draft.dropped.add(pod_group.position)

@@ -103,6 +103,21 @@ class TestOtherWords:
         raw, group = jobset("js", scheduled_by(VOLCANO, rj("a"), "g")), pod_group(VOLCANO, "g", 1, queue="research")
         assert any('queue "research"' in text for _, _, text in notes(VOLCANO, raw, group))
 
+    @each(
+        ("own", "remark"),
+        [
+            ("high", ""),
+            ("low", '; write its priorityClassName "high" into the pod templates'),
+            ("", '; write its priorityClassName "high" into the pod templates'),
+        ],
+    )
+    def test_the_priority_class_of_a_pod_group_is_that_of_pod_templates(self, own: str, remark: str) -> None:
+        pod = {"priorityClassName": own} if own else None
+        raw = jobset("js", *(scheduled_by(VOLCANO, rj(name, pod=pod), "g") for name in "ab"))
+        group = pod_group(VOLCANO, "g", 2, priorityClassName="high")
+        texts = [text for position, _, text in notes(VOLCANO, raw, group) if position == 1]
+        assert texts == [f'dropped Volcano PodGroup "g": gangctl makes its own{remark}']
+
     def test_the_queue_option_sets_a_queue_of_kueue(self) -> None:
         raw = jobset("js", per_job("a", "1"))
         (value,) = converted(VOLCANO, raw, queue="team")
