@@ -17,10 +17,11 @@ from gangctl.cluster import kinds
 from gangctl.cluster.queues import Queues
 from gangctl.errors import InputError
 from gangctl.fit.admitted import differ
-from gangctl.fit.clusterstate import ClusterSnapshot, KnownNodes, Outlook
+from gangctl.fit.clusterstate import FEWER, ClusterSnapshot, KnownNodes, Outlook
 from gangctl.fit.devices import Device, Devices, allocated, reserved_for
 from gangctl.fit.floor import NodeShape, read_node
 from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
+from gangctl.fit.quotas import has_reservation
 from gangctl.fit.tree import Pair, quotas_of
 from gangctl.kueue.amounts import age
 from gangctl.kueue.configuration import CONFIG_KEY, CONFIGURATION_GROUP
@@ -175,8 +176,17 @@ class Stock(Queues):
         return True
 
     def note_files_end(self) -> None:
-        """Files are complete, except kinds of classes of priority that they do not contain at all."""
+        """Files are complete, except what the status of ClusterQueues proves, and classes of priority without any."""
         self.classes_unread = False
+        queues = self.cluster_queues_by_name()
+        if short := [name for name in queues if self._unseen(name) > 0]:
+            self.take_reservations(short)
+        for name, queue in queues.items():
+            waiting = [one for one in self.inside(name) if one.active and not one.holds("QuotaReserved")]
+            # One that got quota before it was listed is among the others.
+            if queue.pending > len(waiting) - self._unseen(name):
+                self.heads_known = False
+        self.snapshot.unseen = self.snapshot.heads_unseen = FEWER
         for resource, kind in kinds.CLASSES.items():
             if not self.snapshot.has_any(kind):
                 self.note_unread(resource, f"{resource.kind}es (the files have none)")
@@ -241,25 +251,41 @@ class Stock(Queues):
         queues = (queue for queue in self.local_queues.values() if namespace in {None, queue.namespace})
         return sorted(queues, key=lambda queue: (queue.namespace, queue.name))
 
-    def take_reservations(self) -> None:
-        """Take from the ClusterQueues, once, what Workloads use that may not be read: after all those that may be."""
+    def status_of(self, kind: str, name: str, namespace: str = "") -> Object:
+        """The status of a LocalQueue or ClusterQueue, as it was read."""
+        return object_at(self.raw.get((kind, namespace, name), {}), "status")
+
+    def _unseen(self, name: str) -> int:
+        """How many more Workloads with quota the status of a ClusterQueue counts than are known."""
+        known = sum(map(has_reservation, self.workloads.by_index("cluster_queue", name)))
+        return integer_at(self.status_of("ClusterQueue", name), "reservingWorkloads") - known
+
+    def take_reservations(self, names: Collection[str] | None = None) -> None:
+        """Take from ClusterQueues, once, what Workloads use that are not known: after all those that are.
+
+        ``names`` are those that have such Workloads; None if any may.
+        """
         quotas, now = self.snapshot.quotas, self.now()
         unmeasured = {
             workload.cluster_queue
             for workload in quotas.workloads()
             # Kueue counts by the admission, but when a Workload gets quota it writes the status of the ClusterQueue
             # to which its LocalQueue leads (NotifyWorkloadUpdate).
-            if _is_new(workload, now)
-            or self.cluster_queue_of((workload.namespace, workload.queue)) != workload.cluster_queue
+            if (names is None or workload.cluster_queue in names)
+            and (
+                _is_new(workload, now)
+                or self.cluster_queue_of((workload.namespace, workload.queue)) != workload.cluster_queue
+            )
         }
         partly: dict[str, Collection[Pair]] = {}
         for name, queue in self.cluster_queues_by_name().items():
-            raw = self.raw["ClusterQueue", "", name]
+            if names is not None and name not in names:
+                continue
+            raw = self.raw.get(("ClusterQueue", "", name), {})
             reserved = read_reservations(raw)
             # Kueue lists what a ClusterQueue has now (getUsage), and counts in the cohort also what it has no more, as
             # long as Workloads hold that. Of the first generation it has lost nothing.
-            unseen = integer_at(object_at(raw, "status"), "reservingWorkloads") - len(list(quotas.held_in(name)))
-            if unseen > 0 and integer_at(object_at(raw, "metadata"), "generation") != 1:
+            if self._unseen(name) > 0 and integer_at(object_at(raw, "metadata"), "generation") != 1:
                 partly[name] = reserved.keys()
             if not quotas_of(queue.groups).keys() <= reserved.keys():
                 unmeasured.add(name)

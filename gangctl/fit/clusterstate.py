@@ -34,7 +34,7 @@ from gangctl.kueue.queues import Head
 
 Range = tuple[float, float]
 UNREAD: Final = "Workloads of other namespaces may not be read"
-"""Why something is not known without ``workloads_known`` of a snapshot."""
+FEWER: Final = "the files have fewer Workloads than the status of their ClusterQueue counts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +184,13 @@ class ClusterSnapshot:
         self.unread: frozenset[type[object]] = frozenset()
         """Kinds of priority classes that could not be read."""
         self.heads_known = True
-        """Whether the heads of StrictFIFO queues can be known: what waits in all namespaces may be read."""
+        """Whether the heads of StrictFIFO queues can be known: what waits in all namespaces is known."""
         self.workloads_known = True
-        """Whether the Workloads of all namespaces may be read: who holds quota, and what preemption would free."""
+        """Whether the Workloads of all namespaces are known: who holds quota, and what preemption would free."""
+        self.unseen = UNREAD
+        """Why not."""
+        self.heads_unseen = "what waits in other namespaces may not be read"
+        """Why ``heads_known`` is not."""
         self.unmeasured: frozenset[str] = frozenset()
         """ClusterQueues of which it is not known how much is in use."""
         self.partly_listed: Mapping[str, Collection[Pair]] = {}

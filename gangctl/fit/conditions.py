@@ -15,7 +15,7 @@ from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
 from gangctl.api.names import is_dns_subdomain
 from gangctl.api.objects import within
 from gangctl.errors import one_line
-from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest
+from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.fit.report import quoted
 from gangctl.fit.tree import Pair
 from gangctl.gang.reasons import Reason
@@ -133,7 +133,7 @@ class Conditions:
     def unforeseen(self, queue: ClusterQueue) -> Iterator[str]:
         """What of the quota that Kueue would give it in an open queue is not known."""
         if not self._cluster.usage_known(queue.name):
-            yield f"how much of its quota others use: {UNREAD}"
+            yield f"how much of its quota others use: {self._cluster.unseen}"
         if not any(len(group.flavors) > 1 for group in queue.groups):
             return
         if gate := self._configuration.unforeseen:
@@ -141,13 +141,13 @@ class Conditions:
         # Only then Kueue may preempt in one flavor rather than take what is free in another.
         early = queue.when_can_preempt != "TryNextFlavor" or queue.prefers_preemption
         if not self._cluster.workloads_known and queue.preempts and early:
-            yield f"which flavors Kueue gives it (flavorFungibility): {UNREAD}"
+            yield f"which flavors Kueue gives it (flavorFungibility): {self._cluster.unseen}"
 
     def unlisted(self, queue: ClusterQueue, pairs: Iterable[Pair]) -> Iterator[str]:
         """What the others of its cohort may hold of what it would take."""
         for flavor, names in self._cluster.unlisted(queue.name, pairs).items():
             queues = f"Workloads of ClusterQueues {quoted(names)}"
-            yield f'how much of flavor "{flavor}" {queues} hold, which do not list it: {UNREAD}'
+            yield f'how much of flavor "{flavor}" {queues} hold, which do not list it: {self._cluster.unseen}'
 
     def missing(self, queue: ClusterQueue) -> str:
         """What does not exist and Kueue needs for its Workload, in an open queue."""

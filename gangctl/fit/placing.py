@@ -13,7 +13,7 @@ from typing import Final
 
 from gangctl.api.objects import object_at
 from gangctl.api.pods import HOSTNAME
-from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot
+from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.demands import Member, Needs, all_with_topology, groups
 from gangctl.fit.domains import DomainView, FlavorDomains, Usage, use
 from gangctl.fit.report import DomainReport, joined, quoted
@@ -103,7 +103,7 @@ class Placing:
         elif nodes.used is None:
             yield "what other pods use on the nodes"
         if not self._cluster.workloads_known:
-            yield f"what pods use that Kueue has placed: {UNREAD}"
+            yield f"what pods use that Kueue has placed: {self._cluster.unseen}"
         if any(
             workload.placements and self._cluster.surroundings(workload.namespace).limit_ranges is None
             for workload in self._cluster.quotas.workloads()

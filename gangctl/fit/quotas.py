@@ -28,12 +28,17 @@ class Ceiling:
     limit: str
 
 
+def has_reservation(workload: QueuedWorkload) -> bool:
+    """Whether a workload has quota of its own, and has not finished."""
+    # As HasActiveQuotaReservation of Kueue: quota of one that is deactivated is free before its pods are gone.
+    reserved = workload.active and workload.holds("QuotaReserved") and not workload.holds("Finished")
+    return bool(workload.cluster_queue) and reserved and not workload.has_variants
+
+
 def held_pairs(workload: QueuedWorkload) -> dict[Pair, int]:
     """Usage of a workload by flavor and resource: empty without its own reservation, or after it has finished."""
     held: dict[Pair, int] = {}
-    # As HasActiveQuotaReservation of Kueue: quota of one that is deactivated is free before its pods are gone.
-    reserved = workload.active and workload.holds("QuotaReserved") and not workload.holds("Finished")
-    if not workload.cluster_queue or not reserved or workload.has_variants:
+    if not has_reservation(workload):
         return held
     for assignment in workload.assignments:
         for resource, amount in assignment.usage.items():

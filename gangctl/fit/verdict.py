@@ -15,7 +15,7 @@ from typing import Final
 from gangctl.errors import one_line
 from gangctl.fit import explain, preemption, report
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest
+from gangctl.fit.clusterstate import ClusterSnapshot, FitRequest
 from gangctl.fit.conditions import Conditions
 from gangctl.fit.demands import Member, contradictions, needs_of, refusals, with_pods
 from gangctl.fit.heads import keepers, keeping, only_choice, rank_of
@@ -271,7 +271,7 @@ def _when(
     holding = now.placed.holders if problem and not short else case.cluster.quotas.holders(queue.name, short.keys())
     if not known:
         preempting = ", and whether Kueue would preempt some of them" if queue.preempts else ""
-        case.conditions.doubts.append(f"who else holds what it waits for{preempting}: {UNREAD}")
+        case.conditions.doubts.append(f"who else holds what it waits for{preempting}: {case.cluster.unseen}")
     reader = case.request.reader
     case.holders = [_holder(holder, amounts, reader) for holder, amounts in holding[:_MOST_HOLDERS]]
     case.domains = list(now.placed.domains) if problem else []
@@ -327,7 +327,7 @@ def _unordered(cluster: ClusterSnapshot, queue: ClusterQueue) -> str:
     """Why it is not known what a queue tries first, behind a colon or in parentheses; empty if it is known."""
     if setting := cluster.configuration.unordered(queue):
         return f" ({setting})"
-    return "" if cluster.heads_known else ": what waits in other namespaces may not be read"
+    return "" if cluster.heads_known else f": {cluster.heads_unseen}"
 
 
 def _unready(case: QueueCase) -> report.FitReport | None:
@@ -338,7 +338,7 @@ def _unready(case: QueueCase) -> report.FitReport | None:
     unready = [workload for workload in cluster.quotas.workloads() if not workload.holds("PodsReady")]
     if not unready:
         if not cluster.workloads_known:
-            case.unknown.append(f"for whose pods Kueue waits first (waitForPodsReady.blockAdmission): {UNREAD}")
+            case.unknown.append(f"for whose pods Kueue waits first (waitForPodsReady.blockAdmission): {cluster.unseen}")
         return None
     unready.sort(key=lambda workload: (workload.namespace, workload.name))
     case.holders = [_holder(one, by_resource(held_pairs(one)), reader) for one in unready[:_MOST_HOLDERS]]

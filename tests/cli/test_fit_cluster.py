@@ -351,7 +351,7 @@ async def test_a_flavor_that_a_queue_of_the_cohort_has_lost_may_be_in_use(
     assert answer.json["unknown"] == unknown[verdict]
     free = {"fits": "8 6", "unknown": "None", "not-now": "5"}
     assert str(described.json["quotas"][0]["free"]) in free[verdict].split()
-    assert (FREE in described.json["unknown"]) is (verdict == "unknown")
+    assert (FREE.format(_NO_WORKLOADS) in described.json["unknown"]) is (verdict == "unknown")
 
 
 @each(("since", "verdict"), [("2026-01-01T00:59:50Z", "fits"), ("2026-01-01T00:59:59Z", "unknown")])

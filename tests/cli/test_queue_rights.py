@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from gangctl.cli.queue.report import COHORT, NAMESPACE, POSITIONS, USAGE
+from gangctl.fit.clusterstate import UNREAD
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import CONFIGURATION, GPU, cluster, cluster_queue, flavor, local_queue, reserving, workload
 from tests.cli.kueueserver import labelled, serving
 from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
 from tests.cli.test_queue import KUEUE, busy
+
+_POSITIONS = POSITIONS.format("what waits in other namespaces may not be read")
+_USAGE = USAGE.format(UNREAD)
 
 
 async def test_usage_is_not_known_to_those_who_read_workloads_of_one_namespace(tmp_path: Path) -> None:
@@ -28,11 +32,11 @@ async def test_usage_is_not_known_to_those_who_read_workloads_of_one_namespace(t
     assert violations(report, schema_of("queue-describe")) == []
     quota = {"nominal": "8", "borrowable": "8", "used": None, "borrowed": None, "free": None}
     assert report["quotas"][0] == {"flavor": "a100", "resource": GPU, **quota}
-    assert (report["borrowers"], report["unknown"]) == (None, [USAGE, POSITIONS])
+    assert (report["borrowers"], report["unknown"]) == (None, [_USAGE, _POSITIONS])
     # Of the LocalQueue all is known.
-    assert (summary["pending"], summary["admitted"], summary["unknown"]) == (4, 1, [USAGE])
+    assert (summary["pending"], summary["admitted"], summary["unknown"]) == (4, 1, [_USAGE])
     assert ["a100", GPU, "unknown", "8", "8", "unknown"] in [line.split() for line in table.out.splitlines()]
-    assert f"! not known: {USAGE}" in table.out
+    assert f"! not known: {_USAGE}" in table.out
     assert f"a100/{GPU}=unknown/8" in listed.out
 
 
@@ -51,7 +55,7 @@ async def test_usage_is_that_of_the_status_to_those_who_read_workloads_of_one_na
     quota = {"nominal": "8", "borrowable": "8", "used": "16", "borrowed": "8", "free": "0"}
     assert report["quotas"][0] == {"flavor": "a100", "resource": GPU, **quota}
     borrowed = {"clusterQueue": "cq", "flavor": "a100", "resource": GPU, "borrowed": "8"}
-    assert (report["borrowers"], report["unknown"]) == ([borrowed], [POSITIONS])
+    assert (report["borrowers"], report["unknown"]) == ([borrowed], [_POSITIONS])
     assert f"a100/{GPU}=16/8" in listed.out
 
 

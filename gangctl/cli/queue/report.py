@@ -22,13 +22,10 @@ from gangctl.kueue.states import QueuePhase
 SUMMARY: Final = "QueueSummary"
 DESCRIPTION: Final = "QueueDescription"
 
-USAGE: Final = "what its Workloads hold: those of other namespaces may not be read"
-FREE: Final = (
-    "what is free in flavors that ClusterQueues of its cohort may hold and do not list: Workloads of other namespaces "
-    "may not be read"
-)
+USAGE: Final = "what its Workloads hold: {}"
+FREE: Final = "what is free in flavors that ClusterQueues of its cohort may hold and do not list: {}"
 COHORT: Final = "what its cohort lends: Cohorts may not be read"
-POSITIONS: Final = "positions, and the head of the queue: what waits in other namespaces may not be read"
+POSITIONS: Final = "positions, and the head of the queue: {}"
 UNORDERED: Final = "positions, and the head of the queue: in which order Kueue tries what waits ({})"
 NAMESPACE: Final = "whether its namespaceSelector takes the namespace: the labels of that are not known"
 WITHOUT_WORKLOAD: Final = "which JobSets have no Workload: JobSets may not be read"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import API_VERSION, JOBSET_UID, QUEUE_NAME
+from gangctl.api.objects import Object, integer_at
 from gangctl.api.pods import is_finished
 from gangctl.cli.queue.report import (
     COHORT,
@@ -107,14 +108,16 @@ class View:
         """The summary of a ClusterQueue."""
         # An open LocalQueue, so that only the ClusterQueue can block.
         closed = blocked("", LocalQueue("", "", queue.name), queue, None)
-        report = self._summary(queue, closed, self.stock.inside(queue.name))
+        status = self.stock.status_of("ClusterQueue", queue.name)
+        report = self._summary(queue, closed, self.stock.inside(queue.name), status)
         return {**report, "metadata": {"name": queue.name, "namespace": ""}, "queue": "ClusterQueue"}
 
     def of_local_queue(self, door: LocalQueue) -> QueueReport:
         """The summary of a LocalQueue."""
         queue = self.stock.cluster_queue(door.cluster_queue)
         closed = self.stock.obstacle(door.namespace, door.name)
-        report = self._summary(queue, closed, self._behind(door.namespace, door.name))
+        status = self.stock.status_of("LocalQueue", door.name, door.namespace)
+        report = self._summary(queue, closed, self._behind(door.namespace, door.name), status)
         identity: QueueIdentity = {"name": door.name, "namespace": door.namespace}
         unknown = list(report["unknown"])
         labels = self.stock.labels(door.namespace)
@@ -128,9 +131,12 @@ class View:
         return [workload for workload in self.stock.live_workloads() if (workload.namespace, workload.queue) == key]
 
     def _summary(
-        self, queue: ClusterQueue | None, closed: Blocked | None, inside: Sequence[QueuedWorkload]
+        self, queue: ClusterQueue | None, closed: Blocked | None, inside: Sequence[QueuedWorkload], status: Object
     ) -> QueueReport:
         pending = [workload for workload in inside if not workload.holds("QuotaReserved")]
+        # Where not all Workloads are known, Kueue has counted those that are not.
+        waiting = 0 if self.stock.heads_known else integer_at(status, "pendingWorkloads")
+        holding = 0 if self.stock.snapshot.workloads_known else integer_at(status, "reservingWorkloads")
         return {
             "apiVersion": API_VERSION,
             "kind": SUMMARY,
@@ -142,8 +148,8 @@ class View:
             "state": "active" if closed is None else _STATES[closed.reason],
             "reason": "" if closed is None else str(closed.reason),
             "message": "" if closed is None else closed.message,
-            "pending": len(pending),
-            "admitted": len(inside) - len(pending),
+            "pending": max(len(pending), waiting),
+            "admitted": max(len(inside) - len(pending), holding),
             "oldest": min(filter(None, (workload.created for workload in pending)), default=""),
             "quotas": [] if queue is None else self._quotas(queue),
             "unknown": [] if queue is None else [*self._unknown(queue), *self._unlisted(queue)],
@@ -151,17 +157,20 @@ class View:
 
     def _unknown(self, queue: ClusterQueue) -> list[str]:
         """What of its quota is not known."""
-        unknown = [] if self.stock.snapshot.usage_known(queue.name) else [USAGE]
+        snapshot = self.stock.snapshot
+        unknown = [] if snapshot.usage_known(queue.name) else [USAGE.format(snapshot.unseen)]
         return [*unknown, COHORT] if queue.cohort and self.stock.trouble(kinds.COHORTS) else unknown
 
     def _unlisted(self, queue: ClusterQueue) -> list[str]:
-        return [FREE] if self.stock.snapshot.unlisted(queue.name, quotas_of(queue.groups)) else []
+        snapshot = self.stock.snapshot
+        return [FREE.format(snapshot.unseen)] if snapshot.unlisted(queue.name, quotas_of(queue.groups)) else []
 
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
         quotas: list[QuotaReport] = []
         unknown = self._unknown(queue)
         for (flavor, resource), quota in quotas_of(queue.groups).items():
-            used = None if USAGE in unknown else self.stock.snapshot.quotas.used(queue.name, flavor, resource)
+            usage_known = self.stock.snapshot.usage_known(queue.name)
+            used = self.stock.snapshot.quotas.used(queue.name, flavor, resource) if usage_known else None
             ceiling = self.stock.snapshot.quotas.ceiling(queue.name, flavor, resource).amount
             free = max(0, self.stock.snapshot.quotas.available(queue.name, flavor, resource))
             free_known = not unknown and not self.stock.snapshot.unlisted(queue.name, [(flavor, resource)])
@@ -190,7 +199,7 @@ class View:
         unknown = list(report["unknown"])
         setting = self.stock.configuration.unordered(queue) if queue is not None else ""
         if not self.stock.heads_known:
-            unknown.append(POSITIONS)
+            unknown.append(POSITIONS.format(self.stock.snapshot.heads_unseen))
         elif setting and any(member["position"] is not None for member in members):
             unknown.append(UNORDERED.format(setting))
         if not self.stock.heads_known or setting:

@@ -1,0 +1,77 @@
+"""``gangctl fit`` and ``queue`` on files that lack what the status of their ClusterQueues proves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.cli.kueueobjects import (
+    CONFIGURATION,
+    Object,
+    cluster_queue,
+    flavor,
+    local_queue,
+    queued,
+    reserving,
+    workload,
+)
+from tests.cli.manifests import write
+from tests.cli.run import gangctl
+from tests.rows import each
+
+_FEWER = "the files have fewer Workloads than the status of their ClusterQueue counts"
+_HOLDERS = f"who else holds what it waits for: {_FEWER}"
+_FIRST = f'which of the workloads in StrictFIFO ClusterQueue "cq" Kueue tries first: {_FEWER}'
+MINE = workload("mine", "q", held={"f": {"cpu": "4"}})
+WAITING = workload("waits", "q")
+
+
+def counted(used: str, reserving_: int = 0, pending: int = 0, **spec: Any) -> Object:
+    """A ClusterQueue of 8 CPUs with its status."""
+    made = reserving(cluster_queue("cq", {"f": {"cpu": "8"}}, **spec), f={"cpu": used})
+    made["status"] |= {"reservingWorkloads": reserving_, "pendingWorkloads": pending}
+    return made
+
+
+@each(
+    ("queue", "held", "answered"),
+    [
+        (counted("8", 2), [], ("not-now", [_HOLDERS])),
+        (counted("8", 2), [MINE], ("not-now", [_HOLDERS])),
+        (counted("6", 2), [MINE], ("fits", [])),
+        (counted("4", 1), [MINE], ("fits", [])),
+        # One that waits is none of those that hold quota.
+        (counted("8", 2), [MINE, WAITING], ("not-now", [_HOLDERS])),
+        (counted("0", 0, 1, queueingStrategy="StrictFIFO"), [], ("unknown", [_FIRST])),
+        # It got quota before it was listed.
+        (counted("0", 0, 1, queueingStrategy="StrictFIFO"), [MINE], ("fits", [])),
+        (counted("0", 0, 1), [], ("fits", [])),
+    ],
+)
+def test_workloads_that_only_the_status_counts_hold_quota_and_wait(
+    queue: Object, held: list[Object], answered: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    files = write(tmp_path / "queues.yaml", flavor(), queue, local_queue("q", "cq"), CONFIGURATION, *held)
+    file = write(tmp_path / "jobset.yaml", queued(pods=2))
+    answer = gangctl("fit", "-f", file, "--queues", files, "-o", "json")
+    assert (answer.json["verdict"], answer.json["unknown"]) == answered, answer.json["message"]
+
+
+def test_a_queue_without_a_status_keeps_to_the_files(tmp_path: Path) -> None:
+    other = cluster_queue("other", {"f": {"cpu": "8"}})
+    doors = local_queue("q", "other"), local_queue("r", "cq")
+    files = write(tmp_path / "queues.yaml", flavor(), counted("8", 2), other, *doors, CONFIGURATION)
+    answer = gangctl("fit", "-f", write(tmp_path / "jobset.yaml", queued()), "--queues", files, "-o", "json")
+    assert (answer.json["verdict"], answer.json["unknown"]) == ("fits", [])
+
+
+def test_a_queue_has_the_numbers_of_its_status(tmp_path: Path) -> None:
+    door = local_queue("q", "cq")
+    door["status"] = {"reservingWorkloads": 1, "pendingWorkloads": 2}
+    files = write(tmp_path / "queues.yaml", flavor(), counted("8", 2, 3), door, CONFIGURATION, MINE, WAITING)
+    for arguments, numbers in ((("q", "-n", "t"), (2, 1)), (("cq", "--cluster-queue"), (3, 2))):
+        report = gangctl("queue", "describe", *arguments, "--queues", files, "-o", "json").json
+        assert (report["pending"], report["admitted"]) == numbers
+        assert [quota["used"] for quota in report["quotas"]] == ["8"]
+        assert [member["position"] for member in report["members"]] == [None, None]
+        assert report["unknown"] == [f"positions, and the head of the queue: {_FEWER}"]
