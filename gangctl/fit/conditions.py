@@ -130,6 +130,14 @@ class Conditions:
         if not self._configuration.known:
             yield self._configuration.unreadable
 
+    def partly_read(self, queue: ClusterQueue) -> Iterator[str]:
+        """What exists of the flavors of an open queue, and is not known."""
+        flavors = dict.fromkeys(quota.name for group in queue.groups for quota in group.flavors)
+        # Kinds that could not be read at all are named already.
+        missing = [name for name in flavors if self._cluster.flavor(name) is None] if self._cluster.flavors() else []
+        if missing:
+            yield f"labels and taints of ResourceFlavor {quoted(missing)}"
+
     def unforeseen(self, queue: ClusterQueue) -> Iterator[str]:
         """What of the quota that Kueue would give it in an open queue is not known."""
         if not self._cluster.usage_known(queue.name):

@@ -92,7 +92,8 @@ def refusal(
     ``topology_aware`` is Kueue's gate TopologyAwareScheduling.
     """
     if flavor is None:
-        return "the ResourceFlavor does not exist"
+        # Without one of its flavors a queue is not open, and nothing is asked.
+        return "the ResourceFlavor is not known"
     if topology_aware:
         placement = _placement_refusal(podset, flavor, counted, group, tas_only=tas_only, levels=levels)
         if placement:

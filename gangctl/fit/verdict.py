@@ -90,6 +90,7 @@ def fit(
     if not case.unknown and (inactive := unresolved(queue, cluster.check, cluster.flavor, topologies)):
         case.blocked = inactive.message
         return case.answer("not-now", "QueueBlocked", case.blocked)
+    case.unknown += case.conditions.partly_read(queue)
     case.missing = case.conditions.missing(queue)
     case.strict = queue.strategy == "StrictFIFO"
     if dispatcher := cluster.dispatcher(queue):

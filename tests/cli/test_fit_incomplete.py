@@ -9,6 +9,7 @@ from tests.cli.kueueobjects import (
     CONFIGURATION,
     Object,
     cluster_queue,
+    condition,
     flavor,
     local_queue,
     queued,
@@ -75,3 +76,26 @@ def test_a_queue_has_the_numbers_of_its_status(tmp_path: Path) -> None:
         assert [quota["used"] for quota in report["quotas"]] == ["8"]
         assert [member["position"] for member in report["members"]] == [None, None]
         assert report["unknown"] == [f"positions, and the head of the queue: {_FEWER}"]
+
+
+@each(
+    ("pods", "active", "answered"),
+    [
+        (9, True, ("unknown", ['labels and taints of ResourceFlavor "spot"'])),
+        # Kueue has not seen the queue yet: what the files lack does not exist.
+        (9, False, ("not-now", [])),
+    ],
+)
+def test_a_flavor_of_an_active_queue_exists(
+    pods: int, active: bool, answered: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    queue = cluster_queue("cq", {"f": {"cpu": "8"}, "spot": {"cpu": "64"}})
+    queue["status"] = {"conditions": [condition("Active")] * active}
+    other = cluster_queue("other", {"f": {"cpu": "8"}}), local_queue("r", "other")
+    files = write(tmp_path / "queues.yaml", flavor(), queue, local_queue("q", "cq"), CONFIGURATION, *other)
+    file = write(tmp_path / "jobset.yaml", queued(pods=pods))
+    answer = gangctl("fit", "-f", file, "--queues", files, "-o", "json")
+    assert (answer.json["verdict"], answer.json["unknown"]) == answered, answer.json["message"]
+    assert ("does not exist" in answer.json["message"]) is not active
+    file = write(tmp_path / "jobset.yaml", queued(pods=pods, queue="r"))
+    assert gangctl("fit", "-f", file, "--queues", files, "-o", "json").json["verdict"] == "never"

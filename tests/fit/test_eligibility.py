@@ -50,7 +50,7 @@ class TestRefusal:
     @each(
         ("pods", "flavor", "words"),
         [
-            pytest.param(podset(), None, "does not exist", id="missing"),
+            pytest.param(podset(), None, "is not known", id="missing"),
             pytest.param(podset(), ResourceFlavor("f1"), "", id="plain"),
             pytest.param(
                 selecting(type="b"), TYPE_A, "its node labels do not match: these pods ask for type=b", id="19"
