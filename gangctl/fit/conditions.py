@@ -119,11 +119,13 @@ class Conditions:
         ready = {check.name for check in had if check.state == "Ready"}
         for use in queue.checks:
             check = self._cluster.check(use.name)
-            if check is None or check.controller in {"", MULTIKUEUE, CHECK_CONTROLLER} or use.name in ready:
+            if use.name in ready or (check is not None and check.controller in {"", MULTIKUEUE, CHECK_CONTROLLER}):
                 continue
+            # An open queue has all of its checks, and one that is not known here may be of any controller.
+            by = f" ({one_line(check.controller)})" if check is not None else ""
             flavors = ", ".join(f'"{one_line(flavor)}"' for flavor in use.on_flavors)
             where = f" with flavor {flavors}" if flavors else ""
-            yield f'whether AdmissionCheck "{use.name}" ({one_line(check.controller)}) lets it start{where}'
+            yield f'whether AdmissionCheck "{use.name}"{by} lets it start{where}'
 
     def unread(self) -> Iterator[str]:
         """Kueue's configuration, if it is not known."""

@@ -8,6 +8,7 @@ from typing import Any
 from tests.cli.kueueobjects import (
     CONFIGURATION,
     Object,
+    cluster,
     cluster_queue,
     condition,
     flavor,
@@ -99,3 +100,14 @@ def test_a_flavor_of_an_active_queue_exists(
     assert ("does not exist" in answer.json["message"]) is not active
     file = write(tmp_path / "jobset.yaml", queued(pods=pods, queue="r"))
     assert gangctl("fit", "-f", file, "--queues", files, "-o", "json").json["verdict"] == "never"
+
+
+@each(("flavors", "where"), [([], ""), (["f"], ' with flavor "f"')])
+def test_a_check_of_an_active_queue_exists(flavors: list[str], where: str, tmp_path: Path) -> None:
+    use = {"name": "budget"} | ({"onFlavors": flavors} if flavors else {})
+    queues = cluster("8", admissionChecksStrategy={"admissionChecks": [use]})
+    queues[1]["status"] = {"conditions": [condition("Active")]}
+    files = write(tmp_path / "queues.yaml", *queues)
+    answer = gangctl("fit", "-f", write(tmp_path / "jobset.yaml", queued()), "--queues", files, "-o", "json")
+    assert answer.json["verdict"] == "fits"
+    assert answer.json["unknown"] == [f'whether AdmissionCheck "budget" lets it start{where}']
