@@ -187,6 +187,7 @@ class Stock(Queues):
             if queue.pending > len(waiting) - self._unseen(name):
                 self.heads_known = False
         self.snapshot.unseen = self.snapshot.heads_unseen = FEWER
+        self.snapshot.overdrawn = frozenset(name for name in queues if self._is_overdrawn(name))
         for resource, kind in kinds.CLASSES.items():
             if not self.snapshot.has_any(kind):
                 self.note_unread(resource, f"{resource.kind}es (the files have none)")
@@ -259,6 +260,18 @@ class Stock(Queues):
         """How many more Workloads with quota the status of a ClusterQueue counts than are known."""
         known = sum(map(has_reservation, self.workloads.by_index("cluster_queue", name)))
         return integer_at(self.status_of("ClusterQueue", name), "reservingWorkloads") - known
+
+    def _is_overdrawn(self, name: str) -> bool:
+        """Whether a ClusterQueue holds more than all that is known of its cohort could ever give it."""
+        node = self.snapshot.quotas.node(name)
+        # Alone, or by its own borrowingLimit, it had more quota before.
+        if node is None or node.parent is None or node.in_cycle():
+            return False
+        for pair, amount in read_reservations(self.raw.get(("ClusterQueue", "", name), {})).items():
+            most, limited = node.potential(pair)
+            if pair in node.quotas and limited is None and amount > most:
+                return True
+        return False
 
     def take_reservations(self, names: Collection[str] | None = None) -> None:
         """Take from ClusterQueues, once, what Workloads use that are not known: after all those that are.

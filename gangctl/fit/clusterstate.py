@@ -195,6 +195,8 @@ class ClusterSnapshot:
         """ClusterQueues of which it is not known how much is in use."""
         self.partly_listed: Mapping[str, Collection[Pair]] = {}
         """ClusterQueues whose Workloads may hold more than their status lists, with the pairs that it lists."""
+        self.overdrawn: frozenset[str] = frozenset()
+        """ClusterQueues that hold more than they can get from what is known of their cohorts."""
         self._held: dict[type[object], dict[tuple[str, str], Any]] = defaultdict(dict)
         """By kind, then by namespace and name."""
         self._limit_ranges: dict[str, dict[str, Object]] = defaultdict(dict)
@@ -213,6 +215,10 @@ class ClusterSnapshot:
     def usage_known(self, queue: str) -> bool:
         """Whether it is known how much is in use in a ClusterQueue and those that share quota with it."""
         return self.unmeasured.isdisjoint(self.quotas.tree(queue))
+
+    def cohort_known(self, queue: str) -> bool:
+        """Whether nothing proves that others share quota with a ClusterQueue, which are not known."""
+        return self.overdrawn.isdisjoint(self.quotas.tree(queue))
 
     def unlisted(self, queue: str, pairs: Iterable[Pair]) -> dict[str, list[str]]:
         """By flavor of these pairs the ClusterQueues that may hold some, and share quota with a ClusterQueue."""

@@ -133,12 +133,14 @@ class Conditions:
             yield self._configuration.unreadable
 
     def partly_read(self, queue: ClusterQueue) -> Iterator[str]:
-        """What exists of the flavors of an open queue, and is not known."""
+        """What exists of the flavors and the cohort of an open queue, and is not known."""
         flavors = dict.fromkeys(quota.name for group in queue.groups for quota in group.flavors)
         # Kinds that could not be read at all are named already.
         missing = [name for name in flavors if self._cluster.flavor(name) is None] if self._cluster.flavors() else []
         if missing:
             yield f"labels and taints of ResourceFlavor {quoted(missing)}"
+        if not self._cluster.cohort_known(queue.name):
+            yield f'quotas of Cohort "{queue.cohort}": ClusterQueues of it hold more than those of the files give'
 
     def unforeseen(self, queue: ClusterQueue) -> Iterator[str]:
         """What of the quota that Kueue would give it in an open queue is not known."""

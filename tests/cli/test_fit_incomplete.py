@@ -111,3 +111,29 @@ def test_a_check_of_an_active_queue_exists(flavors: list[str], where: str, tmp_p
     answer = gangctl("fit", "-f", write(tmp_path / "jobset.yaml", queued()), "--queues", files, "-o", "json")
     assert answer.json["verdict"] == "fits"
     assert answer.json["unknown"] == [f'whether AdmissionCheck "budget" lets it start{where}']
+
+
+@each(
+    ("total", "spec", "verdict"),
+    [
+        ("9", {"cohortName": "all"}, "unknown"),
+        ("8", {"cohortName": "all"}, "never"),
+        # Its quota was larger.
+        ("9", {}, "never"),
+    ],
+)
+def test_a_queue_that_borrows_has_others_in_its_cohort(total: str, spec: Object, verdict: str, tmp_path: Path) -> None:
+    held = workload("mine", "q", held={"f": {"cpu": total}})
+    there = flavor(), counted(total, 1, **spec), local_queue("q", "cq"), CONFIGURATION, held
+    files = write(tmp_path / "queues.yaml", *there)
+    file = write(tmp_path / "jobset.yaml", queued(pods=9))
+    answer = gangctl("fit", "-f", file, "--queues", files, "-o", "json")
+    assert answer.json["verdict"] == verdict, answer.json["message"]
+    doubt = 'quotas of Cohort "all": ClusterQueues of it hold more than those of the files give'
+    assert answer.json["unknown"] == [doubt] * (verdict == "unknown")
+    report = gangctl("queue", "describe", "q", "-n", "t", "--queues", files, "-o", "json").json
+    lent = ["what its cohort lends: the files have less than its ClusterQueues hold"]
+    assert report["unknown"] == lent * (verdict == "unknown")
+    assert [(quota["borrowable"], quota["free"]) for quota in report["quotas"]] == (
+        [(None, None)] if verdict == "unknown" else [("0", "0")]
+    )

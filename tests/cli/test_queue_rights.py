@@ -67,7 +67,7 @@ async def test_what_a_cohort_lends_is_not_known_without_cohorts(cohort: str, fre
         table = await ask(tmp_path, url, "queue", "describe", "q")
     (quota,) = report["quotas"]
     assert (quota["used"], quota["free"], quota["borrowable"]) == ("0", free, None if cohort else "0")
-    assert report["unknown"] == ([COHORT] if cohort else [])
+    assert report["unknown"] == ([COHORT.format("cohorts may not be read")] if cohort else [])
     assert table.out.count("unknown") == (2 if cohort else 0)
 
 

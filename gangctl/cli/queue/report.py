@@ -24,7 +24,7 @@ DESCRIPTION: Final = "QueueDescription"
 
 USAGE: Final = "what its Workloads hold: {}"
 FREE: Final = "what is free in flavors that ClusterQueues of its cohort may hold and do not list: {}"
-COHORT: Final = "what its cohort lends: Cohorts may not be read"
+COHORT: Final = "what its cohort lends: {}"
 POSITIONS: Final = "positions, and the head of the queue: {}"
 UNORDERED: Final = "positions, and the head of the queue: in which order Kueue tries what waits ({})"
 NAMESPACE: Final = "whether its namespaceSelector takes the namespace: the labels of that are not known"
@@ -168,7 +168,8 @@ def _known(resource: str, value: int | None) -> str:
 
 def _quota(report: QueueAndCluster) -> Section:
     """The quotas of the ClusterQueue."""
-    unbounded = "unknown" if COHORT in report["unknown"] else "no bound"
+    unknown = any(fact.startswith(COHORT.format("")) for fact in report["unknown"])
+    unbounded = "unknown" if unknown else "no bound"
     rows = tuple(
         (
             quota["flavor"],

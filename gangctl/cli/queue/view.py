@@ -159,7 +159,14 @@ class View:
         """What of its quota is not known."""
         snapshot = self.stock.snapshot
         unknown = [] if snapshot.usage_known(queue.name) else [USAGE.format(snapshot.unseen)]
-        return [*unknown, COHORT] if queue.cohort and self.stock.trouble(kinds.COHORTS) else unknown
+        lent = self._unlent(queue)
+        return [*unknown, COHORT.format(lent)] if lent else unknown
+
+    def _unlent(self, queue: ClusterQueue) -> str:
+        """Why it is not known what its cohort lends; empty if it is."""
+        if self.stock.snapshot.cohort_known(queue.name):
+            return self.stock.trouble(kinds.COHORTS) if queue.cohort else ""
+        return "the files have less than its ClusterQueues hold"
 
     def _unlisted(self, queue: ClusterQueue) -> list[str]:
         snapshot = self.stock.snapshot
@@ -167,7 +174,7 @@ class View:
 
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
         quotas: list[QuotaReport] = []
-        unknown = self._unknown(queue)
+        unknown, unlent = self._unknown(queue), self._unlent(queue)
         for (flavor, resource), quota in quotas_of(queue.groups).items():
             usage_known = self.stock.snapshot.usage_known(queue.name)
             used = self.stock.snapshot.quotas.used(queue.name, flavor, resource) if usage_known else None
@@ -181,7 +188,7 @@ class View:
                     "used": used,
                     "nominal": quota.nominal,
                     "borrowed": None if used is None else max(0, used - quota.nominal),
-                    "borrowable": None if ceiling is None or COHORT in unknown else max(0, ceiling - quota.nominal),
+                    "borrowable": None if ceiling is None or unlent else max(0, ceiling - quota.nominal),
                     "free": free if free_known else None,
                 }
             )
