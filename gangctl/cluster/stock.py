@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -187,6 +188,13 @@ class Stock(Queues):
             if queue.pending > len(waiting) - self._unseen(name):
                 self.heads_known = False
         self.snapshot.unseen = self.snapshot.heads_unseen = FEWER
+        # Without its Workload in the files a pod is all that has its usage.
+        self.pods = self.pods and [
+            replace(pod, in_topology=False)
+            if pod.in_topology and pod.workload and self.workloads.get(pod.namespace, pod.workload) is None
+            else pod
+            for pod in self.pods
+        ]
         self.snapshot.overdrawn = frozenset(name for name in queues if self._is_overdrawn(name))
         for resource, kind in kinds.CLASSES.items():
             if not self.snapshot.has_any(kind):

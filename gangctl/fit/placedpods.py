@@ -16,6 +16,7 @@ from gangctl.api.pods import FINISHED, REQUIRED
 from gangctl.api.requests import as_integers, pod_requests, resized_requests
 from gangctl.api.volumes import volume_claims
 from gangctl.kueue.blocked import selects
+from gangctl.kueue.names import WORKLOAD
 from gangctl.kueue.objects import PODS, Amounts, SelectorTerm
 from gangctl.kueue.reading import read_selector
 from gangctl.kueue.topology import REQUESTS
@@ -166,6 +167,8 @@ class PlacedPod:
     """What the scheduler counts in the place of ``requests``, while it is being resized; Kueue does not."""
     priority: int | None = None
     """None if unknown, as in files that no API server has written."""
+    workload: str = ""
+    """Kueue's, of one in a topology."""
 
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
@@ -191,6 +194,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
             tuple(claim for _, claim in volume_claims(spec)),
             None if resized is None else as_integers(resized),
             priority if isinstance(priority := spec.get("priority"), int) else None,
+            text_at(object_at(metadata, "annotations"), WORKLOAD),
         )
 
 

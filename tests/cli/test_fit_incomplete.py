@@ -19,6 +19,7 @@ from tests.cli.kueueobjects import (
 )
 from tests.cli.manifests import write
 from tests.cli.run import gangctl
+from tests.cli.topologyobjects import RACK, TWO_RACKS, asking, pod, racks
 from tests.rows import each
 
 _FEWER = "the files have fewer Workloads than the status of their ClusterQueue counts"
@@ -137,3 +138,15 @@ def test_a_queue_that_borrows_has_others_in_its_cohort(total: str, spec: Object,
     assert [(quota["borrowable"], quota["free"]) for quota in report["quotas"]] == (
         [(None, None)] if verdict == "unknown" else [("0", "0")]
     )
+
+
+@each(("note", "verdict"), [({"kueue.x-k8s.io/workload": "jobset-gone-1"}, "not-now"), ({}, "fits")])
+def test_pods_of_a_topology_without_their_workload_use_their_nodes(
+    note: dict[str, str], verdict: str, tmp_path: Path
+) -> None:
+    notes = {"kueue.x-k8s.io/podset-required-topology": RACK} | note
+    used = [pod("old-0", "a0", owner="old", **notes), pod("old-1", "b0", owner="old", **notes)]
+    files = write(tmp_path / "queues.yaml", *racks(*TWO_RACKS, *used))
+    file = write(tmp_path / "jobset.yaml", asking(2, required_topology=RACK))
+    answer = gangctl("fit", "-f", file, "--queues", files, "-o", "json")
+    assert answer.json["verdict"] == verdict, answer.json["message"]
