@@ -25,6 +25,7 @@ from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass,
 from gangctl.kueue.queues import MOST_PODSETS
 from gangctl.kueue.states import FAILED_TO_START, eviction_of, failed_checks, is_backed_off, lacks_class
 
+ENABLE: Final = f"add {JOBSET_FRAMEWORK} to integrations.frameworks of its configuration"
 Class = tuple[type[PriorityClass | PodPriorityClass], str, int | None]
 """Kind, name and value of a class of priority; without a value it does not exist, or is not known."""
 
@@ -82,7 +83,8 @@ class Conditions:
 
     def takes_default_queue(self) -> bool:
         """Whether Kueue gives the LocalQueue called default to it, if it names none and there is one."""
-        return self._request.new and not self.abandoned() and not self._configuration.manages_owner(self._jobset)
+        mine = not self._unmanaged and not self._configuration.manages_owner(self._jobset)
+        return self._request.new and mine and not self.abandoned()
 
     def abandoned(self) -> str:
         """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
@@ -104,6 +106,32 @@ class Conditions:
         elif held:
             names = ", ".join(map(one_line, cluster.local_queues(namespace)))
             return f"{UNQUEUED}; {NAME_A_QUEUE}" + (f": {names}" if names else ", which has none yet")
+        return ""
+
+    def held(self, queue: str) -> str:
+        """Why Kueue suspends it, or its Jobs, and never starts it; empty if that is not so."""
+        if not self._cluster.queued:
+            return ""
+        if self._unmanaged:
+            return self._jobs_held()
+        # Kueue suspends by the label in any namespace; without it, only where it manages JobSets without a queue.
+        return self.abandoned() if queue else self.held_without_queue()
+
+    def _jobs_held(self) -> str:
+        """Why Kueue suspends the Jobs of a JobSet that it does not manage itself; empty if it does not."""
+        namespace, cluster, configuration = self._request.namespace, self._cluster, self._configuration
+        if configuration.manages_owner(self._jobset):
+            return ""
+        held = configuration.suspends_jobs(self._request.namespace_labels, namespace)
+        if held is None:
+            self.doubts.append(self._takes("Kueue manages (managedJobsNamespaceSelector, manageJobsWithoutQueueName)"))
+        elif held and cluster.local_queue(namespace, DEFAULT_QUEUE) is not None:
+            self.doubts.append(f"when Kueue starts its Jobs, one by one, in LocalQueue {DEFAULT_QUEUE}; {ENABLE}")
+        elif held:
+            return (
+                "its Jobs never start: Kueue suspends them (manageJobsWithoutQueueName), they name no queue, and it "
+                f"does not manage JobSets; {ENABLE}"
+            )
         return ""
 
     def elsewhere(self) -> Iterator[str]:

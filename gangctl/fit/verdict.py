@@ -62,15 +62,11 @@ def fit(
     if refused := case.conditions.refused(case.queue):
         case.unknown += case.conditions.unread()
         return case.never("NeverMisconfigured", refused, blocking=False)
-    # Kueue suspends by the label in any namespace; without a label, only where it manages JobSets without a queue.
-    held = case.conditions.abandoned() if case.queue else case.conditions.held_without_queue()
-    outside = case.conditions.outside(case.queue)
-    # Without a queue `outside` always has a reason, and Kueue may suspend the JobSet nevertheless.
-    if outside and (case.queue or not held):
-        return case.answer("fits", "NotQueued", outside + case.unsure)
-    if held:
+    if held := case.conditions.held(case.queue):
         case.blocked = held
         return case.answer("not-now", "QueueBlocked", held)
+    if outside := case.conditions.outside(case.queue):
+        return case.answer("fits", "NotQueued", outside + case.unsure)
     case.elsewhere += case.conditions.elsewhere()
     case.unknown = list(dict.fromkeys([*cluster.unknown(), *case.conditions.unread(), *case.elsewhere]))
     local = cluster.local_queue(request.namespace, case.queue)

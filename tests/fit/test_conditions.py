@@ -84,3 +84,33 @@ def test_an_empty_label_gets_the_default_queue_and_is_nothing_to_a_kueue_without
     text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
     assert gist(fit(asked, known(queue(), configuration=text))) == ("fits", "NotQueued")
     assert gist(fit(asked, known(queue(), configuration=None))) == ("unknown", "Unknown")
+
+
+FRAMEWORKS = "[batch/job, jobset.x-k8s.io/jobset]"
+UNQUEUED = "manageJobsWithoutQueueName: true\nmanagedJobsNamespaceSelector: {matchLabels: {team: a}}\n"
+TEAM = {"team": "a"}
+
+
+@each(
+    ("frameworks", "labels", "default", "expected"),
+    [
+        ("[batch/job]", TEAM, False, ("not-now", "QueueBlocked")),
+        ("[pod]", TEAM, False, ("not-now", "QueueBlocked")),
+        ("[ray.io/rayjob]", TEAM, False, ("fits", "NotQueued")),
+        ("[batch/job]", {"team": "b"}, False, ("fits", "NotQueued")),
+        ("[batch/job]", None, False, ("unknown", "MayFit")),
+        # Kueue gives its Jobs the queue.
+        ("[batch/job]", TEAM, True, ("unknown", "MayFit")),
+    ],
+)
+def test_a_kueue_without_jobsets_suspends_jobs_that_name_no_queue(
+    frameworks: str, labels: Mapping[str, str] | None, expected: tuple[str, str], *, default: bool
+) -> None:
+    doors = [LocalQueue(NAMESPACE, "default", "a")] * default
+    snapshot = known(queue(), *doors, configuration=CONFIGURATION.replace(FRAMEWORKS, frameworks) + UNQUEUED)
+    for name in ("", QUEUE):
+        report = fit(FitRequest(jobset("js", cpu(99)), NAMESPACE, labels, name), snapshot)
+        assert gist(report) == expected, name
+        assert ("add jobset.x-k8s.io/jobset to integrations.frameworks" in report["message"]) is (
+            expected[1] == "QueueBlocked" or default
+        )
