@@ -70,6 +70,7 @@ class Queues:
         """Whether LocalQueues and Workloads of all namespaces are known: otherwise any may be the head of a queue."""
         self.snapshot = ClusterSnapshot(queued=False, unknown=self.unknown)
         """For fits."""
+        self.snapshot.has_workload = self.has_workload
         self._unused = Quotas()
         self.heads = Heads(self, now)
         self._unread: dict[str, str] = {}
@@ -182,6 +183,13 @@ class Queues:
     def has_priority_class(self, name: str) -> bool | None:
         """Whether a WorkloadPriorityClass of this name exists; None if unknown."""
         return None if self.trouble(kinds.PRIORITY_CLASSES) else self.snapshot.priority(name) is not None
+
+    def has_workload(self, namespace: str, name: str) -> bool | None:
+        """Whether a Workload of Kueue exists; None if unknown."""
+        if self.workloads.get(namespace, name) is not None:
+            return True
+        known = self.snapshot.workloads_known and self.heads_known and not self.trouble(kinds.QUEUED_WORKLOADS)
+        return False if known else None
 
     def workloads_of(self, uid: str) -> list[QueuedWorkload]:
         """Kueue's Workloads that a JobSet of this UID controls, finished ones as well: never by name."""

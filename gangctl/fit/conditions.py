@@ -20,7 +20,15 @@ from gangctl.fit.report import quoted
 from gangctl.fit.tree import Pair
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
-from gangctl.kueue.names import CHECK_CONTROLLER, DEFAULT_CLASS, ELASTIC_JOB, MAX_SECONDS, MULTIKUEUE
+from gangctl.kueue.names import (
+    CHECK_CONTROLLER,
+    DEFAULT_CLASS,
+    DEFAULT_QUEUE,
+    ELASTIC_JOB,
+    MAX_SECONDS,
+    MULTIKUEUE,
+    PREBUILT,
+)
 from gangctl.kueue.objects import ClusterQueue, PodPriorityClass, PriorityClass, QueuedWorkload
 from gangctl.kueue.queues import MOST_PODSETS
 from gangctl.kueue.states import FAILED_TO_START, eviction_of, failed_checks, is_backed_off, lacks_class
@@ -200,6 +208,8 @@ class Conditions:
             self.doubts.append(f"whether this Kueue refuses {detail}")
         if selected(queue.selector, self._request.namespace_labels, self._request.namespace) is None:
             self.doubts.append(self._takes(f'the namespaceSelector of ClusterQueue "{queue.name}" takes'))
+        if prebuilt := self._prebuilt():
+            return prebuilt
         kind, name, value = self._class()
         workload, label = self._request.workload, self._jobset.priority_class if self._jobset.suspend else ""
         # With a Workload, Kueue has found the class, unless the label was changed since.
@@ -214,6 +224,17 @@ class Conditions:
             self.doubts.append(f"whether {title} exists, without which Kueue {without}")
             return ""
         return f"{title} does not exist, and without it Kueue {without}; create it, or name another one"
+
+    def _prebuilt(self) -> str:
+        """Why Kueue makes no Workload: the label names one, and it does not exist; empty if it does, or may."""
+        name = within(self._request.jobset, "metadata", "labels").get(PREBUILT)
+        if not isinstance(name, str) or not name or self._request.workload is not None:
+            return ""
+        title = f'Workload "{one_line(name)}" of label {PREBUILT}'
+        exists = self._cluster.has_workload(self._request.namespace, name)
+        if exists is None:
+            self.doubts.append(f"whether {title} exists, without which Kueue does not start it")
+        return f"{title} does not exist, and Kueue makes none; remove the label" if exists is False else ""
 
     def held_back(self) -> tuple[Reason, str] | None:
         """Why Kueue does not try its Workload, whatever the queue has, with the name of the cause; None if it does."""

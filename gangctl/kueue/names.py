@@ -24,6 +24,8 @@ MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 """The controller of an AdmissionCheck that adds nodes once there is quota."""
 MAX_SECONDS: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+PREBUILT: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+"""Label with the Workload of a job, which Kueue then does not make."""
 PARENT: Final = "kueue.x-k8s.io/concurrent-admission-parent"
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 

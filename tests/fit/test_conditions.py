@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.names import MAX_SECONDS
+from gangctl.kueue.names import MAX_SECONDS, PREBUILT
 from gangctl.kueue.objects import ClusterQueue, LocalQueue
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, cpu, gist, known, queue
 from tests.fit.queues import group
@@ -114,3 +114,19 @@ def test_a_kueue_without_jobsets_suspends_jobs_that_name_no_queue(
         assert ("add jobset.x-k8s.io/jobset to integrations.frameworks" in report["message"]) is (
             expected[1] == "QueueBlocked" or default
         )
+
+
+@each(
+    ("exists", "expected"),
+    [(True, ("fits", "Fits")), (False, ("not-now", "QueueBlocked")), (None, ("unknown", "MayFit"))],
+)
+def test_kueue_makes_no_workload_beside_one_that_the_label_names(
+    exists: bool | None, expected: tuple[str, str]
+) -> None:
+    raw = jobset("js", cpu(1))
+    raw["metadata"]["labels"] = {QUEUE_NAME: QUEUE, PREBUILT: "made"}
+    snapshot = known(queue())
+    snapshot.has_workload = lambda namespace, name: exists if (namespace, name) == (NAMESPACE, "made") else True
+    report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), snapshot)
+    assert gist(report) == expected
+    assert ('"made" of label' in report["message"]) is not exists
