@@ -20,6 +20,8 @@ from gangctl.fit.report import quoted
 from gangctl.fit.tree import Pair
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import JOBSET_FRAMEWORK, NAME_A_QUEUE, UNQUEUED, selected
+from gangctl.kueue.configuration import FRAMEWORKS
+from gangctl.kueue.consistency import queues_below
 from gangctl.kueue.names import (
     CHECK_CONTROLLER,
     DEFAULT_CLASS,
@@ -83,10 +85,22 @@ class Conditions:
             if self._configuration.manages_owner(self._jobset):
                 kind = one_line(self._jobset.owner.partition(" ")[0])
                 return f"Kueue queues the {kind} that controls it: no other quota holds it back"
+            below = "" if self._unmanaged or self._configuration.unqueued else self._queued_below()
+            if below:
+                self.doubts.append(f"when Kueue starts its parts, each by label {below}; move it to metadata.labels")
+                return "it names no queue itself"
             hint = f"; Kueue does not read annotation {QUEUE_NAME}: write it as a label"
             return f"it names no queue: no quota holds it back{hint if QUEUE_NAME in self._notes else ''}"
         if self._unmanaged:
             return "Kueue does not manage JobSets here (integrations.frameworks): its queue label does nothing"
+        return ""
+
+    def _queued_below(self) -> str:
+        """The label by which Kueue queues Jobs or pods of a JobSet without a queue; empty if there is none."""
+        known, frameworks = self._configuration.known, self._configuration.frameworks
+        for path, what in queues_below(self._request.jobset):
+            if not known or FRAMEWORKS[what] in frameworks:
+                return path
         return ""
 
     def takes_default_queue(self) -> bool:
@@ -129,6 +143,9 @@ class Conditions:
         """Why Kueue suspends the Jobs of a JobSet that it does not manage itself; empty if it does not."""
         namespace, cluster, configuration = self._request.namespace, self._cluster, self._configuration
         if configuration.manages_owner(self._jobset):
+            return ""
+        if below := self._queued_below():
+            self.doubts.append(f"when Kueue starts its parts, each by label {below}; {ENABLE}")
             return ""
         held = configuration.suspends_jobs(self._request.namespace_labels, namespace)
         if held is None:

@@ -74,8 +74,8 @@ class Ordering:
 
 
 DEFAULT_ORDERING: Final = Ordering()
-OF_JOBSETS: Final = frozenset({"batch/job", "pod"})
-"""Frameworks of the Jobs and pods of JobSets."""
+FRAMEWORKS: Final[Mapping[str, str]] = {"Job": "batch/job", "pod": "pod"}
+"""By what JobSets are made of."""
 
 
 def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
@@ -126,7 +126,7 @@ class KueueConfiguration:
         """Whether it suspends there what JobSets are made of and it does not manage themselves; None if not known."""
         if not self.known or not self.unqueued or JOBSET_FRAMEWORK in self.frameworks:
             return False
-        return self.manages(labels, namespace) if not OF_JOBSETS.isdisjoint(self.frameworks) else False
+        return self.manages(labels, namespace) if not {*FRAMEWORKS.values()}.isdisjoint(self.frameworks) else False
 
     def unordered(self, queue: ClusterQueue) -> str:
         """The setting by which Kueue orders what waits in a ClusterQueue in a way that is not known here; or empty."""

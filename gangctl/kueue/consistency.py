@@ -76,7 +76,7 @@ def check_consistency(raw: Any, jobset: JobSet, resolution: Resolution, facts: K
     if not resolution.config.asks_for_gangs or jobset.managed_elsewhere:
         return CONSISTENT
     parts = _parts(raw)
-    errors = list(_check_places(parts))
+    errors = list(_check_places(raw))
     if not jobset.queue:
         return Consistency(tuple(errors))
     errors += _check_injected(parts)
@@ -136,17 +136,23 @@ def _parts(raw: Any) -> list[_Part]:
     ]
 
 
-def _check_places(parts: Sequence[_Part]) -> Iterator[FieldError]:
-    """A queue's label anywhere below the JobSet puts the gang into the queue in parts."""
-    for part in parts:
+def queues_below(raw: Any) -> Iterator[tuple[str, str]]:
+    """Labels of a queue below a JobSet: the path of each, and Job or pod."""
+    for part in _parts(raw):
         for meta, what in ((part.job, "Job"), (part.pod, "pod")):
             if QUEUE_NAME in meta.strings("labels"):
-                detail = (
-                    f"belongs on the JobSet and nowhere else: with it on the {what}s, Kueue may admit them one by one, "
-                    "and part of the gang would hold quota for the rest; remove it here, and set it in the JobSet's "
-                    "own metadata.labels"
-                )
-                yield FieldError(f"{meta.path}.labels[{QUEUE_NAME}]", ErrorKind.FORBIDDEN, detail)
+                yield f"{meta.path}.labels[{QUEUE_NAME}]", what
+
+
+def _check_places(raw: Any) -> Iterator[FieldError]:
+    """A queue's label anywhere below the JobSet puts the gang into the queue in parts."""
+    for path, what in queues_below(raw):
+        detail = (
+            f"belongs on the JobSet and nowhere else: with it on the {what}s, Kueue may admit them one by one, and "
+            "part of the gang would hold quota for the rest; remove it here, and set it in the JobSet's own "
+            "metadata.labels"
+        )
+        yield FieldError(path, ErrorKind.FORBIDDEN, detail)
 
 
 def _check_injected(parts: Sequence[_Part], written: Mapping[str, str] | None = None) -> Iterator[FieldError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.fit.verdict import FitRequest, fit
@@ -114,6 +115,33 @@ def test_a_kueue_without_jobsets_suspends_jobs_that_name_no_queue(
         assert ("add jobset.x-k8s.io/jobset to integrations.frameworks" in report["message"]) is (
             expected[1] == "QueueBlocked" or default
         )
+
+
+@each(
+    ("on", "frameworks", "unqueued", "expected"),
+    [
+        ("job", FRAMEWORKS, "", ("unknown", "MayFit")),
+        ("job", "[batch/job]", "", ("unknown", "MayFit")),
+        ("job", "[batch/job]", UNQUEUED, ("unknown", "MayFit")),
+        ("job", "[jobset.x-k8s.io/jobset]", "", ("fits", "NotQueued")),
+        ("pod", FRAMEWORKS, "", ("fits", "NotQueued")),
+        ("pod", "[jobset.x-k8s.io/jobset, pod]", "", ("unknown", "MayFit")),
+        # Kueue suspends the JobSet itself, or leaves all of it alone.
+        ("job", FRAMEWORKS, UNQUEUED, ("not-now", "QueueBlocked")),
+        ("job", FRAMEWORKS, UNQUEUED.replace("team: a", "team: b"), ("fits", "NotQueued")),
+    ],
+)
+def test_a_queue_below_the_jobset_queues_its_parts(
+    on: str, frameworks: str, unqueued: str, expected: tuple[str, str]
+) -> None:
+    entry: dict[str, Any] = cpu(99)
+    template = entry["template"] if on == "job" else entry["template"]["spec"]["template"]
+    template["metadata"] = {"labels": {QUEUE_NAME: "gone"}}
+    snapshot = known(queue(), configuration=CONFIGURATION.replace(FRAMEWORKS, frameworks) + unqueued)
+    report = fit(FitRequest(jobset("js", entry), NAMESPACE, TEAM, ""), snapshot)
+    assert gist(report) == expected
+    path = f"template{'.spec.template' * (on == 'pod')}.metadata.labels[{QUEUE_NAME}]"
+    assert [path in why for why in report["unknown"]] == [True] * (expected[0] == "unknown")
 
 
 @each(
