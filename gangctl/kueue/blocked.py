@@ -18,6 +18,7 @@ from gangctl.api.meta import QUEUE_NAME
 from gangctl.gang.reasons import Reason
 from gangctl.kueue import objects
 from gangctl.kueue.amounts import TimeFormat, age, moment, span
+from gangctl.kueue.names import MULTIKUEUE, PROVISIONING
 from gangctl.kueue.states import (
     DEACTIVATED,
     FAILED_TO_START,
@@ -137,7 +138,7 @@ def unresolved(
     flavor: Callable[[str], objects.ResourceFlavor | None],
     topologies: Collection[str] | None = None,
 ) -> Blocked | None:
-    """Why Kueue makes a ClusterQueue inactive: an object that it names is missing, or an AdmissionCheck is inactive.
+    """Why Kueue makes a ClusterQueue inactive: what it names is missing, or a check is inactive, or two conflict.
 
     ``topologies`` are names of those that exist, None if they are unknown or not needed. A missing object counts only
     if Kueue has not written the Active condition yet, as in files.
@@ -155,9 +156,25 @@ def unresolved(
     elif stopped:
         name, active = stopped[0]
         problem = f'AdmissionCheck "{name}" is inactive ({active.reason}): {active.message}'
+    elif queue.active is None and (conflict := _conflict(queue, check)):
+        problem = conflict
     else:
         return None
     return Blocked(Blockage.CLUSTER_QUEUE_INACTIVE, f'ClusterQueue "{queue.name}" is inactive: {problem.rstrip(".")}')
+
+
+def _conflict(queue: objects.ClusterQueue, check: Callable[[str], objects.AdmissionCheck | None]) -> str:
+    """Why Kueue takes the checks of a ClusterQueue for invalid, as updateQueueStatus; empty if it does not."""
+    controllers = {use.name: known.controller for use in queue.checks if (known := check(use.name)) is not None}
+    dispatching = [use for use in queue.checks if controllers.get(use.name) == MULTIKUEUE]
+    every = {quotas.name for group in queue.groups for quotas in group.flavors}
+    if len(dispatching) > 1:
+        return "it has several AdmissionChecks of MultiKueue; keep one of them"
+    if any(use.on_flavors and {*use.on_flavors} != every for use in dispatching):
+        return "its AdmissionCheck of MultiKueue is for some flavors alone; take onFlavors out"
+    if dispatching and PROVISIONING in controllers.values():
+        return "it has AdmissionChecks of MultiKueue and of ProvisioningRequest; take one of them out"
+    return ""
 
 
 def _namespace_blocked(queue: objects.ClusterQueue, labels: Mapping[str, str] | None, namespace: str) -> Blocked | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.names import MAX_SECONDS, PREBUILT
-from gangctl.kueue.objects import ClusterQueue, LocalQueue
+from gangctl.kueue.names import MAX_SECONDS, MULTIKUEUE, PREBUILT, PROVISIONING
+from gangctl.kueue.objects import AdmissionCheck, CheckUse, ClusterQueue, LocalQueue
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, cpu, gist, known, queue
 from tests.fit.queues import group
 from tests.jobsets import jobset
@@ -158,3 +158,21 @@ def test_kueue_makes_no_workload_beside_one_that_the_label_names(
     report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), snapshot)
     assert gist(report) == expected
     assert ('"made" of label' in report["message"]) is not exists
+
+
+@each(
+    ("checks", "words"),
+    [
+        ((CheckUse("m"), CheckUse("p")), "of MultiKueue and of ProvisioningRequest"),
+        ((CheckUse("m"), CheckUse("n")), "several AdmissionChecks of MultiKueue"),
+        ((CheckUse("m", ("f1",)),), "for some flavors alone"),
+        ((CheckUse("m", ("f1", "f2")),), ""),
+        ((CheckUse("p"),), ""),
+    ],
+)
+def test_checks_that_conflict_make_a_queue_inactive(checks: tuple[CheckUse, ...], words: str) -> None:
+    flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
+    held = [AdmissionCheck("m", MULTIKUEUE), AdmissionCheck("n", MULTIKUEUE), AdmissionCheck("p", PROVISIONING)]
+    report = ask(known(queue(groups=flavors, checks=checks), *held), cpu(1))
+    assert (report["reason"] == "QueueBlocked") is bool(words), report["message"]
+    assert words in report["message"]
