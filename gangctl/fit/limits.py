@@ -33,6 +33,7 @@ _EXCLUSIVE_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi
 # The last two are older names of labels of the Job controller.
 _OF_KUEUE: Final = f"{GROUP}/"
 _OF_CONTROLLERS: Final = ("batch.kubernetes.io/", "jobset.sigs.k8s.io/", _OF_KUEUE, "controller-uid", "job-name")
+_CHOICE: Final = "which nodes Kueue chooses, by resources, labels and taints alone (topologyName of its flavor)"
 _KNOWN: Final = OF_JOBS | {JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT}
 
 
@@ -47,6 +48,11 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
     if spec.get("nodeName"):
         yield f"{path}.nodeName: whether the kubelet admits its pods, which no scheduler places"
     yield from _of_volumes(path, podset, neighbours)
+    yield from exclusive(jobset, podset)
+
+
+def exclusive(jobset: JobSet, podset: PodSet) -> Iterator[str]:
+    """The annotation by which JobSet places each Job in a domain of its own."""
     for place, notes in (
         ("metadata.annotations", jobset.annotations),
         (f"spec.replicatedJobs[{podset.index}].template.metadata.annotations", _annotations(jobset, podset)),
@@ -83,18 +89,26 @@ def of_accounts(podsets: Iterable[PodSet]) -> Iterator[str]:
 
 def of_kueue(podset: PodSet, level: str, *, repelled: bool) -> Iterator[str]:
     """What Kueue does not look at where it chooses nodes, or domains of a ``level``; ``repelled`` by pods there."""
+    yield from in_topology(podset)
+    if any(volume_claims(podset.pod_spec)):
+        yield f"{pod_path(podset.index)}.volumes[*].persistentVolumeClaim: {_CHOICE}"
+    if repelled:
+        yield f"podAntiAffinity of pods on the nodes: {_CHOICE}"
+    if level != HOSTNAME:
+        path = pod_path(podset.index)
+        yield f"{path}: whether single nodes have room in a domain of {one_line(level, 80)} that Kueue chooses"
+
+
+def in_topology(podset: PodSet) -> Iterator[str]:
+    """What of the rules of its pods for each other Kueue does not look at there."""
     path, spec = pod_path(podset.index), podset.pod_spec
     affinity = object_at(spec, "affinity")
     parts = ("podAffinity", "podAntiAffinity")
     fields = [f"affinity.{part}" for part in parts if objects_at(object_at(affinity, part), REQUIRED)]
     fields += ["topologySpreadConstraints"] * any(spreads(spec, {}))
     fields += ["containers[*].ports[*].hostPort"] * any(host_ports(spec))
-    fields += ["volumes[*].persistentVolumeClaim"] * any(volume_claims(spec))
-    names = [f"{path}.{field}" for field in fields] + ["podAntiAffinity of pods on the nodes"] * repelled
-    for name in names:
-        yield f"{name}: which nodes Kueue chooses, by resources, labels and taints alone (topologyName of its flavor)"
-    if level != HOSTNAME:
-        yield f"{path}: whether single nodes have room in a domain of {one_line(level, 80)} that Kueue chooses"
+    for field in fields:
+        yield f"{path}.{field}: {_CHOICE}"
 
 
 def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gangctl.api.jobset import JobSet
 from gangctl.api.objects import object_at
 from gangctl.api.pods import HOSTNAME
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.demands import Member, Needs, all_with_topology, groups
 from gangctl.fit.domains import DomainView, FlavorDomains, Usage, use
+from gangctl.fit.limits import exclusive, in_topology
 from gangctl.fit.report import DomainReport, joined, quoted
 from gangctl.fit.requests import PodSet, requests_of
 from gangctl.fit.search import Demand, Step
@@ -73,7 +75,7 @@ class Placing:
         self._trees: dict[tuple[str, bool], FlavorDomains] = {}
         self._requests: dict[int, Placement] = {}
 
-    def unknown(self) -> Iterator[str]:
+    def unknown(self, jobset: JobSet) -> Iterator[str]:
         """Facts without which no domain is certain; none if no podset needs one."""
         if self._unplaced:
             yield (
@@ -88,6 +90,10 @@ class Placing:
         if missing := [name for name in flavors if not self._cluster.levels(name)]:
             yield f"the topology of flavor {quoted(missing)}"
         yield from self._on_nodes(flavors)
+        placed = list(self._placed())
+        yield from (why for podset in placed for why in in_topology(podset))
+        # Of the whole JobSet it is one fact.
+        yield from dict.fromkeys(why for podset in placed for why in exclusive(jobset, podset))
         # Each of these finds a domain where there is one, but what is left for the next podset is not the same.
         for gate in _CHOOSING if len(self.units) > 1 else ():
             if self._gate(gate, default=False):
@@ -109,6 +115,13 @@ class Placing:
             for workload in self._cluster.quotas.workloads()
         ):
             yield "what pods use that Kueue has placed: LimitRanges of other namespaces may not be read"
+
+    def _placed(self) -> Iterator[PodSet]:
+        """The podsets that Kueue places."""
+        for unit in self.units:
+            yield unit.workers.podset
+            if unit.leader is not None:
+                yield unit.leader.podset
 
     def misfit(self) -> str:
         """Podsets that get no domain with any quota and any nodes; empty if there are none."""

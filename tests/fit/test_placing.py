@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY
+from gangctl.api.pods import REQUIRED as PODS_REQUIRED
 from gangctl.fit.clusterstate import UNREAD, ClusterSnapshot, FitRequest, KnownNodes
 from gangctl.fit.demands import Member, needs_of
 from gangctl.fit.floor import NodeShape
@@ -45,6 +47,7 @@ def nodes(shapes: Sequence[NodeShape], used: Mapping[str, Amounts] | None = None
     return KnownNodes(shapes, used if used is not None else {})
 
 
+ONE_CPU = {"image": "i", "resources": {"requests": {"cpu": "1"}}}
 TWO_BY_TWO = [node("a0"), node("a1"), node("b0", "b"), node("b1", "b")]
 
 
@@ -98,6 +101,27 @@ def test_required_fields_of_nodes_choose_them_by_name(operator: str, host: str, 
     report = fit(gang(entry), cluster())
     assert gist(report) == (FITS if fits else NEEDS)
     assert not fits or f'in "{"b" if operator == "NotIn" else "a"}" (rack)' in report["message"]
+
+
+@each(
+    ("spec", "field"),
+    [
+        ({"containers": [{"name": "m", **ONE_CPU, "ports": [{"hostPort": 80}]}]}, "containers[*].ports[*].hostPort"),
+        ({"affinity": {"podAntiAffinity": {PODS_REQUIRED: [{"topologyKey": HOST}]}}}, "affinity.podAntiAffinity"),
+        ({"topologySpreadConstraints": [{"topologyKey": HOST}]}, "topologySpreadConstraints"),
+    ],
+)
+def test_kueue_does_not_look_at_what_keeps_pods_from_nodes(spec: Mapping[str, Any], field: str) -> None:
+    entry = asking(2)
+    entry["template"]["spec"]["template"]["spec"] |= spec
+    report = fit(gang(entry), cluster())
+    assert gist(report) == ("unknown", "MayFit")
+    assert [f"template.spec.{field}: which nodes Kueue chooses" in why for why in report["unknown"]] == [True]
+
+
+def test_which_domain_an_exclusive_job_gets_is_not_known() -> None:
+    asked = jobset("js", asking(2), annotations={EXCLUSIVE_TOPOLOGY: RACK})
+    assert gist(fit(FitRequest(asked, NAMESPACE, {}, QUEUE), cluster())) == ("unknown", "MayFit")
 
 
 class TestUsage:
