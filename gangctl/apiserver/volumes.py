@@ -1,6 +1,6 @@
 """What an API server refuses of the volumes of a pod: ``ValidateVolumes`` of ``pkg/apis/core/validation``.
 
-Left out are ephemeral claims, bundles and certificates of projected volumes, and the sources of single vendors.
+Left out are bundles and certificates of projected volumes, and the sources of single vendors.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from gangctl.api.quantity import parse_quantity
+from gangctl.apiserver.claims import validate_claim
 from gangctl.apiserver.downwardapi import FIELDS_OF_VOLUMES, validate_field, validate_resource_field
 from gangctl.apiserver.metadata import Causes, Object, validate_member
 from gangctl.apiserver.paths import validate_file, validate_no_backsteps
@@ -26,6 +27,7 @@ _REQUIRED: Final[Mapping[str, Sequence[str]]] = {
 _HOST_PATHS: Final = (
     *("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"),
 )
+_OF_TEMPLATES: Final = frozenset({"annotations", "labels"})
 _MOST_MODE: Final = 0o777
 _LEAST_TOKEN: Final = 600
 _MOST_TOKEN: Final = 2**32
@@ -57,18 +59,34 @@ def _source(source: str, value: Object, path: str, causes: Causes) -> None:
         case "emptyDir":
             _size(value.get("sizeLimit", 0), f"{path}.sizeLimit", causes)
         case "hostPath" if not missing:
-            validate_no_backsteps(value["path"], f"{path}.path", causes)
-            if (kind := value.get("type", "")) not in _HOST_PATHS:
-                causes.unsupported(f"{path}.type", kind, _HOST_PATHS)
+            _host_path(value, path, causes)
         case "nfs" if not value.get("path", "").startswith("/"):
             causes.invalid(f"{path}.path", value.get("path", ""), "must be an absolute path")
         case "configMap" | "secret":
             _items(value, path, causes)
+        case "ephemeral":
+            _claim(value.get("volumeClaimTemplate"), f"{path}.volumeClaimTemplate", causes)
         case "downwardAPI":
             _files(value, path, causes)
         case "projected":
             for index, part in enumerate(value.get("sources") or ()):
                 _projection(part, path, f"{path}.sources[{index}]", causes)
+
+
+def _host_path(value: Object, path: str, causes: Causes) -> None:
+    validate_no_backsteps(value["path"], f"{path}.path", causes)
+    if (kind := value.get("type", "")) not in _HOST_PATHS:
+        causes.unsupported(f"{path}.type", kind, _HOST_PATHS)
+
+
+def _claim(template: Object | None, path: str, causes: Causes) -> None:
+    if template is None:
+        causes.required(path)
+        return
+    for field in sorted(template.get("metadata") or {}):
+        if field not in _OF_TEMPLATES:
+            causes.forbidden(f"{path}.metadata.{field}", "cannot be set")
+    validate_claim(template, path, causes)
 
 
 def _mode(mode: int, path: str, causes: Causes) -> None:

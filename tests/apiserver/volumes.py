@@ -26,12 +26,35 @@ def _device(path: str = "/dev/x", **source: Any) -> Object:
     return {**_volume(**source), "container": {"volumeDevices": [{"name": "v", "devicePath": path}]}}
 
 
+def _ephemeral(**fields: Any) -> Object:
+    return _volume(ephemeral={"volumeClaimTemplate": {"spec": {**_CLAIMED, **fields}}})
+
+
+_CLAIMED: Final = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_SPEC: Final = "volumes[0].ephemeral.volumeClaimTemplate.spec"
 _CLAIM: Final = {"persistentVolumeClaim": {"claimName": "c"}}
 _NAME: Final = {"fieldRef": {"fieldPath": "metadata.name"}}
 _LIMIT: Final = {"resource": "limits.cpu"}
 
 
 VOLUMES: Final[tuple[Row, ...]] = (
+    (_volume(ephemeral={}), "required volumes[0].ephemeral.volumeClaimTemplate", _ephemeral()),
+    (_ephemeral(accessModes=[]), f"required {_SPEC}.accessModes", _ephemeral(accessModes=["ReadWriteOncePod"])),
+    (
+        _ephemeral(accessModes=["RWO"]),
+        f"unsupported {_SPEC}.accessModes",
+        _ephemeral(accessModes=["ReadWriteMany", "ReadWriteOnce"]),
+    ),
+    (
+        _ephemeral(resources={"requests": {"storage": "0"}}),
+        f"invalid {_SPEC}.resources[storage]",
+        _ephemeral(volumeMode="Block"),
+    ),
+    (
+        _volume(ephemeral={"volumeClaimTemplate": {"metadata": {"name": "e"}, "spec": _CLAIMED}}),
+        "forbidden volumes[0].ephemeral.volumeClaimTemplate.metadata.name",
+        _volume(ephemeral={"volumeClaimTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": _CLAIMED}}),
+    ),
     (_volume(configMap={"name": None}), "required volumes[0].configMap.name", _volume(configMap={"name": "c"})),
     (_volume(secret={"items": []}), "required volumes[0].secret.secretName", _volume(secret={"secretName": "s"})),
     (
