@@ -117,7 +117,7 @@ class ResourceRule(Part):
     resource_names: tuple[Name, ...] = Field(
         default=(),
         max_length=100,
-        description="Names of the objects; empty for all. Objects with generateName have none.",
+        description="Names of the objects; empty for all. Defaults see no generated name.",
     )
     operations: tuple[Operation, ...] = Field(
         min_length=1, max_length=5, description="CREATE, UPDATE, DELETE, or * for all."

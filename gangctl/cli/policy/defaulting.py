@@ -14,7 +14,7 @@ from gangctl.cli.fitting import FitSubject
 from gangctl.cli.messages import full_name, note
 from gangctl.cli.policy import cluster as clusters
 from gangctl.cli.policy.loading import try_to_load
-from gangctl.cli.policy.requests import RequestSetting, is_left_alone
+from gangctl.cli.policy.requests import RequestSetting, before_defaults, is_left_alone
 from gangctl.cli.policy.session import Met, Session, evaluator_of
 from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES
@@ -93,7 +93,8 @@ async def with_defaults(client: Client, jobsets: Sequence[tuple[dict[str, Any], 
             met = await session.meet(raw, replace(setting, namespace=home))
             _note_missing(met, home)
             given = tuple(f"{path}: {source}" for path, source in met.defaults.items())
-            results.append(Defaulted(_placed_as(raw, met.review.object or raw), given) if given else Defaulted(raw))
+            changed = before_defaults(met.review).object or raw
+            results.append(Defaulted(_placed_as(raw, changed), given) if given else Defaulted(raw))
     return results
 
 

@@ -21,6 +21,7 @@ from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.apiserver.create import Created, create, update
+from gangctl.apiserver.systemfields import filled, unfilled, wiped
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.messages import full_name
@@ -212,18 +213,28 @@ def review_of(subject: Object, operation: Operation, setting: RequestSetting, ol
     namespace = str(metadata.get("namespace") or setting.namespace) if is_namespaced(subject) else ""
     subject = _placed(subject, namespace)
     old = _placed(old, namespace) if old is not None else None
+    if operation == "CREATE":
+        subject = wiped(subject)
     new = None if operation == "DELETE" else subject
+    complete = filled(subject, setting.now) if operation == "CREATE" else subject
     return Review(
         operation=operation,
         now=setting.now,
-        request=_request(subject, operation, namespace, setting),
-        object=new,
+        request=_request(complete, operation, namespace, setting),
+        object=None if operation == "DELETE" else complete,
         # At DELETE the API server sends the object as oldObject alone.
-        old_object=subject if operation == "DELETE" else old,
+        old_object=complete if operation == "DELETE" else old,
         namespace=namespace_object(namespace, setting) if namespace else None,
+        # Without the fields that are filled in: their placeholders are those of no cluster.
         gang=gang_of(new, setting.rules, new=operation == "CREATE") if new is not None and is_jobset(new) else None,
         fit=setting.fit(new, namespace) if new is not None and is_jobset(new) else None,
     )
+
+
+def before_defaults(review: Review) -> Review:
+    """The request for a new object as mutating webhooks meet it."""
+    obj = unfilled(review.object or {})
+    return replace(review, object=obj, request={**review.request, "name": _own_name(obj)})
 
 
 def namespace_object(name: str, setting: RequestSetting) -> Object:
@@ -254,12 +265,16 @@ def _placed(obj: Object, namespace: str) -> Object:
     return {**obj, "metadata": {**object_at(obj, "metadata"), "namespace": namespace}} if namespace else obj
 
 
+def _own_name(obj: Object) -> str:
+    """``metadata.name``, empty where it is generated later."""
+    return str(object_at(obj, "metadata").get("name") or "")
+
+
 def _request(subject: Object, operation: Operation, namespace: str, setting: RequestSetting) -> dict[str, Any]:
     """``AdmissionRequest`` (``admission.k8s.io/v1``) without its objects."""
     api_version = str(subject.get("apiVersion") or "")
     group, kind = kind_of(subject)
     version = api_version.rpartition("/")[2]
-    metadata = object_at(subject, "metadata")
     group_version_kind = {"group": group, "version": version, "kind": kind}
     resource = {"group": group, "version": version, "resource": resource_of(kind)}
     return {
@@ -267,7 +282,7 @@ def _request(subject: Object, operation: Operation, namespace: str, setting: Req
         "resource": resource,
         "requestKind": group_version_kind,
         "requestResource": resource,
-        "name": str(metadata.get("name") or ""),
+        "name": _own_name(subject),
         **({"namespace": namespace} if namespace else {}),
         "operation": operation,
         "userInfo": {"username": setting.user, "groups": list(setting.groups)},

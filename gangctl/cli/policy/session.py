@@ -16,7 +16,7 @@ from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import POLICY_SECONDS, StepMeter
 from gangctl.cli.messages import log_to_stderr
 from gangctl.cli.policy.loading import LoadedPolicies
-from gangctl.cli.policy.requests import RequestSetting, is_left_alone, request_of
+from gangctl.cli.policy.requests import RequestSetting, before_defaults, is_left_alone, request_of
 from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
@@ -112,13 +112,14 @@ class Session:
             return Met(review, notes)
         # One that is not conditional gives its defaults to all that it matches: nothing has to be evaluated.
         asked = [policy.name for policy in giving if is_conditional(policy)]
-        outcomes = await self.evaluator.evaluate(review, asked) if asked else ()
+        early = before_defaults(review)
+        outcomes = await self.evaluator.evaluate(early, asked) if asked else ()
         refused = tuple(refusals(giving, outcomes))
-        applied = defaults_of(giving, review, outcomes)
+        applied = defaults_of(giving, early, outcomes)
         unanswered = tuple(finding for outcome in outcomes for finding in without_answer(outcome))
         if applied.conflicts or not applied.patch:
             return Met(review, notes, conflicts=applied.conflicts, unanswered=unanswered, refused=refused)
-        given = jsonpatch.apply(review.object, applied.patch)
+        given = jsonpatch.apply(early.object or {}, applied.patch)
         # Defaults change the gang and the queue, so that what policies read of these is computed again.
         review, _ = request_of(given, operation, setting, policies, self.catalogue)
         return Met(review, notes, applied.sources, unanswered=unanswered, refused=refused)

@@ -1,0 +1,41 @@
+"""What an API server itself writes into an object of a request, in the order of ``pkg/registry/rest`` of apiserver.
+
+Mutating admission sees a new object without a generated name, UID, time and generation; validating admission sees them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from gangctl.api.jobset import GENERATED
+from gangctl.api.objects import Object, object_at
+from gangctl.api.reportfields import rfc3339
+
+_UID: Final = "00000000-0000-0000-0000-000000000000"
+_FILLED: Final = ("uid", "creationTimestamp", "generation")
+_WIPED: Final = (*_FILLED, "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink")
+
+
+def wiped(obj: Object) -> dict[str, Any]:
+    """A new object without what only the API server and controllers write, which a dump has."""
+    metadata = {key: value for key, value in object_at(obj, "metadata").items() if key not in _WIPED}
+    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": metadata}
+
+
+def filled(obj: Object, now: datetime) -> dict[str, Any]:
+    """An object with the fields that the API server fills in at its creation, as far as it has none of its own."""
+    metadata = object_at(obj, "metadata")
+    name = {}
+    if not metadata.get("name") and metadata.get("generateName"):
+        name = {"name": f"{metadata['generateName']}{GENERATED}"}
+    values = dict(zip(_FILLED, (_UID, rfc3339(int(now.timestamp())), 1), strict=True))
+    return {**obj, "metadata": {**values, **metadata, **name}}
+
+
+def unfilled(obj: Object) -> dict[str, Any]:
+    """What :func:`filled` was given of a new object: mutating admission sees it so."""
+    metadata = {key: value for key, value in object_at(obj, "metadata").items() if key not in _FILLED}
+    if metadata.get("name") == f"{metadata.get('generateName') or None}{GENERATED}":
+        del metadata["name"]
+    return {**obj, "metadata": metadata}

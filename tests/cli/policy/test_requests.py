@@ -1,0 +1,62 @@
+"""Requests for objects in files, with what the API server writes into them before it asks policies."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, request_of
+from gangctl.policy.review import Operation, Review
+from tests.cli.policy.policies import files, policy, rule
+from tests.cli.run import gangctl
+from tests.jobsets import jobset, rj
+
+Object = dict[str, Any]
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+GENERATED: Object = {**jobset("js", rj("a")), "metadata": {"generateName": "js-", "namespace": "t"}}
+DUMP_METADATA: Object = {
+    "uid": "5b1a",
+    "creationTimestamp": "2026-01-01T00:00:00Z",
+    "generation": 2,
+    "resourceVersion": "7",
+    "deletionTimestamp": "2026-01-02T00:00:00Z",
+    "deletionGracePeriodSeconds": 0,
+}
+
+
+def dump(raw: Object) -> Object:
+    """As ``kubectl get -o yaml`` prints it while it is being deleted."""
+    return {**raw, "metadata": {**raw["metadata"], **DUMP_METADATA}, "status": {"restarts": 3}}
+
+
+def request(raw: Object, operation: Operation = "CREATE", old: Object | None = None) -> Review:
+    review, _ = request_of(raw, operation, RequestSetting(now=NOW), [], FileCatalogue([]), old=old)
+    return review
+
+
+class TestCreation:
+    def test_policies_see_the_generated_name_and_what_the_server_fills_in(self) -> None:
+        review = request(GENERATED)
+        assert review.object is not None
+        metadata = review.object["metadata"]
+        assert metadata["name"] == review.request["name"] == "js-xxxxx"
+        assert (metadata["creationTimestamp"], metadata["generation"]) == ("2026-05-01T12:00:00Z", 1)
+        assert metadata["uid"]
+
+    def test_a_dump_is_a_new_object(self) -> None:
+        review = request(dump(jobset("js", rj("a"))))
+        assert review == request(jobset("js", rj("a")))
+        assert review.object is not None
+        assert not {"deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"} & {*review.object["metadata"]}
+        assert "status" not in review.object
+
+    def test_conditions_of_defaults_see_no_generated_name(self, tmp_path: Path) -> None:
+        """They are evaluated at mutation, before there is one."""
+        unnamed = [{"name": "unnamed", "expression": "!has(object.metadata.name) && !has(object.metadata.uid)"}]
+        gives = policy("gives", defaults={"queue": "q"}, matchConditions=unnamed)
+        limits = policy("limits", rule("object.metadata.name.startsWith('js-') && request.name != ''"))
+        paths = files(tmp_path, policies=[gives, limits], subjects=[GENERATED])
+        answer = gangctl("policy", "eval", "-p", paths["policies"], "-f", paths["subjects"], "-o", "json")
+        assert (answer.json["allowed"], len(answer.json["defaults"])) == (True, 1)
