@@ -9,11 +9,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from gangctl.api.jobset import GENERATED
-from gangctl.api.objects import Object, object_at
+from gangctl.api.objects import Object, keep, object_at
 from gangctl.api.reportfields import rfc3339
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 _FILLED: Final = ("uid", "creationTimestamp", "generation")
+_KEPT: Final = ("creationTimestamp", "deletionTimestamp", "generation")
+_ADDED: Final = ("name", "uid", "deletionGracePeriodSeconds", "resourceVersion")
+"""Which an update keeps where it has none of its own."""
 _WIPED: Final = (*_FILLED, "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink")
 
 
@@ -39,3 +42,18 @@ def unfilled(obj: Object) -> dict[str, Any]:
     if metadata.get("name") == f"{metadata.get('generateName') or None}{GENERATED}":
         del metadata["name"]
     return {**obj, "metadata": metadata}
+
+
+def updated(obj: Object, before: Object, part: str = "") -> dict[str, Any]:
+    """What an update makes of ``before``, an object that is filled in; ``part`` is its subresource."""
+    metadata, old = {**object_at(obj, "metadata")}, object_at(before, "metadata")
+    metadata |= {field: old[field] for field in _KEPT if field in old}
+    metadata |= {field: old[field] for field in _ADDED if field in old and field not in metadata}
+    new = {**obj, "metadata": metadata}
+    if not part:
+        keep(new, before, "status")
+        # As in customresource/strategy.go: any change counts but one of metadata.
+        changed = {**new, "metadata": None} != {**before, "metadata": None}
+        if changed and isinstance(generation := old.get("generation"), int):
+            metadata["generation"] = generation + 1
+    return new

@@ -21,7 +21,7 @@ from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.apiserver.create import Created, create, update
-from gangctl.apiserver.systemfields import filled, unfilled, wiped
+from gangctl.apiserver.systemfields import filled, unfilled, updated, wiped
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.messages import full_name
@@ -207,20 +207,25 @@ def is_namespaced(obj: Object) -> bool:
     return kind_of(obj) not in _CLUSTER_SCOPED
 
 
-def review_of(subject: Object, operation: Operation, setting: RequestSetting, old: Object | None = None) -> Review:
-    """The request for objects that are complete."""
+def review_of(
+    subject: Object, operation: Operation, setting: RequestSetting, old: Object | None = None, part: str = ""
+) -> Review:
+    """The request for objects that are complete; ``part`` is the subresource."""
     metadata = object_at(subject, "metadata")
     namespace = str(metadata.get("namespace") or setting.namespace) if is_namespaced(subject) else ""
     subject = _placed(subject, namespace)
-    old = _placed(old, namespace) if old is not None else None
     if operation == "CREATE":
         subject = wiped(subject)
+    if old is None:
+        complete = filled(subject, setting.now)
+    else:
+        old = filled(_placed(old, namespace), setting.now)
+        complete = updated(subject, old, part)
     new = None if operation == "DELETE" else subject
-    complete = filled(subject, setting.now) if operation == "CREATE" else subject
     return Review(
         operation=operation,
         now=setting.now,
-        request=_request(complete, operation, namespace, setting),
+        request=_request(complete, operation, namespace, setting) | ({"subResource": part} if part else {}),
         object=None if operation == "DELETE" else complete,
         # At DELETE the API server sends the object as oldObject alone.
         old_object=complete if operation == "DELETE" else old,

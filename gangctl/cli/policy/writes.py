@@ -147,5 +147,4 @@ def _review(write: _Write, jobset: Callable[[], Object], now: datetime) -> Revie
     old, new = jobset(), jobset()
     write.old(old)
     write.new(new)
-    review = review_of(new, "UPDATE", RequestSetting(now, user=write.user, groups=()), old)
-    return replace(review, request={**review.request, "subResource": write.part}) if write.part else review
+    return review_of(new, "UPDATE", RequestSetting(now, user=write.user, groups=()), old, write.part)

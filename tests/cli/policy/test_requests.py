@@ -60,3 +60,23 @@ class TestCreation:
         paths = files(tmp_path, policies=[gives, limits], subjects=[GENERATED])
         answer = gangctl("policy", "eval", "-p", paths["policies"], "-f", paths["subjects"], "-o", "json")
         assert (answer.json["allowed"], len(answer.json["defaults"])) == (True, 1)
+
+
+class TestUpdate:
+    def test_policies_see_what_an_update_cannot_change(self) -> None:
+        """A file that is applied to an object of a cluster has none of it."""
+        review = request(jobset("js", rj("a", 2)), "UPDATE", dump(jobset("js", rj("a"))))
+        assert review.object is not None
+        assert review.object["metadata"] == {"name": "js", "namespace": "t", **DUMP_METADATA, "generation": 3}
+        assert review.object["status"] == {"restarts": 3}
+
+    def test_an_update_of_metadata_keeps_the_generation_and_the_status(self) -> None:
+        changed = {**jobset("js", rj("a"), annotations={"a": "b"}), "status": {"restarts": 0}}
+        review = request(changed, "UPDATE", dump(jobset("js", rj("a"))))
+        assert review.object is not None
+        assert (review.object["metadata"]["generation"], review.object["status"]) == (2, {"restarts": 3})
+
+    def test_an_object_of_a_file_stands_for_one_that_was_created(self) -> None:
+        review = request(jobset("js", rj("a")), "UPDATE", jobset("js", rj("a")))
+        assert review.object == review.old_object == request(jobset("js", rj("a"))).object
+        assert request(jobset("js", rj("a")), "DELETE").old_object == review.object
