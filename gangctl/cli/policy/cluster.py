@@ -98,7 +98,7 @@ async def parameters_of(
     A kind that cannot be read is reported, and unknown where no file has one.
     """
     objects = {_identity(obj): obj for obj in files}
-    scopes = _scopes(files)
+    scopes = _scopes(files, policies)
     for policy in policies:
         kind, reference = policy.spec.param_kind, policy.spec.param_ref
         if kind is None or reference is None:
@@ -130,9 +130,9 @@ def _identity(obj: Object) -> tuple[str, str, str, str]:
     return str(obj.get("apiVersion")), str(obj.get("kind")), place, str(metadata.get("name"))
 
 
-def _scopes(files: Sequence[Object]) -> dict[tuple[str, str], Scope]:
-    """Of the kinds of files, as far as those say it."""
-    written = FileCatalogue(files)
+def _scopes(files: Sequence[Object], policies: Sequence[LoadedPolicy]) -> dict[tuple[str, str], Scope]:
+    """Of the kinds of files, as far as those and the policies say it."""
+    written = FileCatalogue(files, policies=policies)
     kinds = {_identity(obj)[:2] for obj in files}
     return {kind: scope for kind in kinds if (scope := written.scope(*kind)) is not None}
 

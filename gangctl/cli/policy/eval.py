@@ -232,7 +232,8 @@ async def _evaluate_all(
 ) -> list[EvaluatedObject]:
     """The results of all policies for each object; ``action`` is that of all policies, in place of their own."""
     evaluated = []
-    catalogue = FileCatalogue([document.value for document in inputs.params], setting.namespace)
+    params, policies = [document.value for document in inputs.params], inputs.loaded.policies
+    catalogue = FileCatalogue(params, setting.namespace, policies=policies)
     subjects = sent_for(inputs.subjects, operation, setting.generation)
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
         session = await Session.start(evaluator, inputs.loaded, catalogue)

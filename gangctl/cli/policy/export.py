@@ -154,7 +154,8 @@ async def _of_files(bundle: Bundle, subjects: Sequence[str], kube: str) -> Work:
     setting = RequestSetting(generation=generation_of_minor(kube) or NEWEST, namespaces=bundle.namespaces_by_name)
     pairs = {policy.name: load_native(policy.objects, kube)[0] for policy in exported if policy.objects}
     own_policies = [policy for policy in loaded.policies if policy.name in pairs]
-    catalogue = FileCatalogue([document.value for document in bundle.others], setting.namespace)
+    params = [document.value for document in bundle.others]
+    catalogue = FileCatalogue(params, setting.namespace, policies=loaded.policies)
     agreement = Agreement()
     policies, requests = [*own_policies, *pairs.values()], _sent(subjects, setting)
     for sent, outcomes in zip(requests, await _evaluated(policies, requests, setting, catalogue), strict=True):

@@ -325,8 +325,8 @@ _PARAMS_WITHOUT_NAMESPACE: Final = frozenset(
 class FileCatalogue:
     """Parameter objects from files, as :class:`~gangctl.policy.variables.ParamCatalogue`.
 
-    A file does not say whether a kind has namespaces. It has when one of its objects names
-    one or, for a custom kind, when none says otherwise; ConfigMaps without one are in ``namespace``.
+    A file does not say whether a kind has namespaces. It has when one of its objects or the paramRef of one of
+    ``policies`` names one or, for a custom kind, when none says otherwise; objects without one are in ``namespace``.
     A cluster does say so: ``scopes``, by apiVersion and kind, are then all kinds that there are.
     """
 
@@ -335,10 +335,18 @@ class FileCatalogue:
         objects: Iterable[Mapping[str, Any]],
         namespace: str = "default",
         scopes: Mapping[tuple[str, str], Scope] | None = None,
+        policies: Iterable[LoadedPolicy] = (),
     ) -> None:
         """Keep the objects by kind."""
         self._namespace = namespace
         self._scopes = scopes
+        specs = [policy.spec for policy in policies]
+        # The API server refuses a namespace for a kind without them (policy_dispatcher.go of apiserver).
+        self._placed = {
+            (spec.param_kind.api_version, spec.param_kind.kind)
+            for spec in specs
+            if spec.param_kind is not None and spec.param_ref is not None and spec.param_ref.namespace
+        }
         self._kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for obj in objects:
             self._kinds.setdefault((str(obj.get("apiVersion")), str(obj.get("kind"))), []).append(obj)
@@ -350,7 +358,8 @@ class FileCatalogue:
         known = self._kinds.get((api_version, kind), [])
         if kind in _PARAMS_WITHOUT_NAMESPACE:
             return "Cluster"
-        named = any(object_at(obj, "metadata").get("namespace") for obj in known)
+        named = (api_version, kind) in self._placed
+        named = named or any(object_at(obj, "metadata").get("namespace") for obj in known)
         return "Namespaced" if "/" not in api_version or not known or named else "Cluster"
 
     def find(

@@ -247,7 +247,7 @@ def run_tests(
                 if not cases:
                     continue
                 loaded = load(file.bundle, generation.kubernetes)
-                catalogue = FileCatalogue([document.value for document in file.params])
+                catalogue = FileCatalogue([document.value for document in file.params], policies=loaded.policies)
                 session = await Session.start(evaluator, loaded, catalogue, number)
                 setting = RequestSetting(
                     now=file.suite.now or moment,

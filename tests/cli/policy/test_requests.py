@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, request_of
+from gangctl.policy.load import load_policy
 from gangctl.policy.review import Operation, Review
 from tests.cli.policy.policies import files, policy, rule
 from tests.cli.run import gangctl
@@ -80,3 +81,14 @@ class TestUpdate:
         review = request(jobset("js", rj("a")), "UPDATE", jobset("js", rj("a")))
         assert review.object == review.old_object == request(jobset("js", rj("a"))).object
         assert request(jobset("js", rj("a")), "DELETE").old_object == review.object
+
+
+def test_a_namespace_in_a_param_ref_makes_the_kind_namespaced() -> None:
+    """kubectl creates a parameter object that names none in the namespace default."""
+    limit = {"apiVersion": "rules.example.com/v1", "kind": "ReplicaLimit", "metadata": {"name": "limit"}, "max": 3}
+    kind = {"apiVersion": limit["apiVersion"], "kind": limit["kind"]}
+    reference = {"name": "limit", "namespace": "default", "parameterNotFoundAction": "Deny"}
+    loaded = load_policy(policy("p", rule("params.max == 3"), paramKind=kind, paramRef=reference))
+    catalogue = FileCatalogue([limit], policies=[loaded])
+    review, _ = request_of(jobset("js", rj("a")), "CREATE", RequestSetting(now=NOW), [loaded], catalogue)
+    assert (review.params, review.param_errors) == ({"p": (limit,)}, {})
