@@ -22,7 +22,7 @@ from gangctl.cli.policy import bundle as bundles
 from gangctl.cli.policy.bundle import Bundle, check_names, name_of, read_bundle
 from gangctl.cli.policy.loading import LoadedPolicies, is_parameter, load, orphans
 from gangctl.cli.policy.requests import (
-    GROUPS,
+    GROUPS_OF_USER,
     USER,
     FileCatalogue,
     RequestSetting,
@@ -72,7 +72,7 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
 )
 @click.option("--user", default=USER, show_default=True, metavar="NAME", help="Who asks: request.userInfo.username.")
 @click.option(
-    "--group", "groups", multiple=True, metavar="NAME", help=f"Groups of who asks. Default: {', '.join(GROUPS)}."
+    "--group", "groups", multiple=True, metavar="NAME", help=f"Groups of who asks. Default: {GROUPS_OF_USER}."
 )
 @bundles.kubernetes
 @options.gang_schedulers
@@ -129,7 +129,7 @@ def command(
     setting = RequestSetting(
         namespace=namespace or DEFAULT_NAMESPACE,
         user=user,
-        groups=groups or GROUPS,
+        groups=groups,
         generation=generation_of_minor(kube) or NEWEST,
         gang_schedulers=gang_schedulers,
         namespaces=inputs.bundle.namespaces_by_name,

@@ -125,7 +125,8 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
 
 
 USER: Final = "kubernetes-admin"
-GROUPS: Final = ("system:authenticated",)
+GROUPS_OF_USER: Final = "system:authenticated and, of a service account, those of all and of its namespace"
+"""What :func:`groups_of` returns, for the help."""
 _CLUSTER_SCOPED: Final = {("", "Namespace"), ("", "Node"), ("", "PersistentVolume")}
 _PLURALS: Final = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
 
@@ -146,7 +147,8 @@ class RequestSetting:
     now: datetime = field(default_factory=now)
     namespace: str = DEFAULT_NAMESPACE
     user: str = USER
-    groups: tuple[str, ...] = GROUPS
+    groups: tuple[str, ...] = ()
+    """Empty for those that the name of the user brings."""
     generation: Generation = NEWEST
     gang_schedulers: tuple[str, ...] = ()
     evaluated: Sequence[Mapping[str, Any]] = EVALUATED
@@ -194,6 +196,17 @@ def request_of(
     if namespace and namespace not in setting.namespaces and any(policy.reads_namespace for policy in policies):
         notes.append(f"no Namespace {namespace} among the files: taken to be one without labels of its own")
     return with_params(review, policies, catalogue), tuple(notes)
+
+
+def groups_of(user: str) -> tuple[str, ...]:
+    """The groups that an API server gives every user with this name."""
+    # As ``SplitUsername`` and ``MakeGroupNames`` in apiserver's authentication/serviceaccount.
+    match user.split(":"):
+        case ["system", "serviceaccount", namespace, _]:
+            return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        case ["system", "anonymous"]:
+            return ("system:unauthenticated",)
+    return ("system:authenticated",)
 
 
 def title_of(obj: Object, setting: RequestSetting) -> str:
@@ -290,7 +303,7 @@ def _request(subject: Object, operation: Operation, namespace: str, setting: Req
         "name": _own_name(subject),
         **({"namespace": namespace} if namespace else {}),
         "operation": operation,
-        "userInfo": {"username": setting.user, "groups": list(setting.groups)},
+        "userInfo": {"username": setting.user, "groups": list(setting.groups or groups_of(setting.user))},
         "dryRun": False,
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.capitalize()}Options"},
     }

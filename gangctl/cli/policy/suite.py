@@ -22,7 +22,7 @@ from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import files_below, read_documents, reason, where
 from gangctl.cli.messages import errors_in
 from gangctl.cli.policy.bundle import Bundle, check_names, only, sort_documents
-from gangctl.cli.policy.requests import GROUPS, USER, Sent, sent_for
+from gangctl.cli.policy.requests import GROUPS_OF_USER, USER, Sent, sent_for
 from gangctl.cli.queuefiles import stock_of
 from gangctl.cluster.stock import Stock
 from gangctl.errors import InputError
@@ -119,7 +119,9 @@ class SuiteRow(_Strict):
     )
     params: str | None = Field(None, description="Only what is found with the parameter object of this name.")
     user: str = Field(USER, description="request.userInfo.username.")
-    groups: tuple[str, ...] = Field(GROUPS, description="request.userInfo.groups.")
+    groups: tuple[str, ...] = Field(
+        default=(), description=f"request.userInfo.groups. Where none is written: {GROUPS_OF_USER}."
+    )
     result: Expected = Field(
         description="pass; fail: violated, and the request is refused; warn: violated, and the request goes through; "
         "skip: the policy does not apply, or an exception covers it; error: the rule has no answer."

@@ -147,4 +147,4 @@ def _review(write: _Write, jobset: Callable[[], Object], now: datetime) -> Revie
     old, new = jobset(), jobset()
     write.old(old)
     write.new(new)
-    return review_of(new, "UPDATE", RequestSetting(now, user=write.user, groups=()), old, write.part)
+    return review_of(new, "UPDATE", RequestSetting(now, user=write.user), old, write.part)

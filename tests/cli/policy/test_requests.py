@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, request_of
+from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, groups_of, request_of
+from gangctl.cli.policy.writes import refused_writes
 from gangctl.policy.load import load_policy
+from gangctl.policy.native import load_native
 from gangctl.policy.review import Operation, Review
-from tests.cli.policy.policies import files, policy, rule
+from tests.cli.policy.policies import files, native, policy, rule
 from tests.cli.run import gangctl
 from tests.jobsets import jobset, rj
 
@@ -92,3 +94,22 @@ def test_a_namespace_in_a_param_ref_makes_the_kind_namespaced() -> None:
     catalogue = FileCatalogue([limit], policies=[loaded])
     review, _ = request_of(jobset("js", rj("a")), "CREATE", RequestSetting(now=NOW), [loaded], catalogue)
     assert (review.params, review.param_errors) == ({"p": (limit,)}, {})
+
+
+def test_a_user_has_the_groups_that_its_name_brings() -> None:
+    kueue = "system:serviceaccount:kueue-system:kueue-controller-manager"
+    everyone, accounts = "system:authenticated", "system:serviceaccounts"
+    assert groups_of(kueue) == (accounts, f"{accounts}:kueue-system", everyone)
+    assert groups_of("ann") == groups_of("system:serviceaccount:ann") == (everyone,)
+    assert groups_of("system:anonymous") == ("system:unauthenticated",)
+    for groups, expected in ((), groups_of(kueue)), (("ops",), ("ops",)):
+        setting = RequestSetting(now=NOW, user=kueue, groups=groups)
+        review, _ = request_of(jobset("js", rj("a")), "CREATE", setting, [], FileCatalogue([]))
+        assert review.request["userInfo"]["groups"] == [*expected]
+
+
+def test_a_rule_that_leaves_kueue_out_by_its_group_refuses_no_write_of_it() -> None:
+    condition = {"name": "users", "expression": "!('system:serviceaccounts' in request.userInfo.groups)"}
+    refusing = native("p", rule("false"), matchConditions=[condition])
+    (loaded,) = load_native([refusing])
+    assert list(refused_writes(loaded, NOW)) == []
