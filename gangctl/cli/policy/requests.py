@@ -8,7 +8,7 @@ that it is about those. An UPDATE reaches the PathwaysJob alone: its JobSet is m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,7 +18,7 @@ from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME, all_hold
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.api.objects import Object, kind_of, object_at
+from gangctl.api.objects import Object, kind_of, object_at, objects_at
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.apiserver.create import Created, create, update
 from gangctl.apiserver.systemfields import filled, unfilled, updated, wiped
@@ -56,7 +56,8 @@ def as_admitted(obj: Object, before: Object | None = None) -> Created:
     if created.refused:
         return replace(created, obj=dict(obj))
     stored, spec = created.obj["spec"], object_at(obj, "spec")
-    # The CRDs of later releases keep these, and a policy must not be laxer here than there.
+    # The CRDs of later releases keep these. Without gangConfig a policy would be laxer here than there; with
+    # spec.scheduling one about pods in no gang is laxer here than with JobSet 0.12, which sent_for notes.
     for new, old in (
         (stored, spec),
         *zip(stored.get("replicatedJobs", ()), spec.get("replicatedJobs") or (), strict=True),
@@ -105,7 +106,7 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
     requests: list[Sent] = []
     for document in documents:
         if not is_pathways_job(document.value):
-            requests.append(Sent(document, document.value))
+            requests.append(Sent(document, document.value, tuple(_advice(document.value))))
             continue
         manifest = read_pathways_manifest(document, None, ClusterRules(generation))
         if problems.add(document, manifest.errors):
@@ -122,6 +123,16 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
         requests.append(Sent(document, manifest.raw, notes))
     problems.raise_if_any()
     return requests
+
+
+def _advice(obj: Object) -> Iterator[str]:
+    """What a person should know before any policy is asked about an object."""
+    spec = object_at(obj, "spec")
+    if is_jobset(obj) and any("scheduling" in part for part in (spec, *objects_at(spec, "replicatedJobs"))):
+        yield (
+            "evaluated as where JobSet has the field spec.scheduling: JobSet 0.12 drops it, and policies may refuse "
+            "what is left"
+        )
 
 
 USER: Final = "kubernetes-admin"

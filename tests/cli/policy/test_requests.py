@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, groups_of, request_of
+from gangctl.api.documents import parse_documents
+from gangctl.api.emit import to_yaml
+from gangctl.api.scheduling import NEWEST
+from gangctl.cli.policy.requests import FileCatalogue, RequestSetting, groups_of, request_of, sent_for
 from gangctl.cli.policy.writes import refused_writes
 from gangctl.policy.load import load_policy
 from gangctl.policy.native import load_native
@@ -113,3 +116,16 @@ def test_a_rule_that_leaves_kueue_out_by_its_group_refuses_no_write_of_it() -> N
     refusing = native("p", rule("false"), matchConditions=[condition])
     (loaded,) = load_native([refusing])
     assert list(refused_writes(loaded, NOW)) == []
+
+
+def test_a_field_that_jobset_may_drop_is_noted() -> None:
+    """Policies leave a JobSet out that JobSet schedules as a gang; JobSet 0.12 has no such field."""
+    native_gang = jobset("js", rj("a"), scheduling={"schedulingPolicy": {"gang": {}}})
+    documents = parse_documents(to_yaml([native_gang, jobset("other", rj("a"))]), "f")
+    noted, other = sent_for(documents, "CREATE", NEWEST)
+    (note,) = noted.notes
+    assert note.startswith("evaluated as where JobSet has the field spec.scheduling: JobSet 0.12 drops it")
+    assert other.notes == ()
+    review = request(native_gang)
+    assert review.object is not None
+    assert "scheduling" in review.object["spec"]
