@@ -24,6 +24,7 @@ from gangctl.apiserver.metadata import Causes, FieldCause, Object, spelled, vali
 from gangctl.apiserver.minors import NEWEST
 from gangctl.apiserver.pods import NOT_OF_CONTAINERS, UNQUALIFIED, validate_only_of_pods
 from gangctl.apiserver.podtemplates import validate_template
+from gangctl.apiserver.systemfields import identified
 from gangctl.errors import ErrorKind, FieldError
 
 GATES: Final[Mapping[str, bool]] = {"InPlaceRestart": True, "RestartJob": True}
@@ -119,6 +120,27 @@ def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
     for field in ("name", "namespace"):
         keep(jobset["metadata"], object_at(raw, "metadata"), field)
     return Created(jobset, tuple(sorted(unknown)), tuple(refused), refused_later, never)
+
+
+def create_job(raw: Mapping[str, Any]) -> Created:
+    """Decode a Job, and fill in its defaults and what its creation generates; it is not validated.
+
+    One that exists has its status, and its labels by its UID.
+    """
+    job, fields = deepcopy(dict(raw)), fields_of(NEWEST)
+    try:
+        unknown = Decoder(fields, "Job", "v1", fields.root("batch/v1", "Job") or "").decode(job)
+    except DecodeError as error:
+        return Created(dict(raw), refused=(FieldCause("FieldValueTypeInvalid", error.path, str(error)),))
+    metadata, status = job.get("metadata", {}), job.get("status", {})
+    job["metadata"] = identified(metadata)
+    jobs.default(job)
+    jobs.prepare_create(job)
+    job["status"] = status
+    # What was made up for the labels is not in the result.
+    for field in ("name", "uid"):
+        keep(job["metadata"], metadata, field)
+    return Created(job, tuple(sorted(unknown)))
 
 
 def update(raw: Mapping[str, Any], before: Mapping[str, Any]) -> Created:

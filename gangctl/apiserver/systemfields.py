@@ -23,17 +23,21 @@ _WIPED: Final = (*_FILLED, "deletionTimestamp", "deletionGracePeriodSeconds", "r
 def wiped(obj: Object) -> dict[str, Any]:
     """A new object without what only the API server and controllers write, which a dump has."""
     metadata = {key: value for key, value in object_at(obj, "metadata").items() if key not in _WIPED}
-    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": metadata}
+    # Go writes the empty status of a Job; that of a custom resource is removed.
+    status: dict[str, Any] = {"status": {}} if (obj.get("apiVersion"), obj.get("kind")) == ("batch/v1", "Job") else {}
+    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": metadata} | status
+
+
+def identified(metadata: Object) -> dict[str, Any]:
+    """Metadata with the name and the UID that the API server generates, where there is none."""
+    generated = {} if metadata.get("name") else {"name": f"{metadata.get('generateName')}{GENERATED}"}
+    return {"uid": _UID, **metadata, **(generated if metadata.get("generateName") else {})}
 
 
 def filled(obj: Object, now: datetime) -> dict[str, Any]:
     """An object with the fields that the API server fills in at its creation, as far as it has none of its own."""
-    metadata = object_at(obj, "metadata")
-    name = {}
-    if not metadata.get("name") and metadata.get("generateName"):
-        name = {"name": f"{metadata['generateName']}{GENERATED}"}
-    values = dict(zip(_FILLED, (_UID, rfc3339(int(now.timestamp())), 1), strict=True))
-    return {**obj, "metadata": {**values, **metadata, **name}}
+    metadata = identified(object_at(obj, "metadata"))
+    return {**obj, "metadata": {"creationTimestamp": rfc3339(int(now.timestamp())), "generation": 1, **metadata}}
 
 
 def unfilled(obj: Object) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from gangctl.api.labelselector import NAMESPACE_NAME, all_hold
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object, kind_of, object_at, objects_at
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.apiserver.create import Created, create, update
+from gangctl.apiserver.create import Created, create, create_job, update
 from gangctl.apiserver.systemfields import filled, unfilled, updated, wiped
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.manifests import Problems, read_pathways_manifest
@@ -48,8 +48,12 @@ def is_jobset(obj: Object) -> bool:
 def as_admitted(obj: Object, before: Object | None = None) -> Created:
     """The object as policies are asked about it, new or made of ``before``, with what an API server with JobSet adds.
 
-    It is as it was where that refuses it, and where it is no JobSet.
+    It is as it was where that refuses it, and where it is neither a JobSet nor a Job.
     """
+    if (obj.get("apiVersion"), obj.get("kind")) == ("batch/v1", "Job"):
+        # The Job controller's labels have the UID, which an update does not change.
+        known = {key: value for key, value in object_at(before or {}, "metadata").items() if key == "uid"}
+        return create_job({**obj, "metadata": {**known, **object_at(obj, "metadata")}})
     if not is_jobset(obj):
         return Created(dict(obj))
     created = create(obj) if before is None else update(obj, before)
@@ -200,7 +204,8 @@ def request_of(
             subject = jsonpatch.apply(subject, patch)
             notes += [f"{notice.reason}: {notice.message}" for notice in notices]
     if admitted.errors:
-        because = "is evaluated as written, because JobSet refuses it" if admitted.refused else "never runs"
+        server = "JobSet" if is_jobset(subject) else "the API server"
+        because = f"is evaluated as written, because {server} refuses it" if admitted.refused else "never runs"
         notes.append(f"{title_of(subject, setting)} {because}: {admitted.errors[0]}")
     review = review_of(subject, operation, setting, old)
     namespace = review.request.get("namespace")

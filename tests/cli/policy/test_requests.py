@@ -129,3 +129,35 @@ def test_a_field_that_jobset_may_drop_is_noted() -> None:
     review = request(native_gang)
     assert review.object is not None
     assert "scheduling" in review.object["spec"]
+
+
+JOB: Object = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"generateName": "j-", "namespace": "t"},
+    "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}},
+}
+
+
+class TestJobs:
+    def test_a_job_has_what_the_api_server_fills_in(self) -> None:
+        review = request(JOB)
+        assert review.object is not None
+        spec, metadata = review.object["spec"], review.object["metadata"]
+        assert (spec["parallelism"], spec["backoffLimit"], review.object["status"]) == (1, 6, {})
+        assert spec["template"]["spec"]["containers"][0]["resources"] == {}
+        assert spec["template"]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == metadata["name"] == "j-xxxxx"
+        assert spec["selector"]["matchLabels"] == {"batch.kubernetes.io/controller-uid": metadata["uid"]}
+
+    def test_an_update_of_a_job_keeps_its_generated_labels(self) -> None:
+        raw = {**JOB, "metadata": {"name": "j", "namespace": "t"}}
+        old = request(dump(raw), "DELETE").old_object
+        review = request(raw, "UPDATE", dump(raw))
+        assert review.object == review.old_object == old
+
+    def test_a_job_that_cannot_be_decoded_is_evaluated_as_written(self) -> None:
+        raw = {**JOB, "spec": {**JOB["spec"], "parallelism": "two"}}
+        review, notes = request_of(raw, "CREATE", RequestSetting(now=NOW), [], FileCatalogue([]))
+        assert review.object is not None
+        assert review.object["spec"] == raw["spec"]
+        assert notes[0].startswith("Job t/j- is evaluated as written, because the API server refuses it: ")
