@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -29,6 +30,11 @@ class Result(StrEnum):
 
 CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
 """HTTP status by ``reason``, as natively."""
+
+
+_VALIDATION_FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
+_MOST_FAILURES: Final = 50
+"""Violations in that annotation of the API server, which is one for all native policies."""
 
 
 WHOLE_POLICY: Final = "spec"
@@ -123,7 +129,8 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
     ordered = sorted(outcomes, key=lambda outcome: outcome.policy)
     denials: list[Finding] = []
     warnings: list[str] = []
-    annotations: dict[str, str] = {}
+    annotations: dict[str, list[str]] = {}
+    failures: list[dict[str, Any]] = []
     for outcome in ordered:
         denials += [
             finding for finding in outcome.violations if finding.always or ValidationAction.DENY in outcome.actions
@@ -134,9 +141,34 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
             warnings += [f"Validation failed for {title}: {message}" for message in chosen]
         warnings += left_out(outcome)
         if ValidationAction.AUDIT in outcome.actions and chosen:
-            annotations[f"{outcome.policy}/validation_failure"] = "; ".join(chosen)[:10240]
-        annotations.update({f"{outcome.policy}/{key}": value for key, value in outcome.audit_annotations})
-    return Verdict(tuple(ordered), tuple(denials), tuple(warnings), annotations)
+            if is_native_name(outcome.policy):
+                failures += _failures(outcome)
+            else:
+                annotations[f"{outcome.policy}/validation_failure"] = ["; ".join(chosen)[:10240]]
+        for key, value in outcome.audit_annotations:
+            # As natively: the key has the policy's name, and what its bindings say is joined.
+            said = annotations.setdefault(f"{outcome.policy.partition('/')[0]}/{key}", [])
+            said += [] if value in said else [value]
+    if failures:
+        annotations[_VALIDATION_FAILURE] = [json.dumps(failures[:_MOST_FAILURES], ensure_ascii=False)]
+    notes = {key: ", ".join(values) for key, values in annotations.items()}
+    return Verdict(tuple(ordered), tuple(denials), tuple(warnings), notes)
+
+
+def _failures(outcome: Outcome) -> list[dict[str, Any]]:
+    """What a native policy with ``Audit`` writes of its violations: ``ValidationFailureValue`` of apiserver."""
+    name, _, binding = outcome.policy.partition("/")
+    return [
+        {
+            "message": finding.message,
+            "policy": name,
+            "binding": binding,
+            "expressionIndex": int(finding.rule) if finding.rule.isdecimal() else 0,
+            "validationActions": sorted(action.value for action in outcome.actions),
+        }
+        for finding in outcome.violations
+        if not finding.always
+    ]
 
 
 def left_out(outcome: Outcome) -> list[str]:

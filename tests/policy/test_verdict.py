@@ -1,5 +1,7 @@
 """What a verdict is called and how it is worded."""
 
+import json
+
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction, merge, show
 from tests.rows import each
 
@@ -23,3 +25,20 @@ def test_the_first_denial_by_name_is_the_message() -> None:
     verdict = merge([denying("b", "Invalid"), denying("a", "Forbidden")])
     assert [each.policy for each in verdict.denials] == ["a", "b"]
     assert verdict.code == 403
+
+
+def test_audit_annotations_of_native_policies_have_the_keys_of_the_api_server() -> None:
+    """Its bindings share the annotations of a policy, and all policies one for violations."""
+    actions = frozenset({ValidationAction.AUDIT})
+
+    def outcome(binding: str, *notes: tuple[str, str]) -> Outcome:
+        violations = (Finding(f"p/{binding}", "1", Result.FAIL, "no"),)
+        return Outcome(f"p/{binding}", matched=True, actions=actions, violations=violations, audit_annotations=notes)
+
+    said = {"a": "x", "b": "y", "c": "x"}
+    annotations = merge(outcome(name, ("k", value)) for name, value in said.items()).audit_annotations
+    failures = json.loads(annotations.pop("validation.policy.admission.k8s.io/validation_failure"))
+    assert annotations == {"p/k": "x, y"}
+    assert [failure["binding"] for failure in failures] == ["a", "b", "c"]
+    first = {"message": "no", "policy": "p", "binding": "a", "expressionIndex": 1, "validationActions": ["Audit"]}
+    assert failures[0] == first
