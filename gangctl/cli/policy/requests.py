@@ -349,6 +349,8 @@ def fit_of(stock: Stock, setting: RequestSetting) -> Fit:
 _PARAMS_WITHOUT_NAMESPACE: Final = frozenset(
     {"Namespace", "Node", "ClusterRole", "ClusterQueue", "PriorityClass", "StorageClass", "ResourceFlavor", "Topology"}
 )
+_CONSTRAINTS: Final = "constraints.gatekeeper.sh/"
+"""The group of Gatekeeper's constraints, whose kinds it makes from templates, cluster-scoped."""
 
 
 class FileCatalogue:
@@ -385,7 +387,7 @@ class FileCatalogue:
         if self._scopes is not None:
             return self._scopes.get((api_version, kind))
         known = self._kinds.get((api_version, kind), [])
-        if kind in _PARAMS_WITHOUT_NAMESPACE:
+        if kind in _PARAMS_WITHOUT_NAMESPACE or api_version.startswith(_CONSTRAINTS):
             return "Cluster"
         named = (api_version, kind) in self._placed
         named = named or any(object_at(obj, "metadata").get("namespace") for obj in known)

@@ -17,6 +17,7 @@ from gangctl.policy.review import Operation, Review
 from tests.cli.policy.policies import files, native, policy, rule
 from tests.cli.run import gangctl
 from tests.jobsets import jobset, rj
+from tests.rows import each
 
 Object = dict[str, Any]
 
@@ -161,3 +162,9 @@ class TestJobs:
         assert review.object is not None
         assert review.object["spec"] == raw["spec"]
         assert notes[0].startswith("Job t/j- is evaluated as written, because the API server refuses it: ")
+
+
+@each(("api_version", "scope"), [("constraints.gatekeeper.sh/v1beta1", "Cluster"), ("example.com/v1", "Namespaced")])
+def test_constraints_of_gatekeeper_have_no_namespace(api_version: str, scope: str) -> None:
+    """Lint asks without objects: each kind is made from a template, so that only the group is known."""
+    assert FileCatalogue([]).scope(api_version, "MaxReplicas") == scope
