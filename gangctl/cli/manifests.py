@@ -94,10 +94,7 @@ def check_jobset(raw: dict[str, Any]) -> Checked:
 JOBSET: Final = "JobSet"
 _READ_AS_BOOLEAN: Final = ("a string, got false", "a string, got true")
 _PLAN: Final = "| gangctl plan -f -"
-_TRAINJOB: Final = (
-    "a TrainJob becomes a JobSet of its name in the cluster: create it with spec.suspend true, then "
-    f"kubectl get jobset NAME -o yaml {_PLAN}"
-)
+TRAINJOB: Final = "TrainJob"
 _MOST_KINDS: Final = 4
 _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
 
@@ -210,6 +207,14 @@ def _is_ours(document: Document) -> bool:
     return is_jobset(document) or is_pathways_job(document.value)
 
 
+def after_trainjob(command: str) -> str:
+    """How to ask a command about the JobSet of a TrainJob, which only its controller makes."""
+    return (
+        f"a {TRAINJOB} becomes a JobSet of its name in the cluster: create it with spec.suspend true, then "
+        f"kubectl get jobset NAME -o yaml | gangctl {command} -f -"
+    )
+
+
 def require_jobsets(documents: Sequence[Document], wanted: Callable[[Document], bool] = _is_ours) -> None:
     """InputError if none of the objects is a JobSet or, by default, a PathwaysJob."""
     if not any(map(wanted, documents)):
@@ -218,8 +223,8 @@ def require_jobsets(documents: Sequence[Document], wanted: Callable[[Document], 
         kinds = {str(document.value.get("kind")) for document in documents}
         if any(map(_is_ours, documents)):
             hint = f"gangctl pathways render prints the JobSet that a {PATHWAYS_JOB} becomes"
-        elif "TrainJob" in kinds:
-            hint = _TRAINJOB
+        elif TRAINJOB in kinds:
+            hint = after_trainjob("plan")
         elif any(kind.lower() == "jobset" for kind in kinds):
             hint = f"did you mean kind JobSet, and apiVersion {JOBSET_API_VERSION}?"
         elif others := dict.fromkeys(filter(None, map(_way_out, documents))):

@@ -34,11 +34,13 @@ from gangctl.cli.policy.requests import (
 from gangctl.cli.policy.session import Met, Session, evaluator_of, finding_data, variables_of
 from gangctl.cli.queuefiles import read_stock
 from gangctl.errors import InputError
+from gangctl.policy import native
 from gangctl.policy.review import Operation
 from gangctl.policy.verdict import Finding, Outcome, Result, ValidationAction, Verdict, merge, show
 
 KIND: Final = "PolicyVerdict"
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
+_MUTATING: Final = "MutatingAdmissionPolicy"
 
 
 @click.command("eval")
@@ -253,6 +255,10 @@ async def _evaluate_all(
 def _print_notes(inputs: _Inputs, action: str) -> None:
     for name in inputs.loaded.unbound:
         note(f"no binding of {name} among the files: evaluated as if bound with validationActions [{action}]")
+    for document in inputs.bundle.others:
+        if kind_of(document.value) == (native.GROUP, _MUTATING):
+            changed = "give the objects as it leaves them, because it changes them before policies see them"
+            note(f"{_MUTATING} {name_of(document.value)} is not evaluated: {changed}")
     for name in orphans(inputs.bundle):
         note(f"binding {name} has no policy among the files")
 

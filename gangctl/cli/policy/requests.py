@@ -23,7 +23,7 @@ from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.apiserver.create import Created, create, create_job, update
 from gangctl.apiserver.systemfields import filled, unfilled, updated, wiped
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
-from gangctl.cli.manifests import Problems, read_pathways_manifest
+from gangctl.cli.manifests import TRAINJOB, Problems, after_trainjob, read_pathways_manifest
 from gangctl.cli.messages import full_name
 from gangctl.cli.policy.bundle import name_of
 from gangctl.cluster.stock import Stock
@@ -131,6 +131,8 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
 
 def _advice(obj: Object) -> Iterator[str]:
     """What a person should know before any policy is asked about an object."""
+    if kind_of(obj) == ("trainer.kubeflow.org", TRAINJOB):
+        yield after_trainjob("policy eval --policy FILE")
     spec = object_at(obj, "spec")
     if is_jobset(obj) and any("scheduling" in part for part in (spec, *objects_at(spec, "replicatedJobs"))):
         yield (

@@ -168,3 +168,15 @@ class TestJobs:
 def test_constraints_of_gatekeeper_have_no_namespace(api_version: str, scope: str) -> None:
     """Lint asks without objects: each kind is made from a template, so that only the group is known."""
     assert FileCatalogue([]).scope(api_version, "MaxReplicas") == scope
+
+
+def test_what_is_not_evaluated_is_noted(tmp_path: Path) -> None:
+    """A policy that changes objects before others see them, and the JobSet that a TrainJob becomes."""
+    mutating = native("adds-a-queue", rule("true")) | {"kind": "MutatingAdmissionPolicy"}
+    trainjob = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "train"}}
+    paths = files(tmp_path, policies=[policy("p", rule("true")), mutating], subjects=[trainjob])
+    answer = gangctl("policy", "eval", "-p", paths["policies"], "-f", paths["subjects"], "-o", "json")
+    assert answer.err.startswith("note: MutatingAdmissionPolicy adds-a-queue is not evaluated: give the objects as")
+    (note,) = answer.json["notes"]
+    assert note.startswith("a TrainJob becomes a JobSet of its name in the cluster: ")
+    assert note.endswith("kubectl get jobset NAME -o yaml | gangctl policy eval --policy FILE -f -")
