@@ -1,8 +1,8 @@
-"""Random specs of Jobs by seed: one that an API server accepts, or nearly so, with a change or two."""
+"""Random specs of Jobs and JobSets by seed: one that an API server accepts, or nearly so, with a change or two."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final
 
@@ -174,10 +174,63 @@ def job_spec(seed: int) -> Object:
     pod = {"restartPolicy": "Never", **copy(chance.choice(_PODS))}
     spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", **copy(chance.choice(_JOBS))}
     spec["template"] = {"spec": pod}
-    for _ in range(chance.choice((1, 1, 1, 2))):
-        place = chance.choice([place for place in _places(spec) if place != ("template",)])
-        holder: Any = spec
-        for key in place[:-1]:
-            holder = holder[key]
-        _changed(chance, holder, place[-1])
+    _change(chance, spec, lambda place: place != ("template",))
     return spec
+
+
+def _entry(name: str, **fields: Any) -> Object:
+    job = {"parallelism": 2, "completions": 2, "template": {"spec": pod_of({})}}
+    return {"name": name, "replicas": 2, "template": {"spec": job}, **fields}
+
+
+_RULE: Final = {"name": "r", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+_PATTERN: Final = {"action": "RestartJobSet", "onJobFailureMessagePatterns": [".*a"], "targetReplicatedJobs": ["a"]}
+_MOUNT: Final = {"container": {"volumeMounts": [{"name": "data", "mountPath": "/d"}]}}
+_JOBSETS: Final[tuple[Object, ...]] = (
+    {"replicatedJobs": [_entry("a"), _entry("b", dependsOn=[{"name": "a", "status": "Ready"}])]},
+    {"replicatedJobs": [_entry("a"), _entry("b")], "startupPolicy": {"startupPolicyOrder": "InOrder"}},
+    {
+        "replicatedJobs": [_entry("a"), _entry("b")],
+        "successPolicy": {"operator": "Any", "targetReplicatedJobs": ["a"]},
+        "failurePolicy": {"maxRestarts": 3, "restartStrategy": "Recreate", "rules": [_RULE, _PATTERN]},
+    },
+    {
+        "replicatedJobs": [_entry("a", groupName="g"), _entry("b")],
+        "network": {"enableDNSHostnames": True, "subdomain": "sub", "publishNotReadyAddresses": True},
+        "coordinator": {"replicatedJob": "a", "jobIndex": 1, "podIndex": 1},
+        "managedBy": "a.b/c",
+        "suspend": True,
+        "ttlSecondsAfterFinished": 9,
+    },
+    {
+        "replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": pod_of(_MOUNT)}}}}],
+        "volumeClaimPolicies": [
+            {
+                "templates": [{"metadata": {"name": "data"}, "spec": _CLAIM}],
+                "retentionPolicy": {"whenDeleted": "Retain"},
+            }
+        ],
+    },
+)
+_OF_JOBSETS: Final = 6
+"""Steps to the deepest field that is changed here: what is below is that of Jobs."""
+
+
+def jobset_spec(seed: int) -> Object:
+    """The spec of a JobSet."""
+    chance = Random(f"{seed}-jobset")
+    spec = copy(chance.choice(_JOBSETS))
+    _change(chance, spec, lambda place: len(place) <= _OF_JOBSETS)
+    return spec
+
+
+def _change(chance: Random, spec: Object, may_change: Callable[[tuple[Any, ...]], bool]) -> None:
+    for _ in range(chance.choice((1, 1, 1, 2))):
+        places = list(filter(may_change, _places(spec)))
+        if not places:
+            return
+        *above, last = chance.choice(places)
+        holder: Any = spec
+        for key in above:
+            holder = holder[key]
+        _changed(chance, holder, last)
