@@ -6,6 +6,7 @@ The ``jobset.sigs.k8s.io`` keys are set by the JobSet controller on every Job an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Final
@@ -122,5 +123,23 @@ EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 PLACEMENT: Final = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
 """Annotations of exclusive placement: the topology of which each Job gets a domain, and the strategy."""
+NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
+"""Label of the nodes of one Job, which JobSet makes the pods of that Job select with the strategy."""
+TOLERATION: Final[Mapping[str, str]] = {
+    "key": "alpha.jobset.sigs.k8s.io/no-schedule",
+    "operator": "Exists",
+    "effect": "NoSchedule",
+}
+"""Of the taint of these nodes, which JobSet adds to the same pods."""
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+def selects_nodes(of_jobset: Mapping[str, object], of_template: Mapping[str, object]) -> bool:
+    """Whether JobSet pins the pods of each Job to its nodes, by annotations of the JobSet and of the Job template.
+
+    ``constructJob`` of JobSet 0.12: a Job has the annotations of its template, and of the JobSet the topology with the
+    strategy beside it.
+    """
+    copied = of_jobset if EXCLUSIVE_TOPOLOGY in of_jobset else {}
+    return all(key in of_template or key in copied for key in PLACEMENT)

@@ -12,8 +12,6 @@ from gangctl.api.volumes import claimed_volumes
 from gangctl.apiserver.metadata import Object
 
 _DOMAIN: Final = "jobset.sigs.k8s.io"
-_NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
-_NO_SCHEDULE: Final = "alpha.jobset.sigs.k8s.io/no-schedule"
 ALONE: Final = "jobRestarts"
 """Field of an entry of ``status.replicatedJobsStatus``: the restarts of each Job alone."""
 ALONE_COUNTED: Final = "jobRestartsCountTowardsMax"
@@ -97,11 +95,14 @@ class ChildJobs:
         }
         identity = self._identity(replicated_job, index, name)
         exclusive: dict[str, str] = {}
-        for holder in (self._jobset, replicated_job["template"]):
-            annotations = (holder.get("metadata") or {}).get("annotations") or {}
-            if meta.EXCLUSIVE_TOPOLOGY in annotations:
+        written = [
+            (holder.get("metadata") or {}).get("annotations") or {}
+            for holder in (self._jobset, replicated_job["template"])
+        ]
+        for notes in written:
+            if meta.EXCLUSIVE_TOPOLOGY in notes:
                 # JobSet copies a strategy only where a topology stands beside it.
-                exclusive.update({key: annotations[key] for key in meta.PLACEMENT if key in annotations})
+                exclusive.update({key: notes[key] for key in meta.PLACEMENT if key in notes})
         _mark(metadata, template.get("metadata") or {}, identity, exclusive)
         pod = spec.setdefault("template", {})
         pod.setdefault("spec", {})
@@ -110,11 +111,10 @@ class ChildJobs:
         pod["metadata"] = {**(pod.get("metadata") or {}), **pod_metadata}
         if has_hostnames(self._jobset):
             pod["spec"]["subdomain"] = subdomain_of(self._jobset)
-        if exclusive.keys() >= {*meta.PLACEMENT}:
-            pinned = {_NAMESPACED_JOB: f"{metadata['namespace']}_{name}"}
+        if meta.selects_nodes(*written):
+            pinned = {meta.NAMESPACED_JOB: f"{metadata['namespace']}_{name}"}
             pod["spec"]["nodeSelector"] = {**(pod["spec"].get("nodeSelector") or {}), **pinned}
-            toleration = {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}
-            pod["spec"]["tolerations"] = [*(pod["spec"].get("tolerations") or []), toleration]
+            pod["spec"]["tolerations"] = [*(pod["spec"].get("tolerations") or []), dict(meta.TOLERATION)]
         if claimed := [volume for volume, _ in claimed_volumes(self._jobset, pod["spec"])]:
             pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or []), *claimed]
         spec["suspend"] = bool(self._jobset["spec"].get("suspend"))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.meta import NAMESPACED_JOB
 from gangctl.api.objects import Key, object_at
 from gangctl.api.quantity import figure
 from gangctl.cli.manifests import Problems, read_manifests
@@ -84,7 +85,7 @@ def neighbours_of(
     pods = None if stock.pods is None else [pod for pod in stock.pods if not without(pod)]
     devices = stock.devices(key[0], without)
     admitted = stock.admitted.get(key, {}) if uid else {}
-    levels = stock.topology_levels()
+    levels = stock.topology_levels() | {NAMESPACED_JOB}
     volume_of, classes = partial(stock.volume, key[0]), (stock.snapshot.pod_priority, stock.snapshot.preemption_policy)
     return Neighbours(pods, key[0], stock.labels, volume_of, devices, admitted, levels, *classes)
 

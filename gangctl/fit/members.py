@@ -36,7 +36,10 @@ class Neighbours:
     admitted: Mapping[str, Object] = field(default_factory=dict)
     """Pods of the JobSet, by replicated job: what they are outranks the templates."""
     levels: frozenset[str] = frozenset()
-    """Node labels by which Kueue chooses a node for one pod, in its node selector: they say nothing of other pods."""
+    """Node labels by which Kueue chooses a node for one pod, or JobSet nodes for those of one Job.
+
+    In the node selector of a pod they say nothing of other pods.
+    """
     priority_of: Callable[[str], int | None] = lambda _: None
     """The value of a PriorityClass, or of what pods without one get; None if unknown."""
     policy_of: Callable[[str], str | None] = lambda _: None

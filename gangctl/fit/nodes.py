@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.api.meta import JOB_INDEX, REPLICATED_JOB_NAME
+from gangctl.api.meta import JOB_INDEX, NAMESPACED_JOB, REPLICATED_JOB_NAME, TOLERATION
 from gangctl.api.objects import Object, object_at, objects_at, text_at
 from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line, plural
@@ -251,8 +251,10 @@ def admitted(raw: Object, surroundings: Surroundings, neighbours: Neighbours) ->
 def _unplaced(pod: Object, template: Object, levels: Collection[str]) -> dict[str, Any]:
     spec = object_at(pod, "spec")
     selector, own = object_at(spec, "nodeSelector"), object_at(template, "nodeSelector")
-    if not REQUESTS.isdisjoint(object_at(object_at(pod, "metadata"), "annotations")):
-        selector = {key: value for key, value in selector.items() if key not in levels or key in own}
+    if REQUESTS.isdisjoint(object_at(object_at(pod, "metadata"), "annotations")):
+        # Kueue has not chosen its node.
+        levels = {NAMESPACED_JOB} & {*levels}
+    selector = {key: value for key, value in selector.items() if key not in levels or key in own}
     # With a nodeName a pod would count as one that the scheduler does not look at.
     return {**pod, "spec": {**spec, "nodeName": None, "nodeSelector": selector}}
 
@@ -263,18 +265,22 @@ def _without_devices(podset: PodSet) -> PodSet:
 
 
 def _as_made(podset: PodSet, surroundings: Surroundings) -> PodSet:
-    """The podset with its requests, and with the node selector and the tolerations of its RuntimeClass."""
+    """The podset with its requests, the node selector and tolerations of its RuntimeClass, and JobSet's toleration.
+
+    What JobSet lets the pods of each Job select, no template has: it is another value for each.
+    """
     spec = _requesting(podset.pod_spec)
     name = spec.get("runtimeClassName")
     runtime_class = (surroundings.runtime_classes or {}).get(name, {}) if isinstance(name, str) else {}
     scheduling = object_at(runtime_class, "scheduling")
+    added = [*objects_at(scheduling, "tolerations"), *([TOLERATION] if podset.selects_nodes else [])]
     more: dict[str, Any] = (
         {}
-        if not scheduling
+        if not scheduling and not added
         else {
             # They do not contradict each other: the admission plugin RuntimeClass refuses such a pod.
             "nodeSelector": {**object_at(scheduling, "nodeSelector"), **object_at(spec, "nodeSelector")},
-            "tolerations": [*objects_at(spec, "tolerations"), *objects_at(scheduling, "tolerations")],
+            "tolerations": [*objects_at(spec, "tolerations"), *added],
         }
     )
     return replace(podset, template={**podset.template, "spec": {**spec, **more}})

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from gangctl.api.jobset import reported_jobs
+from gangctl.api.meta import selects_nodes
 from gangctl.api.objects import object_at, objects_at
 from gangctl.api.requests import Requests, is_extended, of_whole_pod, pod_requests
 from gangctl.api.volumes import claimed_volumes
@@ -51,6 +52,8 @@ class PodSet:
     jobs: int = 1
     policy_claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """Of its volumes the claims that JobSet makes (``volumeClaimPolicies``), with their templates."""
+    selects_nodes: bool = False
+    """Whether JobSet pins the pods of each Job to nodes of that Job (exclusive placement by a node selector)."""
 
     @property
     def group(self) -> str:
@@ -79,7 +82,8 @@ def podsets_of(jobset: Mapping[str, Any]) -> tuple[PodSet, ...]:
 
 
 def _podset(entry: Mapping[str, Any], index: int, jobset: Mapping[str, Any]) -> PodSet:
-    job = object_at(object_at(entry, "template"), "spec")
+    of_jobs = object_at(entry, "template")
+    job = object_at(of_jobs, "spec")
     template = object_at(job, "template")
     spec = object_at(template, "spec")
     if claimed := list(claimed_volumes(jobset, spec)):
@@ -103,6 +107,9 @@ def _podset(entry: Mapping[str, Any], index: int, jobset: Mapping[str, Any]) -> 
         problems=problems,
         jobs=jobs,
         policy_claims={volume["persistentVolumeClaim"]["claimName"]: made for volume, made in claimed},
+        selects_nodes=selects_nodes(
+            *(object_at(object_at(holder, "metadata"), "annotations") for holder in (jobset, of_jobs))
+        ),
     )
 
 

@@ -132,6 +132,15 @@ def test_the_strategy_has_an_effect_beside_the_topology_alone(
     assert not deadlocks(changed)
 
 
+@each("on_jobset, on_template", product(NOTES, NOTES))
+def test_a_job_with_both_annotations_has_its_own_nodes(on_jobset: dict[str, str], on_template: dict[str, str]) -> None:
+    """``constructJob`` of JobSet looks at the annotations of the Job."""
+    raw = jobset("js", rj("w", 1, 4, 4, annotations=on_template), uid=FIXTURE_UID, annotations=on_jobset)
+    (job,) = ChildJobs(raw, JOBSET_API_VERSION).of(raw["spec"]["replicatedJobs"][0])
+    spec, both = job["spec"]["template"]["spec"], {EXCLUSIVE, NODE_SELECTOR} <= job["metadata"]["annotations"].keys()
+    assert ("nodeSelector" in spec, "tolerations" in spec) == (both, both)
+
+
 def deadlocks(raw: dict[str, Any]) -> bool:
     """Whether the followers of its Job wait for a node of their leader."""
     (job,) = ChildJobs(raw, JOBSET_API_VERSION).of(raw["spec"]["replicatedJobs"][0])

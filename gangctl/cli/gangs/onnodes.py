@@ -118,7 +118,7 @@ def _as_made(stored: StoredJobSet, stock: Stock) -> tuple[list[PodSet], list[Amo
     jobset = stored.jobset
     # Their requests have all defaults already.
     surroundings = replace(stock.snapshot.surroundings(jobset.namespace).of_pods(), limit_ranges=())
-    # The pods that wait, each for the node that Kueue chose for it.
+    # The pods that wait, each for the node that Kueue chose for it, or nodes of its Job.
     neighbours = replace(neighbours_of(stock, jobset.key, jobset.uid), levels=frozenset())
     podsets = admitted(stored.raw, surroundings, neighbours)
     counted = [requests_of(podset, surroundings) for podset in podsets]
