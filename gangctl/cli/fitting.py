@@ -87,7 +87,9 @@ def neighbours_of(
     admitted = stock.admitted.get(key, {}) if uid else {}
     levels = stock.topology_levels() | {NAMESPACED_JOB}
     volume_of, classes = partial(stock.volume, key[0]), (stock.snapshot.pod_priority, stock.snapshot.preemption_policy)
-    return Neighbours(pods, key[0], stock.labels, volume_of, devices, admitted, levels, *classes)
+    # The scheduler places the pods of a gang together, also those that it has nominated.
+    nominated = [pod for pod in stock.nominated if not without(pod) and (pod.namespace, pod.jobset) != key]
+    return Neighbours(pods, key[0], stock.labels, volume_of, devices, admitted, levels, *classes, nominated)
 
 
 _ADMITTED: Final = frozenset({"Fits", "FitsReordered", "MayFit"})

@@ -21,7 +21,7 @@ from gangctl.fit.admitted import differ
 from gangctl.fit.clusterstate import FEWER, ClusterSnapshot, KnownNodes, Outlook
 from gangctl.fit.devices import Device, Devices, allocated, reserved_for
 from gangctl.fit.floor import NodeShape, read_node
-from gangctl.fit.placedpods import PlacedPod, in_use, placed_pods
+from gangctl.fit.placedpods import PlacedPod, in_use, nominated_pods, placed_pods
 from gangctl.fit.quotas import has_reservation
 from gangctl.fit.tree import Pair, quotas_of
 from gangctl.kueue.amounts import age
@@ -62,6 +62,8 @@ class Stock(Queues):
         self.nodes_known = False
         self.pods: list[PlacedPod] | None = None
         """Pods that are on nodes and have not ended; None if unknown."""
+        self.nominated: list[PlacedPod] = []
+        """Pods that are on no node yet, each on the one that kube-scheduler has nominated it for."""
         self.expected: dict[tuple[str, str], float] = {}
         """Durations that JobSets declare, in seconds, by namespace and name."""
         self.raw: dict[tuple[str, str, str], Object] = {}
@@ -148,6 +150,7 @@ class Stock(Queues):
             self.pods = self.pods or []
             placed = list(placed_pods(raw))
             self.pods += placed
+            self.nominated += nominated_pods(raw)
             self._claiming |= bool(placed and object_at(raw, "spec").get("resourceClaims"))
             self._take_template(raw)
         elif (group, kind) == ("", "PersistentVolume"):

@@ -44,6 +44,31 @@ class Neighbours:
     """The value of a PriorityClass, or of what pods without one get; None if unknown."""
     policy_of: Callable[[str], str | None] = lambda _: None
     """The same of its ``preemptionPolicy``."""
+    nominated: Sequence[PlacedPod] = ()
+    """Pods of others on the nodes that they are nominated for."""
+
+    def priority(self, spec: Object) -> int | None:
+        """Of pods with a spec; None if unknown."""
+        written = spec.get("priority")
+        return written if isinstance(written, int) else self.priority_of(text_at(spec, "priorityClassName"))
+
+    def preferred(self, podsets: Sequence[PodSet], *, hopeful: bool) -> list[PlacedPod]:
+        """The nominated pods of which podsets get no room; without hope also those of which that is not known.
+
+        A pod yields to those of its priority or a higher one (addGENominatedPods in
+        ``pkg/scheduler/framework/runtime/framework.go``). The scheduler asks with these pods and again without them, so
+        that they keep pods away and draw none.
+        """
+        own = [self.priority(podset.pod_spec) for podset in podsets if podset.pods] if self.nominated else []
+        return [
+            pod
+            for pod in self.nominated
+            if (
+                all(pod.priority is not None and one is not None and one <= pod.priority for one in own)
+                if hopeful
+                else any(pod.priority is None or one is None or one <= pod.priority for one in own)
+            )
+        ]
 
 
 @dataclass(slots=True)
@@ -87,6 +112,8 @@ class Members:
         self._hopeful = hopeful
         self._members = [self._member(podset, 0) for podset in podsets]
         self._positions = {node.name: number for number, node in enumerate(nodes)}
+        self.others = [*(neighbours.pods or ()), *neighbours.preferred(podsets, hopeful=hopeful)]
+        """Pods that keep room from them, and may keep them away."""
         self.differ = any(member.differs for member in self._members)
         """Whether pods of one podset differ by their Jobs."""
         # Pods of which a node holds one are counted like a resource: that costs much less than to explore their order.
@@ -144,7 +171,7 @@ class Members:
         member = self._members[index]
         labels_of, namespace, unknown = self._neighbours.labels_of, self._neighbours.namespace, not self._hopeful
         domains: dict[str, set[str]] = {}
-        for pod in self._neighbours.pods or ():
+        for pod in self.others:
             terms = [term for term in pod.repels if term.matches(namespace, member.labels, labels_of, unknown=unknown)]
             terms += [
                 term for term in member.repels if term.matches(pod.namespace, pod.labels, labels_of, unknown=unknown)
@@ -262,5 +289,5 @@ class Members:
     def by_namespace(self) -> bool:
         """Whether a term selects namespaces by their labels, which may be unknown."""
         terms = [term for member in self._members for term in (*member.repels, *member.draws)]
-        terms += [term for pod in self._neighbours.pods or () for term in pod.repels]
+        terms += [term for pod in self.others for term in pod.repels]
         return any(term.namespace_selector for term in terms)

@@ -156,6 +156,11 @@ def _assumed(floor: Floor, wary: Floor) -> list[str]:
             )
         if (node.unready or node.passing) and floor.takers_now(number) - wary.takers_now(number):
             assumptions.append(f'whether node "{node.name}" becomes ready')
+    assumptions += [
+        f"whether its pods have a higher priority than {pod.namespace}/{pod.name}, for which kube-scheduler keeps room "
+        f'on node "{pod.node}" (status.nominatedNodeName)'
+        for pod in floor.doubted_pods()
+    ]
     return list(dict.fromkeys(assumptions)) or [
         "which namespaces a namespaceSelector selects (give the Namespaces with their labels with --queues)"
     ]

@@ -199,7 +199,7 @@ def _preempting(podsets: Iterable[PodSet], neighbours: Neighbours) -> int | None
     lowest: int | None = None
     for spec in (podset.pod_spec for podset in podsets if podset.pods):
         name = text_at(spec, "priorityClassName")
-        priority, policy = neighbours.priority_of(name), text_at(spec, "preemptionPolicy") or neighbours.policy_of(name)
+        priority, policy = neighbours.priority(spec), text_at(spec, "preemptionPolicy") or neighbours.policy_of(name)
         if priority is None or policy != PREEMPTS:
             return None
         lowest = priority if lowest is None else min(lowest, priority)

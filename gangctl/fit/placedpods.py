@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import object_at, objects_at, text_at
-from gangctl.api.pods import FINISHED, REQUIRED
+from gangctl.api.pods import REQUIRED, is_finished
 from gangctl.api.requests import as_integers, pod_requests, resized_requests
 from gangctl.api.volumes import volume_claims
 from gangctl.kueue.blocked import selects
@@ -173,29 +173,41 @@ class PlacedPod:
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
     """The pod, if it uses capacity of a node. Invalid requests count as 0."""
-    metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
-    node, namespace = text_at(spec, "nodeName"), text_at(metadata, "namespace")
-    if node and str(status.get("phase")) not in FINISHED:
-        labels = {key: text for key, text in object_at(metadata, "labels").items() if isinstance(text, str)}
-        resized = resized_requests(raw)
-        yield PlacedPod(
-            namespace,
-            labels.get(JOBSET_NAME, ""),
-            node,
-            as_integers(pod_requests(spec)[0]),
-            not REQUESTS.isdisjoint(object_at(metadata, "annotations")),
-            labels,
-            tuple(host_ports(spec)),
-            # A cluster has very many pods, and few of them have an affinity.
-            pod_terms(spec, "podAntiAffinity", namespace, labels) if spec.get("affinity") else (),
-            bool(metadata.get("deletionTimestamp")),
-            text_at(metadata, "name"),
-            text_at(metadata, "creationTimestamp"),
-            tuple(claim for _, claim in volume_claims(spec)),
-            None if resized is None else as_integers(resized),
-            priority if isinstance(priority := spec.get("priority"), int) else None,
-            text_at(object_at(metadata, "annotations"), WORKLOAD),
-        )
+    node = text_at(object_at(raw, "spec"), "nodeName")
+    if node and not is_finished(raw):
+        yield _on(node, raw)
+
+
+def nominated_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
+    """The pod on the node that kube-scheduler has nominated it for, if it is on none yet."""
+    node = text_at(object_at(raw, "status"), "nominatedNodeName")
+    if node and not text_at(object_at(raw, "spec"), "nodeName") and not is_finished(raw):
+        yield _on(node, raw)
+
+
+def _on(node: str, raw: Mapping[str, Any]) -> PlacedPod:
+    metadata, spec = object_at(raw, "metadata"), object_at(raw, "spec")
+    namespace = text_at(metadata, "namespace")
+    labels = {key: text for key, text in object_at(metadata, "labels").items() if isinstance(text, str)}
+    resized = resized_requests(raw)
+    return PlacedPod(
+        namespace,
+        labels.get(JOBSET_NAME, ""),
+        node,
+        as_integers(pod_requests(spec)[0]),
+        not REQUESTS.isdisjoint(object_at(metadata, "annotations")),
+        labels,
+        tuple(host_ports(spec)),
+        # A cluster has very many pods, and few of them have an affinity.
+        pod_terms(spec, "podAntiAffinity", namespace, labels) if spec.get("affinity") else (),
+        bool(metadata.get("deletionTimestamp")),
+        text_at(metadata, "name"),
+        text_at(metadata, "creationTimestamp"),
+        tuple(claim for _, claim in volume_claims(spec)),
+        None if resized is None else as_integers(resized),
+        priority if isinstance(priority := spec.get("priority"), int) else None,
+        text_at(object_at(metadata, "annotations"), WORKLOAD),
+    )
 
 
 def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool] = lambda _: False) -> dict[str, Amounts]:

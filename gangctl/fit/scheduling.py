@@ -19,11 +19,7 @@ from gangctl.fit.exploring import Exploration, Rules, explore
 from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, names_nodes, takes
 from gangctl.fit.members import Members, Neighbours
 from gangctl.fit.packing import Class, Excess, Packing, PodKind, Vector, excess, most, place
-from gangctl.fit.placedpods import (
-    host_ports,
-    in_use,
-    ports_as_amounts,
-)
+from gangctl.fit.placedpods import PlacedPod, host_ports, in_use, ports_as_amounts
 from gangctl.fit.requests import PodSet
 from gangctl.fit.volumes import as_pod_spec, is_of_one_pod
 from gangctl.kueue.amounts import UNLIMITED
@@ -71,7 +67,7 @@ class Floor:
         ]
         self.members = Members(podsets, nodes, neighbours, self._tolerated, jobset=jobset, hopeful=hopeful)
         ports = [tuple(host_ports(podset.pod_spec)) for podset in podsets]
-        others = neighbours.pods or ()
+        others = self.members.others
         # Ports of other pods matter only to pods that have ports.
         known = {port for own in (*ports, *(pod.ports for pod in others)) for port in own} if any(ports) else set()
         asked = [{**own, **ports_as_amounts(used, known)} for own, used in zip(requests, ports, strict=True)]
@@ -152,10 +148,19 @@ class Floor:
     def assumes(self) -> bool:
         """Whether hope may change anything."""
         tolerated = frozenset().union(*self._tolerated)
-        return self.members.by_namespace or any(
-            node.unready or node.passing or any(taint.get("key") in tolerated for taint in node.taints)
-            for node in self.nodes
+        return (
+            self.members.by_namespace
+            or any(self.doubted_pods())
+            or any(
+                node.unready or node.passing or any(taint.get("key") in tolerated for taint in node.taints)
+                for node in self.nodes
+            )
         )
+
+    def doubted_pods(self) -> Iterator[PlacedPod]:
+        """Nominated pods of which it is not known whether the podsets get room of theirs."""
+        certain, possible = (self.neighbours.preferred(self.podsets, hopeful=hopeful) for hopeful in (True, False))
+        yield from (pod for pod in possible if pod not in certain)
 
     def _volumes(self, podset: PodSet) -> Iterator[tuple[str, Object]]:
         """The claims of its pods with their volumes, as far as these are known."""
@@ -169,7 +174,7 @@ class Floor:
         Other pods count only ``now``.
         """
         namespace = self.neighbours.namespace
-        others = {claim for pod in self.neighbours.pods or () if pod.namespace == namespace for claim in pod.claims}
+        others = {claim for pod in self.members.others if pod.namespace == namespace for claim in pod.claims}
         for claim in sorted({claim for index, count in pods.items() if count for claim in self._sole[index]}):
             users = sum(count for index, count in pods.items() if claim in self._sole[index])
             mode = f"claim {one_line(claim, 80)}, and only one pod at a time may (ReadWriteOncePod)"

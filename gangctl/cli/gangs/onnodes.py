@@ -135,7 +135,8 @@ def holders(stored: StoredJobSet, stock: Stock) -> Mapping[str, Sequence[Holder]
     podsets, requests, neighbours = made
     floor = Floor(podsets, requests, stock.nodes, neighbours, jobset=stored.jobset.name)
     nodes = {node.name for number, node in enumerate(floor.nodes) if floor.takers_now(number)}
-    others = [pod for pod in stock.pods or () if (pod.namespace, pod.jobset) != stored.jobset.key and pod.node in nodes]
+    everyone = floor.members.others
+    others = [pod for pod in everyone if (pod.namespace, pod.jobset) != stored.jobset.key and pod.node in nodes]
     return {name: tuple(holders_of(others, name)) for name in floor.resources}
 
 
