@@ -76,6 +76,11 @@ class NodeShape:
         return hopeful or not self.unready or bool(self.passing)
 
     @property
+    def unreported(self) -> frozenset[str]:
+        """Resources whose device plugin is not registered now: the kubelet keeps the name, with a capacity of 0."""
+        return frozenset(name for name, amount in self.capacity.items() if amount == 0 and "/" in name)
+
+    @property
     def present(self) -> Amounts:
         """The present amounts."""
         return self.capacity if self.allocatable is None else self.allocatable

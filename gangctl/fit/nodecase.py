@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from gangctl.api.jobset import pod_path
 from gangctl.api.objects import object_at
 from gangctl.api.quantity import figure
-from gangctl.errors import plural
+from gangctl.errors import one_line, plural
 from gangctl.fit import report
 from gangctl.fit.floor import features_of
 from gangctl.fit.packing import Excess
@@ -163,6 +164,18 @@ def _assumed(floor: Floor, wary: Floor) -> list[str]:
     ]
     return list(dict.fromkeys(assumptions)) or [
         "which namespaces a namespaceSelector selects (give the Namespaces with their labels with --queues)"
+    ]
+
+
+def without_plugins(floor: Floor) -> list[str]:
+    """The resources that nodes would have if their device plugins were registered, each in a clause."""
+    usable = [number for number, takers in enumerate(floor.takers) if takers]
+    counts = Counter(name for number in usable for name in floor.unreported(number))
+    nodes = plural(len(floor.nodes), "node")
+    return [
+        f"no device plugin reports {one_line(name, 80)} on {count} of {nodes} now (capacity 0): see the pods of its "
+        "DaemonSet"
+        for name, count in sorted(counts.items())
     ]
 
 

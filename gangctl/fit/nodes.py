@@ -23,7 +23,7 @@ from gangctl.fit.devices import Claimed, Devices, as_extended, claimed
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.members import Neighbours
 from gangctl.fit.minimum import decided
-from gangctl.fit.nodecase import NodesCase, no_node
+from gangctl.fit.nodecase import NodesCase, no_node, without_plugins
 from gangctl.fit.placedpods import PlacedPod
 from gangctl.fit.requests import (
     Counted,
@@ -179,6 +179,7 @@ def node_fit(
         sentence += f" Its pods have the nodeLabels and tolerations of {flavors}."
     if verdict in {"not-now", "unknown"}:
         sentence += _what_is_closed(floor, requests)
+        sentence += "".join(f" {clause[:1].upper()}{clause[1:]}." for clause in without_plugins(floor))
     general = [limits.ATTACHED] if any(any(volume_claims(podset.pod_spec)) for podset in podsets) else []
     if not all(podset.name in neighbours.admitted for podset in podsets):
         general.append(limits.ADMISSION)

@@ -88,7 +88,11 @@ class Floor:
             )
             for podset in podsets
         ]
-        self._capacities = [self._capacity(number) for number in range(len(nodes))]
+        self._capacities = [
+            # It may have any amount again once its device plugin runs.
+            self._capacity(number, {**node.capacity, **dict.fromkeys(self.unreported(number), UNLIMITED)})
+            for number, node in enumerate(nodes)
+        ]
         self.takers = self._all_takers()
         # Computed when it is asked for: it goes over all pods on the nodes, and `ever` needs none of them.
         self._now: list[frozenset[int]] | None = None
@@ -98,12 +102,15 @@ class Floor:
         plain = [max(0, amounts.get(first, pods)), *(max(0, amounts.get(name, 0)) for name in others)]
         return (*plain, *(max(0, amounts.get(port, ports)) for port in self._ports))
 
-    def _capacity(self, number: int) -> Vector:
-        node = self.nodes[number]
+    def _capacity(self, number: int, amounts: Amounts) -> Vector:
         # A node without a capacity has not reported it yet.
         unlimited = (UNLIMITED,) * (len(self.resources) + len(self._ports))
-        own = self._vector(node.capacity, UNLIMITED, 1) if node.capacity else unlimited
+        own = self._vector(amounts, UNLIMITED, 1) if amounts else unlimited
         return (*own, *self._single(number))
+
+    def unreported(self, number: int) -> frozenset[str]:
+        """Resources that pods ask for, and of which the device plugin of a node is not registered now."""
+        return self.nodes[number].unreported & frozenset(self.resources)
 
     def _single(self, number: int) -> Iterator[int]:
         return (1 if number in domains else UNLIMITED for _, domains in self.members.alone)
@@ -287,7 +294,8 @@ class Floor:
 
     def ever(self, gangs: Sequence[Together]) -> bool | None:
         """Whether each gang alone fits on empty nodes; None if that is not known."""
-        empty = {number: self._capacities[number] for number, node in enumerate(self.nodes) if node.capacity}
+        # By what is reported: what a device plugin will report is not known, and only refutes a proof.
+        empty = {n: self._capacity(n, node.capacity) for n, node in enumerate(self.nodes) if node.capacity}
         answers = [self._ever(gang, empty) for gang in gangs]
         return False if False in answers else None if None in answers else True
 
@@ -297,7 +305,7 @@ class Floor:
             for domain in self.domains(gang.topology).values()
         ]
         # A node that has not reported its capacity may hold it, so that there is no proof.
-        unreported = any(not node.capacity for node in self.nodes)
+        unreported = any(not node.capacity or self.unreported(number) for number, node in enumerate(self.nodes))
         return True if True in answers else None if None in answers or unreported else False
 
     def _problem(self, pods: Mapping[int, int], free: Mapping[int, Vector], *, now: bool) -> tuple[Packing, Rules]:

@@ -147,6 +147,8 @@ class OnNodes:
     holders: Mapping[str, Sequence[Holder]] | None = field(default_factory=dict)
     """By resource that its pods ask for: who has it on the nodes that they may be placed on. None if pods of other
     namespaces may not be read."""
+    without_plugins: tuple[str, ...] = ()
+    """Resources that its pods ask for and no device plugin reports on some nodes, each in a line."""
     scale_ups: Mapping[str, ScaleUp] = field(default_factory=dict)
     """By pod without a node: the last that an autoscaler said of it."""
 

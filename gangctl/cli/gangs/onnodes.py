@@ -15,6 +15,7 @@ from gangctl.fit import limits
 from gangctl.fit.admitted import changes
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.members import Neighbours
+from gangctl.fit.nodecase import without_plugins
 from gangctl.fit.nodes import admitted
 from gangctl.fit.report import never_of
 from gangctl.fit.requests import PodSet, requests_of
@@ -40,13 +41,17 @@ def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
     workload = current(state.queues.workloads_of(stored.jobset.uid))
     changed, labels = tuple(changes(stored.raw, made)), labels_of(workload, state.queues.snapshot)
     held: Mapping[str, Sequence[Holder]] | None = None if stock.pods is None else {}
+    without: Sequence[str] = ()
     # No template is like all of its pods where these differ: only the scheduler knows.
     if key in stock.varied or not stock.nodes:
         state.on_nodes[key] = OnNodes(changes=changed, flavors=labels, holders=held)
     else:
         fits, never = fits_now(state, key, stock), never_on_nodes(state, key, stock)
-        held = held if held is None else holders(stored, stock)
-        state.on_nodes[key] = OnNodes(fits, never, changed, labels, newcomers(state, key, stock), held)
+        if (floor := _floor(stored, stock)) is not None:
+            held = held if held is None else holders(floor, key)
+            without = without_plugins(floor)
+        came = newcomers(state, key, stock)
+        state.on_nodes[key] = OnNodes(fits, never, changed, labels, came, held, tuple(without))
 
 
 def newcomers(state: GangState, key: Key, stock: Stock) -> Mapping[str, Sequence[str]]:
@@ -127,16 +132,19 @@ def _as_made(stored: StoredJobSet, stock: Stock) -> tuple[list[PodSet], list[Amo
     return podsets, [count.requests for count in counted], neighbours
 
 
-def holders(stored: StoredJobSet, stock: Stock) -> Mapping[str, Sequence[Holder]]:
-    """By resource that pods of a JobSet request: who has it on the nodes that these may be placed on, most first."""
+def _floor(stored: StoredJobSet, stock: Stock) -> Floor | None:
+    """All its pods and the nodes; None if unknown."""
     made = _as_made(stored, stock)
     if made is None:
-        return {}
+        return None
     podsets, requests, neighbours = made
-    floor = Floor(podsets, requests, stock.nodes, neighbours, jobset=stored.jobset.name)
+    return Floor(podsets, requests, stock.nodes, neighbours, jobset=stored.jobset.name)
+
+
+def holders(floor: Floor, key: Key) -> Mapping[str, Sequence[Holder]]:
+    """By resource that pods of a JobSet request: who has it on the nodes that these may be placed on, most first."""
     nodes = {node.name for number, node in enumerate(floor.nodes) if floor.takers_now(number)}
-    everyone = floor.members.others
-    others = [pod for pod in everyone if (pod.namespace, pod.jobset) != stored.jobset.key and pod.node in nodes]
+    others = [pod for pod in floor.members.others if (pod.namespace, pod.jobset) != key and pod.node in nodes]
     return {name: tuple(holders_of(others, name)) for name in floor.resources}
 
 

@@ -298,7 +298,11 @@ _MOST_HOLDERS: Final = 3
 
 
 def _holders(context: Context, found: Sequence[_Refused]) -> Iterator[str]:
-    """Who has what is short on the nodes that the pods may be placed on: devices, or else what is named first."""
+    """Who has what is short on the nodes that the pods may be placed on: devices, or else what is named first.
+
+    Before them, which devices none has, because no device plugin reports them.
+    """
+    yield from context.snapshot.on_nodes.without_plugins
     holders = context.snapshot.on_nodes.holders
     if holders is None:
         yield "who holds the nodes is not known: pods of other namespaces may not be read"
