@@ -132,6 +132,11 @@ TOLERATION: Final[Mapping[str, str]] = {
 }
 """Of the taint of these nodes, which JobSet adds to the same pods."""
 
+NODE_SELECTORS: Final = ("scheduler.alpha.kubernetes.io/node-selector", "openshift.io/node-selector")
+"""Annotations of a Namespace whose node selectors admission adds to pods: PodNodeSelector, and OpenShift's plugin."""
+DEFAULT_TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
+"""The same of tolerations, in JSON: PodTolerationRestriction."""
+
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 

@@ -89,7 +89,8 @@ def neighbours_of(
     volume_of, classes = partial(stock.volume, key[0]), (stock.snapshot.pod_priority, stock.snapshot.preemption_policy)
     # The scheduler places the pods of a gang together, also those that it has nominated.
     nominated = [pod for pod in stock.nominated if not without(pod) and (pod.namespace, pod.jobset) != key]
-    return Neighbours(pods, key[0], stock.labels, volume_of, devices, admitted, levels, *classes, nominated)
+    notes = stock.admission_annotations.get(key[0], {})
+    return Neighbours(pods, key[0], stock.labels, volume_of, devices, admitted, levels, *classes, notes, nominated)
 
 
 _ADMITTED: Final = frozenset({"Fits", "FitsReordered", "MayFit"})

@@ -86,9 +86,14 @@ async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> St
 
 
 async def read_without_kueue(client: Client, namespaces: Iterable[str]) -> Stock:
-    """The same, and classes of priority: one that was not read counts as missing, and pods that name it as refused."""
-    stock = await read_pod_surroundings(client, namespaces)
+    """The same, the namespaces, and classes of priority.
+
+    A class that was not read counts as missing, and pods that name it as refused.
+    """
+    places = sorted(set(namespaces))
+    stock = await read_pod_surroundings(client, places)
     await _priorities(client, stock)
+    await _labels(client, stock, places)
     return stock
 
 
@@ -183,7 +188,7 @@ async def _configuration(client: Client, stock: Stock, namespace: str) -> None:
 
 
 async def _labels(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
-    """Labels of namespaces, for the selectors of ClusterQueues; unknown if they may not be read."""
+    """Namespaces, for the selectors of ClusterQueues and for admission; unknown if they may not be read."""
     if namespaces is None:
         await _try(client, stock, NAMESPACES)
         return

@@ -9,7 +9,7 @@ from typing import Final
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.labelselector import NAMESPACE_NAME
-from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.api.meta import DEFAULT_TOLERATIONS, JOBSET_NAME, NODE_SELECTORS, REPLICATED_JOB_NAME
 from gangctl.api.objects import Key, Object, integer_at, kind_of, object_at, text_at
 from gangctl.api.pods import HOSTNAME, is_finished
 from gangctl.api.store import Entry
@@ -42,6 +42,7 @@ def key_of(raw: Object) -> tuple[str, str, str]:
     )
 
 
+_ADMISSION: Final = (*NODE_SELECTORS, DEFAULT_TOLERATIONS)
 _LAG: Final = timedelta(seconds=5)
 """Kueue collects changes for a second before it writes the status of a ClusterQueue (UpdatesBatchPeriod)."""
 
@@ -91,6 +92,8 @@ class Stock(Queues):
         """Whether there are DeviceTaintRules, or may be."""
         self._claiming = False
         """Whether a pod on a node has ResourceClaims."""
+        self.admission_annotations: dict[str, dict[str, str]] = {}
+        """By namespace, those by which admission changes pods."""
         self._volumes: dict[str, Object] = {}
         self._claims: dict[tuple[str, str], str] = {}
 
@@ -133,11 +136,11 @@ class Stock(Queues):
         elif (group, kind) == ("node.k8s.io", "RuntimeClass"):
             self.take_runtime_classes([*(self.runtime_classes or ()), raw])
         elif (group, kind) == ("", "Namespace"):
-            labels = object_at(raw, "metadata").get("labels")
-            texts = labels.items() if isinstance(labels, dict) else ()
+            labels, notes = (object_at(object_at(raw, "metadata"), part) for part in ("labels", "annotations"))
             name = key_of(raw)[2]
+            self.admission_annotations[name] = {key: text_at(notes, key) for key in _ADMISSION if key in notes}
             # A manifest lacks the label that the API server gives every namespace.
-            known = {NAMESPACE_NAME: name} | {str(key): str(value) for key, value in texts}
+            known = {NAMESPACE_NAME: name} | {str(key): str(value) for key, value in labels.items()}
             self.namespaces.put(("", name), Entry("", "", known))
         elif (group, kind) == (JOBSETS.group, JOBSETS.kind):
             expected = read_expected(raw)

@@ -236,23 +236,16 @@ def features_of(pod_spec: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name, needed in needs.items() if needed)
 
 
-def takes(node: NodeShape, podset: PodSet, tolerated: Collection[str] = ()) -> bool:
+def takes(node: NodeShape, podset: PodSet, added: Collection[Mapping[str, Any]] = ()) -> bool:
     """Whether a node's labels, taints and features allow these pods; taints of pods with a nodeName are not checked.
 
-    ``tolerated`` are keys of NoSchedule taints that count as tolerated.
+    ``added`` are tolerations besides those of the pods.
     """
     spec = podset.pod_spec
     if spec.get("nodeName"):
         return True
-    tolerations = tolerations_of(spec, tolerated)
     return (
-        untolerated(node.taints, tolerations) is None
+        untolerated(node.taints, [*objects_at(spec, "tolerations"), *added]) is None
         and affinity_allows(spec, node.labels, node.name)
         and features_of(spec) <= node.features
     )
-
-
-def tolerations_of(spec: Mapping[str, Any], added: Collection[str]) -> list[Mapping[str, Any]]:
-    """The tolerations of a pod, with those of NoSchedule taints that admission adds, by their keys."""
-    more = ({"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in added)
-    return [*objects_at(spec, "tolerations"), *more]

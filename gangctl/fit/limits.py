@@ -11,6 +11,7 @@ from gangctl.api.meta import (
     EXCLUSIVE_TOPOLOGY,
     JOBSET_NAME,
     JOBSET_PRIORITY,
+    NODE_SELECTORS,
     REPLICATED_JOB_NAME,
     RESTART_ATTEMPT,
 )
@@ -47,6 +48,9 @@ def deciding(jobset: JobSet, podset: PodSet, neighbours: Neighbours) -> Iterator
         yield f"{path}.schedulerName: what {one_line(name, 80)} does"
     if spec.get("nodeName"):
         yield f"{path}.nodeName: whether the kubelet admits its pods, which no scheduler places"
+    # Pods that exist have passed admission.
+    if podset.name not in neighbours.admitted:
+        yield from _of_namespace(path, spec, neighbours.annotations)
     yield from _of_volumes(path, podset, neighbours)
     yield from exclusive(jobset, podset)
 
@@ -59,6 +63,16 @@ def exclusive(jobset: JobSet, podset: PodSet) -> Iterator[str]:
     ):
         if EXCLUSIVE_TOPOLOGY in notes:
             yield f"{place}[{EXCLUSIVE_TOPOLOGY}]: which domain JobSet gives to each Job"
+
+
+def _of_namespace(path: str, spec: Mapping[str, object], annotations: Mapping[str, str]) -> Iterator[str]:
+    own = object_at(spec, "nodeSelector")
+    for name in NODE_SELECTORS:
+        pairs = (part.partition("=")[::2] for part in annotations.get(name, "").split(","))
+        labels = {key.strip(): value.strip() for key, value in pairs if key.strip()}
+        if not labels.items() <= own.items():
+            shown = one_line(",".join(f"{key}={value}" for key, value in labels.items()), 160)
+            yield f"{path}.nodeSelector: whether admission adds {shown} (annotation {name} of its namespace)"
 
 
 def _of_volumes(path: str, podset: PodSet, neighbours: Neighbours) -> Iterator[str]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gangctl.api.meta import JOB_INDEX, JOB_KEY, JOBSET_NAME, JOBSET_PRIORITY, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import Object, object_at, text_at
+from gangctl.api.objects import Object, object_at, objects_at, text_at
 from gangctl.fit.devices import Devices
 from gangctl.fit.exploring import Attraction, Domains, Evenness, Repulsion, Rules
-from gangctl.fit.floor import NodeShape, affinity_allows, tolerations_of, untolerated
+from gangctl.fit.floor import NodeShape, affinity_allows, untolerated
 from gangctl.fit.placedpods import NamespaceLabels, PlacedPod, PodTerm, Spread, pod_terms, spreads
 from gangctl.fit.requests import PodSet
 
@@ -44,6 +44,8 @@ class Neighbours:
     """The value of a PriorityClass, or of what pods without one get; None if unknown."""
     policy_of: Callable[[str], str | None] = lambda _: None
     """The same of its ``preemptionPolicy``."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Of the namespace, those by which admission changes pods."""
     nominated: Sequence[PlacedPod] = ()
     """Pods of others on the nodes that they are nominated for."""
 
@@ -98,12 +100,12 @@ class Members:
         podsets: Sequence[PodSet],
         nodes: Sequence[NodeShape],
         neighbours: Neighbours,
-        tolerated: Sequence[frozenset[str]],
+        tolerated: Sequence[Sequence[Object]],
         *,
         jobset: str,
         hopeful: bool,
     ) -> None:
-        """``tolerated`` are, by podset, keys of taints that admission may add tolerations of."""
+        """``tolerated`` are, by podset, tolerations that admission may add."""
         self._podsets = podsets
         self._nodes = nodes
         self._neighbours = neighbours
@@ -231,7 +233,7 @@ class Members:
     def _evenness(self, index: int, members: Sequence[MemberPods], spread: Spread) -> Evenness:
         member, namespace = members[index], self._neighbours.namespace
         spec, keys = member.podset.pod_spec, {spread.key for spread in member.spreads}
-        tolerations = tolerations_of(spec, self._tolerated[member.podset.index])
+        tolerations = [*objects_at(spec, "tolerations"), *self._tolerated[member.podset.index]]
         domains = {
             number: node.labels[spread.key]
             for number, node in enumerate(self._nodes)

@@ -150,11 +150,10 @@ def _assumed(floor: Floor, wary: Floor) -> list[str]:
     for number, node in enumerate(floor.nodes):
         for index in sorted(floor.takers[number] - wary.takers[number]):
             path = f"{pod_path(index)}.tolerations"
-            keys = [str(taint.get("key")) for taint in node.taints if "/" in str(taint.get("key"))]
-            assumptions.append(
-                f"{path}: whether admission adds a toleration of the taint {keys[0] if keys else ''} "
-                "(kube-apiserver --enable-admission-plugins=ExtendedResourceToleration)"
-            )
+            assumptions += [
+                f"{path}: whether admission adds a toleration of the taint {one_line(key, 80)} ({by})"
+                for key, by in floor.possibly_tolerated(number, index)
+            ]
         if (node.unready or node.passing) and floor.takers_now(number) - wary.takers_now(number):
             assumptions.append(f'whether node "{node.name}" becomes ready')
     assumptions += [

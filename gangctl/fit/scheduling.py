@@ -12,15 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import sub
 
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, objects_at
+from gangctl.api.pods import tolerates
 from gangctl.api.volumes import volume_claims
 from gangctl.errors import one_line
 from gangctl.fit.exploring import Exploration, Rules, explore
-from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, names_nodes, takes
+from gangctl.fit.floor import NodeShape, affinity_allows, affinity_keys, names_nodes, takes, untolerated
 from gangctl.fit.members import Members, Neighbours
 from gangctl.fit.packing import Class, Excess, Packing, PodKind, Vector, excess, most, place
 from gangctl.fit.placedpods import PlacedPod, host_ports, in_use, ports_as_amounts
 from gangctl.fit.requests import PodSet
+from gangctl.fit.tolerations import possible_tolerations
 from gangctl.fit.volumes import as_pod_spec, is_of_one_pod
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS, Amounts
@@ -60,11 +62,14 @@ class Floor:
         )
         self._hopeful = hopeful
         self._jobset = jobset
-        self._tolerated = [
+        self._possible = [
+            possible_tolerations(podset.pod_spec, amounts, neighbours.annotations)
             # Pods that exist have passed admission: what they tolerate is known.
-            _extended(amounts) if hopeful and podset.name not in neighbours.admitted else frozenset()
+            if hopeful and podset.name not in neighbours.admitted
+            else []
             for podset, amounts in zip(podsets, requests, strict=True)
         ]
+        self._tolerated = [[one.toleration for one in possible] for possible in self._possible]
         self.members = Members(podsets, nodes, neighbours, self._tolerated, jobset=jobset, hopeful=hopeful)
         ports = [tuple(host_ports(podset.pod_spec)) for podset in podsets]
         others = self.members.others
@@ -154,15 +159,23 @@ class Floor:
     @property
     def assumes(self) -> bool:
         """Whether hope may change anything."""
-        tolerated = frozenset().union(*self._tolerated)
+        added = [toleration for tolerations in self._tolerated for toleration in tolerations]
         return (
             self.members.by_namespace
             or any(self.doubted_pods())
             or any(
-                node.unready or node.passing or any(taint.get("key") in tolerated for taint in node.taints)
+                node.unready or node.passing or any(tolerates(one, taint) for one in added for taint in node.taints)
                 for node in self.nodes
             )
         )
+
+    def possibly_tolerated(self, number: int, index: int) -> Iterator[tuple[str, str]]:
+        """Keys of a node's taints that a podset does not tolerate itself, each with what may add the toleration."""
+        own = objects_at(self.podsets[index].pod_spec, "tolerations")
+        for taint in self.nodes[number].taints:
+            if untolerated([taint], own) is not None:
+                by = (one.by for one in self._possible[index] if tolerates(one.toleration, taint))
+                yield str(taint.get("key")), next(by, "")
 
     def doubted_pods(self) -> Iterator[PlacedPod]:
         """Nominated pods of which it is not known whether the podsets get room of theirs."""
@@ -337,8 +350,3 @@ class Floor:
         """The room that is left on some nodes by a placement; None if there is none that is found at once."""
         packing, rules = self._problem(pods, nodes, now=True)
         return None if rules else place(packing.sizes, packing.counts, packing.ordered(), nodes)
-
-
-def _extended(amounts: Amounts) -> frozenset[str]:
-    """Extended resources: admission (ExtendedResourceToleration) may add a toleration of taints with their names."""
-    return frozenset(name for name in amounts if "/" in name and "kubernetes.io/" not in name)
