@@ -22,6 +22,12 @@ _PASSING: Final = (
     "DeletionCandidateOfClusterAutoscaler",
     *(f"{kind}-taint.cluster-autoscaler.kubernetes.io/" for kind in ("startup", "status", "ignore")),
     "karpenter.sh/",
+    # Cluster API, and the Node Readiness Controller of SIG Node, by whose rules a taint must begin so.
+    "node.cluster.x-k8s.io/",
+    "readiness.k8s.io/",
+    # AWS and GKE announce with these that they take the node.
+    "aws-node-termination-handler/",
+    "cloud.google.com/impending-node-termination",
 )
 """Prefixes of taints that components add and remove: a node is not ready, drained, short of memory, starts, or ends."""
 _STARTING: Final = "/agent-not-ready"

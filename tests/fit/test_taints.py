@@ -1,4 +1,4 @@
-"""Tolerations and selectors that admission may add, by what is known of it."""
+"""Taints that components remove, and tolerations and selectors that admission may add, by what is known of it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gangctl.fit.floor import read_node
 from tests.cli.httpserver import ask as asked
 from tests.cli.kueueobjects import queued
 from tests.cli.kueueserver import serving
 from tests.cli.manifests import write
 from tests.cli.test_fit_nodes import NODES, fit, node, pod
-from tests.fit.test_nodes import ask, cpu, gang, nodes
+from tests.fit.test_nodes import ask, cpu, gang, gist, nodes
 from tests.jobsets import jobset, rj
 from tests.rows import each
 
 ARCH = "kubernetes.io/arch"
 CLASS = "cloud.google.com/compute-class"
 SCHEDULER = "scheduler.alpha.kubernetes.io"
+
+
+@each(
+    "key",
+    [
+        "node.cluster.x-k8s.io/uninitialized",
+        "aws-node-termination-handler/spot-itn",
+        "cloud.google.com/impending-node-termination",
+        "readiness.k8s.io/gpu-ready",
+    ],
+)
+def test_a_taint_that_a_component_removes_passes(key: str) -> None:
+    spec = {"taints": [{"key": key, "effect": "NoSchedule"}]}
+    raw = {"metadata": {"name": "n"}, "spec": spec, "status": {"capacity": {"cpu": "8", "pods": 9}}}
+    assert gist(ask(gang(cpu(1)), [read_node(raw)], used={})) == ("not-now", "WaitsForNodes")
 
 
 def affine(key: str, *values: str) -> dict[str, Any]:
