@@ -305,3 +305,39 @@ async def test_who_holds_the_nodes_is_not_known_to_one_who_may_not_read_pods_of_
         here.sandbox.faults.add(of_all, denied, times=ALL)
         evidence = first_cause(await here.ask("why", WAITS, "-o", "json"))["evidence"]
     assert "who holds the nodes is not known: pods of other namespaces may not be read" in evidence
+
+
+def test_a_job_that_jobset_pins_to_its_nodes_says_nothing_of_other_jobs(tmp_path: Path) -> None:
+    """The nodes that the pods select hold one Job at most, and the gang may have several."""
+    pinned = "alpha.jobset.sigs.k8s.io/namespaced-job"
+    there = dump.objects()
+    for one in there:
+        if one["kind"] == "Node" and one["metadata"]["name"] == "node-0":
+            one["metadata"]["labels"][pinned] = f"{NAMESPACE}_{WAITS}-workers-0"
+    for pod in dump.pods_of(there, WAITS):
+        pod["spec"].setdefault("nodeSelector", {})[pinned] = f"{NAMESPACE}_{WAITS}-workers-0"
+    cause = first_cause(ask_about(tmp_path, there, "why", WAITS, "-o", "json"))
+    assert "never" not in cause["message"], cause["message"]
+
+
+def test_a_device_plugin_that_is_not_registered_is_named(tmp_path: Path) -> None:
+    there = asking_for(GPU, "1")
+    for node in (one for one in there if one["kind"] == "Node"):
+        node["status"]["capacity"][GPU] = "0"
+    cause = first_cause(ask_about(tmp_path, there, "why", WAITS, "-o", "json"))
+    assert "never" not in cause["message"]
+    why = f"no device plugin reports {GPU} on 4 of 4 nodes now (capacity 0): see the pods of its DaemonSet"
+    assert why in cause["evidence"]
+
+
+def test_a_pod_that_is_nominated_for_a_node_holds_it(tmp_path: Path) -> None:
+    there = asking_for(GPU, "1")
+    for node in (one for one in there if one["kind"] == "Node"):
+        node["status"]["capacity"][GPU] = "2"
+    spec = {"priority": 1000, "containers": [{"name": "c", "resources": {"requests": {GPU: "2"}}}]}
+    for name in ("node-0", "node-1"):
+        status = {"phase": "Pending", "nominatedNodeName": name}
+        made = {"name": f"urgent-{name}", "namespace": "team-b", "uid": name}
+        there.append({"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec, "status": status})
+    evidence = first_cause(ask_about(tmp_path, there, "why", WAITS, "-o", "json"))["evidence"]
+    assert f"pod team-b/urgent-node-0 holds 2 {GPU}: 1 pod on 1 node" in evidence
