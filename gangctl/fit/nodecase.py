@@ -63,6 +63,8 @@ class NodesCase:
             return self.too_few(reason, message)
         if self.floor.neighbours.pods is None:
             self.unknown.append("what is in use on the nodes")
+            if self.floor.assumes:
+                self.unknown += _tolerations(self.floor, self.floor.wary(self.requests))
             return self._unknown("the nodes hold it with nothing else on them, but " if self.empty() else NOTHING_SHOWS)
         self.now = room_of_stages(self.floor, self.gangs, self.stages)
         return self._at_present(self.now)
@@ -146,24 +148,31 @@ NOTHING_SHOWS: Final = "nothing shows that the nodes cannot hold it, but "
 
 def _assumed(floor: Floor, wary: Floor) -> list[str]:
     """What the one assumes and the other does not, where they differ."""
-    assumptions = []
-    for number, node in enumerate(floor.nodes):
-        for index in sorted(floor.takers[number] - wary.takers[number]):
-            path = f"{pod_path(index)}.tolerations"
-            assumptions += [
-                f"{path}: whether admission adds a toleration of the taint {one_line(key, 80)} ({by})"
-                for key, by in floor.possibly_tolerated(number, index)
-            ]
-        if (node.unready or node.passing) and floor.takers_now(number) - wary.takers_now(number):
-            assumptions.append(f'whether node "{node.name}" becomes ready')
+    assumptions = _tolerations(floor, wary)
+    assumptions += [
+        f'whether node "{node.name}" becomes ready'
+        for number, node in enumerate(floor.nodes)
+        if (node.unready or node.passing) and floor.takers_now(number) - wary.takers_now(number)
+    ]
     assumptions += [
         f"whether its pods have a higher priority than {pod.namespace}/{pod.name}, for which kube-scheduler keeps room "
         f'on node "{pod.node}" (status.nominatedNodeName)'
         for pod in floor.doubted_pods()
     ]
-    return list(dict.fromkeys(assumptions)) or [
+    return assumptions or [
         "which namespaces a namespaceSelector selects (give the Namespaces with their labels with --queues)"
     ]
+
+
+def _tolerations(floor: Floor, wary: Floor) -> list[str]:
+    """Tolerations with which nodes take pods, and that admission may add."""
+    assumptions = [
+        f"{pod_path(index)}.tolerations: whether admission adds a toleration of the taint {one_line(key, 80)} ({by})"
+        for number, (hoped, certain) in enumerate(zip(floor.takers, wary.takers, strict=True))
+        for index in sorted(hoped - certain)
+        for key, by in floor.possibly_tolerated(number, index)
+    ]
+    return list(dict.fromkeys(assumptions))
 
 
 def without_plugins(floor: Floor) -> list[str]:

@@ -58,9 +58,12 @@ def test_gke_tolerates_taints_that_pods_select_as_labels(
 ) -> None:
     tainted = nodes(2, taints=[{"key": key, "value": value, "effect": "NoSchedule"}])
     floor = [replace(shape, labels={**shape.labels, key: value}) for shape in tainted]
-    report = ask(gang(cpu(1, spec=spec)), floor, used={})
-    assert report["verdict"] == verdict, report["message"]
-    assert any(f"toleration of the taint {key}" in why for why in report["unknown"]) is (verdict == "unknown")
+    unused: dict[str, dict[str, int]] = {}
+    # Also where it is not known what is in use.
+    for used in (unused, None):
+        report = ask(gang(cpu(1, spec=spec)), floor, used=used)
+        assert report["verdict"] == verdict, report["message"]
+        assert any(f"toleration of the taint {key}" in why for why in report["unknown"]) is (verdict == "unknown")
 
 
 NONE: dict[str, str] = {}
