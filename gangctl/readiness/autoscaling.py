@@ -1,8 +1,8 @@
 """What autoscalers say of pods that have no node, in events on these.
 
-Source: ``processors/status/eventing_scale_up_processor.go`` of cluster-autoscaler 1.33, and
-``pkg/controllers/provisioning/scheduling/events.go`` of Karpenter 1.6. Both look at each pod for itself: neither knows
-that pods belong together (autoscaler 8783).
+Source: ``processors/status/eventing_scale_up_processor.go`` of cluster-autoscaler 1.33, to which that of GKE adds
+``FailedScaleUp``, and ``pkg/controllers/provisioning/scheduling/events.go`` of Karpenter 1.6. Both look at each pod for
+itself: neither knows that pods belong together (autoscaler 8783).
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import plural
 
-STARTED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
+_NOMINATED: Final = "Nominated"
+_UNFIT: Final = "FailedScheduling"
+"""Of Karpenter, and of the scheduler, whose messages begin otherwise."""
+STARTED: Final = frozenset({"TriggeredScaleUp", _NOMINATED})
 """A node is on its way: of cluster-autoscaler, and of Karpenter."""
-REFUSED: Final = "NotTriggerScaleUp"
-"""cluster-autoscaler: no node group that it may grow would help."""
+REFUSED: Final = frozenset({"NotTriggerScaleUp", "FailedScaleUp", _UNFIT})
+"""No node group that it may grow would help, or the provider has no node."""
 NODE_SECONDS: Final = 900
 """How long a node may take to join: ``--max-node-provision-time`` of cluster-autoscaler, and the time after which
 Karpenter gives a NodeClaim up."""
-REASONS: Final = (*sorted(STARTED), REFUSED)
+REASONS: Final = (*sorted(STARTED), *sorted(REFUSED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,25 @@ class ScaleUp:
         return self.reason in STARTED and now < self.at + NODE_SECONDS
 
 
+def field_selector(reason: str) -> str:
+    """Selects the events of pods with a reason. The scheduler writes one for each pod that it refuses."""
+    return f"reason={reason},regarding.kind=Pod,reportingController!={DEFAULT_SCHEDULER}"
+
+
+def is_saying(reason: str, note: str) -> bool:
+    """Whether an event of a pod says that nodes are added for it, or are not."""
+    if reason == _NOMINATED:
+        # Karpenter also names nodes that are there and have room by its own count: it adds none then.
+        return "node/" not in note
+    return note.startswith("Failed to schedule pod") if reason == _UNFIT else reason in REASONS
+
+
 def sayings(found: Mapping[str, ScaleUp], pods: Collection[str], now: float) -> tuple[str, ...]:
     """What autoscalers said last of these pods, each in a line; ``found`` is by pod, ``now`` in Unix seconds."""
     last = [found[pod] for pod in sorted(pods) if pod in found]
     coming = [one for one in last if one.running(now)]
     failed = [one for one in last if one.reason in STARTED and not one.running(now)]
-    refused = [one for one in last if one.reason == REFUSED]
+    refused = [one for one in last if one.reason in REFUSED]
     lines = []
     if coming:
         some = f" of {len(pods)}, and it knows no gangs" if len(coming) < len(pods) else ""

@@ -32,7 +32,7 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import Assessment, JobProgress
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
-from gangctl.readiness.autoscaling import REASONS, ScaleUp
+from gangctl.readiness.autoscaling import ScaleUp, is_saying
 from gangctl.readiness.containers import containers_of, failure_of, waiting_of
 from gangctl.readiness.holders import Holder
 
@@ -419,10 +419,10 @@ def read_refusal(raw: Object) -> Refused | None:
 
 def read_scale_up(raw: Object) -> ScaleUp | None:
     """What an autoscaler says of a pod in an event of ``events.k8s.io/v1``; None for other events."""
-    about, reason = object_at(raw, "regarding"), _text(raw.get("reason"))
-    if about.get("kind") != "Pod" or reason not in REASONS:
+    about, reason, note = object_at(raw, "regarding"), _text(raw.get("reason")), _message(raw.get("note"))
+    if about.get("kind") != "Pod" or not is_saying(reason, note):
         return None
-    return ScaleUp(_name(about.get("name")), reason, _message(raw.get("note")), event_seen_at(raw))
+    return ScaleUp(_name(about.get("name")), reason, note, event_seen_at(raw))
 
 
 def event_seen_at(raw: Object) -> int:

@@ -211,12 +211,43 @@ def test_the_annotation_outranks_the_default(
     assert delay_of(context.jobset, default) == expected
 
 
-def test_events_of_autoscalers_are_read_and_the_last_of_a_pod_counts() -> None:
-    def event(reason: str, at: int, kind: str = "Pod") -> dict[str, Any]:
-        about = {"kind": kind, "name": "p", "namespace": "t"}
-        return {"regarding": about, "reason": reason, "note": "no", "deprecatedLastTimestamp": rfc3339(at)}
+FAILED_SCALE_UP = (
+    "Node scale up in zones us-central1-a associated with this pod failed: GCE out of resources. Pod is at risk of not "
+    "being scheduled."
+)
 
+
+def test_events_of_autoscalers_are_read_and_the_last_of_a_pod_counts() -> None:
     assert read_scale_up(event("Pulled", NOW)) is None
     assert read_scale_up(event("TriggeredScaleUp", NOW, "Node")) is None
     found = [read_scale_up(event(*one)) for one in (("TriggeredScaleUp", NOW), ("NotTriggerScaleUp", NOW - 9))]
     assert latest(one for one in found if one is not None)["p"].reason == "TriggeredScaleUp"
+
+
+def event(reason: str, at: int, kind: str = "Pod", note: str = "no") -> dict[str, Any]:
+    about = {"kind": kind, "name": "p", "namespace": "t"}
+    return {"regarding": about, "reason": reason, "note": note, "deprecatedLastTimestamp": rfc3339(at)}
+
+
+@each(
+    ("reason", "note", "read"),
+    [
+        ("Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p", True),
+        ("Nominated", "Pod should schedule on: node/n0", False),
+        ("Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p, node/n0", False),
+        ("FailedScaleUp", FAILED_SCALE_UP, True),
+        ("FailedScheduling", 'Failed to schedule pod, incompatible with nodepool "gpu"', True),
+        ("FailedScheduling", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", False),
+        ("FailedScheduling", "", False),
+    ],
+)
+def test_an_event_is_read_if_an_autoscaler_adds_a_node_or_cannot(reason: str, note: str, read: bool) -> None:
+    """Karpenter names a node that is there already, and has one reason with the scheduler."""
+    assert (read_scale_up(event(reason, NOW, note=note)) is not None) is read
+
+
+@each("reason", ["FailedScaleUp", "FailedScheduling"])
+def test_a_scale_up_that_failed_is_not_waited_for(reason: str) -> None:
+    note = "Failed to schedule pod, no instance type"
+    said = [read_scale_up(event("TriggeredScaleUp", NOW - 9)), read_scale_up(event(reason, NOW, note=note))]
+    assert not latest(one for one in said if one is not None)["p"].running(NOW)

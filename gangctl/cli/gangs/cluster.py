@@ -44,7 +44,7 @@ from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.objects import AdmissionCheck, Cohort, PriorityClass, ResourceFlavor, Topology
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.kueue.topology import with_placements
-from gangctl.readiness.autoscaling import REASONS
+from gangctl.readiness.autoscaling import REASONS, field_selector
 from gangctl.readiness.facts import (
     is_followed,
     read_ended,
@@ -285,7 +285,7 @@ class ScopeReader:
     async def _read_scale_ups(self, namespace: str) -> None:
         """What autoscalers said of its pods, if events may be read: others are left out and named already."""
         for reason in REASONS:
-            selection = Selection(field_selector=f"reason={reason},regarding.kind=Pod")
+            selection = Selection(field_selector=field_selector(reason))
             with suppress(ForbiddenError):
                 page = await self.client.list(EVENTS, namespace, selection=selection)
                 scale_ups = filter(None, map(read_scale_up, page.items))

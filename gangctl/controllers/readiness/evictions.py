@@ -35,7 +35,7 @@ from gangctl.errors import (
 )
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.amounts import span
-from gangctl.readiness.autoscaling import STARTED, ScaleUp, latest
+from gangctl.readiness.autoscaling import STARTED, ScaleUp, field_selector, latest
 from gangctl.readiness.eviction import Stranded, delay_of, stranded
 from gangctl.readiness.facts import PodFacts, Snapshot, read_pod, read_scale_up
 from gangctl.readiness.result import Readiness
@@ -195,7 +195,7 @@ class Evictions(ReadinessObserver):
         scale_ups: list[ScaleUp] = []
         # One list for each: a field selector has no alternatives.
         for reason in sorted(STARTED):
-            selection = Selection(field_selector=f"reason={reason},regarding.kind=Pod")
+            selection = Selection(field_selector=field_selector(reason))
             async with aclosing(self._reader.pages(EVENTS, namespace, selection=selection)) as pages:
                 async for page in pages:
                     scale_ups += filter(None, map(read_scale_up, page.items))

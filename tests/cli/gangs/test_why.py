@@ -310,7 +310,16 @@ def test_an_autoscaler_is_quoted(reason: str, at: str, words: str, tmp_path: Pat
     assert "autoscaler adds" not in ask("why", WAITS).out
 
 
-async def test_an_autoscaler_of_a_cluster_is_quoted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("reason", "note", "controller"),
+    [
+        ("NotTriggerScaleUp", "2 max node group size reached", "cluster-autoscaler"),
+        ("FailedScaleUp", "Node scale up in zones a failed: GCE out of resources", "cluster-autoscaler"),
+        ("FailedScheduling", "Failed to schedule pod, no instance type has enough resources", "karpenter"),
+    ],
+    ids=["not-triggered", "failed", "karpenter"],
+)
+async def test_an_autoscaler_of_a_cluster_is_quoted(reason: str, note: str, controller: str, tmp_path: Path) -> None:
     found = dump.objects()
     pod = dump.pods_of(found, WAITS)[0]
     event = {
@@ -318,14 +327,14 @@ async def test_an_autoscaler_of_a_cluster_is_quoted(tmp_path: Path) -> None:
         "kind": "Event",
         "metadata": {"name": "e", "namespace": dump.NAMESPACE},
         "regarding": {"kind": "Pod", "namespace": dump.NAMESPACE, "name": pod["metadata"]["name"]},
-        "reason": "NotTriggerScaleUp",
-        "note": "2 max node group size reached",
+        "reason": reason,
+        "note": note,
         "type": "Normal",
         "action": "ScaleUp",
         "eventTime": "2026-11-21T15:08:00.000000Z",
-        "reportingController": "cluster-autoscaler",
+        "reportingController": controller,
         "reportingInstance": "a",
     }
     async with place(tmp_path, [*found, event]) as here:
         answer = await here.ask("why", WAITS)
-    assert "2 max node group size reached" in answer.out
+    assert note in " ".join(answer.out.split())

@@ -33,6 +33,8 @@ from tests.rows import each
 STARTED = ScaleUp("", "TriggeredScaleUp", "pod triggered scale-up: [{pool 0->4 (max: 9)}]", NOW - 60)
 EXPIRED = replace(STARTED, at=NOW - NODE_SECONDS)
 DECLINED = ScaleUp("", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached", NOW - 60)
+FAILED = replace(DECLINED, reason="FailedScaleUp")
+UNFIT = replace(DECLINED, reason="FailedScheduling")
 GENERATIONS = {"1.36": Generation.V1ALPHA2, "1.37": Generation.V1BETA1}
 
 
@@ -258,6 +260,8 @@ def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
         ({0: STARTED, 1: STARTED}, Reason.UNSCHEDULABLE),
         ({0: STARTED, 1: STARTED, 2: DECLINED}, Reason.SCALE_UP_REFUSED),
         ({2: DECLINED}, Reason.SCALE_UP_REFUSED),
+        ({0: STARTED, 1: STARTED, 2: FAILED}, Reason.SCALE_UP_REFUSED),
+        ({0: UNFIT, 1: UNFIT, 2: UNFIT}, Reason.SCALE_UP_REFUSED),
         ({0: STARTED, 1: STARTED, 2: EXPIRED}, Reason.SCALE_UP_REFUSED),
         ({}, Reason.UNSCHEDULABLE),
     ],
@@ -270,7 +274,9 @@ def test_a_scale_up_that_runs_or_is_declined_is_a_cause(said: dict[int, ScaleUp]
     assert cause.reason is reason
     assert cause.blocking is (reason is not Reason.SCALE_UP_RUNNING)
     assert ("autoscaler" in str(cause.evidence)) is bool(said)
-    assert ("max node group size" in str(cause.evidence)) is (DECLINED in said.values())
+    assert ("max node group size" in str(cause.evidence)) is any(
+        up in said.values() for up in (DECLINED, FAILED, UNFIT)
+    )
 
 
 def test_a_scale_up_is_believed_for_as_long_as_a_node_may_take() -> None:
