@@ -19,6 +19,8 @@ _DULL: Final = frozenset({"ContainerCreating", INITIALIZING, "Completed"})
 """Unspecific reasons: another container may have a better one."""
 _INIT: Final = "init container"
 _MESSAGE_CHARACTERS: Final = 200
+_REJECTED: Final = "Pod was rejected: "
+"""Begins the message of a pod that failed because its kubelet did not admit it (``rejectPod``)."""
 _SIGNALLED: Final = 128
 """A shell adds the number of the signal that ended a program to this, and so do container runtimes."""
 
@@ -85,6 +87,14 @@ def failure_of(status: Object, *, quoted: bool = True) -> str:
         + (f', "{one_line(own, _MESSAGE_CHARACTERS)}"' if own else "")
         + (f"; then {plural(len(failed) - 1, 'other container')}" if failed[1:] else "")
     )
+
+
+def was_rejected(status: Object) -> bool:
+    """Whether the kubelet did not admit a pod that has failed: it started no container, and there are no logs."""
+    if not text_at(status, "reason"):
+        return False
+    # A node with too many volumes is found out later: containers have statuses then, and none of them was started.
+    return text_at(status, "message").startswith(_REJECTED) or next(containers_of(status), None) is None
 
 
 def containers_of(status: Object) -> Iterator[Object]:

@@ -33,7 +33,7 @@ from gangctl.gang.desired import Assessment, JobProgress
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.autoscaling import ScaleUp, is_saying
-from gangctl.readiness.containers import containers_of, failure_of, waiting_of
+from gangctl.readiness.containers import containers_of, failure_of, waiting_of, was_rejected
 from gangctl.readiness.holders import Holder
 
 H = TypeVar("H", bound=Hashable)
@@ -102,6 +102,8 @@ class EndedPod:
     """When its last container ended, Unix seconds; 0 if that is not known."""
     why: str = ""
     """Why it failed; empty if it succeeded, and if its status does not have it."""
+    rejected: bool = False
+    """Whether the kubelet of its node did not admit it: it has no logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +370,9 @@ def read_ended(raw: Object, *, quoted: bool = True) -> EndedPod | None:
         return None
     status = object_at(raw, "status")
     ends = [object_at(object_at(one, "state"), "terminated").get("finishedAt") for one in containers_of(status)]
-    return EndedPod(
-        pod, max(map(unix, ends), default=0), failure_of(status, quoted=quoted) if pod.phase == "Failed" else ""
-    )
+    at, failed = max(map(unix, ends), default=0), pod.phase == "Failed"
+    why = failure_of(status, quoted=quoted) if failed else ""
+    return EndedPod(pod, at, why, rejected=failed and bool(pod.node) and was_rejected(status))
 
 
 def read_node(raw: Object) -> NodeFacts:

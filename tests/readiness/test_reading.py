@@ -199,6 +199,32 @@ def test_why_a_pod_failed_is_read(status: dict[str, Any], why: str) -> None:
     assert found.why == why
 
 
+@each(
+    ("status", "node", "rejected"),
+    [
+        ({"reason": "UnexpectedAdmissionError", "message": "Pod was rejected: no healthy devices"}, "n0", True),
+        ({"reason": "OutOfnvidia.com/gpu"}, "n0", True),
+        (
+            {
+                "reason": "VolumeAttachmentLimitExceeded",
+                "message": "Pod was rejected: too many volumes",
+                "containerStatuses": [failed("main", "ContainerStatusUnknown", 137, NOON)],
+            },
+            "n0",
+            True,
+        ),
+        ({"reason": "Evicted", "containerStatuses": [failed("main", "Error", 137, NOON)]}, "n0", False),
+        ({"reason": "GivenUp"}, "", False),
+        ({}, "n0", False),
+    ],
+)
+def test_a_pod_that_its_kubelet_did_not_admit_is_read(status: dict[str, Any], node: str, rejected: bool) -> None:
+    ended = read_ended(pod(spec={"nodeName": node}, status={"phase": "Failed", **status}))
+
+    assert ended is not None
+    assert ended.rejected is rejected
+
+
 def test_a_waiting_init_container_is_read_before_the_others() -> None:
     status = {
         "initContainerStatuses": [waits("ImagePullBackOff", "first")],

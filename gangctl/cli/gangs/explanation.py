@@ -104,7 +104,8 @@ def _lines(state: GangState, key: Key) -> Iterator[str]:
         where = f" on {first.node}" if first.node else ""
         yield f"Pod {first.name}{where} failed{' first' if others else ''}: {ending}{others}."
         logs = f"kubectl logs {first.name} -n {namespace} --all-containers --ignore-errors"
-        yield f"$ {state.flags.on(logs)}"
+        described = f"kubectl describe pod {first.name} -n {namespace}"
+        yield f"$ {state.flags.on(described if pods[0].rejected else logs)}"
     else:
         yield "No pod that failed is left: look for its logs where your cluster keeps them."
         selector = f"jobset.sigs.k8s.io/jobset-name={name}"

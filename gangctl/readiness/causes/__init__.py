@@ -50,6 +50,7 @@ WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
     jobs.waiting_for_stage,
     jobs.pods_missing,
     pods.pods_failed,
+    pods.pods_rejected,
     pods.pods_gated,
     pods.restarting,
     refusals.refused,

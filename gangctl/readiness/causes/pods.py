@@ -364,13 +364,41 @@ def _endings(context: Context, why: str, ended: Sequence[EndedPod]) -> str:
     return f"{why}: {plural(len(ended), 'pod')}, the last{when}: {last.pod.name}{where}"
 
 
-def pods_failed(context: Context) -> Iterator[Cause]:
-    """Pods that ended with a failure, as containers do that are never restarted: their Job makes others."""
+def _failed(context: Context, *, rejected: bool) -> dict[str, list[tuple[Group, EndedPod]]]:
+    """Pods that failed by why, the first of these first: those whose kubelet did not admit them, or the others."""
     by_why: dict[str, list[tuple[Group, EndedPod]]] = {}
     for group, one in sorted(context.failed, key=lambda pair: (pair[1].at, pair[1].pod.name)):
         # `preempted` has those that were taken away.
-        if not one.pod.disrupted:
+        if one.rejected is rejected and not one.pod.disrupted:
             by_why.setdefault(one.why or _UNKNOWN_END, []).append((group, one))
+    return by_why
+
+
+def pods_rejected(context: Context) -> Iterator[Cause]:
+    """Pods that the kubelet of their node did not admit: the scheduler did not know what the node lacks."""
+    by_why = _failed(context, rejected=True)
+    if not by_why:
+        return
+    pairs = [pair for of_one in by_why.values() for pair in of_one]
+    why, first = next(iter(by_why.items()))
+    last = first[-1][1].pod
+    yield context.cause(
+        Reason.NODE_UNHEALTHY,
+        f"the kubelet of {listed(one.pod.node for _, one in pairs)} did not admit {plural(len(pairs), 'pod')}: {why}",
+        evidence=[_endings(context, why, [one for _, one in of_one]) for why, of_one in by_why.items()],
+        remedy="see which devices and resources the node has, and who uses them; cordon it if this happens again. No "
+        "container was started, so there are no logs; the Job makes the pod again, until backoffLimit",
+        command=context.suggest(Command.DESCRIBE_NODE, node=last.node)
+        if last.node in (context.snapshot.nodes or {})
+        else context.suggest(Command.DESCRIBE_POD, pod=last.name),
+        groups=[group for group, _ in pairs],
+        pods=len(pairs),
+    )
+
+
+def pods_failed(context: Context) -> Iterator[Cause]:
+    """Pods that ended with a failure, as containers do that are never restarted: their Job makes others."""
+    by_why = _failed(context, rejected=False)
     if not by_why:
         return
     pairs = [pair for of_one in by_why.values() for pair in of_one]

@@ -180,6 +180,37 @@ def containers_without_a_program() -> list[Object]:
     return ended("StartError", 128)
 
 
+def rejected() -> list[Object]:
+    """A pod of a placed gang that the kubelet of its node did not admit; its Job has not made another one."""
+    objects = ended("Error", 1)
+    first = min(dump.pods_of(objects, WAITS), key=lambda pod: str(pod["metadata"]["name"]))
+    for pod in dump.pods_of(objects, WAITS):
+        dump.ready(pod)
+    first["status"] = {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "message": "Pod was rejected: Allocate failed due to no healthy devices present, which is unexpected",
+        "startTime": AT,
+        "conditions": first["status"]["conditions"][:1],
+    }
+    return objects
+
+
+@stored(Reason.NODE_UNHEALTHY, "pod that the kubelet of its node did not admit", Command.DESCRIBE_NODE)
+def rejected_pod() -> list[Object]:
+    return rejected()
+
+
+@stored(
+    Reason.NODE_UNHEALTHY,
+    "the same for a user without the right to read nodes",
+    Command.DESCRIBE_POD,
+    forbidden=(NODES,),
+)
+def rejected_pod_for_a_user() -> list[Object]:
+    return rejected()
+
+
 @stored(Reason.UNSCHEDULABLE, "user without the right to read nodes", Command.DESCRIBE_POD, forbidden=(NODES,))
 def nodes_forbidden() -> list[Object]:
     return dump.objects()

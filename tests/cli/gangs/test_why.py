@@ -185,6 +185,16 @@ def test_the_restarts_that_count_are_those_of_the_failure_policy(status: Object,
     assert "It has used 1 of 2 restarts of failurePolicy.maxRestarts." in ask_about(tmp_path, found, "why", RUNS).out
 
 
+def test_why_of_a_failed_gang_names_no_logs_of_a_pod_that_its_kubelet_did_not_admit(tmp_path: Path) -> None:
+    objects = failed_objects(0)
+    for pod in dump.pods_of(objects, RUNS):
+        del pod["status"]["containerStatuses"]
+        pod["status"] |= {"reason": "TopologyAffinityError", "message": "Pod was rejected: no locality"}
+    answer = ask_about(tmp_path, objects, "why", RUNS)
+    assert "kubectl logs" not in answer.out
+    assert "  $ kubectl describe pod train-workers-0-" in answer.out
+
+
 def test_why_of_a_failed_gang_notes_missing_pods(tmp_path: Path) -> None:
     found = [each for each in failed_objects(0) if each["kind"] != "Pod"]
     answer = ask_about(tmp_path, found, "why", RUNS)

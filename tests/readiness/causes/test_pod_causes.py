@@ -287,6 +287,25 @@ def test_a_pod_that_ended_because_it_was_preempted_has_not_failed_by_itself() ->
     assert (Reason.PREEMPTED in found, Reason.CRASH_LOOP in found) == (True, False)
 
 
+NO_DEVICE = "UnexpectedAdmissionError: Pod was rejected: Allocate failed due to no healthy devices present"
+
+
+def test_a_pod_that_its_kubelet_did_not_admit_has_a_problem_of_the_node_and_no_logs() -> None:
+    context = Context(JS)
+    gone = replace(ended(context, 1, NO_DEVICE), at=0, rejected=True)
+    crashed = ended(context, 2, "container main: Error, exit code 1")
+    snapshot = placed(context, context.pods(READY, count=1), ended=[gone, crashed], nodes=nodes("n0"))
+    cause = the(Reason.NODE_UNHEALTHY, snapshot)
+    assert cause.message == f"the kubelet of n0 did not admit 1 pod: {NO_DEVICE}"
+    assert cause.evidence == (f"{NO_DEVICE}: 1 pod, the last: js-w-0-1-0 on n0",)
+    assert cause.command == "kubectl describe node n0"
+    assert (cause.blocking, cause.pods) == (True, 1)
+    assert the(Reason.CRASH_LOOP, snapshot).message == "1 pod failed: container main: Error, exit code 1"
+    assert Reason.CRASH_LOOP not in reasons(replace(snapshot, ended=[gone]))
+    unread = the(Reason.NODE_UNHEALTHY, replace(snapshot, nodes=None))
+    assert unread.command == "kubectl -n t describe pod js-w-0-1-0"
+
+
 def test_a_pod_that_is_ready_again_has_no_cause() -> None:
     context = Context(JS)
     pods = changed(context.pods(RUNNING), 1, waiting="OOMKilled", ready=True, ready_at=NOW - 5)
