@@ -13,7 +13,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
-from gangctl.readiness.causes.messages import SELECTED, TAINTED
+from gangctl.readiness.causes.filters import SELECTED, TAINTED
 
 SMALLER: Final = "make it smaller, use another queue, or have the quota of this one raised"
 RESOURCES: Final = "ask only for resources that the queue has, or use another queue"

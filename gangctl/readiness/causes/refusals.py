@@ -13,16 +13,8 @@ from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.autoscaling import NODE_SECONDS, sayings
 from gangctl.readiness.causes.context import THEY_END, Command, Context, Suggestion, gated, oldest, unschedulable
-from gangctl.readiness.causes.messages import (
-    CLAIMS,
-    FILTERS,
-    SELECTED,
-    SIZE,
-    VOLUME,
-    Refusal,
-    of_the_group,
-    read_refusal,
-)
+from gangctl.readiness.causes.filters import CLAIMS, FILTERS, SELECTED, SIZE, VOLUME
+from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause
