@@ -63,8 +63,20 @@ CLAIMS: Final[tuple[Filter, ...]] = (
         r'PersistentVolumeClaim "\1" does not exist',
         "create the claim; the scheduler tries again by itself",
     ),
+    Filter.of(
+        r'PreBind plugin "VolumeBinding": (?:binding volumes: )?',
+        "a PersistentVolumeClaim gets no volume: ",
+        "see the events of the claim (kubectl describe pvc) and the log of its provisioner; the scheduler tries again",
+    ),
 )
 """Of volume claims, whatever the nodes (``volumebinding``)."""
+DEVICES: Final = Filter.of(
+    r'PreBind plugin "DynamicResources": ',
+    "its devices are not ready: ",
+    "see the status of its ResourceClaims and the log of the driver, which does not make the devices ready; the "
+    "scheduler tries again",
+)
+"""Of devices that are allocated (``dynamicresources``)."""
 FILTERS: Final[tuple[Filter, ...]] = (
     *COUNTED,
     Filter.of(
@@ -101,6 +113,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
         "compare the ResourceClaims with the ResourceSlices of the nodes; wait for others to free devices",
     ),
     *CLAIMS,
+    DEVICES,
     Filter.of(
         r"(?:resourceclaim|device class|deviceclass) .{1,300}(?:not found|does not exist).*",
         "a ResourceClaim or DeviceClass that it names does not exist",

@@ -24,6 +24,10 @@ _SAME: Final = 256
 _NODES: Final = re.compile(
     r"(?P<free>\d{1,7})/(?P<all>\d{1,7}) nodes are available: (?P<why>.{0,2000}?)(?:\.(?:\s|$)|$)"
 )
+_NOT_READY: Final = re.compile(
+    r'running (?P<why>PreBind plugin "(?:VolumeBinding": |DynamicResources": device binding ).{1,300})', re.DOTALL
+)
+"""Of what the scheduler has waited for on the node that it chose; the reason of the condition is SchedulerError."""
 _COUNTED: Final = re.compile(r"^(?P<count>\d{1,7}) (?P<what>.+)$", re.DOTALL)
 _PLACEMENTS: Final = re.compile(r"(?P<free>\d{1,7})/(?P<all>\d{1,7}) placements are available")
 _QUORUM: Final = re.compile(
@@ -97,8 +101,13 @@ def _read(texts: tuple[str, ...]) -> Refusal:
     filters: set[Filter | None] = set()
     for text in texts:
         match = _NODES.search(text)
-        if match is not None and int(match["all"]) >= (nodes or 0):
+        if match is None:
+            match = _NOT_READY.search(text)
+        elif int(match["all"]) >= (nodes or 0):
             nodes = int(match["all"])
+        else:
+            match = None
+        if match is not None:
             counts, known = _reasons(match["why"])
             filters |= known
             for what, count in counts.items():

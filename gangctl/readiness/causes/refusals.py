@@ -13,7 +13,7 @@ from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.autoscaling import NODE_SECONDS, sayings
 from gangctl.readiness.causes.context import THEY_END, Command, Context, Suggestion, gated, oldest, unschedulable
-from gangctl.readiness.causes.filters import CLAIMS, FILTERS, SELECTED, SIZE, VOLUME
+from gangctl.readiness.causes.filters import CLAIMS, DEVICES, FILTERS, SELECTED, SIZE, VOLUME
 from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
@@ -108,7 +108,8 @@ def _reason(context: Context, held: _Refused) -> Reason:
     # Before all that is about nodes: none helps while a claim is not bound.
     if not held.refusal.filters.isdisjoint(CLAIMS) or (held.refusal.hidden and _claims(context, held)):
         return Reason.VOLUME_NOT_BOUND
-    if held.reasons & _INVALID or ("SchedulerError" in held.reasons and not unschedulable(held.pods)):
+    failed = "SchedulerError" in held.reasons and not unschedulable(held.pods) and DEVICES not in held.refusal.filters
+    if held.reasons & _INVALID or failed:
         return Reason.SCHEDULER_ERROR
     # The scheduler knows more than gangctl counts: it is contradicted only where it may just not have tried again yet.
     if _has_room(context, held) and held.refusal.counted and not context.late(held.since, _FLUSH + _BACKOFF):
@@ -207,7 +208,11 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
     since, refusal = oldest(held.since for held in found), found[0].refusal
     together = " together" if any(held.group.scope is not None for held in found) else ""
     never = _never(context)
-    message = never or f"the scheduler finds no nodes for {_who(found)}{together}"
+    message = never or (
+        f"{_who(found)} cannot be bound to the nodes that were found"
+        if DEVICES in refusal.filters
+        else f"the scheduler finds no nodes for {_who(found)}{together}"
+    )
     first = f"refused for the first time {context.ago(since)}" if since else ""
     return (
         message + ((f" ({short})" if never else f": {short}") if short else ""),
@@ -330,10 +335,11 @@ _BEFORE_NODES: Final = "so Kubernetes 1.37 reports pods that are refused before 
 
 def _volume(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
     """No node helps before the claim is bound."""
-    hidden = found[0].refusal.hidden
+    hidden, claims = found[0].refusal.hidden, {claim for held in found for claim in _claims(context, held)}
     if hidden:
-        names = listed(claim for held in found for claim in _claims(context, held))
-        short = f"PersistentVolumeClaim {names} does not exist, is not bound, or is in use by another pod"
+        short = f"PersistentVolumeClaim {listed(claims)} does not exist, is not bound, or is in use by another pod"
+    elif claims and not any(f'"{claim}"' in short for claim in claims):
+        short = f"{short}; its claims: {listed(claims)}"
     return (
         f"{_who(found)} cannot be placed before a volume is there: {short}",
         [*_messages(found), _BEFORE_NODES if hidden else ""],

@@ -25,6 +25,7 @@ from tests.readiness.snapshots import (
     RUNNING,
     Context,
     changed,
+    initially_scheduled,
     nodes,
     rfc3339,
 )
@@ -370,6 +371,40 @@ def test_a_claim_is_the_cause_where_kubernetes_hides_the_refusal(claims: list[st
     (cause,) = causes(context.snapshot(pods))
     assert cause.reason is found
     assert all(name in cause.message for name in claims)
+
+
+@each(
+    ("error", "cause", "words"),
+    [
+        (
+            '"VolumeBinding": binding volumes: context deadline exceeded',
+            Reason.VOLUME_NOT_BOUND,
+            "a PersistentVolumeClaim gets no volume: context deadline exceeded; its claims: data",
+        ),
+        (
+            '"VolumeBinding": binding volumes: provisioning failed for PVC "data"',
+            Reason.VOLUME_NOT_BOUND,
+            'a PersistentVolumeClaim gets no volume: provisioning failed for PVC "data"',
+        ),
+        (
+            '"DynamicResources": device binding timeout: context deadline exceeded',
+            Reason.UNSCHEDULABLE,
+            "its devices are not ready: device binding timeout: context deadline exceeded",
+        ),
+        ('"DynamicResources": claim t/c got deleted in the meantime', Reason.SCHEDULER_ERROR, "in the meantime"),
+        ('"Other": no', Reason.SCHEDULER_ERROR, '"Other": no'),
+    ],
+)
+def test_what_is_not_ready_on_the_chosen_node_is_no_error_of_the_scheduler(
+    error: str, cause: Reason, words: str
+) -> None:
+    """The scheduler has found a node, and waits for volumes and devices there before it binds the pod."""
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    context = Context(jobset("js", rj("w", 1, 2, 2, pod={"volumes": volumes}), mode="Gang"))
+    pods = context.pods(PENDING, refused="SchedulerError", refusal=f"running PreBind plugin {error}", refused_at=NOW)
+    snapshot = context.snapshot(pods, groups=context.groups(initially_scheduled()))
+    assert reasons(snapshot) == [cause]
+    assert the(cause, snapshot).message.endswith(words)
 
 
 @each(
