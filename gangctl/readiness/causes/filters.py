@@ -52,16 +52,49 @@ COUNTED: Final[tuple[Filter, ...]] = (
     Filter.of(r"node\(s\) were unschedulable", "cordoned", "uncordon nodes"),
 )
 """Of what gangctl's model of nodes (:mod:`gangctl.fit.floor`) looks at."""
+_LOST: Final = "restore the volume, or delete the claim and create it anew: its data is gone with the volume"
 CLAIMS: Final[tuple[Filter, ...]] = (
     Filter.of(
-        r"pod has unbound immediate PersistentVolumeClaims.*",
+        r"pod has unbound immediate PersistentVolumeClaims.*|PersistentVolume(?:Claim)? had no (?:pv name|name).*"
+        r"|VolumeBindingMode not set for StorageClass.*",
         "a PersistentVolumeClaim is not bound",
         "see why the claim is not bound (kubectl describe pvc): no volume, no provisioner, or no such StorageClass",
     ),
     Filter.of(
-        r"persistentvolumeclaim \"(\S{1,253})\" not found.*",
+        r"(?:looking up PVC \S{1,400}: )?persistentvolumeclaim \"(\S{1,253})\" not found.*",
         r'PersistentVolumeClaim "\1" does not exist',
         "create the claim; the scheduler tries again by itself",
+    ),
+    Filter.of(
+        r"persistentvolumeclaim \"(\S{1,253})\" bound to non-existent persistentvolume \"(\S{1,253})\".*",
+        r'PersistentVolumeClaim "\1" has lost its volume "\2"',
+        _LOST,
+    ),
+    Filter.of(
+        r"node\(s\) unavailable due to one or more pvc\(s\) bound to non-existent pv\(s\)",
+        "with a PersistentVolumeClaim that has lost its volume",
+        _LOST,
+    ),
+    Filter.of(r"persistentvolume \"(\S{1,253})\" not found.*", r'PersistentVolume "\1" does not exist', _LOST),
+    Filter.of(
+        r"persistentvolumeclaim \"(\S{1,253})\" is being deleted.*",
+        r'PersistentVolumeClaim "\1" is being deleted',
+        "once the last pod that uses the claim has ended, and the claim is gone, create it anew",
+    ),
+    Filter.of(
+        r"waiting for ephemeral volume controller to create the persistentvolumeclaim \"(\S{1,253})\".*",
+        r'PersistentVolumeClaim "\1" is not made yet',
+        "see in the events of the pod whether the claim is refused, as by a ResourceQuota",
+    ),
+    Filter.of(
+        r"PVC \S{1,253}/(\S{1,253}) was not created for pod .*",
+        r'PersistentVolumeClaim "\1" has the name of that of an ephemeral volume',
+        "delete the claim, or give the volume another name in a new JobSet",
+    ),
+    Filter.of(
+        r"storageclass\.storage\.k8s\.io \"(\S{1,253})\" not found.*",
+        r'StorageClass "\1" does not exist',
+        "create the StorageClass, or the claim anew with another one",
     ),
     Filter.of(
         r'PreBind plugin "VolumeBinding": (?:binding volumes: )?',
@@ -108,6 +141,101 @@ FILTERS: Final[tuple[Filter, ...]] = (
     ),
     Filter.of(r"node\(s\) exceed max volume count", "full of volumes", "add nodes, or use fewer volumes"),
     Filter.of(
+        r"node\(s\) did not have enough free storage",
+        "without enough free storage",
+        "free storage there, or ask for less in the claims: the CSIStorageCapacity objects have what is left",
+    ),
+    Filter.of(
+        r"node\(s\) had no available disk",
+        "where another pod has its disk",
+        "use a volume for each pod, or mount it read-only in all: two pods of a node cannot write to such a disk",
+    ),
+    Filter.of(
+        r"(\S{1,253}) CSI driver is not installed on the node",
+        r"without CSI driver \1",
+        "install the driver on the nodes, or see why its pods do not run there",
+    ),
+    Filter.of(
+        r"node\(s\) didn't match scheduler-enforced node affinity",
+        "outside of the affinity that the scheduler adds",
+        "label the nodes, or change addedAffinity in the scheduler's configuration",
+    ),
+    Filter.of(
+        r"pod affinity terms conflict.*|node\(s\) didn't satisfy plugin(?:\(s\))? .*",
+        "not among the nodes that its affinity names",
+        "correct the node affinity of its pods: it names single nodes",
+    ),
+    Filter.of(
+        r"node\(s\) didn't match Pod's required features",
+        "without a feature that its pods need",
+        "use nodes of a newer Kubernetes, or enable its feature gate there: see status.declaredFeatures of the nodes",
+    ),
+    Filter.of(
+        r"resourceclaim not available on the node",
+        "without the devices of its claim",
+        "the devices of an allocated ResourceClaim are on other nodes: free those nodes, or create the claim anew",
+    ),
+    Filter.of(
+        r"resourceclaim in use.*",
+        "its ResourceClaim is in use by as many pods as it may be",
+        "wait until others end, or use a claim for each pod (resourceClaimTemplateName)",
+    ),
+    Filter.of(
+        r"node allocatable resource claim (\S{1,253}) .*",
+        r"cannot share ResourceClaim \1 with other pods",
+        "use a claim for each pod (resourceClaimTemplateName)",
+    ),
+    Filter.of(
+        r"resource claim (\S{1,400}) is in the process of being allocated.*",
+        r"ResourceClaim \1 is being allocated",
+        "wait: the scheduler tries again",
+    ),
+    Filter.of(
+        r"cannot schedule extended resource claim",
+        "with a ResourceClaim of the attempt before",
+        "wait: the scheduler deletes the claim, and tries again",
+    ),
+    Filter.of(
+        r"resourceclaim \"(\S{1,253})\" is being deleted.*",
+        r'ResourceClaim "\1" is being deleted',
+        "once the last pod that uses the claim has ended, and the claim is gone, create it anew",
+    ),
+    Filter.of(
+        r"pod \"\S{1,400}\": ResourceClaim not created yet.*",
+        "a ResourceClaim is not made yet",
+        "see in the events of the pod why the claim is not made: no such ResourceClaimTemplate, or a quota",
+    ),
+    Filter.of(
+        r"ResourceClaim (\S{1,400}) was not created for Pod .*",
+        r"ResourceClaim \1 is that of another pod",
+        "delete the claim: its name is that of a claim that is made for a pod",
+    ),
+    Filter.of(
+        r"resource claim (\S{1,400}), request \S{1,253}: (?:has subrequests|unknown request type).*",
+        r"the scheduler does not know what ResourceClaim \1 requests",
+        "enable the feature gate DRAPrioritizedList in the scheduler, or request devices in another way",
+    ),
+    Filter.of(
+        r"resource claim (\S{1,400}) allocation requires (\S{1,100}) feature on the node",
+        r"without feature \2, which the devices of a claim need",
+        "use nodes of a newer Kubernetes, or enable the feature gate there",
+    ),
+    Filter.of(
+        r"invalid resource pools were encountered",
+        "with invalid ResourceSlices",
+        "see the log of the driver that publishes the ResourceSlices of these nodes",
+    ),
+    Filter.of(
+        r"cannot fit resource",
+        "without a resource that its pods ask for",
+        "see which nodes have the resource: no device plugin and no DeviceClass offers it there",
+    ),
+    Filter.of(
+        r"pod level (request|limit) for (\S{1,253}) is insufficient to cover .*",
+        r"with too small a \1 of \2 for the whole pod and its claims",
+        "raise spec.resources of the pods in a new JobSet",
+    ),
+    Filter.of(
         r"cannot allocate all claims",
         "without free devices for its claims",
         "compare the ResourceClaims with the ResourceSlices of the nodes; wait for others to free devices",
@@ -120,4 +248,4 @@ FILTERS: Final[tuple[Filter, ...]] = (
         "create what the message names",
     ),
 )
-"""Texts of the plugins in ``pkg/scheduler/framework/plugins``; those that name no node come last."""
+"""Texts of the plugins in ``pkg/scheduler/framework/plugins``: a test has each of 1.37."""

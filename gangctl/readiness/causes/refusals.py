@@ -13,7 +13,7 @@ from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.autoscaling import NODE_SECONDS, sayings
 from gangctl.readiness.causes.context import THEY_END, Command, Context, Suggestion, gated, oldest, unschedulable
-from gangctl.readiness.causes.filters import CLAIMS, DEVICES, FILTERS, SELECTED, SIZE, VOLUME
+from gangctl.readiness.causes.filters import CLAIMS, COUNTED, DEVICES, FILTERS, SELECTED, SIZE, VOLUME
 from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
@@ -224,7 +224,8 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> _
             *_sayings(context, found),
             *_newcomers(context, found),
             *context.snapshot.on_nodes.changes,
-            _UNCOUNTED if _has_room(context, found[0]) else "",
+            # Not where the message has what gangctl does not count.
+            _UNCOUNTED if _has_room(context, found[0]) and refusal.filters <= frozenset(COUNTED) else "",
         ],
         _help(refusal, never=bool(never)) + _another_queue(context, refusal),
         _compare(context, found) if _is_short(refusal, never=bool(never)) else _describe(context, found),
@@ -330,6 +331,8 @@ def _claims(context: Context, held: _Refused) -> set[str]:
     return {claim for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries for claim in rj.volumes}
 
 
+_LIKELY: Final = CLAIMS[:2]
+"""Of the messages about claims, where it is not known which it is."""
 _BEFORE_NODES: Final = "so Kubernetes 1.37 reports pods that are refused before any node is looked at"
 
 
@@ -343,7 +346,7 @@ def _volume(context: Context, found: Sequence[_Refused], short: str) -> _Texts:
     return (
         f"{_who(found)} cannot be placed before a volume is there: {short}",
         [*_messages(found), _BEFORE_NODES if hidden else ""],
-        "; ".join(known.remedy for known in CLAIMS) if hidden else _help(found[0].refusal, never=False),
+        "; ".join(known.remedy for known in _LIKELY) if hidden else _help(found[0].refusal, never=False),
         context.suggest(Command.CLAIMS),
     )
 
