@@ -25,8 +25,9 @@ from gangctl.fit.started import labels_of
 from gangctl.gang.plan import GangPlan
 from gangctl.kueue.objects import Amounts
 from gangctl.kueue.queues import current
-from gangctl.readiness.facts import OnNodes, PodFacts, unix
+from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.holders import Holder, holders_of
+from gangctl.readiness.onnodes import OnNodes
 
 
 def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:

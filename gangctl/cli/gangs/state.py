@@ -31,7 +31,6 @@ from gangctl.readiness.facts import (
     Collections,
     EndedPod,
     NodeFacts,
-    OnNodes,
     PodFacts,
     Refused,
     Snapshot,
@@ -41,6 +40,7 @@ from gangctl.readiness.facts import (
     read_ended,
 )
 from gangctl.readiness.memory import remembered
+from gangctl.readiness.onnodes import OnNodes
 from gangctl.readiness.result import Cause, Readiness
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")

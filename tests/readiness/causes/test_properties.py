@@ -21,7 +21,8 @@ from gangctl.kueue.queues import Never, QueueFacts
 from gangctl.readiness.causes import MOST_CAUSES, place_of
 from gangctl.readiness.causes.context import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import NodeFacts, OnNodes, PodFacts, Snapshot
+from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
+from gangctl.readiness.onnodes import OnNodes
 from gangctl.readiness.report import gang_status
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import STUCK, WITHOUT_WORKLOAD, no, queued, yes

@@ -12,7 +12,8 @@ from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.autoscaling import NODE_SECONDS, ScaleUp
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import OnNodes, PodFacts, Snapshot
+from gangctl.readiness.facts import PodFacts, Snapshot
+from gangctl.readiness.onnodes import OnNodes
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, recorded, the
 from tests.readiness.snapshots import (
