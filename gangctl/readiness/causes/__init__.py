@@ -55,6 +55,7 @@ WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
     pods.restarting,
     refusals.refused,
     scheduler.scheduler_silent,
+    scheduler.binding,
 )
 """Of a gang whose pods should exist now. In any order: the ranking decides."""
 WHILE_PODS_ARE_UNKNOWN: Final[tuple[Finder, ...]] = tuple(
@@ -141,6 +142,7 @@ WAITING: Final[tuple[Reason, ...]] = (
     Reason.SCHEDULER_BACKOFF,
     Reason.SCALE_UP_RUNNING,
     Reason.SCHEDULER_SILENT,
+    Reason.VOLUME_NOT_BOUND,
     Reason.PODS_MISSING,
     Reason.STARTING,
     Reason.NOT_READY,

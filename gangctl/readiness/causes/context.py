@@ -316,6 +316,12 @@ def counted(group: Group) -> int:
     return len(group.bound) + len(group.leaving) + sum(pod.group in named for pod in group.earlier)
 
 
+def volume_claims(context: Context, pods: Iterable[PodFacts]) -> set[str]:
+    """PersistentVolumeClaims of pods."""
+    entries = {pod.replicated_job for pod in pods}
+    return {claim for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries for claim in rj.volumes}
+
+
 def gated(pod: PodFacts) -> bool:
     """Whether the scheduler ignores a pod because of its scheduling gates."""
     return not pod.node and (bool(pod.gates) or pod.refused == "SchedulingGated")

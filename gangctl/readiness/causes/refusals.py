@@ -12,7 +12,16 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import LISTED, listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.autoscaling import NODE_SECONDS, sayings
-from gangctl.readiness.causes.context import THEY_END, Command, Context, Suggestion, gated, oldest, unschedulable
+from gangctl.readiness.causes.context import (
+    THEY_END,
+    Command,
+    Context,
+    Suggestion,
+    gated,
+    oldest,
+    unschedulable,
+    volume_claims,
+)
 from gangctl.readiness.causes.filters import CLAIMS, COUNTED, DEVICES, FILTERS, SELECTED, SIZE, VOLUME
 from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts, unix
@@ -327,8 +336,7 @@ _UNCOUNTED: Final = (
 
 def _claims(context: Context, held: _Refused) -> set[str]:
     """PersistentVolumeClaims of its pods."""
-    entries = {pod.replicated_job for pod in held.pods}
-    return {claim for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries for claim in rj.volumes}
+    return volume_claims(context, held.pods)
 
 
 _LIKELY: Final = CLAIMS[:2]

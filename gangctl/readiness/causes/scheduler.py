@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LATE, QUICK, SOON, Command, Context, counted, gated, oldest
+from gangctl.readiness.causes.context import (
+    LATE,
+    LONG,
+    QUICK,
+    SOON,
+    Command,
+    Context,
+    counted,
+    gated,
+    oldest,
+    volume_claims,
+)
 from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
@@ -46,7 +59,7 @@ def _together(context: Context) -> Iterator[Sequence[Group]]:
 
 def _is_quiet(context: Context, group: Group) -> bool:
     """Whether the scheduler should act, and wrote no condition."""
-    if any(gated(pod) or (pod.refused and not pod.node) for pod in group.pods):
+    if any(gated(pod) or (pod.refused and not pod.node) for pod in group.pods) or _binding_of(context, group):
         return False
     if group.scope is None:
         return True
@@ -125,6 +138,68 @@ def _silent(context: Context, found: Sequence[_Silent], *, late: bool) -> Cause:
         since=since,
         blocking=late,
     )
+
+
+_BIND: Final = 600
+"""Seconds that the scheduler waits at most for the volumes and devices of a pod (bindTimeoutSeconds, bindingTimeout);
+then it writes a condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """A group, its pods that wait for volumes or devices on nodes that are chosen, and their PersistentVolumeClaims."""
+
+    group: Group
+    pods: Sequence[PodFacts]
+    claims: frozenset[str]
+    since: int
+
+
+def _binding_of(context: Context, group: Group) -> _Binding | None:
+    """It if the scheduler has nominated all pods without a node, and refused none: it does so before such a wait."""
+    pods = [pod for pod in group.bound if not pod.node]
+    if not pods or not all(pod.nominated and not pod.refused and not gated(pod) for pod in pods):
+        return None
+    condition, claims = group.scheduled, frozenset(volume_claims(context, pods))
+    if condition is not None and not condition.status:
+        return None
+    # The group may have been placed before, with other pods.
+    placed = unix(condition.since) if condition is not None else 0
+    since = max(placed, *(pod.created for pod in pods))
+    return None if not claims and context.late(since, _BIND) else _Binding(group, pods, claims, since)
+
+
+def binding(context: Context) -> Iterator[Cause]:
+    """The scheduler has placed the gang, and waits for volumes or devices: normal, unless volumes take long."""
+    by_kind: dict[tuple[bool, bool], list[_Binding]] = {}
+    for group in context.groups:
+        if (one := _binding_of(context, group)) is not None:
+            volumes = bool(one.claims)
+            by_kind.setdefault((volumes, volumes and context.late(one.since, LONG)), []).append(one)
+    for (volumes, slow), rows in by_kind.items():
+        pods = [pod for row in rows for pod in row.pods]
+        claims, since = {claim for row in rows for claim in row.claims}, oldest(row.since for row in rows)
+        yield context.cause(
+            Reason.VOLUME_NOT_BOUND if volumes else Reason.SCHEDULER_SILENT,
+            f"the scheduler has chosen nodes for {plural(len(pods), 'pod')}, and waits for their "
+            + (f"volumes: PersistentVolumeClaim {listed(claims)}" if volumes else "devices"),
+            evidence=[
+                f"nominated for {listed(pod.nominated for pod in pods)}: {listed(pod.name for pod in pods)}",
+                f"the newest of them {context.old(max(pod.created for pod in pods))}",
+            ],
+            remedy="see the events of the claims: what makes their volumes (the provisioner of the StorageClass) says "
+            "there why it does not"
+            if slow
+            else f"wait: {'volumes are made' if volumes else 'devices are attached'}; after {_BIND // 60} minutes the "
+            "scheduler gives up, and chooses nodes again",
+            command=context.suggest(Command.CLAIMS)
+            if volumes
+            else context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),
+            groups=[row.group for row in rows],
+            pods=len(pods),
+            since=since,
+            blocking=slow,
+        )
 
 
 def _claims_by_name(context: Context, pods: Sequence[PodFacts]) -> set[str]:

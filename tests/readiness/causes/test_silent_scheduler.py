@@ -9,7 +9,18 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, the
-from tests.readiness.snapshots import BORN, GATED, NOW, PENDING, REFUSED, RUNNING, Context, changed, rfc3339
+from tests.readiness.snapshots import (
+    BORN,
+    GATED,
+    NOW,
+    PENDING,
+    REFUSED,
+    RUNNING,
+    Context,
+    changed,
+    initially_scheduled,
+    rfc3339,
+)
 from tests.rows import each
 
 
@@ -101,3 +112,36 @@ def test_a_scheduler_that_waits_for_another_gang_is_not_reported_as_silent(case:
     apart = Context(jobset("js", rj("w", 2, 2, 2, mode="ReplicatedGang")))
     assert Reason.SCHEDULER_SILENT in reasons(apart.snapshot([*apart.pods(PENDING, index=0), *others[:1]]))
     assert the(Reason.SCHEDULER_SILENT, context.snapshot([*there, *other])).pods == 4
+
+
+def test_a_scheduler_that_waits_for_volumes_is_not_reported_as_silent() -> None:
+    """It nominates pods before it waits for volumes (PreBind), and writes a condition 10 minutes later."""
+    pod = {"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]}
+    context = Context(jobset("js", rj("w", 1, 2, 2, pod=pod), mode="Gang"))
+    groups = context.groups(initially_scheduled())
+    pods = context.pods(PENDING, created=NOW - 200, nominated="n1")
+    cause = the(Reason.VOLUME_NOT_BOUND, context.snapshot(pods, groups=groups))
+    assert cause.message == (
+        "the scheduler has chosen nodes for 2 pods, and waits for their volumes: PersistentVolumeClaim POD-data"
+    )
+    assert (cause.blocking, cause.pods, cause.since) == (False, 2, NOW - 200)
+    assert cause.command == "kubectl -n t get persistentvolumeclaims"
+    assert reasons(context.snapshot(pods, groups=groups)) == [Reason.VOLUME_NOT_BOUND]
+    readiness = evaluate(context.snapshot(pods, groups=groups), NOW)
+    assert readiness.look_again == NOW + 100
+    old = the(Reason.VOLUME_NOT_BOUND, context.snapshot(context.pods(PENDING, nominated="n1")))
+    assert (old.blocking, old.since) == (True, BORN)
+    assert "see the events of the claims" in old.remedy
+    partly = changed(context.pods(PENDING, nominated="n1"), 0, nominated="")
+    assert reasons(context.snapshot(partly)) == [Reason.SCHEDULER_SILENT]
+
+
+def test_a_scheduler_that_waits_for_devices_is_silent_after_ten_minutes() -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    snapshot = context.snapshot(context.pods(PENDING, nominated="n1"))
+    cause = the(Reason.SCHEDULER_SILENT, snapshot)
+    assert cause.message == "the scheduler has chosen nodes for 2 pods, and waits for their devices"
+    assert not cause.blocking
+    assert the(Reason.SCHEDULER_SILENT, snapshot, BORN + 599).blocking is False
+    late = the(Reason.SCHEDULER_SILENT, snapshot, BORN + 600)
+    assert (late.blocking, late.message) == (True, "the scheduler does not answer for 2 pods that are all there")
