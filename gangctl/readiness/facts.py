@@ -116,7 +116,7 @@ class NodeFacts:
     since: int = 0
     unschedulable: bool = False
     troubles: tuple[str, ...] = ()
-    """Conditions beside Ready that are True: each is a trouble, of the kubelet or of node-problem-detector."""
+    """Conditions beside Ready that say that something is wrong, of the kubelet or of node-problem-detector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,11 +373,15 @@ _MOST_TROUBLES: Final = 4
 
 def _troubles(raw: Object) -> Iterator[str]:
     """The type and reason of each condition of a node that says that something is wrong."""
-    conditions = objects_at(object_at(raw, "status"), "conditions")
-    true = [one for one in conditions if one.get("status") == "True" and one.get("type") != "Ready"]
-    for condition in true[:_MOST_TROUBLES]:
+    wrong: list[tuple[str, str]] = []
+    for condition in objects_at(object_at(raw, "status"), "conditions"):
         kind, reason = _name(condition.get("type")), _name(condition.get("reason"))
-        yield f"{kind} ({reason})" if reason and reason != kind else kind
+        # KernelReady and its like, as of EKS, are True while all is well, unlike MemoryPressure.
+        positive = kind.endswith("Ready")
+        if kind != "Ready" and condition.get("status") == ("False" if positive else "True"):
+            wrong.append((f"{kind}=False" if positive else kind, reason))
+    for what, reason in wrong[:_MOST_TROUBLES]:
+        yield f"{what} ({reason})" if reason and reason != what else what
 
 
 def read_refusal(raw: Object) -> Refused | None:

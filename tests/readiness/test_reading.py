@@ -302,6 +302,18 @@ def test_conditions_of_a_node_that_are_true_beside_ready_are_troubles() -> None:
     assert node.troubles == ("KernelDeadlock (DockerHung)", "Trouble0", "Trouble1", "Trouble2")
 
 
+def test_conditions_that_are_true_while_all_is_well_are_troubles_when_false() -> None:
+    """Those of Amazon EKS."""
+    conditions = [
+        condition("KernelReady", "True", reason="KernelIsReady"),
+        condition("StorageReady", "Unknown"),
+        condition("NetworkingReady", "False", reason="IPAMDNotReady"),
+        condition("Ready", "False", reason="KubeletNotReady"),
+    ]
+    node = read_node({"metadata": {"name": "n1"}, "status": {"conditions": conditions}})
+    assert node.troubles == ("NetworkingReady=False (IPAMDNotReady)",)
+
+
 def test_a_node_without_a_kubelet_report_is_not_ready() -> None:
     raw = {"metadata": {"name": "n1", "creationTimestamp": NOON}}
 
