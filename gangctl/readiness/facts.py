@@ -121,7 +121,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A denied creation by a controller: the last event FailedCreate of a Job, or JobCreationFailed of a JobSet."""
+    """A denied creation by a controller: the last event of :data:`REFUSING_KINDS` of a Job or JobSet."""
 
     namespace: str
     kind: str
@@ -130,6 +130,8 @@ class Refused:
     uid: str
     message: str
     at: int
+    reason: str = ""
+    """Of the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,15 @@ FAILED_CREATE: Final = "FailedCreate"
 """Reason of the Job controller's event: a pod could not be created."""
 JOB_CREATION_FAILED: Final = "JobCreationFailed"
 """Reason of JobSet's event: a Job could not be created."""
-REFUSING_KINDS: Final[Mapping[str, str]] = {FAILED_CREATE: "Job", JOB_CREATION_FAILED: "JobSet"}
+SERVICE_CREATION_FAILED: Final = "HeadlessServiceCreationFailed"
+CLAIM_CREATION_FAILED: Final = "PVCCreationFailed"
+"""Reasons of JobSet's events: it makes no Job before its Service and the claims of volumeClaimPolicies are there."""
+REFUSING_KINDS: Final[Mapping[str, str]] = {
+    FAILED_CREATE: "Job",
+    JOB_CREATION_FAILED: "JobSet",
+    SERVICE_CREATION_FAILED: "JobSet",
+    CLAIM_CREATION_FAILED: "JobSet",
+}
 """Kinds of objects of these events; ReplicaSets and others have FailedCreate events, too."""
 
 NEVER_UPDATED: Final = "NodeStatusNeverUpdated"
@@ -387,8 +397,8 @@ def _troubles(raw: Object) -> Iterator[str]:
 def read_refusal(raw: Object) -> Refused | None:
     """The denied creation in an event of ``events.k8s.io/v1``; None for other events."""
     about = object_at(raw, "regarding")
-    kind = _name(about.get("kind"))
-    if not kind or REFUSING_KINDS.get(_text(raw.get("reason"))) != kind:
+    kind, reason = _name(about.get("kind")), _name(raw.get("reason"))
+    if not kind or REFUSING_KINDS.get(reason) != kind:
         return None
     return Refused(
         namespace=_name(about.get("namespace") or object_at(raw, "metadata").get("namespace")),
@@ -397,6 +407,7 @@ def read_refusal(raw: Object) -> Refused | None:
         uid=_name(about.get("uid")),
         message=_message(raw.get("note")),
         at=event_seen_at(raw),
+        reason=reason,
     )
 
 

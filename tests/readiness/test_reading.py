@@ -325,11 +325,19 @@ def event(reason: str, kind: str, **rest: Any) -> dict[str, Any]:
     return {"metadata": {"namespace": "ml"}, "reason": reason, "regarding": about, "note": "quota exceeded", **rest}
 
 
-@pytest.mark.parametrize(("reason", "kind"), [("FailedCreate", "Job"), ("JobCreationFailed", "JobSet")])
+@each(
+    ("reason", "kind"),
+    [
+        ("FailedCreate", "Job"),
+        ("JobCreationFailed", "JobSet"),
+        ("HeadlessServiceCreationFailed", "JobSet"),
+        ("PVCCreationFailed", "JobSet"),
+    ],
+)
 def test_a_refusal_event_is_read(reason: str, kind: str) -> None:
     found = read_refusal(event(reason, kind, eventTime="2026-03-01T12:00:00.123456Z"))
 
-    assert found == Refused("ml", kind, "train-workers-3", "j1", "quota exceeded", NOON_SECONDS)
+    assert found == Refused("ml", kind, "train-workers-3", "j1", "quota exceeded", NOON_SECONDS, reason)
 
 
 @pytest.mark.parametrize(("reason", "kind"), [("FailedCreate", "ReplicaSet"), ("Started", "Job"), ("FailedCreate", "")])

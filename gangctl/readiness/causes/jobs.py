@@ -15,12 +15,17 @@ from gangctl.gang.plan import PlannedJob, replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion, oldest
 from gangctl.readiness.causes.messages import Denial, read_denial
-from gangctl.readiness.facts import Refused, unix
+from gangctl.readiness.facts import CLAIM_CREATION_FAILED, SERVICE_CREATION_FAILED, Refused, unix
 from gangctl.readiness.membership import Group, JobKey, pod_denials, stages_to_come
 from gangctl.readiness.result import Cause
 
 _REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
 """JobSet's event JobCreationFailed."""
+_BEFORE_JOBS: Final = {
+    SERVICE_CREATION_FAILED: "its Service",
+    CLAIM_CREATION_FAILED: "a PersistentVolumeClaim of volumeClaimPolicies",
+}
+"""What JobSet makes before its Jobs, by the reason of the event that it cannot."""
 
 
 def _there(group: Group) -> Counter[JobKey]:
@@ -76,7 +81,7 @@ def waiting_for_stage(context: Context) -> Iterator[Cause]:
 
 
 def job_creation_refused(context: Context) -> Iterator[Cause]:
-    """JobSet's creation of a Job was denied; JobSet retries."""
+    """JobSet's creation of a Job, or of what it makes before, was denied; JobSet retries."""
     waits = _stages(context)
     # JobSet makes no Job while one of its name is there.
     leaving = {job.name for group in context.groups for job in group.leaving_jobs}
@@ -91,10 +96,11 @@ def job_creation_refused(context: Context) -> Iterator[Cause]:
         if not missing or (name and name not in missing):
             continue
         denial = read_denial(refused.message, pods=False)
+        what = _BEFORE_JOBS.get(refused.reason) or (f"Job {name}" if name else "its Jobs")
         held = [group for group in context.groups if any(job.name in missing for job in group.planned)]
         yield context.cause(
             Reason.JOB_CREATION_REFUSED,
-            f"JobSet cannot create {f'Job {name}' if name else 'its Jobs'}: {denial.what}",
+            f"JobSet cannot create {what}: {denial.what}",
             evidence=[refused.message, f"{plural(len(missing), 'Job')} of it missing: {listed(missing)}"],
             remedy=f"{denial.remedy}; JobSet tries again by itself" if denial.ends else denial.remedy,
             command=_about(context, denial) or context.suggest(Command.DESCRIBE_JOBSET),

@@ -92,7 +92,12 @@ async def test_only_pods_of_jobsets_and_their_events_are_listed(cluster: Cluster
     phases = sorted(seen.query["fieldSelector"] for seen in pods)
     assert phases == ["status.phase!=Succeeded,status.phase!=Failed", "status.phase=Failed"]
     selected = {seen.query["fieldSelector"] for seen in cluster.server.asked("GET", PATHS["events"])}
-    assert selected == {"reason=FailedCreate,regarding.kind=Job", "reason=JobCreationFailed,regarding.kind=JobSet"}
+    assert selected == {
+        "reason=FailedCreate,regarding.kind=Job",
+        "reason=JobCreationFailed,regarding.kind=JobSet",
+        "reason=HeadlessServiceCreationFailed,regarding.kind=JobSet",
+        "reason=PVCCreationFailed,regarding.kind=JobSet",
+    }
 
 
 @pytest.mark.parametrize("kind", ["nodes", "events"])
@@ -108,7 +113,7 @@ async def test_a_forbidden_kind_is_logged_once_and_the_rest_is_known(
             assert (sources.nodes_by_name() is None) is (kind == "nodes")
             await cluster.server.until(lambda: cluster.server.count("GET", PATHS[kind]) >= 5)
             reported = [entry for entry in logs if entry["event"] == "cannot follow"]
-            assert len(reported) == (2 if kind == "events" else 1), "one line for each informer"
+            assert len(reported) == (4 if kind == "events" else 1), "one line for each informer"
             before = len(known)
             cluster.refused = set()
             source = next(each for each in sources.all if each.informer.resource.plural == kind)
@@ -138,7 +143,7 @@ async def test_stopped_sources_are_emptied_and_followed_again(client: Client) ->
     for _ in range(2):
         async with running(sources):
             assert len(sources.pods_of(("ns", "js"))) == 2
-        assert [len(source.store) for source in sources.all] == [0, 0, 0, 0, 0]
+        assert [len(source.store) for source in sources.all] == [0] * 7
         assert sources.gangs_on("n1") == {}
         assert sources.nodes_by_name() is None
         assert not any(source.known for source in sources.all)

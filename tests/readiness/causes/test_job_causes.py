@@ -66,6 +66,26 @@ def test_a_refusal_of_the_attempt_before_begins_no_stage() -> None:
         assert (Reason.WAITING_FOR_STAGE in reasons(snapshot)) is not begun
 
 
+@each(
+    ("reason", "denied", "what"),
+    [
+        ("HeadlessServiceCreationFailed", 'services "js"', "its Service"),
+        ("PVCCreationFailed", 'persistentvolumeclaims "d-js"', "a PersistentVolumeClaim of volumeClaimPolicies"),
+    ],
+)
+def test_jobs_are_missing_while_what_jobset_makes_before_them_is_refused(reason: str, denied: str, what: str) -> None:
+    """It returns before it makes Jobs, so its Jobs are not late."""
+    message = f"{denied} is forbidden: exceeded quota: tight, requested: n=1, used: n=10, limited: n=10"
+    refused = [replace(refused_jobset("js", message), reason=reason)]
+    snapshot = Context(JS).snapshot(jobs=[], refused=refused)
+    cause = the(Reason.JOB_CREATION_REFUSED, snapshot)
+    assert cause.message == (
+        f"JobSet cannot create {what}: ResourceQuota tight is used up: requested: n=1, used: n=10, limited: n=10"
+    )
+    assert cause.command == "kubectl -n t describe resourcequota tight"
+    assert reasons(snapshot) == [Reason.JOB_CREATION_REFUSED]
+
+
 def test_no_pods_of_a_suspended_job_are_refused() -> None:
     context = Context(IN_ORDER, queue="main")
     jobs = [*context.jobs(only="a"), *context.jobs(only="b", suspended=True, active=False)]
