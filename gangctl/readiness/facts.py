@@ -91,6 +91,8 @@ class PodFacts:
     """What it requests of extended resources, such as ``nvidia.com/gpu``; pods of one shape share it."""
     unclaimed: tuple[str, ...] = ()
     """ResourceClaimTemplates from which no claim has been made for it yet."""
+    deleted_at: int = 0
+    """``metadata.deletionTimestamp``: until when it has to end, its grace period included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +335,7 @@ def read_pod(raw: Object) -> PodFacts | None:
         nominated=_name(status.get("nominatedNodeName")),
         extended=extended_requests(spec),
         unclaimed=_unclaimed(spec, status),
+        deleted_at=unix(metadata.get("deletionTimestamp")),
     )
 
 

@@ -118,7 +118,7 @@ def test_a_gated_and_a_terminating_pod_are_read() -> None:
     found = facts(pod(spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]}, deletionTimestamp=NOON))
 
     assert found.gates == ("a", "b")
-    assert found.deleting
+    assert (found.deleting, found.deleted_at) == (True, NOON_SECONDS)
 
 
 @pytest.mark.parametrize(("status", "reason"), [("True", "PreemptionByScheduler"), ("False", "")])

@@ -47,6 +47,9 @@ def jobset_deleted(context: Context) -> Iterator[Cause]:
     pods = [(group, pod) for group in context.groups for pod in group.leaving]
     jobs, workload = context.snapshot.jobs, context.snapshot.queued_workload
     foreign = [name for name in jobset.finalizers if name not in {FOREGROUND, ORPHAN}]
+    # Those of an earlier JobSet of this name are older.
+    ended = [one.pod for one in context.snapshot.ended if one.pod.created >= unix(jobset.created)]
+    kept = listed(pod.name for pod in ended if pod.deleting)
     remedy, command = THEY_END, context.suggest(Command.PODS)
     if jobset.finalizers and not pods and context.snapshot.pods_known:
         remedy = "see the finalizers of what is left, and whether the controllers that set these run"
@@ -63,6 +66,8 @@ def jobset_deleted(context: Context) -> Iterator[Cause]:
         evidence=[
             f"terminating: {going}"
             if going
+            else f"ended, and held by a finalizer: {kept}"
+            if kept
             else "none of its pods is seen to be on its way out"
             if context.snapshot.pods_known
             else "its pods may not be read",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -96,21 +97,48 @@ def restarting(context: Context) -> Iterator[Cause]:
     )
 
 
+_MOST_STUCK: Final = 4
+
+
 def pods_terminating(context: Context) -> Iterator[Cause]:
     """Terminating pods of a JobSet that stays: their replacements have to wait."""
-    pods = [(group, pod) for group in context.groups for pod in group.leaving]
-    if not pods or not context.runs:
-        return
-    yield context.cause(
-        Reason.PODS_TERMINATING,
-        f"{plural(len(pods), 'pod is', 'pods are')} on the way out",
-        evidence=[f"terminating: {listed(pod.name for _, pod in pods)}"],
-        remedy=THEY_END,
-        command=context.suggest(Command.PODS),
-        groups=[group for group, _ in pods],
-        pods=len(pods),
-        blocking=False,
-    )
+    by_late: dict[bool, list[tuple[Group, PodFacts]]] = {}
+    for group in context.groups if context.runs else ():
+        there = Counter((pod.replicated_job, pod.job_index) for pod in group.pods)
+        wanted = {(planned.replicated_job, planned.index): count for planned, _, count in context.expected[group.name]}
+        for pod in group.leaving:
+            key = pod.replicated_job, pod.job_index
+            # One that has been replaced holds nothing up.
+            missed = pod.deleted_at > 0 and there[key] < wanted.get(key, 0)
+            by_late.setdefault(missed and context.late(pod.deleted_at, LONG), []).append((group, pod))
+    for late, pairs in by_late.items():
+        pods = sorted((pod for _, pod in pairs), key=lambda pod: (pod.deleted_at, pod.name))
+        if late:
+            message = f"{plural(len(pods), 'pod does', 'pods do')} not end, and others are not made before"
+            evidence = [
+                f"{pod.name} on {pod.node} had to end {context.ago(pod.deleted_at)}, after its grace period"
+                for pod in pods[:_MOST_STUCK]
+            ]
+            remedy = (
+                "see why they do not end: a lost node, a process that cannot be killed (as of a device that hangs), a "
+                "volume that stays mounted, a finalizer"
+            )
+            command = context.suggest(Command.DESCRIBE_POD, pod=pods[0].name)
+        else:
+            message = f"{plural(len(pods), 'pod is', 'pods are')} on the way out"
+            evidence = [f"terminating: {listed(pod.name for pod in pods)}"]
+            remedy, command = THEY_END, context.suggest(Command.PODS)
+        yield context.cause(
+            Reason.PODS_TERMINATING,
+            message,
+            evidence=evidence,
+            remedy=remedy,
+            command=command,
+            groups=[group for group, _ in pairs],
+            pods=len(pods),
+            since=pods[0].deleted_at if late else 0,
+            blocking=late,
+        )
 
 
 _WORDS: Final = {

@@ -151,6 +151,21 @@ def finalizer_that_stays() -> list[Object]:
     return deleted("example.com/cleanup")
 
 
+@stored(Reason.PODS_TERMINATING, "pod that does not end, and that its Job does not replace", Command.DESCRIBE_POD)
+def pod_that_does_not_end() -> list[Object]:
+    found = dump.objects()
+    find(found, "PodGroup", GROUP_OF_SWEEP)["status"]["conditions"][0] |= {"status": "True", "reason": "Scheduled"}
+    pods = dump.pods_of(found, WAITS)
+    for pod in pods:
+        dump.ready(pod)
+    pods[0]["metadata"] |= {
+        "deletionTimestamp": "2026-11-21T15:00:00Z",
+        "deletionGracePeriodSeconds": 30,
+        "finalizers": ["batch.kubernetes.io/job-tracking"],
+    }
+    return found
+
+
 def ended(reason: str, code: int) -> list[Object]:
     """The containers of a placed gang have ended, and were not restarted."""
     found = dump.objects()

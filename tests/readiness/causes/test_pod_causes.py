@@ -96,6 +96,21 @@ def test_terminating_pods_are_reported() -> None:
     assert "js-w-0-0-0" in cause.evidence[0]
 
 
+def test_a_pod_that_does_not_end_blocks_after_a_while_if_it_has_no_replacement() -> None:
+    """With podReplacementPolicy Failed its Job makes no other before it has ended."""
+    context = Context(JS)
+    pods = changed(context.pods(RUNNING), 0, deleting=True, deleted_at=NOW - 299)
+    assert not the(Reason.PODS_TERMINATING, placed(context, pods)).blocking
+    stuck = changed(pods, 0, deleted_at=NOW - 300)
+    cause = the(Reason.PODS_TERMINATING, placed(context, stuck))
+    assert (cause.message, cause.pods) == ("1 pod does not end, and others are not made before", 1)
+    assert (cause.blocking, cause.since) == (True, NOW - 300)
+    assert cause.evidence == ("js-w-0-0-0 on n0 had to end 5m ago, after its grace period",)
+    assert cause.command == "kubectl -n t describe pod js-w-0-0-0"
+    replaced = [*stuck, replace(pods[1], name="js-w-0-0-1")]
+    assert not the(Reason.PODS_TERMINATING, placed(context, replaced)).blocking
+
+
 def test_a_terminating_jobset_is_reported() -> None:
     context = Context(JS, deleting=True)
     assert causes(context.snapshot(context.pods(RUNNING, deleting=True)))[0].message == "the JobSet is being deleted"
@@ -122,6 +137,11 @@ def test_a_deletion_blocks_after_a_while_and_what_removes_each_finalizer_is_name
     assert "none of its Jobs is left" in none.evidence[2]
     left = the(Reason.PODS_TERMINATING, context.snapshot([]), NOW + 400)
     assert left.command.startswith("kubectl -n t get jobs ")
+    assert left.evidence[0] == "none of its pods is seen to be on its way out"
+    (failed, *_) = context.pods(RUNNING, phase="Failed", deleting=True)
+    ended = [EndedPod(failed, NOW), EndedPod(replace(failed, name="older", created=1), NOW)]
+    held = the(Reason.PODS_TERMINATING, context.snapshot([], ended=ended), NOW + 400)
+    assert held.evidence[0] == f"ended, and held by a finalizer: {failed.name}"
 
 
 def test_running_pods_are_not_reported_as_terminating() -> None:
