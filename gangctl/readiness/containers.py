@@ -8,14 +8,20 @@ from typing import Final
 
 from gangctl.api.objects import Object, integer_at, object_at, objects_at, text_at
 from gangctl.errors import one_line, plural
+from gangctl.gang.desired import listed
 
 CRASH_LOOP: Final = "CrashLoopBackOff"
 INITIALIZING: Final = "PodInitializing"
-STARTS: Final = frozenset({"", "ContainerCreating", INITIALIZING})
-"""Reasons why a container that starts waits, as ``pkg/kubelet`` writes them."""
-RAN: Final = frozenset({"Error", "OOMKilled", "Completed"})
+COMPLETED: Final = "Completed"
+READINESS_GATES: Final = "ReadinessGatesNotReady"
+"""Reason of condition Ready of a pod whose containers are all ready."""
+SIDECAR: Final = "SidecarNotStarted"
+"""gangctl's own reason, of a pod whose other containers wait until a native sidecar has started."""
+STARTS: Final = frozenset({"", "ContainerCreating", INITIALIZING, SIDECAR, COMPLETED, READINESS_GATES})
+"""Reasons why a pod is not ready although none of its containers has failed."""
+RAN: Final = frozenset({"Error", "OOMKilled", COMPLETED})
 """Termination reasons of a container that ran: it has logs, and the message is its own, perhaps from its log."""
-_DULL: Final = frozenset({"ContainerCreating", INITIALIZING, "Completed"})
+_DULL: Final = frozenset({"ContainerCreating", INITIALIZING, COMPLETED})
 """Unspecific reasons: another container may have a better one."""
 _INIT: Final = "init container"
 _MESSAGE_CHARACTERS: Final = 200
@@ -25,11 +31,12 @@ _SIGNALLED: Final = 128
 """A shell adds the number of the signal that ended a program to this, and so do container runtimes."""
 
 
-def waiting_of(status: Object) -> tuple[str, str]:
+def waiting_of(spec: Object, status: Object) -> tuple[str, str]:
     """Waiting or termination reason of the first container that is not ready; starting containers come last.
 
     Containers that restart repeatedly have their last termination reason: the kubelet's message contains the pod's
-    name and a time. Of a pod whose init containers run, the message says which.
+    name and a time. Of a pod whose init containers run, the message says which, and of one that runs on although a
+    container has completed.
     """
     dull = ("", "")
     pending = text_at(status, "phase") == "Pending"
@@ -38,7 +45,7 @@ def waiting_of(status: Object) -> tuple[str, str]:
             continue
         state = object_at(container, "state")
         if pending and kind == _INIT and object_at(state, "running"):
-            dull = dull if dull[0] else (INITIALIZING, one_line(f"{kind} {text_at(container, 'name')} runs"))
+            dull = dull if dull[0] else _initializing(spec, container)
             continue
         waits, ended = object_at(state, "waiting"), object_at(state, "terminated")
         reason, message = text_at(waits or ended, "reason"), one_line(text_at(waits or ended, "message"))
@@ -49,8 +56,28 @@ def waiting_of(status: Object) -> tuple[str, str]:
             own = not message or (ended and reason in RAN)
             return reason, ending_of(ended) if own else message
         # A container that has completed holds nothing up: the next one may say what does.
-        dull = dull if dull[0] or reason == "Completed" else (reason, message)
-    return dull
+        dull = dull if dull[0] or reason == COMPLETED else (reason, message)
+    return dull if dull[0] else _completed(status)
+
+
+def _initializing(spec: Object, container: Object) -> tuple[str, str]:
+    """What the others wait for while an init container runs: its end, or the start of a sidecar, which has none."""
+    name = text_at(container, "name")
+    own = next((one for one in objects_at(spec, "initContainers") if text_at(one, "name") == name), {})
+    if text_at(own, "restartPolicy") != "Always":
+        return INITIALIZING, one_line(f"{_INIT} {name} runs")
+    return ("", "") if container.get("started") is True else (SIDECAR, one_line(f"sidecar {name} has not started"))
+
+
+def _completed(status: Object) -> tuple[str, str]:
+    """Containers that have completed beside others that run: the kubelet ends sidecars with them, and these not."""
+    names: dict[str, list[str]] = {"terminated": [], "running": []}
+    for container in objects_at(status, "containerStatuses"):
+        for state in object_at(container, "state"):
+            names.setdefault(state, []).append(text_at(container, "name"))
+    if not (names["terminated"] and names["running"]):
+        return "", ""
+    return COMPLETED, one_line(f"completed: {listed(names['terminated'])}; still running: {listed(names['running'])}")
 
 
 def ending_of(ended: Object) -> str:

@@ -33,7 +33,7 @@ from gangctl.gang.desired import Assessment, JobProgress
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.autoscaling import ScaleUp, is_saying
-from gangctl.readiness.containers import containers_of, failure_of, waiting_of, was_rejected
+from gangctl.readiness.containers import READINESS_GATES, containers_of, failure_of, waiting_of, was_rejected
 from gangctl.readiness.onnodes import OnNodes
 
 H = TypeVar("H", bound=Hashable)
@@ -75,7 +75,8 @@ class PodFacts:
     ready_at: int = 0
     """Last transition of condition Ready."""
     waiting: str = ""
-    """Waiting (``ImagePullBackOff``) or termination reason (``OOMKilled``) of its first container that is not ready."""
+    """Waiting (``ImagePullBackOff``) or termination reason (``OOMKilled``) of its first container that is not ready, or
+    why it is not ready although its containers are."""
     waiting_message: str = ""
     restarts: int = 0
     """Sum over its containers."""
@@ -302,7 +303,9 @@ def read_pod(raw: Object) -> PodFacts | None:
     refused = _name(placed.get("reason")) if placed.get("status") == "False" else ""
     ready = object_at(conditions, "Ready")
     disruption = object_at(conditions, "DisruptionTarget")
-    waiting, waiting_message = map(sys.intern, waiting_of(status))
+    waiting, waiting_message = map(sys.intern, waiting_of(spec, status))
+    if not waiting and ready.get("reason") == READINESS_GATES:
+        waiting, waiting_message = READINESS_GATES, _message(ready.get("message"))
     ended_at, ran = max(map(_last_run, containers_of(status)), default=(0, 0))
     return PodFacts(
         namespace=_name(metadata.get("namespace")),

@@ -149,6 +149,12 @@ def ended(reason: str, code: int, message: str = "") -> dict[str, Any]:
         ([ended("Completed", 0), waits("ContainerCreating")], ("ContainerCreating", "")),
         ([{"ready": True, "state": {"waiting": {"reason": "Odd"}}}], ("", "")),
         (
+            [{"name": "main", **ended("Completed", 0)}, {"name": "proxy", "ready": True, "state": {"running": {}}}],
+            ("Completed", "completed: main; still running: proxy"),
+        ),
+        ([ended("Completed", 0)], ("", "")),
+        ([ended("Completed", 0), waits("CrashLoopBackOff")], ("CrashLoopBackOff", "")),
+        (
             [{**waits("CrashLoopBackOff", "back-off 40s pod=x"), "lastState": ended("Error", 1)["state"]}],
             ("CrashLoopBackOff", "Error, exit code 1"),
         ),
@@ -242,6 +248,29 @@ def test_an_init_container_that_runs_is_what_a_pod_waits_for() -> None:
     assert (pending.waiting, pending.waiting_message) == ("PodInitializing", "init container fetch runs")
     # A sidecar that is not ready.
     assert facts(pod(status={"phase": "Running", "initContainerStatuses": [fetch]})).waiting == ""
+
+
+@each(
+    ("started", "reported"),
+    [(False, ("SidecarNotStarted", "sidecar fuse has not started")), (True, ("PodInitializing", ""))],
+)
+def test_a_sidecar_that_has_not_started_is_what_a_pod_waits_for(started: bool, reported: tuple[str, str]) -> None:
+    """An init container with restartPolicy Always does not end."""
+    spec = {"initContainers": [{"name": "fuse", "restartPolicy": "Always"}], "containers": [{"name": "main"}]}
+    fuse = {"name": "fuse", "ready": False, "started": started, "state": {"running": {"startedAt": NOON}}}
+    status = {"initContainerStatuses": [fuse], "containerStatuses": [waits("PodInitializing")], "phase": "Pending"}
+    found = facts(pod(spec=spec, status=status))
+
+    assert (found.waiting, found.waiting_message) == reported
+
+
+def test_readiness_gates_that_are_not_met_are_what_a_pod_waits_for() -> None:
+    message = 'corresponding condition of pod readiness gate "example.com/lb" does not exist.'
+    ready = condition("Ready", "False", reason="ReadinessGatesNotReady", message=message)
+    running = {"name": "main", "ready": True, "state": {"running": {}}}
+    found = facts(pod(status={"phase": "Running", "conditions": [ready], "containerStatuses": [running]}))
+
+    assert (found.waiting, found.waiting_message) == ("ReadinessGatesNotReady", message)
 
 
 def test_templates_of_which_a_pod_has_no_claim_are_read() -> None:

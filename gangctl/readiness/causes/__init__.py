@@ -16,7 +16,7 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes import deletion, jobs, objects, pods, queue, refusals, scheduler
+from gangctl.readiness.causes import deletion, jobs, objects, pods, queue, refusals, scheduler, starting
 from gangctl.readiness.causes.context import LATE, Command, Context, Finder
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
@@ -37,7 +37,7 @@ ALWAYS: Final[tuple[Finder, ...]] = (
     pods.troubles,
     pods.crash_loops,
     pods.node_unhealthy,
-    pods.starting,
+    starting.starting,
 )
 WHILE_IT_RUNS: Final[tuple[Finder, ...]] = (
     objects.name_conflict,

@@ -1,4 +1,4 @@
-"""Causes from pods: gated, terminating, disrupted, on nodes that are not ready, or not ready themselves."""
+"""Causes from pods: gated, terminating, disrupted, on nodes that are not ready, or with containers that fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LONG, SOON, THEY_END, Command, Context, gated, oldest
-from gangctl.readiness.containers import INITIALIZING, RAN, STARTS
+from gangctl.readiness.causes.starting import begun
+from gangctl.readiness.containers import RAN, STARTS
 from gangctl.readiness.facts import EndedPod, NodeFacts, PodFacts, unix
 from gangctl.readiness.membership import Group
 from gangctl.readiness.result import Cause, GangPhase
@@ -286,7 +287,7 @@ def node_unhealthy(context: Context) -> Iterator[Cause]:
     if not by_node:
         return
     held = [pair for pairs in by_node.values() for pair in pairs]
-    since = oldest(_begun(pod) for _, pod in held)
+    since = oldest(begun(pod) for _, pod in held)
     names = sorted(by_node)
     yield context.cause(
         Reason.NODE_UNHEALTHY,
@@ -301,11 +302,6 @@ def node_unhealthy(context: Context) -> Iterator[Cause]:
         since=since,
         blocking=any(pod.waiting not in STARTS for _, pod in held) or context.late(since, LONG),
     )
-
-
-def _begun(pod: PodFacts) -> int:
-    """When a pod that is not ready began to start, or was ready last."""
-    return max(pod.placed_at, pod.ready_at) or pod.created
 
 
 _MANY: Final = 3
@@ -442,52 +438,3 @@ def pods_failed(context: Context) -> Iterator[Cause]:
         pods=len(pairs),
         since=oldest(one.at for _, one in pairs),
     )
-
-
-_MOST_INIT: Final = 3
-
-
-def starting(context: Context) -> Iterator[Cause]:
-    """Containers that are being created, or run without being ready: normal, unless it takes long."""
-    by_reason: dict[tuple[Reason, bool], list[tuple[Group, PodFacts]]] = {}
-    for group in context.groups:
-        for pod in group.pods:
-            if pod.node and not pod.ready and pod.waiting in STARTS:
-                reason = Reason.NOT_READY if pod.phase == "Running" else Reason.STARTING
-                initializes = pod.waiting == INITIALIZING and bool(pod.waiting_message)
-                by_reason.setdefault((reason, initializes), []).append((group, pod))
-    for (reason, initializes), pairs in by_reason.items():
-        pods = [pod for _, pod in pairs]
-        since = oldest(map(_begun, pods))
-        slow = context.late(since, LONG)
-        waiting = sorted({pod.waiting for pod in pods if pod.waiting})
-        if initializes:
-            message = f"init containers of {plural(len(pods), 'pod')} run, and the others wait for their end"
-            usual = "wait: their program decides how long they take"
-            late = "see what the init containers log, and whether they take so long as a rule"
-        elif reason is Reason.STARTING:
-            message = f"containers of {plural(len(pods), 'pod')} are being started"
-            usual = "wait: images are pulled and volumes mounted"
-            late = (
-                "see the events of the pod: a volume that cannot be mounted, a network without addresses, a large image"
-            )
-        else:
-            message = plural(len(pods), "pod runs and is not ready", "pods run and are not ready")
-            usual = "wait: the readiness probe answers once the application is up"
-            late = "see what the readiness probe asks and what the application logs"
-        yield context.cause(
-            reason,
-            message,
-            evidence=[
-                f"the first of them {context.lasting(since)}: {listed(pod.name for pod in pods)}",
-                f"on {listed(pod.node for pod in pods)}",
-                *([f"containers wait: {', '.join(waiting)}"] if waiting else []),
-                *sorted({pod.waiting_message for pod in pods if initializes})[:_MOST_INIT],
-            ],
-            remedy=late if slow else usual,
-            command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),
-            groups=[group for group, _ in pairs],
-            pods=len(pods),
-            since=since,
-            blocking=slow,
-        )

@@ -353,6 +353,45 @@ def test_init_containers_that_run_are_named_instead_of_images_and_volumes() -> N
     assert "volume" not in cause.remedy
 
 
+@each(
+    ("waiting", "said", "state", "message", "words"),
+    [
+        (
+            "SidecarNotStarted",
+            "sidecar fuse has not started",
+            PLACED,
+            "sidecars of 4 pods have not started, and the other containers wait for it",
+            "startup probe",
+        ),
+        (
+            "Completed",
+            "completed: main; still running: proxy",
+            RUNNING,
+            "containers of 4 pods have completed, and others run on",
+            "restartPolicy: Always",
+        ),
+        (
+            "ReadinessGatesNotReady",
+            'the status of pod readiness gate "example.com/lb" is not "True", but False',
+            RUNNING,
+            "readiness gates of 4 pods are not met",
+            "the controller that added the gate",
+        ),
+    ],
+)
+def test_what_no_readiness_probe_decides_is_named(
+    waiting: str, said: str, state: dict[str, Any], message: str, words: str
+) -> None:
+    context = Context(JS)
+    snapshot = placed(context, context.pods(state, waiting=waiting, waiting_message=said))
+    (cause,) = causes(snapshot)
+    assert (cause.message, cause.blocking) == (message, True)
+    assert cause.evidence[2:] == (said,)
+    assert words in cause.remedy
+    young = placed(context, context.pods(state, waiting=waiting, waiting_message=said, placed_at=NOW - 100))
+    assert [(cause.blocking, words in cause.remedy) for cause in causes(young)] == [(False, True)]
+
+
 def test_a_failed_probe_counts_from_its_failure() -> None:
     context = Context(JS)
     pods = changed(context.pods(READY), 0, ready=False, ready_at=NOW - 10)

@@ -352,7 +352,7 @@ def _why(pod: Object) -> tuple[str, str]:
     placed = condition_of(pod, "PodScheduled")
     if placed.get("status") == "False":
         return str(placed.get("reason") or ""), str(placed.get("message") or "")
-    return waiting_of(object_at(pod, "status"))
+    return waiting_of(object_at(pod, "spec"), object_at(pod, "status"))
 
 
 def _shards(arguments: list[str]) -> int:
