@@ -209,12 +209,29 @@ def where(document: Document, path: str) -> str:
     return f"{document.source}:{line}:{column}"
 
 
+def is_again(raw: dict[str, Any], seen: Seen) -> bool:
+    """Whether an earlier document is the same object in the same state: ``oc adm inspect`` writes pods twice."""
+    earlier = seen.get(_identity(raw))
+    if earlier is None:
+        return False
+    before, now = object_at(earlier.value, "metadata"), object_at(raw, "metadata")
+    uid, version = text_at(now, "uid"), text_at(now, "resourceVersion")
+    if not uid or text_at(before, "uid") != uid:
+        return False
+    return text_at(before, "resourceVersion") == version if version else earlier.value == raw
+
+
 def repeated(document: Document, raw: dict[str, Any], seen: Seen) -> list[str]:
     """The error of an object that was in an earlier document, none of one without a name; ``seen`` learns it."""
-    group, kind = kind_of(raw)
-    metadata = object_at(raw, "metadata")
-    namespace, name = text_at(metadata, "namespace"), text_at(metadata, "name")
-    earlier = seen.setdefault((group, kind, namespace, name), document)
+    identity = _identity(raw)
+    earlier = seen.setdefault(identity, document)
+    _, kind, namespace, name = identity
     if earlier is document or not name:
         return []
     return [f"{document.where()}: {kind} {full_name(namespace, name)} is there already, at {earlier.where()}"]
+
+
+def _identity(raw: dict[str, Any]) -> tuple[str, str, str, str]:
+    """Group, kind, namespace and name."""
+    metadata = object_at(raw, "metadata")
+    return *kind_of(raw), text_at(metadata, "namespace"), text_at(metadata, "name")

@@ -10,7 +10,7 @@ import click
 from gangctl.api.documents import Document
 from gangctl.api.objects import Object, kind_of, misshapen
 from gangctl.api.pods import HOSTNAME
-from gangctl.cli.inputs import Seen, in_namespace, note_skipped, read_documents, repeated
+from gangctl.cli.inputs import Seen, in_namespace, is_again, note_skipped, read_documents, repeated
 from gangctl.cli.messages import errors_in
 from gangctl.cli.options import ClusterFlags
 from gangctl.cluster import kinds
@@ -67,7 +67,7 @@ def stock_of(documents: Iterable[Document], namespace: str | None = None) -> Sto
     for document in documents:
         raw = in_namespace(document.value, namespace)
         problems = list(_problems(document, raw))
-        if not problems:
+        if not problems and not is_again(raw, seen):
             try:
                 kept = stock.take_raw(raw)
             except InputError as error:

@@ -16,7 +16,7 @@ from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.cluster import JobSetUnreadError, note_left_out, project_stored, take
 from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
-from gangctl.cli.inputs import Seen, in_namespace, note_skipped, read_documents, repeated
+from gangctl.cli.inputs import Seen, in_namespace, is_again, note_skipped, read_documents, repeated
 from gangctl.cli.messages import errors_in, note
 from gangctl.cluster import kinds
 from gangctl.cluster.members import project_job, project_scheduling
@@ -46,6 +46,8 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
         raw = in_namespace(document.value)
         if path := misshapen(raw):
             lines.append(f"{document.where(path)}: {path}: has the wrong type")
+            continue
+        if is_again(raw, seen):
             continue
         try:
             kept = taking.take(raw)

@@ -111,6 +111,17 @@ def test_control_characters_in_messages_are_escaped(verb: str, tmp_path: Path) -
     assert "\x1b" not in answer.out
 
 
+def test_an_object_that_was_written_twice_in_one_state_is_read_once(tmp_path: Path) -> None:
+    """As by ``oc adm inspect``: in a list of pods, and each running pod in a file of its own."""
+    pods = [{**raw, "metadata": {**raw["metadata"], "resourceVersion": "7"}} for raw in dump.objects("Pod")]
+    found = [*pods, *dump.objects(but=["Pod"])]
+    once = ask_about(tmp_path, found, "why", WAITS)
+    twice = ask_about(tmp_path, [*found, *pods], "why", WAITS)
+    assert (twice.code, twice.out, twice.err) == (once.code, once.out, once.err)
+    later = {**pods[0], "metadata": {**pods[0]["metadata"], "resourceVersion": "8"}}
+    assert ask_about(tmp_path, [*found, later], "why", WAITS).code == 2
+
+
 def test_an_object_that_is_in_two_files_is_an_error(tmp_path: Path) -> None:
     """Counted twice, its node would have room for what waits."""
     nodes = [raw for raw in dump.objects("Node") if raw["metadata"]["name"] == "node-0"]
