@@ -21,6 +21,8 @@ from gangctl.readiness.result import GangPhase, Readiness
 
 _FIRST: Final = re.compile(r"first failed job: ([a-z0-9.-]+)")
 """In the message of JobSet's condition Failed (messageWithFirstFailedJob in pkg/controllers/failure_policy.go)."""
+_ALL_USED: Final = "ReachedMaxRestarts"
+"""Reason of that condition."""
 _MOST: Final = 3
 """Messages of the scheduler that are shown."""
 _PLURAL: Final = {
@@ -110,18 +112,18 @@ def _lines(state: GangState, key: Key) -> Iterator[str]:
         yield "No pod that failed is left: look for its logs where your cluster keeps them."
         selector = f"jobset.sigs.k8s.io/jobset-name={name}"
         yield f"$ {state.flags.on(f'kubectl get jobs,pods -n {namespace} -l {selector}')}"
-    yield _restarts(
-        object_at(object_at(stored.raw, "spec"), "failurePolicy").get("maxRestarts"),
-        restarts_used(object_at(stored.raw, "status")),
-    )
+    most = object_at(object_at(stored.raw, "spec"), "failurePolicy").get("maxRestarts")
+    # The status does not count restarts in place.
+    all_used = stored.jobset.outcome_reason == _ALL_USED
+    yield _restarts(most, restarts_used(object_at(stored.raw, "status")), all_used=all_used)
     yield "A JobSet that has failed does not start again: repair the cause, delete it, and apply its file again."
     yield f"$ {state.flags.on(f'kubectl delete jobset {name} -n {namespace}')}"
 
 
-def _restarts(most: object, used: int) -> str:
+def _restarts(most: object, used: int, *, all_used: bool) -> str:
     if not isinstance(most, int) or most <= 0:
         return "Its failurePolicy allows no restart: with maxRestarts, JobSet restarts it where a Job fails."
-    if used >= most:
+    if all_used or used >= most:
         return f"It has used all {plural(most, 'restart')} of failurePolicy.maxRestarts: a larger number allows more."
     return f"It has used {used} of {plural(most, 'restart')} of failurePolicy.maxRestarts."
 

@@ -179,10 +179,11 @@ def test_why_of_a_failed_gang_names_its_pod_its_logs_and_what_to_do(restarts: in
     ids=["restarts that do not count", "restarts of one Job"],
 )
 def test_the_restarts_that_count_are_those_of_the_failure_policy(status: Object, tmp_path: Path) -> None:
-    found = failed_objects(2)
-    raw = next(item for item in found if item["kind"] == "JobSet" and item["metadata"]["name"] == RUNS)
+    objects = failed_objects(2)
+    raw = next(item for item in objects if item["kind"] == "JobSet" and item["metadata"]["name"] == RUNS)
     raw["status"] = {"conditions": raw["status"]["conditions"], **status}
-    assert "It has used 1 of 2 restarts of failurePolicy.maxRestarts." in ask_about(tmp_path, found, "why", RUNS).out
+    answer = ask_about(tmp_path, objects, "why", RUNS)
+    assert "It has used 1 of 2 restarts of failurePolicy.maxRestarts." in answer.out
 
 
 def test_why_of_a_failed_gang_names_no_logs_of_a_pod_that_its_kubelet_did_not_admit(tmp_path: Path) -> None:
@@ -193,6 +194,15 @@ def test_why_of_a_failed_gang_names_no_logs_of_a_pod_that_its_kubelet_did_not_ad
     answer = ask_about(tmp_path, objects, "why", RUNS)
     assert "kubectl logs" not in answer.out
     assert "  $ kubectl describe pod train-workers-0-" in answer.out
+
+
+def test_restarts_in_place_that_reached_the_limit_are_all_used(tmp_path: Path) -> None:
+    """JobSet counts them in annotations of pods, and not in its status."""
+    objects = failed_objects(2)
+    raw = next(item for item in objects if item["kind"] == "JobSet" and item["metadata"]["name"] == RUNS)
+    (ended,) = raw["status"]["conditions"]
+    raw["status"] = {"conditions": [{**ended, "reason": "ReachedMaxRestarts"}]}
+    assert "used all 2 restarts" in ask_about(tmp_path, objects, "why", RUNS).out
 
 
 def test_why_of_a_failed_gang_notes_missing_pods(tmp_path: Path) -> None:
