@@ -8,6 +8,7 @@ privileged depends on a flag of the API server.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from gangctl.api.objects import INT32_MAX
@@ -83,7 +84,7 @@ def _os(name: str, spec: Object, path: str, causes: Causes) -> None:
     for field, unset in _NOT_OF_WINDOWS.items() if name == "windows" else ():
         if spec.get(field) not in unset:
             causes.forbidden(f"{path}.{field}", detail)
-    holders = [(spec, path, _NOT_OF_WINDOWS_PODS)]
+    holders: list[tuple[Object, str, Sequence[str]]] = [(spec, path, _NOT_OF_WINDOWS_PODS)]
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             holders.append((container, f"{path}.{field}[{index}]", _NOT_OF_WINDOWS_CONTAINERS))

@@ -186,7 +186,7 @@ def _check_pods(jobset: JobSet, scheduling: Mapping[str, Any]) -> Iterator[Field
     for entry in scheduling.get("replicatedJobs", [{"targetReplicatedJobs": [*by_name], **scheduling}]):
         members = [by_name[name] for name in entry["targetReplicatedJobs"]]
         policy = entry.get("job", entry)["schedulingPolicy"]
-        if "gang" not in policy or sum(map(job_pods if "job" in entry else replicated_job_pods, members)):
+        if "gang" not in policy or any(job_pods(rj) if "job" in entry else replicated_job_pods(rj) for rj in members):
             continue
         path = members[0].path if len(members) == 1 else "spec.replicatedJobs"
         names = ", ".join(f'"{rj.name}"' for rj in members)

@@ -19,10 +19,10 @@ _FILES: Final = {"configMap": {"name": "c", "items": [{"key": "k", "path": "p", 
 _LABELS: Final = {"downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}}
 _PODS: Final[tuple[Object, ...]] = (
     *(
-        pod_of(row[place])
+        pod_of(fragment)
         for table in (SOURCES, PROBES, VOLUMES, AFFINITIES, CONTEXTS, PODS)
-        for row in table
-        for place in (0, 2)
+        for refused, _, accepted in table
+        for fragment in (refused, accepted)
     ),
     pod_of({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]}),
     pod_of({"container": {"ports": [{"containerPort": 80, "name": "http", "protocol": "TCP"}]}, "hostNetwork": True}),
@@ -94,7 +94,7 @@ _JOBS: Final[tuple[Object, ...]] = (
     {"successPolicy": {"rules": [{"succeededIndexes": "0-1", "succeededCount": 1}]}},
     {"completionMode": "NonIndexed", "managedBy": "a.b/c"},
 )
-_VALUES: Final = (
+_VALUES: Final[tuple[Any, ...]] = (
     *(0, -1, 1, 2, 3, 65_536, 2**31, None, True, False, [], {}),
     *(
         "",

@@ -32,7 +32,7 @@ def _ephemeral(**fields: Any) -> Object:
 
 _CLAIMED: Final = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 _SPEC: Final = "volumes[0].ephemeral.volumeClaimTemplate.spec"
-_CLAIM: Final = {"persistentVolumeClaim": {"claimName": "c"}}
+_CLAIM: Final[dict[str, Any]] = {"persistentVolumeClaim": {"claimName": "c"}}
 _NAME: Final = {"fieldRef": {"fieldPath": "metadata.name"}}
 _LIMIT: Final = {"resource": "limits.cpu"}
 

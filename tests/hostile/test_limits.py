@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gangctl.api.documents import DEFAULT_LIMITS
-from gangctl.api.jobset import MAX_REPLICATED_JOBS
+from gangctl.api.jobset import MAX_ITEMS
 from gangctl.client import credentials, kubeconfig
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.manager.settings import ControllerSettings
@@ -37,7 +37,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "concurrent requests": f"{limits.max_at_once}",
         "idle connection, slow headers": f"{options.idle_seconds:g} s",
         "TLS handshake": f"{options.handshake_seconds:g} s",
-        "ReplicatedJobs of one JobSet": f"{MAX_REPLICATED_JOBS:,}",
+        "ReplicatedJobs of one JobSet": f"{MAX_ITEMS:,}",
         "Jobs of one JobSet with gangs": f"{MAX_JOBS:,}",
         "a kubeconfig, and a file that it names": (
             f"{kubeconfig.FILE_BYTES // MIB} MiB and {kubeconfig.MATERIAL_BYTES // MIB} MiB"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.filters import CLAIMS
 from gangctl.readiness.causes.messages import read_refusal
-from gangctl.readiness.facts import OnNodes
+from gangctl.readiness.onnodes import OnNodes
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import the
 from tests.readiness.snapshots import NOW, REFUSED, Context
