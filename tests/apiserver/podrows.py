@@ -1,7 +1,7 @@
 """Rows of what is refused of the Jobs of a JobSet because of its pods, and what gangctl says of one.
 
-A row is a pod that is refused, the reasons and fields, and the nearest pod that is accepted. The tables are judged by
-API servers, too (tests/conformance/test_pod_templates.py).
+A row is a pod that is refused, the reasons and fields, and the nearest pod that is accepted. API servers
+evaluate the tables, too (tests/conformance/test_pod_templates.py).
 """
 
 from __future__ import annotations

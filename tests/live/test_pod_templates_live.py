@@ -38,7 +38,7 @@ async def _refused(plane: ControlPlane, fragment: Object) -> list[str]:
 # What a release accepts that another refuses is not refused before a JobSet is created.
 @pytest.mark.differs("1.35", "1.36")
 @each(("refused", "fields", "accepted"), [*SOURCES, *PROBES, *VOLUMES, *AFFINITIES, *CONTEXTS, *PODS])
-async def test_pods_are_refused_as_gangctl_says(
+async def test_pods_are_refused_as_foreseen(
     plane: ControlPlane, refused: Object, fields: str | list[str], accepted: Object
 ) -> None:
     assert await _refused(plane, refused) == listed(fields)

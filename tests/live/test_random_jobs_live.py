@@ -61,7 +61,7 @@ async def _jobsets(plane: ControlPlane, seeds: Iterable[int]) -> list[Said]:
     return answers
 
 
-def _judge(answers: Sequence[Said]) -> None:
+def _compare(answers: Sequence[Said]) -> None:
     invented = [f"seed {seed}: {ours[0]}" for seed, ours, theirs in answers if ours and not theirs]
     overlooked = [f"seed {seed}: {theirs}" for seed, ours, theirs in answers if theirs and not ours]
     refused = sum(bool(theirs) for _, _, theirs in answers)
@@ -69,21 +69,21 @@ def _judge(answers: Sequence[Said]) -> None:
     assert len(overlooked) <= OVERLOOKED * refused, "\n".join(overlooked)
 
 
-async def test_random_jobs_are_refused_as_gangctl_says(plane: ControlPlane) -> None:
-    _judge(await _jobs(plane, PLAYED))
+async def test_random_jobs_are_refused_as_foreseen(plane: ControlPlane) -> None:
+    _compare(await _jobs(plane, PLAYED))
 
 
-async def test_random_jobsets_are_refused_as_gangctl_says(plane_1_37: ControlPlane) -> None:
-    _judge(await _jobsets(plane_1_37, PLAYED))
-
-
-@pytest.mark.full("a search")
-@pytest.mark.timeout(3600)
-async def test_many_random_jobs_are_refused_as_gangctl_says(plane: ControlPlane) -> None:
-    _judge(await _jobs(plane, FULL))
+async def test_random_jobsets_are_refused_as_foreseen(plane_1_37: ControlPlane) -> None:
+    _compare(await _jobsets(plane_1_37, PLAYED))
 
 
 @pytest.mark.full("a search")
 @pytest.mark.timeout(3600)
-async def test_many_random_jobsets_are_refused_as_gangctl_says(plane_1_37: ControlPlane) -> None:
-    _judge(await _jobsets(plane_1_37, FULL))
+async def test_many_random_jobs_are_refused_as_foreseen(plane: ControlPlane) -> None:
+    _compare(await _jobs(plane, FULL))
+
+
+@pytest.mark.full("a search")
+@pytest.mark.timeout(3600)
+async def test_many_random_jobsets_are_refused_as_foreseen(plane_1_37: ControlPlane) -> None:
+    _compare(await _jobsets(plane_1_37, FULL))

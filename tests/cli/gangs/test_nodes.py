@@ -307,7 +307,7 @@ async def test_who_holds_the_nodes_is_not_known_to_one_who_may_not_read_pods_of_
     assert "who holds the nodes is not known: pods of other namespaces may not be read" in evidence
 
 
-def test_a_job_that_jobset_pins_to_its_nodes_says_nothing_of_other_jobs(tmp_path: Path) -> None:
+def test_a_job_that_jobset_pins_to_its_nodes_is_no_measure_of_other_jobs(tmp_path: Path) -> None:
     """The nodes that the pods select hold one Job at most, and the gang may have several."""
     pinned = "alpha.jobset.sigs.k8s.io/namespaced-job"
     there = dump.objects()
