@@ -14,7 +14,7 @@ from gangctl.fit.placedpods import texts
 from gangctl.kueue.objects import Amounts
 
 _SELECTED: Final = ("kubernetes.io/arch", "cloud.google.com/")
-"""Prefixes of the taints that GKE lets pods tolerate which select the same label: Arm nodes, compute classes.
+"""Prefixes of taints of which GKE adds tolerations to pods that select the same label: Arm nodes, compute classes.
 
 Not those that users give to nodes: there a toleration is forgotten more often than a webhook adds it.
 """

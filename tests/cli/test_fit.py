@@ -321,7 +321,9 @@ class TestBadInput:
         assert "queues.yaml:7:5: spec.nodeLabels.pool: true is not a string; put it in quotes" in answer.err
 
     def test_every_error_is_reported_with_its_place(self, tmp_path: Path) -> None:
-        answer = fit(tmp_path, queued(), [*cluster("many"), *cluster({"nominalQuota": 1, "lendingLimit": []})])
+        second = cluster({"nominalQuota": 1, "lendingLimit": []})
+        next(raw for raw in second if raw["kind"] == "LocalQueue")["metadata"]["uid"] = "another"
+        answer = fit(tmp_path, queued(), [*cluster("many"), *second])
         assert answer.code == 2
         assert 'spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: "many" is not a quantity' in answer.err
         assert "resources[0].lendingLimit: a list is not a quantity" in answer.err
