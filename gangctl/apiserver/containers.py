@@ -54,6 +54,7 @@ def _container(  # noqa: PLR0917 -- what a container is checked against
     container: Object, names: set[str], volumes: Mapping[str, str], claims: set[str], path: str, causes: Causes
 ) -> None:
     validate_member(container["name"], names, f"{path}.name", causes)
+    names.add(container["name"])
     if not container.get("image"):
         causes.required(f"{path}.image")
     for field, supported in (("terminationMessagePolicy", _MESSAGE_POLICIES), ("imagePullPolicy", _PULL_POLICIES)):

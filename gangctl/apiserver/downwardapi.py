@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -26,7 +25,6 @@ _FIELDS: Final = frozenset(
 )
 """Those that a selector may name at all (``ConvertDownwardAPIFieldLabel``)."""
 _RENAMED: Final = {"spec.host": "spec.nodeName"}
-_KEY_OF_MAP: Final = re.compile(r"(?P<path>.+?)\['(?P<key>.*)'\]", re.DOTALL)
 _MAPS: Final = ("metadata.annotations", "metadata.labels")
 _RESOURCES: Final = (
     *("limits.cpu", "limits.ephemeral-storage", "limits.memory"),
@@ -47,14 +45,15 @@ def validate_field(selector: Object, supported: Sequence[str], path: str, causes
     if not field:
         causes.required(place)
         return
-    keyed = _KEY_OF_MAP.fullmatch(field)
+    of_map, bracket, key = field.removesuffix("']").partition("['")
+    keyed = of_map and bracket and field.endswith("']")
     if version != "v1":
         causes.invalid(place, field, f"error converting fieldPath: unsupported pod version: {version}")
-    elif keyed is not None and keyed["path"] not in _MAPS:
+    elif keyed and of_map not in _MAPS:
         causes.invalid(place, field, f"error converting fieldPath: field label does not support subscript: {field}")
-    elif keyed is not None:
+    elif keyed:
         # The case of an annotation's key does not matter, as in its metadata.
-        key = keyed["key"].lower() if keyed["path"] == "metadata.annotations" else keyed["key"]
+        key = key.lower() if of_map == "metadata.annotations" else key
         causes.invalid_each(path, key, qualified_name(key))
     elif (known := _RENAMED.get(field, field)) not in _FIELDS:
         causes.invalid(place, field, f"error converting fieldPath: field label not supported: {field}")

@@ -6,7 +6,7 @@ Order and messages are those of ``ValidateObjectMeta``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
@@ -164,15 +164,14 @@ def validate_labels(labels: Mapping[str, str], path: str, causes: Causes) -> Non
         causes.invalid_each(path, value, label_value(value))
 
 
-def validate_member(name: str, known: set[str], path: str, causes: Causes) -> None:
-    """Check a name that is unique in its list; ``known`` are those before it, to which it is added."""
+def validate_member(name: str, known: Container[str], path: str, causes: Causes) -> None:
+    """Check a name that is unique in its list; ``known`` has those before it."""
     if not name:
         causes.required(path)
     else:
         causes.invalid_each(path, name, dns_label(name))
     if name in known:
         causes.duplicate(path, name)
-    known.add(name)
 
 
 def selector_causes(selector: Mapping[str, Any], path: str) -> Causes:

@@ -36,6 +36,7 @@ def _uses(container: Object, fields: tuple[str, str], volumes: Mapping[str, str]
     """Check what mounts and devices have in common; ``fields`` are those to check, and the others."""
     field, other = fields
     others = {use.get("name", ""): use.get(_PLACES[other], "") for use in container.get(other) or ()}
+    taken = {*others.values()}
     places: set[str] = set()
     for index, use in enumerate(container.get(field) or ()):
         name, place = use.get("name", ""), use.get(_PLACES[field], "")
@@ -51,7 +52,7 @@ def _uses(container: Object, fields: tuple[str, str], volumes: Mapping[str, str]
         places.add(place)
         if name in others:
             causes.invalid(of_name, name, f"must not already exist in {other}")
-        if place in others.values():
+        if place in taken:
             causes.invalid(of_place, place, f"must not already exist as a path in {other}")
 
 

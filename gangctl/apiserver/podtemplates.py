@@ -115,6 +115,7 @@ def _claims(claims: Sequence[Object], path: str, causes: Causes) -> set[str]:
     for index, claim in enumerate(claims):
         place = f"{path}[{index}]"
         validate_member(claim.get("name", ""), names, f"{place}.name", causes)
+        names.add(claim.get("name", ""))
         sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim]
         if not sources:
             causes.invalid(place, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")

@@ -27,7 +27,7 @@ _NOT_OF_WINDOWS: Final = {
     **dict.fromkeys(("hostUsers", "shareProcessNamespace"), (None,)),
     **dict.fromkeys(("hostPID", "hostIPC"), (None, False)),
 }
-"""Fields of a pod, and the values that say nothing."""
+"""Fields of a pod, and the values with which they are not set."""
 _NOT_OF_WINDOWS_PODS: Final = (
     *("appArmorProfile", "seLinuxOptions", "seccompProfile", "fsGroup", "fsGroupChangePolicy", "sysctls"),
     *("runAsUser", "runAsGroup", "supplementalGroups", "supplementalGroupsPolicy", "seLinuxChangePolicy"),
@@ -127,9 +127,9 @@ def _profile(profile: Object, kind: str, path: str, causes: Causes) -> None:
         causes.invalid(place, name, "must not be padded with whitespace")
 
 
-def _sysctls(spec: Object, sysctls: object, path: str, causes: Causes) -> None:
+def _sysctls(spec: Object, sysctls: Sequence[Object], path: str, causes: Causes) -> None:
     names: set[str] = set()
-    for index, sysctl in enumerate(sysctls if isinstance(sysctls, list) else ()):
+    for index, sysctl in enumerate(sysctls):
         place, name = f"{path}[{index}].name", sysctl.get("name", "")
         if not name:
             causes.required(place)

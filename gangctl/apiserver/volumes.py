@@ -42,7 +42,7 @@ def validate_volumes(volumes: Sequence[Object], path: str, causes: Causes) -> di
         given = [field for field, value in volume.items() if field != "name" and value is not None] or ["emptyDir"]
         if len(given) == 1:
             _source(given[0], volume.get(given[0]) or {}, f"{place}.{given[0]}", causes)
-        validate_member(name, {*sources}, f"{place}.name", causes)
+        validate_member(name, sources, f"{place}.name", causes)
         for source in given[1:]:
             causes.forbidden(f"{place}.{source}", "may not specify more than 1 volume type")
         if len(causes) == before:

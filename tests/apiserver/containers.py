@@ -80,6 +80,16 @@ SOURCES: Final[tuple[Row, ...]] = (
         _env(fieldRef={"fieldPath": "metadata.name"}),
     ),
     (
+        _env(fieldRef={"fieldPath": "['metadata.name']"}),
+        f"invalid {_PATH}",
+        _env(fieldRef={"fieldPath": "metadata.uid"}),
+    ),
+    (
+        _env(fieldRef={"fieldPath": "metadata.labels['a['b']"}),
+        f"invalid {_FROM}.fieldRef",
+        _env(fieldRef={"fieldPath": "metadata.labels['a']"}),
+    ),
+    (
         _env(fieldRef={"fieldPath": "metadata.labels['a b']"}),
         f"invalid {_FROM}.fieldRef",
         # The case of an annotation's key does not matter.
