@@ -104,7 +104,7 @@ def _aliases(aliases: Sequence[Object], path: str, causes: Causes) -> None:
 
 def _address(text: str, path: str, causes: Causes) -> None:
     try:
-        # Leading zeros, which Python does not read, are refused by the feature gate StrictIPCIDRValidation alone.
+        # Python reads no leading zeros. The API server of 1.35 does, and later ones without StrictIPCIDRValidation.
         ip_address(_LEADING_ZEROS.sub("", text))
     except ValueError:
         causes.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
