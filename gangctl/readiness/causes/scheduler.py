@@ -146,7 +146,7 @@ then it writes a condition."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _Awaited:
     """A group, its pods that wait for volumes or devices on nodes that are chosen, and their PersistentVolumeClaims."""
 
     group: Group
@@ -155,7 +155,7 @@ class _Bound:
     since: int
 
 
-def _binding_of(context: Context, group: Group) -> _Bound | None:
+def _binding_of(context: Context, group: Group) -> _Awaited | None:
     """It if the scheduler has nominated all pods without a node, and refused none: it does so before such a wait."""
     pods = [pod for pod in group.bound if not pod.node]
     if not pods or not all(pod.nominated and not pod.refused and not gated(pod) for pod in pods):
@@ -166,12 +166,12 @@ def _binding_of(context: Context, group: Group) -> _Bound | None:
     # The group may have been placed before, with other pods.
     placed = unix(condition.since) if condition is not None else 0
     since = max(placed, *(pod.created for pod in pods))
-    return None if not claims and context.late(since, _BIND) else _Bound(group, pods, claims, since)
+    return None if not claims and context.late(since, _BIND) else _Awaited(group, pods, claims, since)
 
 
 def binding(context: Context) -> Iterator[Cause]:
     """The scheduler has placed the gang, and waits for volumes or devices: normal, unless volumes take long."""
-    by_kind: dict[tuple[bool, bool], list[_Bound]] = {}
+    by_kind: dict[tuple[bool, bool], list[_Awaited]] = {}
     for group in context.groups:
         if (one := _binding_of(context, group)) is not None:
             volumes = bool(one.claims)
