@@ -36,9 +36,18 @@ class ScaleUp:
     message: str
     at: int
 
+    @property
+    def there(self) -> bool:
+        """Whether it names a node: one that has room by Karpenter's count, or that is about to be ready."""
+        return self.reason == _NOMINATED and "node/" in self.message
+
     def running(self, now: float) -> bool:
-        """Whether a node for it may still come."""
+        """Whether the pod may still get the node that it was given."""
         return self.reason in STARTED and now < self.at + NODE_SECONDS
+
+    def adds(self, now: float) -> bool:
+        """Whether a node is added for it, and may still come."""
+        return self.running(now) and not self.there
 
 
 def field_selector(reason: str) -> str:
@@ -47,18 +56,15 @@ def field_selector(reason: str) -> str:
 
 
 def is_saying(reason: str, note: str) -> bool:
-    """Whether an event of a pod says that nodes are added for it, or are not."""
-    if reason == _NOMINATED:
-        # Karpenter also names nodes that are there and have room by its own count: it adds none then.
-        return "node/" not in note
+    """Whether an event of a pod says that it gets a node, or gets none."""
     return note.startswith("Failed to schedule pod") if reason == _UNFIT else reason in REASONS
 
 
 def sayings(found: Mapping[str, ScaleUp], pods: Collection[str], now: float) -> tuple[str, ...]:
     """What autoscalers said last of these pods, each in a line; ``found`` is by pod, ``now`` in Unix seconds."""
     last = [found[pod] for pod in sorted(pods) if pod in found]
-    coming = [one for one in last if one.running(now)]
-    failed = [one for one in last if one.reason in STARTED and not one.running(now)]
+    coming = [one for one in last if one.adds(now)]
+    failed = [one for one in last if one.reason in STARTED and not one.there and not one.running(now)]
     refused = [one for one in last if one.reason in REFUSED]
     lines = []
     if coming:

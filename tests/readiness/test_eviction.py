@@ -233,8 +233,8 @@ def event(reason: str, at: int, kind: str = "Pod", note: str = "no") -> dict[str
     ("reason", "note", "read"),
     [
         ("Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p", True),
-        ("Nominated", "Pod should schedule on: node/n0", False),
-        ("Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p, node/n0", False),
+        ("Nominated", "Pod should schedule on: node/n0", True),
+        ("Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p, node/n0", True),
         ("FailedScaleUp", FAILED_SCALE_UP, True),
         ("FailedScheduling", 'Failed to schedule pod, incompatible with nodepool "gpu"', True),
         ("FailedScheduling", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", False),
