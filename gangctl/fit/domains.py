@@ -71,7 +71,8 @@ class FlavorDomains:
                 amounts = _minus(node.present, used.get(node.name) or {})
             else:
                 # Without a limit where nothing is known of a node yet.
-                amounts = {PODS: UNLIMITED, **node.capacity} if node.capacity else None
+                silent = dict.fromkeys(node.unreported, UNLIMITED)
+                amounts = {PODS: UNLIMITED, **node.capacity, **silent} if node.capacity else None
             if key in domains:
                 values, first, before = domains[key]
                 # The taints of the first node are kept for all: they are read only where a domain is one host.

@@ -180,7 +180,9 @@ class Floor:
     def doubted_pods(self) -> Iterator[PlacedPod]:
         """Nominated pods of which it is not known whether the podsets get room of theirs."""
         certain, possible = (self.neighbours.preferred(self.podsets, hopeful=hopeful) for hopeful in (True, False))
-        yield from (pod for pod in possible if pod not in certain)
+        # The same objects; equal ones would be compared field by field.
+        known = set(map(id, certain))
+        yield from (pod for pod in possible if id(pod) not in known)
 
     def _volumes(self, podset: PodSet) -> Iterator[tuple[str, Object]]:
         """The claims of its pods with their volumes, as far as these are known."""

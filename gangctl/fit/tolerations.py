@@ -62,6 +62,6 @@ def _defaults(text: str) -> list[dict[str, Any]]:
     """The tolerations of an annotation; none of a text with which the API server creates no pod."""
     try:
         written = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return [one for one in written if isinstance(one, dict)] if isinstance(written, list) else []

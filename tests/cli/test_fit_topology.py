@@ -48,6 +48,21 @@ class TestKueue:
         assert '"x/a" has room for 2, 2 short' in answer.json["message"]
         assert [(row["domain"], row["maximum"]) for row in answer.json["domains"]] == [("x/a", 2), ("x/b", 2)]
 
+    def test_a_domain_whose_device_plugins_are_down_is_no_proof(self, tmp_path: Path) -> None:
+        gpus = {"nvidia.com/gpu": "1"}
+        container = {"name": "m", "image": "i", "resources": {"limits": gpus}}
+        gang = asking(2, pod={"containers": [container]}, required_topology=RACK)
+        objects = racks(*deepcopy(TWO_RACKS), IDLE)
+        queue = next(raw for raw in objects if raw["kind"] == "ClusterQueue")
+        (group,) = queue["spec"]["resourceGroups"]
+        group["coveredResources"] = list(gpus)
+        group["flavors"][0]["resources"] = [{"name": name, "nominalQuota": 9} for name in gpus]
+        for raw in (raw for raw in objects if raw["kind"] == "Node"):
+            silent = {**raw["status"]["allocatable"], "nvidia.com/gpu": "0"}
+            raw["status"] |= {"allocatable": silent, "capacity": silent}
+        answer = fit(tmp_path, gang, objects, "--fixed-nodes")
+        assert answer.json["verdict"] == "not-now", answer.json["message"]
+
     @each("mode", ["required_topology", "preferred_topology", "unconstrained_topology"])
     def test_unknown_nodes_qualify_the_verdict(self, mode: str, tmp_path: Path) -> None:
         notes = {mode: "true" if mode.startswith("un") else RACK}

@@ -82,6 +82,7 @@ DEDICATED = '[{"key": "dedicated", "operator": "Equal", "value": "t", "effect": 
         ({f"{SCHEDULER}/defaultTolerations": DEDICATED}, NONE, True, "unknown"),
         ({f"{SCHEDULER}/defaultTolerations": DEDICATED.replace("dedicated", "other")}, NONE, True, "never"),
         ({f"{SCHEDULER}/defaultTolerations": "not JSON"}, NONE, True, "never"),
+        ({f"{SCHEDULER}/defaultTolerations": "[" * 100_000}, NONE, True, "never"),
         ({f"{SCHEDULER}/defaultTolerations": '{"key": "dedicated"}'}, NONE, True, "never"),
     ],
 )

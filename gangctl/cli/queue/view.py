@@ -175,8 +175,8 @@ class View:
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
         quotas: list[QuotaReport] = []
         unknown, unlent = self._unknown(queue), self._unlent(queue)
+        usage_known = self.stock.snapshot.usage_known(queue.name)
         for (flavor, resource), quota in quotas_of(queue.groups).items():
-            usage_known = self.stock.snapshot.usage_known(queue.name)
             used = self.stock.snapshot.quotas.used(queue.name, flavor, resource) if usage_known else None
             ceiling = self.stock.snapshot.quotas.ceiling(queue.name, flavor, resource).amount
             free = max(0, self.stock.snapshot.quotas.available(queue.name, flavor, resource))
