@@ -393,7 +393,7 @@ def _troubles(raw: Object) -> Iterator[str]:
     for condition in objects_at(object_at(raw, "status"), "conditions"):
         kind, reason = _name(condition.get("type")), _name(condition.get("reason"))
         # KernelReady and its like, as of EKS, are True while all is well, unlike MemoryPressure.
-        positive = kind.endswith("Ready")
+        positive = kind.endswith("Ready") and not kind.endswith("NotReady")
         if kind != "Ready" and condition.get("status") == ("False" if positive else "True"):
             wrong.append((f"{kind}=False" if positive else kind, reason))
     for what, reason in wrong[:_MOST_TROUBLES]:
@@ -404,14 +404,18 @@ def read_refusal(raw: Object) -> Refused | None:
     """The denied creation in an event of ``events.k8s.io/v1``; None for other events."""
     about = object_at(raw, "regarding")
     kind, reason = _name(about.get("kind")), _name(raw.get("reason"))
+    message = _message(raw.get("note"))
     if not kind or REFUSING_KINDS.get(reason) != kind:
+        return None
+    # JobSet also says so where its cache does not have yet what it has just created.
+    if reason == SERVICE_CREATION_FAILED and message.endswith("already exists"):
         return None
     return Refused(
         namespace=_name(about.get("namespace") or object_at(raw, "metadata").get("namespace")),
         kind=kind,
         name=_name(about.get("name")),
         uid=_name(about.get("uid")),
-        message=_message(raw.get("note")),
+        message=message,
         at=event_seen_at(raw),
         reason=reason,
     )

@@ -338,9 +338,11 @@ def test_conditions_that_are_true_while_all_is_well_are_troubles_when_false() ->
         condition("StorageReady", "Unknown"),
         condition("NetworkingReady", "False", reason="IPAMDNotReady"),
         condition("Ready", "False", reason="KubeletNotReady"),
+        condition("FabricNotReady", "False"),
+        condition("GPUNotReady", "True"),
     ]
     node = read_node({"metadata": {"name": "n1"}, "status": {"conditions": conditions}})
-    assert node.troubles == ("NetworkingReady=False (IPAMDNotReady)",)
+    assert node.troubles == ("NetworkingReady=False (IPAMDNotReady)", "GPUNotReady")
 
 
 def test_a_node_without_a_kubelet_report_is_not_ready() -> None:
@@ -372,6 +374,12 @@ def test_a_refusal_event_is_read(reason: str, kind: str) -> None:
 @pytest.mark.parametrize(("reason", "kind"), [("FailedCreate", "ReplicaSet"), ("Started", "Job"), ("FailedCreate", "")])
 def test_other_events_are_ignored(reason: str, kind: str) -> None:
     assert read_refusal(event(reason, kind)) is None
+
+
+def test_a_service_that_is_there_is_no_refusal() -> None:
+    """JobSet creates it again while its cache does not have it."""
+    made = event("HeadlessServiceCreationFailed", "JobSet") | {"note": 'services "train" already exists'}
+    assert read_refusal(made) is None
 
 
 @pytest.mark.parametrize(

@@ -322,6 +322,15 @@ def volume_claims(context: Context, pods: Iterable[PodFacts]) -> set[str]:
     return {claim for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries for claim in rj.volumes}
 
 
+def refusal_is_old(group: Group, pod: PodFacts) -> bool:
+    """Whether the scheduler has chosen a node for a pod since it refused it: the condition stays until it is bound.
+
+    It nominates the pod then (``schedule_one.go``), and the condition of its group is true.
+    """
+    placed = group.scheduled
+    return bool(pod.nominated and placed is not None and placed.status and unix(placed.since) >= pod.refused_at)
+
+
 def gated(pod: PodFacts) -> bool:
     """Whether the scheduler ignores a pod because of its scheduling gates."""
     return not pod.node and (bool(pod.gates) or pod.refused == "SchedulingGated")

@@ -91,9 +91,11 @@ def job_creation_refused(context: Context) -> Iterator[Cause]:
         for planned, job, pods in context.expected[group.name]
         if job is None and pods and planned.replicated_job not in waits and planned.name not in leaving
     ]
+    # What JobSet makes before them is there, then.
+    begun = any(job.attempt >= context.snapshot.jobset.restarts for job in context.snapshot.jobs)
     for refused in _denied_jobs(context):
         name = _job_name(refused)
-        if not missing or (name and name not in missing):
+        if not missing or (name and name not in missing) or (begun and refused.reason in _BEFORE_JOBS):
             continue
         denial = read_denial(refused.message, pods=False)
         what = _BEFORE_JOBS.get(refused.reason) or (f"Job {name}" if name else "its Jobs")

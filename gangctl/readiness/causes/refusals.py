@@ -19,6 +19,7 @@ from gangctl.readiness.causes.context import (
     Suggestion,
     gated,
     oldest,
+    refusal_is_old,
     unschedulable,
     volume_claims,
 )
@@ -63,7 +64,7 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
             continue
         waiting = [pod for pod in group.pods if not pod.node]
         held = any(gated(pod) for pod in waiting)
-        refused = [pod for pod in waiting if pod.refused and not gated(pod)]
+        refused = [pod for pod in waiting if pod.refused and not gated(pod) and not refusal_is_old(group, pod)]
         if held:
             # A group that waits only for gated pods was rejected because of these.
             refused = [pod for pod in refused if not of_the_group(pod.refusal)]
@@ -151,7 +152,7 @@ def _of_an_autoscaler(context: Context, held: _Refused) -> Reason | None:
     """What follows from what autoscalers said of a group's pods; None if they said nothing."""
     ups = context.snapshot.on_nodes.scale_ups
     said = [ups[pod.name] for pod in held.pods if pod.name in ups]
-    coming = [one for one in said if one.running(context.now)]
+    coming = [one for one in said if one.adds(context.now)]
     for one in coming:
         # It is no longer believed then, without a change of any object.
         context.late(one.at, NODE_SECONDS)

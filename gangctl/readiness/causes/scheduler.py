@@ -20,6 +20,7 @@ from gangctl.readiness.causes.context import (
     counted,
     gated,
     oldest,
+    refusal_is_old,
     volume_claims,
 )
 from gangctl.readiness.causes.objects import about_group, gangs
@@ -156,17 +157,17 @@ class _Awaited:
 
 
 def _binding_of(context: Context, group: Group) -> _Awaited | None:
-    """It if the scheduler has nominated all pods without a node, and refused none: it does so before such a wait."""
+    """It if the scheduler has nominated all pods without a node, as before such a wait, and refused none since."""
     pods = [pod for pod in group.bound if not pod.node]
-    if not pods or not all(pod.nominated and not pod.refused and not gated(pod) for pod in pods):
+    if any(not pod.nominated or gated(pod) or (pod.refused and not refusal_is_old(group, pod)) for pod in pods):
         return None
     condition, claims = group.scheduled, frozenset(volume_claims(context, pods))
-    if condition is not None and not condition.status:
+    if not pods or (condition is not None and not condition.status):
         return None
     # The group may have been placed before, with other pods.
     placed = unix(condition.since) if condition is not None else 0
     since = max(placed, *(pod.created for pod in pods))
-    return None if not claims and context.late(since, _BIND) else _Awaited(group, pods, claims, since)
+    return None if context.late(since, _BIND) else _Awaited(group, pods, claims, since)
 
 
 def binding(context: Context) -> Iterator[Cause]:

@@ -84,6 +84,9 @@ def test_jobs_are_missing_while_what_jobset_makes_before_them_is_refused(reason:
     )
     assert cause.command == "kubectl -n t describe resourcequota tight"
     assert reasons(snapshot) == [Reason.JOB_CREATION_REFUSED]
+    two = Context(jobset("js", rj("a", 2, 1, 1), mode="Gang"))
+    begun = two.snapshot(two.pods(RUNNING, index=0), jobs=two.jobs()[:1], refused=refused)
+    assert Reason.JOB_CREATION_REFUSED not in reasons(begun), "an event from before its first Job"
 
 
 def test_no_pods_of_a_suspended_job_are_refused() -> None:

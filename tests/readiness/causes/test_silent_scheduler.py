@@ -14,6 +14,7 @@ from tests.readiness.snapshots import (
     GATED,
     NOW,
     PENDING,
+    PLACED_AT,
     REFUSED,
     RUNNING,
     Context,
@@ -132,8 +133,19 @@ def test_a_scheduler_that_waits_for_volumes_is_not_reported_as_silent() -> None:
     old = the(Reason.VOLUME_NOT_BOUND, context.snapshot(context.pods(PENDING, nominated="n1")))
     assert (old.blocking, old.since) == (True, BORN)
     assert "see the events of the claims" in old.remedy
+    dead = the(Reason.SCHEDULER_SILENT, context.snapshot(context.pods(PENDING, nominated="n1")), BORN + 600)
+    assert dead.blocking, "it would have written a condition"
     partly = changed(context.pods(PENDING, nominated="n1"), 0, nominated="")
     assert reasons(context.snapshot(partly)) == [Reason.SCHEDULER_SILENT]
+
+
+def test_a_refusal_from_before_a_node_was_chosen_is_no_cause() -> None:
+    """The condition of the pod stays until it is bound."""
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    pods = context.pods(REFUSED, nominated="n1")
+    for placed, reason in ((PLACED_AT + 9, Reason.SCHEDULER_SILENT), (PLACED_AT - 9, Reason.UNSCHEDULABLE)):
+        groups = context.groups(initially_scheduled(placed))
+        assert reasons(context.snapshot(pods, groups=groups)) == [reason]
 
 
 def test_a_scheduler_that_waits_for_devices_is_silent_after_ten_minutes() -> None:
