@@ -150,7 +150,9 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
             said = annotations.setdefault(f"{outcome.policy.partition('/')[0]}/{key}", [])
             said += [] if value in said else [value]
     if failures:
-        annotations[_VALIDATION_FAILURE] = [json.dumps(failures[:_MOST_FAILURES], ensure_ascii=False)]
+        annotations[_VALIDATION_FAILURE] = [
+            json.dumps(failures[:_MOST_FAILURES], ensure_ascii=False, separators=(",", ":"))
+        ]
     notes = {key: ", ".join(values) for key, values in annotations.items()}
     return Verdict(tuple(ordered), tuple(denials), tuple(warnings), notes)
 
