@@ -170,7 +170,7 @@ async def test_a_standby_computes_nothing_and_remembers_nothing(ground: Ground) 
         assert await ground.later() == ["a"]
     assert ground.notes.forgotten == 1
     assert ground.controller.readiness((NAMESPACE, "a")) is None
-    assert [len(source.store) for source in ground.sources.all] == [0, 0, 0, 0, 0]
+    assert [len(source.store) for source in ground.sources.all] == [0] * 7
     assert ground.sources.nodes_by_name() is None
     ground.jobset("a", 3)
     assert await ground.later(60) == []
