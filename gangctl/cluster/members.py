@@ -112,12 +112,16 @@ def ended_store() -> Store[EndedPod]:
 
 
 def scheduling_store() -> Store[Observed]:
-    """Workloads or groups, also by the UID of their owner, by the JobSet that they claim, and by the one they had."""
+    """Workloads or groups, also by the UID of their owner, by the JobSet that they claim, and by the one they had.
+
+    ``left`` has all that had one, by namespace.
+    """
     return Store(
         {
             "owner": lambda observed: [observed.owner_uid] if observed.owner_uid else [],
             "claims": lambda observed: [(observed.namespace, observed.claims_jobset)] if observed.claims_jobset else [],
             "orphans": lambda observed: [(observed.namespace, observed.orphan_of)] if observed.orphan_of else [],
+            "left": lambda observed: [observed.namespace] if observed.orphan_of else [],
         }
     )
 

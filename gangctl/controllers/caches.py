@@ -27,6 +27,7 @@ from gangctl.cluster import members
 from gangctl.controllers.writer import Overlay, scheduling_resources
 from gangctl.gang.desired import JobProgress, is_linked, with_own_restarts
 from gangctl.gang.diff import Existing, Kind
+from gangctl.gang.naming import is_workload_name
 from gangctl.gang.plan import GangPlan
 from gangctl.runtime.controller import AT_ONCE, computed, in_parts
 from gangctl.runtime.informer import Informer, InformerObserver
@@ -240,18 +241,27 @@ class GangCaches:
         parents += self._owned("CompositePodGroup", plan.uid)(parents)
         composites = self._found("CompositePodGroup", namespace, parents)
         workload = self.scheduling("Workload", namespace, plan.workload.name)
-        return Existing(workload, groups, composites, tuple(self._orphans(plan.jobset.key)))
+        return Existing(workload, groups, composites, tuple(self._orphans(plan)))
 
-    def _orphans(self, key: Key) -> Iterator[tuple[Kind, Observed]]:
+    def _orphans(self, plan: GangPlan) -> Iterator[tuple[Kind, Observed]]:
         """What gangctl made for a JobSet of this name and nothing controls now, a Workload after its groups.
 
         Without those of Kubernetes 1.35: a group is kept by the API server while pods name it, and a Workload is not.
         """
-        namespace = key[0]
+        namespace = plan.jobset.namespace
         groups: tuple[Kind, ...] = ("CompositePodGroup", "PodGroup")
         if self._scheduling is None or not self._scheduling.generation.capabilities.pod_groups:
             return
-        for workload in self._store("Workload").by_index("orphans", key):
+        # The garbage collector takes one owner reference after the other, and each kind has a watch of its own: a
+        # group may be shown as an orphan only when its Workload has been deleted.
+        for kind in groups:
+            for left in self._store(kind).by_index("left", namespace):
+                group = self.scheduling(kind, namespace, left.name)
+                alone = self.scheduling("Workload", namespace, left.orphan_of) is None
+                of_name = is_workload_name(plan.jobset.name, left.orphan_of)
+                if alone and of_name and group is not None and group.orphan_of and not group.deleting:
+                    yield kind, group
+        for workload in self._store("Workload").by_index("orphans", plan.jobset.key):
             candidates: list[tuple[Kind, str]] = [("Workload", workload.name)]
             for kind in groups:
                 owned = self._store(kind).keys_by_index("orphans", (namespace, workload.name))

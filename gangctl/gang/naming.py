@@ -81,6 +81,11 @@ def workload_name(jobset: str, uid: str) -> str:
     return _with_uid(readable or "gang", uid)
 
 
+def is_workload_name(jobset: str, name: str) -> bool:
+    """Whether a Workload of this name was that of a JobSet of this name, whatever its UID."""
+    return workload_name(jobset, name[-UID_LENGTH:]) == name
+
+
 def group_name(base: str, uid: str, attempt: int, index: int | None = None, job_attempt: int = 0) -> str:
     """Name of a group in one attempt; ``index`` is of the Job whose pods it is, None where several Jobs share it."""
     if index is None:

@@ -118,6 +118,23 @@ async def test_its_own_workload_without_an_owner_is_an_orphan_of_its_jobset() ->
     )
 
 
+async def test_a_group_that_is_shown_as_an_orphan_after_its_workload_has_gone_is_found() -> None:
+    """The garbage collector takes one owner reference after the other, and each kind has a watch of its own."""
+    client = Client(Transport(StaticCredentials("http://127.0.0.1:1")))
+    gangs = GangCaches(client, lambda *_: None, lambda: 0.0)
+    plan = assess(read_jobset(stored(jobset("js", rj("w", mode="Gang"), uid=FIXTURE_UID)))[0], ClusterRules()).plan
+    assert plan is not None
+    gangs._scheduling = caches.SchedulingCache(
+        client, Generation.V1BETA1, "", lambda _: InformerObserver(), lambda: None
+    )
+    groups = gangs.informers["podgroups"].store
+    first = Observed("t", "js-w-1", "g", "1", "", "", False, "", (("", 1),), orphan_of="js-12345678-1234")
+    other = replace(first, name="jt-w-1", orphan_of="jt-12345678-1234")
+    for group in (first, other, replace(first, name="js-w-2", deleting=True)):
+        groups.put(("t", group.name), Entry(group.name, "1", group))
+    assert (await gangs.existing(plan)).orphans == (("PodGroup", first),)
+
+
 async def test_a_configuration_that_was_stored_unchecked_is_reported_again() -> None:
     """An API server keeps an event for an hour."""
     transport = Transport(StaticCredentials("http://127.0.0.1:1"))
