@@ -96,8 +96,11 @@ def _meant(name: str) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
-    """Take a JobSet through all steps; ``namespace`` is that of the request."""
+def create(raw: Mapping[str, Any], namespace: str = "default", *, new: bool = True) -> Created:
+    """Take a JobSet through all steps; ``namespace`` is that of the request.
+
+    JobSet checks what restarts in place ask of Jobs only if it is ``new``.
+    """
     jobset = deepcopy(dict(raw))  # orjson refuses long integers
     schema = jobsets.jobset_schema()
     try:
@@ -111,7 +114,7 @@ def create(raw: Mapping[str, Any], namespace: str = "default") -> Created:
     refused = [*validate_metadata(jobset, None), *structural.validate(jobset, schema)]
     # The server validates by the schema before it calls validating webhooks.
     if not refused:
-        refused = validate_create(jobset, GATES)
+        refused = validate_create(jobset, GATES, new=new)
     # That cause only says that there are others, which are listed.
     refused = [cause for cause in refused if cause != structural.NOT_CHECKED]
     refused_later = () if refused else tuple(refused_jobs(jobset))
@@ -149,7 +152,7 @@ def update(raw: Mapping[str, Any], before: Mapping[str, Any]) -> Created:
     JobSet's webhook fills in fields at creation alone. What neither has written is as it was filled in then, and what
     only ``before`` has written is taken away.
     """
-    updated = create(raw)
+    updated = create(raw, new=False)
     # An object of a cluster shows also what was filled in, which a file that is applied to it leaves there.
     is_applied = "uid" in object_at(before, "metadata") and "uid" not in object_at(raw, "metadata")
     if not updated.refused and not is_applied:

@@ -85,8 +85,11 @@ _REASONS: Final = (
 _POD_SUFFIX: Final = "-abcde"
 
 
-def validate_create(jobset: Object, gates: Mapping[str, bool]) -> Causes:
-    """Errors of a new JobSet, which has its defaults and no error by its schema."""
+def validate_create(jobset: Object, gates: Mapping[str, bool], *, new: bool = True) -> Causes:
+    """Errors of a JobSet as if it were new, which has its defaults and no error by its schema.
+
+    Restarts in place may be asked for later, without these checks of the Jobs, of one that is not ``new``.
+    """
     spec, wrong = jobset["spec"], Causes()
     jobs: list[Object] = spec.get("replicatedJobs") or []
     failure: Object = spec.get("failurePolicy") or {}
@@ -108,7 +111,7 @@ def validate_create(jobset: Object, gates: Mapping[str, bool]) -> Causes:
     for index, replicated in enumerate(jobs):
         earlier.add(replicated["name"])
         _replicated_job(jobset, replicated, f"spec.replicatedJobs[{index}]", earlier, wrong)
-        if in_place and gates.get("InPlaceRestart"):
+        if new and in_place and gates.get("InPlaceRestart"):
             _restarts_in_place(replicated, f"spec.replicatedJobs[{index}].template.spec", wrong)
     general = {
         "spec.successPolicy.targetReplicatedJobs": _unknown_targets(spec.get("successPolicy") or {}, earlier, ""),
