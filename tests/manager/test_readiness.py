@@ -79,9 +79,10 @@ async def test_a_changed_verdict_affects_its_jobset(context: Context) -> None:
 async def test_the_appearance_of_kueue_affects_jobsets_with_a_queue_and_without(context: Context) -> None:
     """Kueue may hold those without a queue, too (manageJobsWithoutQueueName)."""
     assert context.wiring.queues is not None
-    context.controller._set_status(("t", "alone"), standing("alone", namespace="t", local_queue=""))
+    for name, phase in (("held", GangPhase.SUSPENDED), ("runs", GangPhase.READY)):
+        context.controller._set_status(("t", name), standing(name, namespace="t", local_queue="", phase=phase))
     context.wiring.queues._presence_changed()
-    assert context.marked() == [KEY, ("t", "alone")]
+    assert context.marked() == [KEY, ("t", "held")]
 
 
 async def test_readiness_works_without_kueue() -> None:
