@@ -18,6 +18,7 @@ from gangctl.api.scheduling_versions import SchedulingAdapter
 from gangctl.api.store import Store
 from gangctl.errors import InputError
 from gangctl.gang.desired import JobProgress
+from gangctl.gang.naming import without_uid
 from gangctl.readiness.facts import EndedPod, PodFacts, Refused
 
 _INDEXES: Final = re.compile(r"\b([0-9]{1,10})(?:-([0-9]{1,10}))?\b")
@@ -112,18 +113,22 @@ def ended_store() -> Store[EndedPod]:
 
 
 def scheduling_store() -> Store[Observed]:
-    """Workloads or groups, also by the UID of their owner, by the JobSet that they claim, and by the one they had.
+    """Workloads or groups, also by the UID of their owner, by the JobSet that they claim, and by what they had.
 
-    ``left`` has all that had one, by namespace.
+    That is the JobSet of a Workload; a group is found by the name of its Workload without the UID of the JobSet.
     """
     return Store(
         {
             "owner": lambda observed: [observed.owner_uid] if observed.owner_uid else [],
             "claims": lambda observed: [(observed.namespace, observed.claims_jobset)] if observed.claims_jobset else [],
             "orphans": lambda observed: [(observed.namespace, observed.orphan_of)] if observed.orphan_of else [],
-            "left": lambda observed: [observed.namespace] if observed.orphan_of else [],
+            "orphaned_groups": _orphaned_groups,
         }
     )
+
+
+def _orphaned_groups(observed: Observed) -> list[tuple[str, str]]:
+    return [(observed.namespace, without_uid(observed.orphan_of))] if observed.orphan_of else []
 
 
 def refusal_store() -> Store[Refused]:

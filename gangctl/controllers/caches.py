@@ -27,7 +27,7 @@ from gangctl.cluster import members
 from gangctl.controllers.writer import Overlay, scheduling_resources
 from gangctl.gang.desired import JobProgress, is_linked, with_own_restarts
 from gangctl.gang.diff import Existing, Kind
-from gangctl.gang.naming import is_workload_name
+from gangctl.gang.naming import without_uid
 from gangctl.gang.plan import GangPlan
 from gangctl.runtime.controller import AT_ONCE, computed, in_parts
 from gangctl.runtime.informer import Informer, InformerObserver
@@ -248,25 +248,18 @@ class GangCaches:
 
         Without those of Kubernetes 1.35: a group is kept by the API server while pods name it, and a Workload is not.
         """
-        namespace = plan.jobset.namespace
-        groups: tuple[Kind, ...] = ("CompositePodGroup", "PodGroup")
         if self._scheduling is None or not self._scheduling.generation.capabilities.pod_groups:
             return
-        # The garbage collector takes one owner reference after the other, and each kind has a watch of its own: a
-        # group may be shown as an orphan only when its Workload has been deleted.
-        for kind in groups:
-            for left in self._store(kind).by_index("left", namespace):
-                group = self.scheduling(kind, namespace, left.name)
-                alone = self.scheduling("Workload", namespace, left.orphan_of) is None
-                of_name = is_workload_name(plan.jobset.name, left.orphan_of)
-                if alone and of_name and group is not None and group.orphan_of and not group.deleting:
-                    yield kind, group
-        for workload in self._store("Workload").by_index("orphans", plan.jobset.key):
-            candidates: list[tuple[Kind, str]] = [("Workload", workload.name)]
-            for kind in groups:
-                owned = self._store(kind).keys_by_index("orphans", (namespace, workload.name))
-                candidates = [*((kind, name) for _, name in owned), *candidates]
-            for kind, name in candidates:
+        namespace, workloads = plan.jobset.namespace, without_uid(plan.workload.name)
+        # Groups by the name of their Workload, which may be gone: the garbage collector takes one owner reference after
+        # the other, and each kind has a watch of its own.
+        places: tuple[tuple[Kind, str, str], ...] = (
+            ("CompositePodGroup", "orphaned_groups", workloads),
+            ("PodGroup", "orphaned_groups", workloads),
+            ("Workload", "orphans", plan.jobset.name),
+        )
+        for kind, index, of in places:
+            for _, name in self._store(kind).keys_by_index(index, (namespace, of)):
                 # Read through the overlay: the index is of the cache, which may not show gangctl's own delete yet.
                 observed = self.scheduling(kind, namespace, name)
                 if observed is not None and observed.orphan_of and not observed.deleting:

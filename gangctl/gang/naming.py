@@ -81,9 +81,9 @@ def workload_name(jobset: str, uid: str) -> str:
     return _with_uid(readable or "gang", uid)
 
 
-def is_workload_name(jobset: str, name: str) -> bool:
-    """Whether a Workload of this name was that of a JobSet of this name, whatever its UID."""
-    return workload_name(jobset, name[-UID_LENGTH:]) == name
+def without_uid(workload: str) -> str:
+    """What the names of the Workloads of all JobSets of one name have in common."""
+    return workload[: -UID_LENGTH - 1]
 
 
 def group_name(base: str, uid: str, attempt: int, index: int | None = None, job_attempt: int = 0) -> str:

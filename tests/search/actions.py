@@ -113,6 +113,13 @@ class Actions:
 
     def _gc(self, state: State) -> Iterator[Step]:
         uid = 0 if state.jobset is None else state.jobset.uid
+        if state.jobset is not None and state.jobset.deleting == "orphan":
+            own = [one for one in state.objects if one.owner == uid]
+            for one in own:
+                freed = put(state.objects, one._replace(owner=ORPHAN))
+                yield f"gc.orphan {one.kind} {one.name}", state._replace(objects=freed)
+            if not own:
+                yield "gc.orphaned", state._replace(jobset=None)
         foreground = state.jobset is not None and state.jobset.deleting == "foreground"
         gone = {ORPHAN, FOREIGN, uid}
         if foreground or any(one.owner not in gone for one in state.objects) or _has_stranger(state.jobs, uid):
@@ -229,9 +236,8 @@ class Actions:
         if paid := self._pay(state, "user.delete-foreground"):
             yield "user.delete-foreground", paid._replace(jobset=jobset._replace(deleting="foreground"))
         if paid := self._pay(state, "user.delete-orphan"):
-            objects = tuple(one._replace(owner=ORPHAN) if one.owner == jobset.uid else one for one in state.objects)
             none: tuple[Job | None, ...] = (None,) * len(state.jobs)
-            yield "user.delete-orphan", paid._replace(jobset=None, jobs=none, objects=tuple(sorted(objects)))
+            yield "user.delete-orphan", paid._replace(jobset=jobset._replace(deleting="orphan"), jobs=none)
         yield from self._by_hand(state, jobset)
 
     def _create(self, state: State) -> Iterator[Step]:

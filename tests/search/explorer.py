@@ -179,6 +179,10 @@ class Explorer:
         kept = self.world.queue and not self.world.devices
         if jobset is None or jobset.ended or (jobset.suspended and not kept):
             return self._garbage(state)
+        # Kubernetes 1.35 does not protect a Workload that pods name: gangctl keeps it there.
+        orphan = next((one.name for one in state.objects if one.owner == ORPHAN), "")
+        if orphan and not jobset.deleting and self.world.generation.capabilities.pod_groups:
+            return f"{orphan} is left, and nothing controls it"
         immutable = not self.world.generation.capabilities.min_count_mutable
         views = self.actions.views
         waiting = invariants.waits(facts.gangs(views, state), immutable=immutable, reported=True)

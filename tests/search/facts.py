@@ -61,7 +61,7 @@ def gangs(views: Views, state: State) -> tuple[Gang, ...]:
     A JobSet that another controller holds in deletion runs on; no group is made for it any more.
     """
     jobset, jobs = state.jobset, state.jobs
-    if jobset is None or jobset.ended or jobset.deleting == "foreground":
+    if jobset is None or jobset.ended or jobset.deleting in {"foreground", "orphan"}:
         return ()
     slots: dict[str, list[int]] = {}
     for slot in range(len(jobs)):

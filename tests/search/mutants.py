@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from gangctl.apiserver import jobs
+from gangctl.cluster import members
 from gangctl.controllers import caches, gangs, reporter
 from gangctl.controllers.readiness import events
 from gangctl.gang import desired, diff, naming, plan
@@ -252,6 +253,13 @@ TABLE: Final[tuple[Mutant, ...]] = (
             *(action for pod in range(6) for action in (f"succeed a {pod}", "wait 1")),
             "wait 70",
         ),
+    ),
+    Mutant(
+        "orphans",
+        "a group is not found as an orphan once its Workload has gone",
+        "explorer",
+        ("orphaned-one-by-one-1.36", "orphaned-one-by-one-1.37"),
+        (Patch(members, "_orphaned_groups", exchanges.constantly([])),),
     ),
     Mutant(
         "devices of the finished",

@@ -29,7 +29,7 @@ class JobSet(NamedTuple):
     own: tuple[int, ...]
     """Restarts of single Jobs."""
     suspended: bool = False
-    deleting: Literal["", "held", "foreground"] = ""
+    deleting: Literal["", "held", "foreground", "orphan"] = ""
     restarts: int = 0
     ended: Ended = ""
     resized: int = 0

@@ -183,6 +183,14 @@ TABLE: Final[tuple[World, ...]] = (
     *_on(
         "1.36",
         "1.37",
+        name="orphaned-one-by-one",
+        jobs=_PAIR,
+        steps={"user.delete-orphan": 1, "user.create": 1},
+        eager=SLOW,
+    ),
+    *_on(
+        "1.36",
+        "1.37",
         name="group-deleted-by-hand",
         jobs=_PAIR,
         steps={"user.delete-group": 1, "pod.succeeds": 1, "pod.fails": 1},
