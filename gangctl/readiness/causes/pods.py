@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from gangctl.errors import plural
 from gangctl.gang.desired import listed
@@ -388,28 +388,38 @@ def _endings(context: Context, why: str, ended: Sequence[EndedPod]) -> str:
     return f"{why}: {plural(len(ended), 'pod')}, the last{when}: {last.pod.name}{where}"
 
 
-def _failed(context: Context, *, rejected: bool) -> dict[str, list[tuple[Group, EndedPod]]]:
-    """Pods that failed by why, the first of these first: those whose kubelet did not admit them, or the others."""
+class _Failed(NamedTuple):
+    """Pods that failed, with their groups; ``last`` did so for the same reason as the first of them."""
+
+    pairs: Sequence[tuple[Group, EndedPod]]
+    why: str
+    last: PodFacts
+    evidence: Sequence[str]
+
+
+def _failed(context: Context, *, rejected: bool) -> _Failed | None:
+    """Those whose kubelet did not admit them, or the others; None without any."""
     by_why: dict[str, list[tuple[Group, EndedPod]]] = {}
     for group, one in sorted(context.failed, key=lambda pair: (pair[1].at, pair[1].pod.name)):
         # `preempted` has those that were taken away.
         if one.rejected is rejected and not one.pod.disrupted:
             by_why.setdefault(one.why or _UNKNOWN_END, []).append((group, one))
-    return by_why
+    if not by_why:
+        return None
+    why, first = next(iter(by_why.items()))
+    evidence = [_endings(context, reason, [one for _, one in pairs]) for reason, pairs in by_why.items()]
+    return _Failed([pair for pairs in by_why.values() for pair in pairs], why, first[-1][1].pod, evidence)
 
 
 def pods_rejected(context: Context) -> Iterator[Cause]:
     """Pods that the kubelet of their node did not admit: the scheduler did not know what the node lacks."""
-    by_why = _failed(context, rejected=True)
-    if not by_why:
+    if (failed := _failed(context, rejected=True)) is None:
         return
-    pairs = [pair for of_one in by_why.values() for pair in of_one]
-    why, first = next(iter(by_why.items()))
-    last = first[-1][1].pod
+    pairs, why, last, evidence = failed
     yield context.cause(
         Reason.NODE_UNHEALTHY,
         f"the kubelet of {listed(one.pod.node for _, one in pairs)} did not admit {plural(len(pairs), 'pod')}: {why}",
-        evidence=[_endings(context, why, [one for _, one in of_one]) for why, of_one in by_why.items()],
+        evidence=evidence,
         remedy="see which devices and resources the node has, and who uses them; cordon it if this happens again. No "
         "container was started, so there are no logs; the Job makes the pod again, until backoffLimit",
         command=context.suggest(Command.DESCRIBE_NODE, node=last.node)
@@ -422,16 +432,13 @@ def pods_rejected(context: Context) -> Iterator[Cause]:
 
 def pods_failed(context: Context) -> Iterator[Cause]:
     """Pods that ended with a failure, as containers do that are never restarted: their Job makes others."""
-    by_why = _failed(context, rejected=False)
-    if not by_why:
+    if (failed := _failed(context, rejected=False)) is None:
         return
-    pairs = [pair for of_one in by_why.values() for pair in of_one]
-    why, first = next(iter(by_why.items()))
-    last = first[-1][1].pod
+    pairs, why, last, evidence = failed
     yield context.cause(
         Reason.CRASH_LOOP,
         f"{plural(len(pairs), 'pod')} failed: {why}",
-        evidence=[_endings(context, why, [one for _, one in of_one]) for why, of_one in by_why.items()],
+        evidence=evidence,
         remedy=f"{_TROUBLES[Reason.CRASH_LOOP][1]}; its Job makes it again, until backoffLimit",
         command=context.suggest(Command.ENDED_LOGS, pod=last.name),
         groups=[group for group, _ in pairs],

@@ -71,7 +71,7 @@ class TestCreation:
 
 class TestUpdate:
     def test_policies_see_what_an_update_cannot_change(self) -> None:
-        """A file that is applied to an object of a cluster has none of it."""
+        """A file that is applied to an object of a cluster does not have them."""
         review = request(jobset("js", rj("a", 2)), "UPDATE", dump(jobset("js", rj("a"))))
         assert review.object is not None
         assert review.object["metadata"] == {"name": "js", "namespace": "t", **DUMP_METADATA, "generation": 3}
