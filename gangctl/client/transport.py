@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 import orjson
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -297,7 +298,12 @@ class Transport:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 # A hundred watches, of as many namespaces, must not block all other requests.
-                connector=aiohttp.TCPConnector(limit=0, socket_factory=_keepalive_socket),
+                connector=aiohttp.TCPConnector(
+                    limit=0,
+                    socket_factory=_keepalive_socket,
+                    # Python before 3.12.7 may never let go of a TLS connection whose peer does not say goodbye.
+                    enable_cleanup_closed=NEEDS_CLEANUP_CLOSED,
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={
                     "User-Agent": USER_AGENT,

@@ -3,13 +3,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from gangctl import __version__
 from gangctl.client.credentials import Access
-from gangctl.client.transport import Request, Transport, TransportOptions
+from gangctl.client.transport import Request, Transport, TransportOptions, _keepalive_socket
 from gangctl.errors import (
     ConfigError,
     ConflictError,
@@ -21,9 +23,11 @@ from gangctl.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from gangctl.runtime.tls import ServerTls, client_context
 from tests.client.clock import VirtualClock, settle
 from tests.client.server import ScriptedServer, hang, obj, reset, status, text
 from tests.credentials import StaticCredentials
+from tests.runtime.authority import bundle, pair
 
 GET = Request("GET", "/x", "get", "things", idempotent=True)
 POST = Request("POST", "/x", "create", "things", body={"a": 1})
@@ -304,6 +308,35 @@ async def test_a_closed_transport_can_be_opened_again(server: ScriptedServer, tr
     await transport.close()
     await transport.send(GET)
     assert server.count() == 2
+
+
+@pytest.mark.skipif(not NEEDS_CLEANUP_CLOSED, reason="this Python lets go of TLS connections by itself")
+async def test_no_connection_of_a_cancelled_request_outlives_the_transport(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[socket.socket] = []
+    accepted: list[asyncio.Transport] = []
+
+    def recorded(address: tuple[Any, ...]) -> socket.socket:
+        opened.append(_keepalive_socket(address))
+        return opened[-1]
+
+    async def deaf(request: web.Request) -> web.StreamResponse:
+        assert isinstance(request.transport, asyncio.Transport)
+        # It will not see that the client wants to end TLS, and will not answer that.
+        request.transport.pause_reading()
+        accepted.append(request.transport)
+        return await hang()(request)
+
+    monkeypatch.setattr("gangctl.client.transport._keepalive_socket", recorded)
+    async with ScriptedServer(tls=ServerTls(pair("ca")).context) as server:
+        server.on("GET", "/deaf", deaf)
+        async with Transport(StaticCredentials(server.url, tls=client_context(bundle("ca")))) as transport:
+            request = asyncio.create_task(transport.send(Request("GET", "/deaf", "list", "pods")))
+            await server.until(lambda: server.count("GET", "/deaf") == 1)
+            request.cancel()
+            await asyncio.wait({request})
+        await settle()
+        assert [connection.fileno() for connection in opened] == [-1]
+        accepted[0].abort()
 
 
 def test_credentials_are_not_in_the_repr() -> None:

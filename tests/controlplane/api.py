@@ -9,7 +9,6 @@ import asyncio
 import io
 import json
 import ssl
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import aiohttp
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 from multidict import CIMultiDict
 
 from tests.controlplane.pki import KeyPair
@@ -35,8 +35,6 @@ _PATCH_TYPES: Mapping[str, str] = {
 _REQUEST_SECONDS = 300
 _CONNECTIONS = 128
 _ABSENT = 404
-# Before, a TLS connection that the server closed first was never let go; aiohttp then ends it with the session.
-_LINGERS = sys.version_info < (3, 12, 7)
 
 # What a request raises while the API server is away: no connection, a lost one, or no answer in time.
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
@@ -253,7 +251,9 @@ class ApiClient:
         """
         async with aiohttp.ClientSession(
             # Enough for every watch of a test; a burst of a thousand writes queues instead of shaking a thousand hands.
-            connector=aiohttp.TCPConnector(ssl=self._ssl, limit=_CONNECTIONS, enable_cleanup_closed=_LINGERS),
+            connector=aiohttp.TCPConnector(
+                ssl=self._ssl, limit=_CONNECTIONS, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED
+            ),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
             headers=self._headers,
             # An environment's proxy or certificate settings must not reach loopback.

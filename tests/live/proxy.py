@@ -20,6 +20,7 @@ from weakref import WeakSet
 
 import aiohttp
 from aiohttp import web
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from tests.controlplane.plane import ControlPlane
 
@@ -59,7 +60,7 @@ class Proxy:
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=None)
-        connector = aiohttp.TCPConnector(ssl=self._tls, limit=0)
+        connector = aiohttp.TCPConnector(ssl=self._tls, limit=0, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED)
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=timeout, auto_decompress=False, trust_env=False
         )

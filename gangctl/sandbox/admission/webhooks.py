@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import orjson
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from gangctl.api.objects import same
 from gangctl.apiserver.expressions import ConditionError
@@ -87,7 +88,7 @@ class Calls:
             except ConfigError as error:
                 raise CallError("failed to call webhook: unable to load root certificates") from error
             session = self._sessions[authorities] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=context),
+                connector=aiohttp.TCPConnector(ssl=context, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED),
                 # Each call has the timeout of its registration.
                 timeout=aiohttp.ClientTimeout(total=None),
                 headers={"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*"},
