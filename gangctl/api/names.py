@@ -11,6 +11,7 @@ SUBDOMAIN_LENGTH: Final = 253
 _LABEL_1123: Final = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN_1123: Final = re.compile(rf"{_LABEL_1123.pattern}(\.{_LABEL_1123.pattern})*")
+_SEARCHED: Final = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
 _NAME_PART: Final = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE: Final = re.compile(f"({_NAME_PART.pattern})?")
 _CONFIG_MAP_KEY: Final = re.compile("[-._a-zA-Z0-9]+")
@@ -62,6 +63,21 @@ def dns_subdomain(text: str) -> list[str]:
             "and must start and end with an alphanumeric character"
         )
         wrong.append(_regex(message, _SUBDOMAIN_1123, "example.com"))
+    return wrong
+
+
+def search_domain(text: str) -> list[str]:
+    """A domain in which a pod looks up names: a subdomain that may have ``_``, and a ``.`` at its end."""
+    if text == ".":
+        return []
+    text = text.removesuffix(".")
+    wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
+    if _SEARCHED.fullmatch(text) is None:
+        message = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(message, _SEARCHED, "example.com"))
     return wrong
 
 

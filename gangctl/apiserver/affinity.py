@@ -1,6 +1,6 @@
 """What an API server refuses of the affinity of a pod: ``validateAffinity`` of ``pkg/apis/core/validation``.
 
-Left out are ``matchLabelKeys`` and ``mismatchLabelKeys``.
+Left out are keys that are in ``matchLabelKeys`` and in the selector, which depends on the labels of a pod.
 """
 
 from __future__ import annotations
@@ -26,6 +26,22 @@ def validate_affinity(affinity: Object, path: str, causes: Causes) -> None:
     for field in ("podAffinity", "podAntiAffinity"):
         if field in affinity:
             _pods(affinity[field], f"{path}.{field}", causes)
+
+
+def validate_label_keys(term: Object, path: str, causes: Causes) -> None:
+    """Check a pod's own labels by which it selects others (``ValidateMatchLabelKeysAndMismatchLabelKeys``)."""
+    for field in ("matchLabelKeys", "mismatchLabelKeys"):
+        keys = term.get(field) or ()
+        if keys and term.get("labelSelector") is None:
+            causes.forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")
+            continue
+        for index, key in enumerate(keys):
+            causes.invalid_each(f"{path}.{field}[{index}]", key, qualified_name(key))
+    both = {*(term.get("mismatchLabelKeys") or ())}
+    for index, key in enumerate(term.get("matchLabelKeys") or ()):
+        if key in both:
+            detail = "exists in both matchLabelKeys and mismatchLabelKeys"
+            causes.invalid(f"{path}.matchLabelKeys[{index}]", key, detail)
 
 
 def _nodes(affinity: Object, path: str, causes: Causes) -> None:
@@ -104,6 +120,7 @@ def _pod_term(term: Object, path: str, causes: Causes) -> None:
     for namespace in term.get("namespaces") or ():
         # Without an index, as ``validatePodAffinityTerm`` reports it.
         causes.invalid_each(f"{path}.namespace", namespace, dns_label(namespace))
+    validate_label_keys(term, path, causes)
     key = term.get("topologyKey", "")
     if not key:
         causes.required(f"{path}.topologyKey", "can not be empty")

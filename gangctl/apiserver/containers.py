@@ -1,6 +1,6 @@
 """What an API server refuses of the containers of a pod: ``validateContainers`` of ``pkg/apis/core/validation``.
 
-Left out are variables of files (``fileKeyRef``) and what rules for restarts have in them.
+Left out is how many rules for restarts there may be.
 """
 
 from __future__ import annotations
@@ -8,18 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gangctl.api.names import begins_subdomain, config_map_key, dns_subdomain, port_name, variable_name
+from gangctl.api.names import begins_subdomain, config_map_key, dns_label, dns_subdomain, port_name, variable_name
 from gangctl.apiserver.downwardapi import FIELDS_OF_VARIABLES, validate_field, validate_resource_field
-from gangctl.apiserver.metadata import Causes, Object, validate_member
+from gangctl.apiserver.metadata import Causes, FieldCause, Object, validate_member
 from gangctl.apiserver.mounts import validate_mounts
+from gangctl.apiserver.paths import validate_no_backsteps
+from gangctl.apiserver.pods import PULL_POLICIES
 from gangctl.apiserver.probes import MOST_PORT, PROBES, validate_probes
 from gangctl.apiserver.resources import validate_resources
 from gangctl.apiserver.securitycontexts import validate_context
 
-_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
+_RESTART_ACTIONS: Final = ("Restart", "RestartAllContainers")
+_AMONG: Final = ("In", "NotIn")
+_RESIZED: Final = ("cpu", "memory")
+_RESIZES: Final = ("NotRequired", "RestartContainer")
 _OF_SIDECARS: Final = ("lifecycle", *PROBES)
 
 
@@ -27,18 +32,20 @@ def validate_containers(spec: Object, volumes: Mapping[str, str], claims: set[st
     """Check containers and init containers; ``volumes`` (sources by name) and ``claims`` are those of the pod."""
     if not spec.get("containers"):
         causes.required(f"{path}.containers")
-    grace = spec["terminationGracePeriodSeconds"]
+    grace, host_users = spec["terminationGracePeriodSeconds"], spec.get("hostUsers") is not False
     names: set[str] = set()
     ports: set[str] = set()
     for index, container in enumerate(spec.get("containers") or ()):
         place = f"{path}.containers[{index}]"
         _container(container, names, volumes, claims, place, causes)
+        validate_context(container, place, causes, host_users=host_users)
         _host_ports(container, ports, place, causes, host_network=bool(spec.get("hostNetwork")))
         _restarts(spec, container, place, causes)
         validate_probes(container, grace, place, causes)
     for index, container in enumerate(spec.get("initContainers") or ()):
         place = f"{path}.initContainers[{index}]"
         _container(container, names, volumes, claims, place, causes)
+        validate_context(container, place, causes, host_users=host_users)
         # Each by itself: they run one after the other.
         _host_ports(container, set(), place, causes)
         _restarts(spec, container, place, causes)
@@ -57,16 +64,15 @@ def _container(  # noqa: PLR0917 -- what a container is checked against
     names.add(container["name"])
     if not container.get("image"):
         causes.required(f"{path}.image")
-    for field, supported in (("terminationMessagePolicy", _MESSAGE_POLICIES), ("imagePullPolicy", _PULL_POLICIES)):
+    for field, supported in (("terminationMessagePolicy", _MESSAGE_POLICIES), ("imagePullPolicy", PULL_POLICIES)):
         if container[field] not in supported:
             causes.unsupported(f"{path}.{field}", container[field], supported)
     _ports(container.get("ports") or (), f"{path}.ports", causes)
     for index, variable in enumerate(container.get("env") or ()):
-        _variable(variable, f"{path}.env[{index}]", causes)
+        _variable(variable, volumes, f"{path}.env[{index}]", causes)
     _environment(container.get("envFrom") or (), f"{path}.envFrom", causes)
     validate_mounts(container, volumes, path, causes)
     validate_resources(container["resources"], claims, f"{path}.resources", causes)
-    validate_context(container, path, causes)
 
 
 def _restarts(spec: Object, container: Object, path: str, causes: Causes) -> None:
@@ -75,12 +81,39 @@ def _restarts(spec: Object, container: Object, path: str, causes: Causes) -> Non
         causes.unsupported(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
     elif policy is None and container.get("restartPolicyRules"):
         causes.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
-    for resize in container.get("resizePolicy") or ():
-        how = resize.get("restartPolicy", "")
+    rules, place = container.get("restartPolicyRules") or (), f"{path}.restartPolicyRules"
+    for index, rule in enumerate(rules):
+        _restart_rule(rule, f"{place}[{index}]", causes)
+    _resizes(spec, container.get("resizePolicy") or (), f"{path}.resizePolicy", causes)
+
+
+def _restart_rule(rule: Object, path: str, causes: Causes) -> None:
+    # That of all containers depends on a feature gate that is off on 1.35.
+    if (action := rule.get("action", "")) not in _RESTART_ACTIONS:
+        causes.unsupported(f"{path}.action", action, _RESTART_ACTIONS)
+    codes, path = rule.get("exitCodes"), f"{path}.exitCodes"
+    if codes is None:
+        causes.required(path, "must be specified")
+        return
+    if (operator := codes.get("operator", "")) not in _AMONG:
+        causes.unsupported(f"{path}.operator", operator, _AMONG)
+
+
+def _resizes(spec: Object, resizes: Sequence[Object], path: str, causes: Causes) -> None:
+    names: set[str] = set()
+    for index, resize in enumerate(resizes):
+        name, how = resize.get("resourceName", ""), resize.get("restartPolicy", "")
+        if name in names:
+            causes.duplicate(f"{path}[{index}]", name)
+        names.add(name)
+        # Without an index, as ``validateResizePolicy`` reports them.
+        for given, supported in ((name, _RESIZED), (how, _RESIZES)):
+            if not given:
+                causes.required(path)
+            elif given not in supported:
+                causes.unsupported(path, given, supported)
         if spec["restartPolicy"] == "Never" and how != "NotRequired":
-            # Without an index, as ``validateResizePolicy`` reports it.
-            detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            causes.invalid(f"{path}.resizePolicy", how, detail)
+            causes.invalid(path, how, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 
 def _ports(ports: Sequence[Object], path: str, causes: Causes) -> None:
@@ -115,17 +148,17 @@ def _host_ports(container: Object, taken: set[str], path: str, causes: Causes, *
             causes.invalid(place, number, "must match `containerPort` when `hostNetwork` is true")
 
 
-def _variable(variable: Object, path: str, causes: Causes) -> None:
+def _variable(variable: Object, volumes: Mapping[str, str], path: str, causes: Causes) -> None:
     name, source = variable.get("name", ""), variable.get("valueFrom")
     if not name:
         causes.required(f"{path}.name")
     else:
         causes.invalid_each(f"{path}.name", name, variable_name(name))
     if source is not None:
-        _source(source, f"{path}.valueFrom", causes, has_value=bool(variable.get("value")))
+        _source(source, volumes, f"{path}.valueFrom", causes, has_value=bool(variable.get("value")))
 
 
-def _source(source: Object, path: str, causes: Causes, *, has_value: bool) -> None:
+def _source(source: Object, volumes: Mapping[str, str], path: str, causes: Causes, *, has_value: bool) -> None:
     if "fieldRef" in source:
         validate_field(source["fieldRef"], FIELDS_OF_VARIABLES, f"{path}.fieldRef", causes)
     if "resourceFieldRef" in source:
@@ -133,6 +166,8 @@ def _source(source: Object, path: str, causes: Causes, *, has_value: bool) -> No
     for field in ("configMapKeyRef", "secretKeyRef"):
         if field in source:
             _key(source[field], f"{path}.{field}", causes)
+    if "fileKeyRef" in source:
+        _file_key(source["fileKeyRef"], volumes, f"{path}.fileKeyRef", causes)
     if not source:
         sources = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         causes.invalid(path, "", f"must specify one of: {sources}")
@@ -149,6 +184,22 @@ def _key(reference: Object, path: str, causes: Causes) -> None:
         causes.required(f"{path}.key")
     else:
         causes.invalid_each(f"{path}.key", key, config_map_key(key))
+
+
+def _file_key(reference: Object, volumes: Mapping[str, str], path: str, causes: Causes) -> None:
+    given = {field: reference.get(field, "") for field in ("key", "volumeName", "path")}
+    for field, text in given.items():
+        if not text:
+            causes.required(f"{path}.{field}")
+    causes.invalid_each(f"{path}.key", given["key"], variable_name(given["key"]))
+    validate_no_backsteps(given["path"], f"{path}.path", causes)
+    name = given["volumeName"]
+    if name and (wrong := dns_label(name)):
+        causes.invalid_each(f"{path}.volumeName", name, wrong)
+    if name not in volumes:
+        causes.append(FieldCause("FieldValueNotFound", f"{path}.volumeName", f'Not found: "{name}"'))
+    elif volumes[name] != "emptyDir":
+        causes.invalid(f"{path}.volumeName", name, "referenced volume must be of type emptyDir")
 
 
 def _environment(sources: Sequence[Object], path: str, causes: Causes) -> None:

@@ -1,6 +1,6 @@
 """What an API server refuses of the mounts and the block devices of a container.
 
-``ValidateVolumeMounts`` and ``ValidateVolumeDevices`` of ``pkg/apis/core/validation``, without ``recursiveReadOnly``.
+``ValidateVolumeMounts`` and ``ValidateVolumeDevices`` of ``pkg/apis/core/validation``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from gangctl.apiserver.paths import validate_relative
 
 _PLACES: Final = {"volumeMounts": "mountPath", "volumeDevices": "devicePath"}
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 _OF_CLAIMS: Final = ("persistentVolumeClaim", "ephemeral")
 """Sources of volumes that a container may use as a block device."""
 
@@ -60,12 +61,25 @@ def _mount(mount: Object, container: Object, path: str, causes: Causes) -> None:
     for field in ("subPath", "subPathExpr"):
         validate_relative(mount.get(field, ""), f"{path}.{field}", causes)
     propagation, place = mount.get("mountPropagation"), f"{path}.mountPropagation"
+    _recursive(mount, f"{path}.recursiveReadOnly", causes)
     if propagation is None:
         return
     if propagation not in _PROPAGATIONS:
         causes.unsupported(place, propagation, _PROPAGATIONS)
     if propagation == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
         causes.forbidden(place, "Bidirectional mount propagation is available only to privileged containers")
+
+
+def _recursive(mount: Object, path: str, causes: Causes) -> None:
+    how = mount.get("recursiveReadOnly")
+    if how is not None and how not in _RECURSIVE:
+        causes.unsupported(path, how, _RECURSIVE)
+    if how not in _RECURSIVE[1:]:
+        return
+    if not mount.get("readOnly"):
+        causes.forbidden(path, "may only be specified when readOnly is true")
+    if mount.get("mountPropagation") not in {None, "None"}:
+        causes.forbidden(path, "may only be specified when mountPropagation is None or not specified")
 
 
 def _device(device: Object, names: set[str], volumes: Mapping[str, str], path: str, causes: Causes) -> None:

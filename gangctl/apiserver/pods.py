@@ -20,6 +20,7 @@ _SPEC_DEFAULTS: Final = {
     "terminationGracePeriodSeconds": 30,
     "schedulerName": "default-scheduler",
 }
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 UNQUALIFIED: Final = "must be a standard resource type or fully qualified"
 NOT_OF_CONTAINERS: Final = "must be a standard resource for containers"
 _OF_QUOTAS: Final = "requests."
@@ -103,13 +104,19 @@ def validate_resource_names(spec: Object, path: str, causes: Causes) -> None:
 
 
 def validate_only_of_pods(spec: Object, path: str, causes: Causes) -> None:
-    """Check what an API server takes in a template and refuses of its pods (``validateContainersOnlyForPod``)."""
+    """Check what an API server takes in a template and refuses of its pods.
+
+    ``validateContainersOnlyForPod``, and ``validateImageVolumeSource`` before 1.37, which refuses such a template, too.
+    """
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             image = container.get("image", "")
             if image != image.strip():
                 detail = "must not have leading or trailing whitespace"
                 causes.invalid(f"{path}.{field}[{index}].image", image, detail)
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        if "image" in volume and not (volume["image"] or {}).get("reference"):
+            causes.required(f"{path}.volumes[{index}].image.reference")
 
 
 def _resource_name(name: str, path: str, causes: Causes) -> None:

@@ -1,35 +1,44 @@
 """What an API server refuses of a pod template: ``ValidatePodTemplateSpec`` of ``pkg/apis/core/validation``.
 
 A template with an error here can never become a pod, and a Job with it is refused. Containers, volumes and the other
-parts have modules of their own. Left out is what depends on a feature gate that differs by minor.
+parts have modules of their own. Left out are what depends on a feature gate that differs by minor, and annotations
+that stand for tolerations, costs of deletion and mirror pods.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, Final
 
-from gangctl.api.names import dns_label, dns_subdomain, label_value, qualified_name
+from gangctl.api.names import dns_label, dns_subdomain, label_value, qualified_name, search_domain
 from gangctl.api.objects import INT32_MAX
-from gangctl.apiserver.affinity import validate_affinity
+from gangctl.apiserver.affinity import validate_affinity, validate_label_keys
 from gangctl.apiserver.containers import validate_containers
 from gangctl.apiserver.metadata import (
     Causes,
     Object,
     selector_causes,
+    spelled,
     validate_annotations,
     validate_labels,
     validate_member,
 )
-from gangctl.apiserver.resources import validate_pod_resources
+from gangctl.apiserver.pods import containers
+from gangctl.apiserver.resources import validate_pod_resources, validate_resources
 from gangctl.apiserver.securitycontexts import validate_os, validate_pod_context
 from gangctl.apiserver.volumes import validate_volumes
 
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_PROFILES: Final = ("", "runtime/default", "unconfined")
+_LOCAL_PROFILE: Final = "localhost/"
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _MOST_NAMESERVERS: Final = 3
+_MOST_SEARCHES: Final = 32
+_SEARCHES_LENGTH: Final = 2048
+_HOSTNAME_LENGTH: Final = 64
 _NODE_POLICIES: Final = ("Honor", "Ignore")
 _LEADING_ZEROS: Final = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9])")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -41,6 +50,7 @@ def validate_template(template: Object, path: str, causes: Causes) -> None:
     metadata, spec = template["metadata"], template["spec"]
     validate_labels(metadata.get("labels", {}), f"{path}.labels", causes)
     validate_annotations(metadata.get("annotations", {}), f"{path}.annotations", causes)
+    _profiles(metadata.get("annotations", {}), spec, f"{path}.annotations", causes)
     path = f"{path}.spec"
     volumes = validate_volumes(spec.get("volumes") or (), f"{path}.volumes", causes)
     claims = _claims(spec.get("resourceClaims") or (), f"{path}.resourceClaims", causes)
@@ -57,9 +67,14 @@ def validate_template(template: Object, path: str, causes: Causes) -> None:
     if spec.get("dnsPolicy") not in _DNS_POLICIES:
         causes.unsupported(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
     validate_labels(spec.get("nodeSelector", {}), f"{path}.nodeSelector", causes)
+    validate_resources({"limits": spec.get("overhead") or {}}, set(), f"{path}.overhead", causes)
     _unique_gates(spec.get("schedulingGates") or (), f"{path}.schedulingGates", causes)
+    for index, gate in enumerate(spec.get("readinessGates") or ()):
+        condition = gate.get("conditionType", "")
+        causes.invalid_each(f"{path}.readinessGates[{index}].conditionType", condition, qualified_name(condition))
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         _spread(constraint, f"{path}.topologySpreadConstraints[{index}]", causes)
+    _hostname(spec, f"{path}.hostnameOverride", causes)
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         _toleration(toleration, f"{path}.tolerations[{index}]", causes)
     for field, check in (
@@ -76,6 +91,18 @@ def validate_template(template: Object, path: str, causes: Causes) -> None:
         causes.forbidden(f"{path}.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
+def _profiles(annotations: Mapping[str, str], spec: Object, path: str, causes: Causes) -> None:
+    """Check AppArmor's profiles by annotation, as of before it had a field (``ValidateAppArmorPodAnnotations``)."""
+    names = {container["name"] for container in containers(spec)}
+    for key, profile in sorted(annotations.items()):
+        if not key.startswith(_APPARMOR):
+            continue
+        if (name := key.removeprefix(_APPARMOR)) not in names:
+            causes.invalid(f"{path}[{key}]", name, "container not found")
+        if profile not in _PROFILES and not profile.startswith(_LOCAL_PROFILE):
+            causes.invalid(f"{path}[{key}]", profile, f"invalid AppArmor profile name: {spelled(profile)}")
+
+
 def _dns(spec: Object, path: str, causes: Causes) -> None:
     config = spec.get("dnsConfig")
     servers = (config or {}).get("nameservers") or ()
@@ -90,9 +117,32 @@ def _dns(spec: Object, path: str, causes: Causes) -> None:
         causes.invalid(f"{path}.nameservers", list(servers), detail)
     for index, server in enumerate(servers):
         _address(server, f"{path}.nameservers[{index}]", causes)
+    _searches((config or {}).get("searches") or (), f"{path}.searches", causes)
     for index, option in enumerate((config or {}).get("options") or ()):
         if not option.get("name"):
             causes.required(f"{path}.options[{index}]", "must not be empty")
+
+
+def _searches(searches: Sequence[str], path: str, causes: Causes) -> None:
+    if len(searches) > _MOST_SEARCHES:
+        causes.invalid(path, list(searches), f"must not have more than {_MOST_SEARCHES} search paths")
+    if len(" ".join(searches)) > _SEARCHES_LENGTH:
+        detail = f"must not have more than {_SEARCHES_LENGTH} characters (including spaces) in the search list"
+        causes.invalid(path, list(searches), detail)
+    for index, search in enumerate(searches):
+        causes.invalid_each(f"{path}[{index}]", search, search_domain(search))
+
+
+def _hostname(spec: Object, path: str, causes: Causes) -> None:
+    name = spec.get("hostnameOverride")
+    if name is None:
+        return
+    for field in ("setHostnameAsFQDN", "hostNetwork"):
+        if spec.get(field):
+            causes.forbidden(path, f"may not be specified when {field} is true")
+    if len(name) > _HOSTNAME_LENGTH:
+        causes.too_long(path, _HOSTNAME_LENGTH)
+    causes.invalid_each(path, name, dns_subdomain(name))
 
 
 def _aliases(aliases: Sequence[Object], path: str, causes: Causes) -> None:
@@ -154,6 +204,7 @@ def _spread(constraint: Object, path: str, causes: Causes) -> None:
     for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         if (policy := constraint.get(field)) is not None and policy not in _NODE_POLICIES:
             causes.unsupported(f"{path}.{field}", policy, _NODE_POLICIES)
+    validate_label_keys(constraint, path, causes)
     causes += selector_causes(constraint.get("labelSelector") or {}, f"{path}.labelSelector")
 
 

@@ -1,10 +1,11 @@
 """What an API server refuses of probes and hooks: ``validateProbe`` and ``validateLifecycle`` of core/validation.
 
-Left out are headers and stop signals.
+Left out are stop signals.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from gangctl.api.names import port_name
@@ -14,6 +15,7 @@ PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 MOST_PORT: Final = 65_535
 _ACTIONS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _SCHEMES: Final = ("HTTP", "HTTPS")
+_HEADER: Final = re.compile("[-A-Za-z0-9]+")
 _COUNTS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 
 
@@ -64,6 +66,12 @@ def _action(holder: Object, grace: int, path: str, causes: Causes) -> None:
             _port(action.get("port", 0), f"{place}.port", causes)
             if (scheme := action.get("scheme") or "HTTP") not in _SCHEMES:
                 causes.unsupported(f"{place}.scheme", scheme, _SCHEMES)
+            for header in action.get("httpHeaders") or ():
+                name = header.get("name", "")
+                if _HEADER.fullmatch(name) is None:
+                    detail = "a valid HTTP header must consist of alphanumeric characters or '-'"
+                    # Without an index, as ``validateHTTPGetAction`` reports it.
+                    causes.invalid(f"{place}.httpHeaders", name, detail)
 
 
 def _port(port: int | str, path: str, causes: Causes) -> None:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from gangctl.api.fieldpath import FieldPath
+from gangctl.api.names import dns_label
 from gangctl.api.objects import object_at
 from gangctl.api.quantity import exact, milli, parse_quantity, whole
 from gangctl.api.requests import pod_requests, read_list
@@ -38,9 +39,12 @@ def validate_resources(resources: Object, claims: set[str], path: str, causes: C
     if any(name.startswith(_HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
         causes.forbidden(path, "HugePages require cpu or memory")
     for index, claim in enumerate(resources.get("claims") or ()):
-        if claim.get("name") not in claims:
-            name = claim.get("name", "")
-            causes.append(FieldCause("FieldValueNotFound", f"{path}.claims[{index}]", f'Not found: "{name}"'))
+        # The definition of JobSets has no name twice.
+        name, request, place = claim.get("name", ""), claim.get("request", ""), f"{path}.claims[{index}]"
+        if request:
+            causes.invalid_each(f"{place}.request", request, dns_label(request))
+        if name not in claims:
+            causes.append(FieldCause("FieldValueNotFound", place, f'Not found: "{name}"'))
 
 
 def validate_pod_resources(spec: Object, claims: set[str], path: str, causes: Causes) -> None:

@@ -1,8 +1,8 @@
 """What an API server refuses of security contexts, of containers and of pods, and for an operating system.
 
 ``ValidateSecurityContext``, ``validatePodSpecSecurityContext``, ``validateLinux`` and ``validateWindows`` of
-``pkg/apis/core/validation``. Left out are ``procMount`` and the options for Windows. Whether containers may be
-privileged depends on a flag of the API server.
+``pkg/apis/core/validation``. Left out are the options for Windows. Whether containers may be privileged depends on a
+flag of the API server.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from gangctl.apiserver.metadata import Causes, Object
 from gangctl.apiserver.paths import validate_relative
 
 _PROFILES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
-_CHANGE_POLICIES: Final = ("Always", "OnRootMismatch")
+_POLICIES: Final = {
+    "fsGroupChangePolicy": ("Always", "OnRootMismatch"),
+    "supplementalGroupsPolicy": ("Merge", "Strict"),
+    "seLinuxChangePolicy": ("MountOption", "Recursive"),
+}
 _SEGMENT: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL: Final = re.compile(rf"({_SEGMENT}[\./])*{_SEGMENT}")
 _SYSCTL_LENGTH: Final = 253
 _OF_NETWORK: Final = re.compile(r"net\..*")
 _OF_IPC: Final = re.compile(r"fs\.mqueue\..*|kernel\.(sem|shm(all|max|mni|_rmid_forced)?|msg(max|mnb|mni)?)")
+_PROC_MOUNTS: Final = ("Default", "Unmasked")
 _SYSTEMS: Final = ("linux", "windows")
 _NOT_OF_WINDOWS: Final = {
     **dict.fromkeys(("hostUsers", "shareProcessNamespace"), (None,)),
@@ -38,10 +43,15 @@ _NOT_OF_WINDOWS_CONTAINERS: Final = (
 )
 
 
-def validate_context(container: Object, path: str, causes: Causes) -> None:
-    """Check the security context of a container."""
+def validate_context(container: Object, path: str, causes: Causes, *, host_users: bool) -> None:
+    """Check the security context of a container; ``host_users``: its pod has the users of the node."""
     context, path = container.get("securityContext") or {}, f"{path}.securityContext"
     _users(context, path, causes)
+    mount, place = context.get("procMount"), f"{path}.procMount"
+    if mount is not None and mount not in _PROC_MOUNTS:
+        causes.unsupported(place, mount, _PROC_MOUNTS)
+    if mount == "Unmasked" and host_users:
+        causes.invalid(place, mount, "`hostUsers` must be false to use `Unmasked`")
     if context.get("allowPrivilegeEscalation") is False:
         refused = "cannot set `allowPrivilegeEscalation` to false and"
         if context.get("privileged"):
@@ -58,9 +68,14 @@ def validate_pod_context(spec: Object, path: str, causes: Causes) -> None:
     for index, group in enumerate(context.get("supplementalGroups") or ()):
         _user(group, f"{place}.supplementalGroups[{index}]", causes)
     _sysctls(spec, context.get("sysctls") or (), f"{place}.sysctls", causes)
-    policy = context.get("fsGroupChangePolicy")
-    if policy is not None and policy not in _CHANGE_POLICIES:
-        causes.unsupported(f"{place}.fsGroupChangePolicy", policy, _CHANGE_POLICIES)
+    for field, supported in _POLICIES.items():
+        if (policy := context.get(field)) is not None and policy not in supported:
+            causes.unsupported(f"{place}.{field}", policy, supported)
+    if spec.get("hostUsers") is False:
+        for field in ("hostPID", "hostIPC"):
+            if spec.get(field):
+                # With an upper case letter, as ``validateHostUsers`` reports it.
+                causes.forbidden(f"{path}.{field[0].upper()}{field[1:]}", "when `hostUsers` is false")
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         causes.invalid(f"{path}.shareProcessNamespace", True, detail)

@@ -14,6 +14,7 @@ from gangctl.apiserver.claims import validate_claim
 from gangctl.apiserver.downwardapi import FIELDS_OF_VOLUMES, validate_field, validate_resource_field
 from gangctl.apiserver.metadata import Causes, Object, validate_member
 from gangctl.apiserver.paths import validate_file, validate_no_backsteps
+from gangctl.apiserver.pods import PULL_POLICIES
 
 _REQUIRED: Final[Mapping[str, Sequence[str]]] = {
     "configMap": ("name",),
@@ -28,6 +29,8 @@ _HOST_PATHS: Final = (
     *("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"),
 )
 _OF_TEMPLATES: Final = frozenset({"annotations", "labels"})
+_OF_PROJECTIONS: Final = ("secret", "configMap", "downwardAPI")
+"""Parts of a projected volume that list their files."""
 _MOST_MODE: Final = 0o777
 _LEAST_TOKEN: Final = 600
 _MOST_TOKEN: Final = 2**32
@@ -64,13 +67,14 @@ def _source(source: str, value: Object, path: str, causes: Causes) -> None:
             causes.invalid(f"{path}.path", value.get("path", ""), "must be an absolute path")
         case "configMap" | "secret":
             _items(value, path, causes)
+        case "image" if (policy := value.get("pullPolicy") or "Always") not in PULL_POLICIES:
+            causes.unsupported(f"{path}.pullPolicy", policy, PULL_POLICIES)
         case "ephemeral":
             _claim(value.get("volumeClaimTemplate"), f"{path}.volumeClaimTemplate", causes)
         case "downwardAPI":
             _files(value, path, causes)
         case "projected":
-            for index, part in enumerate(value.get("sources") or ()):
-                _projection(part, path, f"{path}.sources[{index}]", causes)
+            _projected(value.get("sources") or (), path, causes)
 
 
 def _host_path(value: Object, path: str, causes: Causes) -> None:
@@ -127,6 +131,19 @@ def _files(holder: Object, path: str, causes: Causes) -> None:
             validate_resource_field(item["resourceFieldRef"], f"{path}.resourceFieldRef", causes, of_volume=True)
         else:
             causes.required(path, "one of fieldRef and resourceFieldRef is required")
+
+
+def _projected(parts: Sequence[Object], path: str, causes: Causes) -> None:
+    files: set[str] = set()
+    for index, part in enumerate(parts):
+        _projection(part, path, f"{path}.sources[{index}]", causes)
+        for source in _OF_PROJECTIONS:
+            for item in (part.get(source) or {}).get("items") or ():
+                file = item.get("path", "")
+                if file in files:
+                    value = part[source].get("name", "") if source != "downwardAPI" else file
+                    causes.invalid(path, value, "conflicting duplicate paths")
+                files |= {file} if file else set()
 
 
 def _projection(part: Object, volume: str, path: str, causes: Causes) -> None:

@@ -16,6 +16,11 @@ def _env_from(**source: Any) -> Object:
     return {"container": {"envFrom": [source]}}
 
 
+def _file(**fields: Any) -> Object:
+    reference = {"volumeName": "v", "path": "a", "key": "k", **fields}
+    return {**_env(fileKeyRef=reference), "volumes": [{"name": "v", "emptyDir": {}}]}
+
+
 _KEY: Final = {"name": "s", "key": "k"}
 _FROM: Final = "containers[0].env[0].valueFrom"
 _PATH: Final = f"{_FROM}.fieldRef.fieldPath"
@@ -120,9 +125,31 @@ SOURCES: Final[tuple[Row, ...]] = (
         f"invalid {_DIVISOR}",
         _env(resourceFieldRef={"resource": "limits.memory", "divisor": "1024Ki"}),
     ),
+    (
+        _file(volumeName="w"),
+        f"not found {_FROM}.fileKeyRef.volumeName",
+        _file(optional=True),
+    ),
+    (_file(path="../a", key="a=b"), [f"invalid {_FROM}.fileKeyRef.key", f"invalid {_FROM}.fileKeyRef.path"], _file()),
+    (
+        {**_file(), "volumes": [{"name": "v", "configMap": {"name": "c"}}]},
+        f"invalid {_FROM}.fileKeyRef.volumeName",
+        {**_file(), "volumes": [{"name": "v"}]},
+    ),
+    (_file(key=""), f"required {_FROM}.fileKeyRef.key", _file(path="a/b")),
 )
 
 
+def _restarted(**fields: Any) -> Object:
+    return container(restartPolicy="Never", restartPolicyRules=[{"action": "Restart", **fields}])
+
+
+def _claiming(claim: Object) -> Object:
+    pod = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "t"}]}
+    return {**pod, **container(resources={"claims": [claim]})}
+
+
+_RESIZE: Final = {"resourceName": "cpu", "restartPolicy": "NotRequired"}
 _LIST: Final = {"exec": {"command": ["ls"]}}
 _HTTP: Final = {"httpGet": {"port": 80}}
 
@@ -203,5 +230,40 @@ PROBES: Final[tuple[Row, ...]] = (
             "restartPolicy": "OnFailure",
             **container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
         },
+    ),
+    (
+        _restarted(exitCodes={"operator": "in", "values": [42]}),
+        "unsupported containers[0].restartPolicyRules[0].exitCodes.operator",
+        _restarted(exitCodes={"operator": "NotIn", "values": [0]}),
+    ),
+    (
+        _restarted(),
+        "required containers[0].restartPolicyRules[0].exitCodes",
+        _restarted(exitCodes={"operator": "In"}),
+    ),
+    (
+        _restarted(action="restart", exitCodes={"operator": "In"}),
+        "unsupported containers[0].restartPolicyRules[0].action",
+        _restarted(exitCodes={"operator": "In", "values": [*range(255)]}),
+    ),
+    (
+        container(resizePolicy=[_RESIZE, _RESIZE]),
+        "duplicate containers[0].resizePolicy[1]",
+        container(resizePolicy=[_RESIZE, {**_RESIZE, "resourceName": "memory"}]),
+    ),
+    (
+        container(resizePolicy=[{**_RESIZE, "resourceName": "nvidia.com/gpu"}]),
+        "unsupported containers[0].resizePolicy",
+        container(resizePolicy=[_RESIZE]),
+    ),
+    (
+        container(readinessProbe={"httpGet": {"port": 80, "httpHeaders": [{"name": "X_A", "value": "b"}]}}),
+        "invalid containers[0].readinessProbe.httpGet.httpHeaders",
+        container(readinessProbe={"httpGet": {"port": 80, "httpHeaders": [{"name": "X-A"}]}}),
+    ),
+    (
+        _claiming({"name": "g", "request": "R"}),
+        "invalid containers[0].resources.claims[0].request",
+        _claiming({"name": "g", "request": "r"}),
     ),
 )

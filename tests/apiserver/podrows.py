@@ -21,6 +21,9 @@ _SHORT: Final = {
     "FieldValueNotSupported": "unsupported",
     "FieldValueForbidden": "forbidden",
     "FieldValueNotFound": "not found",
+    "FieldValueDuplicate": "duplicate",
+    "FieldValueTooMany": "too many",
+    "FieldValueTooLong": "too long",
 }
 
 

@@ -79,6 +79,21 @@ AFFINITIES: Final[tuple[Row, ...]] = (
         [f"invalid affinity.podAffinity.{_REQUIRED}[0].namespace"],
         _pods(namespaces=["a"], namespaceSelector={}),
     ),
+    (
+        _pods(matchLabelKeys=["a"]),
+        [f"forbidden affinity.podAffinity.{_REQUIRED}[0].matchLabelKeys"],
+        _pods(matchLabelKeys=["a"], labelSelector={}),
+    ),
+    (
+        _pods(labelSelector={}, mismatchLabelKeys=["a b"]),
+        [f"invalid affinity.podAffinity.{_REQUIRED}[0].mismatchLabelKeys[0]"],
+        _pods(labelSelector={}, mismatchLabelKeys=["a"]),
+    ),
+    (
+        _pods("podAntiAffinity", labelSelector={}, matchLabelKeys=["a"], mismatchLabelKeys=["a"]),
+        [f"invalid affinity.podAntiAffinity.{_REQUIRED}[0].matchLabelKeys[0]"],
+        _pods("podAntiAffinity", labelSelector={}, matchLabelKeys=["a"], mismatchLabelKeys=["b"]),
+    ),
 )
 
 
@@ -160,12 +175,38 @@ CONTEXTS: Final[tuple[Row, ...]] = (
         {"os": {"name": "windows"}, **_pod_context(windowsOptions={})},
     ),
     ({"os": {"name": "Linux"}}, "unsupported os", {"os": {"name": "linux"}, "hostPID": True}),
+    (
+        _context(procMount="unmasked"),
+        "unsupported containers[0].securityContext.procMount",
+        _context(procMount="Default"),
+    ),
+    (
+        _context(procMount="Unmasked"),
+        "invalid containers[0].securityContext.procMount",
+        {**_context(procMount="Unmasked"), "hostUsers": False},
+    ),
+    ({"hostUsers": False, "hostPID": True}, "forbidden HostPID", {"hostUsers": False}),
+    ({"hostUsers": False, "hostIPC": True}, "forbidden HostIPC", {"hostUsers": True, "hostIPC": True}),
+    (
+        _pod_context(supplementalGroupsPolicy="strict"),
+        "unsupported securityContext.supplementalGroupsPolicy",
+        _pod_context(supplementalGroupsPolicy="Strict"),
+    ),
+    (
+        _pod_context(seLinuxChangePolicy="Mount"),
+        "unsupported securityContext.seLinuxChangePolicy",
+        _pod_context(seLinuxChangePolicy="Recursive"),
+    ),
 )
 
 
 def _spread(**fields: Any) -> Object:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **fields}
     return {"topologySpreadConstraints": [constraint]}
+
+
+def _searches(*domains: str) -> Object:
+    return {"dnsConfig": {"searches": list(domains)}}
 
 
 def _amounts(of_pod: Object, of_container: Object, **fields: Any) -> Object:
@@ -256,4 +297,25 @@ PODS: Final[tuple[Row, ...]] = (
         "invalid containers[0].resources.limits[hugepages-2Mi]",
         container(resources={"limits": {"hugepages-2Mi": "4Mi", "hugepages-1Gi": "0", "memory": "1Gi"}}),
     ),
+    (_searches("a b"), "invalid dnsConfig.searches[0]", _searches("a_b.c.", ".", "_a")),
+    (_searches(*["a"] * 33), "invalid dnsConfig.searches", _searches(*["a"] * 32)),
+    (_searches(*["a." * 100 + "a"] * 11), "invalid dnsConfig.searches", _searches(*["a." * 100 + "a"] * 10)),
+    (
+        {"readinessGates": [{"conditionType": "a b"}]},
+        "invalid readinessGates[0].conditionType",
+        {"readinessGates": [{"conditionType": "a.b/c"}]},
+    ),
+    (
+        _spread(matchLabelKeys=["a"]),
+        "forbidden topologySpreadConstraints[0].matchLabelKeys",
+        _spread(matchLabelKeys=["a"], labelSelector={}),
+    ),
+    (
+        {"hostnameOverride": "a", "setHostnameAsFQDN": True},
+        "forbidden hostnameOverride",
+        {"hostnameOverride": "a.b", "setHostnameAsFQDN": False},
+    ),
+    ({"hostnameOverride": "a" * 65}, "too long hostnameOverride", {"hostnameOverride": "a" * 63}),
+    ({"hostnameOverride": "a_b", "hostNetwork": True}, ["forbidden hostnameOverride", "invalid hostnameOverride"], {}),
+    ({"overhead": {"cpu": "-1"}}, "invalid overhead.limits[cpu]", {"overhead": {"cpu": "250m", "memory": "1Gi"}}),
 )

@@ -194,3 +194,21 @@ def test_a_pattern_ends_where_the_text_does(text: str, errors: int) -> None:
     causes = Causes()
     check_value(text, {"type": "string", "pattern": "^a.*$"}, "spec.x", causes)
     assert len(causes) == errors
+
+
+@each(
+    ("key", "profile", "refused"),
+    [("x", "runtime/default", 1), ("main", "docker/default", 1), ("main", "localhost/a", 0), ("main", "", 0)],
+)
+def test_apparmor_annotations_are_of_containers_and_known_profiles(key: str, profile: str, refused: int) -> None:
+    raw = jobset("js", rj("w", pod={"containers": [{"name": "main", "image": "i"}]}))
+    template = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    template["metadata"] = {"annotations": {f"container.apparmor.security.beta.kubernetes.io/{key}": profile}}
+    assert [cause.reason for cause in create(raw).jobs] == ["FieldValueInvalid"] * refused
+
+
+def test_pods_with_an_image_volume_of_no_image_can_never_be() -> None:
+    for volume, refused in (({}, True), ({"reference": "r"}, False)):
+        pod = {"containers": [{"name": "main", "image": "i"}], "volumes": [{"name": "v", "image": volume}]}
+        paths = [error.path for error in create(jobset("js", rj("w", pod=pod))).errors]
+        assert ("spec.replicatedJobs[0].template.spec.template.spec.volumes[0].image.reference" in paths) is refused

@@ -16,6 +16,10 @@ def _part(**source: Any) -> Object:
     return _volume(projected={"sources": [source]})
 
 
+def _parts(*sources: Object) -> Object:
+    return _volume(projected={"sources": list(sources)})
+
+
 def _mount(privileged: bool | None = None, **fields: Any) -> Object:
     container = {"volumeMounts": [{"name": "v", "mountPath": "/v", **fields}]}
     context = {} if privileged is None else {"securityContext": {"privileged": privileged}}
@@ -34,6 +38,7 @@ _CLAIMED: Final = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {
 _SPEC: Final = "volumes[0].ephemeral.volumeClaimTemplate.spec"
 _CLAIM: Final[dict[str, Any]] = {"persistentVolumeClaim": {"claimName": "c"}}
 _NAME: Final = {"fieldRef": {"fieldPath": "metadata.name"}}
+_ITEM: Final = {"name": "n", "items": [{"key": "k", "path": "p"}]}
 _LIMIT: Final = {"resource": "limits.cpu"}
 
 
@@ -169,5 +174,35 @@ VOLUMES: Final[tuple[Row, ...]] = (
             "not found containers[0].volumeDevices[1].name",
         ],
         _device(**_CLAIM),
+    ),
+    (
+        _mount(recursiveReadOnly="Enabled"),
+        "forbidden containers[0].volumeMounts.recursiveReadOnly",
+        _mount(recursiveReadOnly="Enabled", readOnly=True),
+    ),
+    (
+        _mount(recursiveReadOnly="IfPossible", readOnly=True, mountPropagation="HostToContainer"),
+        "forbidden containers[0].volumeMounts.recursiveReadOnly",
+        _mount(recursiveReadOnly="IfPossible", readOnly=True, mountPropagation="None"),
+    ),
+    (
+        _mount(recursiveReadOnly="enabled"),
+        "unsupported containers[0].volumeMounts.recursiveReadOnly",
+        _mount(recursiveReadOnly="Disabled", mountPropagation="HostToContainer"),
+    ),
+    (
+        _parts({"configMap": _ITEM}, {"secret": _ITEM}),
+        "invalid volumes[0].projected",
+        _parts({"configMap": _ITEM}, {"serviceAccountToken": {"path": "p"}}),
+    ),
+    (
+        _parts({"downwardAPI": {"items": [{"path": "p", **_NAME}, {"path": "p", **_NAME}]}}),
+        "invalid volumes[0].projected",
+        _volume(configMap={"name": "c", "items": [{"key": "k", "path": "p"}, {"key": "l", "path": "p"}]}),
+    ),
+    (
+        _volume(image={"reference": "r", "pullPolicy": "always"}),
+        "unsupported volumes[0].image.pullPolicy",
+        _volume(image={"reference": "r"}),
     ),
 )
