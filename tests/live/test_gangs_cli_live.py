@@ -62,6 +62,7 @@ async def phase(cluster: Cluster, name: str, wanted: str) -> Object:
     return await wait_for(said, f"{name} to be {wanted}")
 
 
+@pytest.mark.differs("1.35")
 async def test_running_and_waiting_gangs_are_shown(stuck: Cluster) -> None:
     listed = await ask(stuck, "get", "-o", "json")
     assert (listed.code, listed.err) == (0, "")

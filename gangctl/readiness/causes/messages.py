@@ -42,6 +42,8 @@ _PREEMPTS: Final = re.compile(
 )
 """Of a group: 1.37, and 1.36."""
 _HIDDEN: Final = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
+_TIMED_OUT: Final = "at plugin GangScheduling"
+"""Of a pod of 1.35 that had a node, and waited there for the others of its gang; the text has a time."""
 _OF_THE_GROUP: Final = ("pod group is unschedulable", "waiting for minCount pods")
 
 
@@ -100,6 +102,8 @@ def _read(texts: tuple[str, ...]) -> Refusal:
     reasons: dict[str, int] = {}
     filters: set[Filter | None] = set()
     for text in texts:
+        if _TIMED_OUT in text:
+            continue
         match = _NODES.search(text)
         if match is None:
             match = _NOT_READY.search(text)
@@ -157,6 +161,8 @@ def _reasons(why: str) -> tuple[Mapping[str, int], set[Filter | None]]:
 
 def of_the_group(message: str) -> bool:
     """Whether a pod's message is only about its waiting group, not about nodes."""
+    if _TIMED_OUT in message:
+        return True
     return any(words in message for words in _OF_THE_GROUP) and _NODES.search(message) is None
 
 

@@ -144,14 +144,16 @@ def _preempts(context: Context, held: _Refused) -> bool:
         return False
     capabilities = context.capabilities
     grouped = capabilities is not None and capabilities.pod_groups and held.group.scope is not None
-    # A pod of a group that finds no node itself keeps its nomination after the preemption has failed (1.37).
-    return held.refusal.preempts or not grouped
+    # A pod of a group that finds no node itself keeps its nomination after the preemption has failed (1.37). On 1.35
+    # those that wait on their nodes for the others of the gang are nominated, too: what counts are these others.
+    return held.refusal.preempts if grouped else all(pod.nominated for pod in held.pods if pod.refused)
 
 
 def _of_an_autoscaler(context: Context, held: _Refused) -> Reason | None:
     """What follows from what autoscalers said of a group's pods; None if they said nothing."""
     ups = context.snapshot.on_nodes.scale_ups
-    said = [ups[pod.name] for pod in held.pods if pod.name in ups]
+    # One that names a node adds none, and refuses none.
+    said = [ups[pod.name] for pod in held.pods if pod.name in ups and not ups[pod.name].there]
     coming = [one for one in said if one.adds(context.now)]
     for one in coming:
         # It is no longer believed then, without a change of any object.

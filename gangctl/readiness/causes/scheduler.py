@@ -252,8 +252,10 @@ def _partial_since(group: Group) -> int:
     if not clean or not placed or not left or len(placed) >= group.minimum:
         return 0
     first = min(pod.placed_at for pod in placed)
-    # Pods that were created after the first was placed could not be placed with it.
-    return max(pod.placed_at for pod in placed) if all(0 < pod.created <= first for pod in left) else 0
+    # Pods that were created after the first was placed could not be placed with it. One that is nominated, and was not
+    # refused, waits on its node for a volume or a device.
+    proof = all(0 < pod.created <= first and (pod.refused or not pod.nominated) for pod in left)
+    return max(pod.placed_at for pod in placed) if proof else 0
 
 
 def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Cause:

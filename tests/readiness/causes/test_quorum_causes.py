@@ -180,6 +180,12 @@ def test_before_1_36_a_missing_condition_is_not_reported() -> None:
     assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(context.pods(RUNNING)))
 
 
+def test_before_1_36_a_pod_that_waits_on_its_node_for_a_volume_is_no_partial_start() -> None:
+    context = Context(JS, Generation.V1ALPHA1)
+    pods = changed(context.pods(RUNNING), 3, node="", placed_at=0, nominated="n1")
+    assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(pods))
+
+
 def test_before_1_36_a_replacement_is_no_partial_start() -> None:
     context = Context(JS, Generation.V1ALPHA1)
     pods = changed(context.pods(RUNNING), 3, node="", placed_at=0, created=PLACED_AT + 50)

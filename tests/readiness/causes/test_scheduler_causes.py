@@ -36,6 +36,7 @@ STARTED = ScaleUp("", "TriggeredScaleUp", "pod triggered scale-up: [{pool 0->4 (
 EXPIRED = replace(STARTED, at=NOW - NODE_SECONDS)
 DECLINED = ScaleUp("", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached", NOW - 60)
 FAILED = replace(DECLINED, reason="FailedScaleUp")
+NAMED = replace(STARTED, reason="Nominated", message="Pod should schedule on: nodeclaim/x, node/n1")
 UNFIT = replace(DECLINED, reason="FailedScheduling")
 GENERATIONS = {"1.36": Generation.V1ALPHA2, "1.37": Generation.V1BETA1}
 
@@ -265,6 +266,7 @@ def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
         ({0: STARTED, 1: STARTED, 2: FAILED}, Reason.SCALE_UP_REFUSED),
         ({0: UNFIT, 1: UNFIT, 2: UNFIT}, Reason.SCALE_UP_REFUSED),
         ({0: STARTED, 1: STARTED, 2: EXPIRED}, Reason.SCALE_UP_REFUSED),
+        ({0: NAMED, 1: STARTED, 2: STARTED}, Reason.UNSCHEDULABLE),
         ({}, Reason.UNSCHEDULABLE),
     ],
 )
@@ -286,43 +288,6 @@ def test_a_scale_up_is_believed_for_as_long_as_a_node_may_take() -> None:
     (pod,) = context.pods(REFUSED)
     snapshot = context.snapshot([pod], on_nodes=OnNodes(scale_ups={pod.name: replace(STARTED, pod=pod.name)}))
     assert evaluate(snapshot, NOW).look_again == STARTED.at + NODE_SECONDS
-
-
-PREEMPTION = (
-    "pod group is unschedulable, 0/1 placements are available, first placement status: minCount (2) cannot be "
-    "satisfied: 0 scheduled, 1 remaining, pod group preemption: "
-)
-PREEMPTS = f"{PREEMPTION}found a placement for podgroup, preempting 2 victims"
-ONGOING = f"{PREEMPTION}ongoing preemption on nominated nodes"
-NO_VICTIMS = f"{PREEMPTION}No preemption victims found for incoming preemptor"
-
-
-@each(
-    ("generation", "message", "nominated", "ends"),
-    [
-        (Generation.V1BETA1, PREEMPTS, "n1", True),
-        (Generation.V1BETA1, ONGOING, "n1", True),
-        # A pod that finds no node itself keeps the nomination of an earlier attempt.
-        (Generation.V1BETA1, NO_VICTIMS, "n1", False),
-        (Generation.V1BETA1, PREEMPTS, "", False),
-        (Generation.V1ALPHA2, "pod group is waiting for preemption to complete", "n1", True),
-        (Generation.V1ALPHA2, "pod group is unschedulable", "n1", False),
-        # Of single pods, and on 1.35, a failed attempt clears the nomination.
-        (Generation.V1ALPHA1, "", "n1", True),
-    ],
-)
-def test_a_gang_for_which_others_are_preempted_waits_for_their_end(
-    generation: Generation, message: str, nominated: str, ends: bool
-) -> None:
-    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), generation)
-    pods = [replace(pod, nominated=nominated) for pod in context.pods(REFUSED)]
-    refused = Scheduled(status=False, reason="Unschedulable", message=message, since=rfc3339(PLACED_AT))
-    (cause,) = causes(context.snapshot(pods, groups=context.groups(refused)))
-    assert (cause.reason, cause.blocking) == (Reason.UNSCHEDULABLE, not ends)
-    assert ("by preemption of pods of lower priority" in cause.message) is ends
-    if ends:
-        assert "on node n1" in cause.message
-        assert cause.remedy.startswith("wait: they end within their grace period")
 
 
 @pytest.mark.parametrize(("there", "reason"), [(4, Reason.UNSCHEDULABLE), (3, Reason.PODS_MISSING)])

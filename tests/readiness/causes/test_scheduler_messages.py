@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.filters import CLAIMS
-from gangctl.readiness.causes.messages import read_refusal
+from gangctl.readiness.causes.messages import of_the_group, read_refusal
 from gangctl.readiness.onnodes import OnNodes
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import the
@@ -188,3 +188,13 @@ def test_messages_about_claims_are_those_that_no_node_changes() -> None:
         'storageclass.storage.k8s.io "fast" not found',
         'persistentvolume "pv1" not found',
     ]
+
+
+def test_the_time_that_a_pod_of_1_35_has_waited_for_its_gang_is_against_no_node() -> None:
+    waited = (
+        "0/1 nodes are available: 1 rejected due to timeout after waiting 4m59.987654321s at plugin GangScheduling."
+    )
+    refusal = read_refusal([waited, "0/4 nodes are available: 4 Insufficient cpu."])
+    assert refusal.counted
+    assert refusal.short == "of 4 nodes, 4 short of cpu"
+    assert of_the_group(waited)
