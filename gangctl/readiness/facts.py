@@ -392,8 +392,8 @@ def _troubles(raw: Object) -> Iterator[str]:
     wrong: list[tuple[str, str]] = []
     for condition in objects_at(object_at(raw, "status"), "conditions"):
         kind, reason = _name(condition.get("type")), _name(condition.get("reason"))
-        # KernelReady and its like, as of EKS, are True while all is well, unlike MemoryPressure.
-        positive = kind.endswith("Ready") and not kind.endswith("NotReady")
+        # Unlike MemoryPressure, KernelReady and its like, as of EKS, are True while all is well, and so is that of k3s.
+        positive = (kind.endswith("Ready") and not kind.endswith("NotReady")) or kind == "EtcdIsVoter"
         if kind != "Ready" and condition.get("status") == ("False" if positive else "True"):
             wrong.append((f"{kind}=False" if positive else kind, reason))
     for what, reason in wrong[:_MOST_TROUBLES]:

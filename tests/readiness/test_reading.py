@@ -332,8 +332,9 @@ def test_conditions_of_a_node_that_are_true_beside_ready_are_troubles() -> None:
 
 
 def test_conditions_that_are_true_while_all_is_well_are_troubles_when_false() -> None:
-    """Those of Amazon EKS."""
+    """Those of Amazon EKS, and of k3s."""
     conditions = [
+        condition("EtcdIsVoter", "True", reason="MemberNotLearner"),
         condition("KernelReady", "True", reason="KernelIsReady"),
         condition("StorageReady", "Unknown"),
         condition("NetworkingReady", "False", reason="IPAMDNotReady"),

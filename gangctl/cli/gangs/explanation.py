@@ -133,4 +133,9 @@ def _failed(ended: Sequence[EndedPod], jobs: Sequence[JobProgress], job: str) ->
     failed = [one for one in ended if one.pod.phase == "Failed"]
     place = next((progress.key for progress in jobs if progress.name == job), None)
     of_job = [one for one in failed if (one.pod.replicated_job, one.pod.job_index) == place]
-    return sorted(of_job or failed, key=lambda one: (-one.pod.attempt, one.at or one.pod.ready_at, one.pod.name))
+    return sorted(of_job or failed, key=lambda one: (-one.pod.attempt, _ended(one), one.pod.name))
+
+
+def _ended(one: EndedPod) -> int:
+    """When a pod failed, about; no container of one has ended that its kubelet did not admit."""
+    return one.at or one.pod.ready_at or one.pod.started_at

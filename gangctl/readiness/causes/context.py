@@ -178,7 +178,9 @@ class Context:
         by_job: dict[tuple[str, int], list[EndedPod]] = {}
         for one in self.snapshot.ended:
             own = one.pod.attempt >= jobset.restarts and one.pod.created >= unix(jobset.created)
-            if own and one.pod.phase == "Failed" and not 0 < one.at < self.free_since - SOON:
+            # No container of a pod has ended that its kubelet did not admit.
+            ended = one.at or one.pod.started_at
+            if own and one.pod.phase == "Failed" and not 0 < ended < self.free_since - SOON:
                 by_job.setdefault((one.pod.replicated_job, one.pod.job_index), []).append(one)
         failed: list[tuple[Group, EndedPod]] = []
         for group in self.groups if by_job else ():

@@ -91,23 +91,32 @@ def job_creation_refused(context: Context) -> Iterator[Cause]:
         for planned, job, pods in context.expected[group.name]
         if job is None and pods and planned.replicated_job not in waits and planned.name not in leaving
     ]
-    # What JobSet makes before them is there, then.
+    # Its Service is there, then. Claims it creates each time, which a full quota denies even if they are there: then it
+    # does not resume its Jobs either.
     begun = any(job.attempt >= context.snapshot.jobset.restarts for job in context.snapshot.jobs)
+    idle = [
+        planned.name
+        for group in context.groups
+        for planned, job, pods in context.expected[group.name]
+        if job is not None and job.suspended and pods and planned.replicated_job not in waits
+    ]
     for refused in _denied_jobs(context):
-        name = _job_name(refused)
-        if not missing or (name and name not in missing) or (begun and refused.reason in _BEFORE_JOBS):
+        name, of_claims = _job_name(refused), refused.reason == CLAIM_CREATION_FAILED
+        late = of_claims and idle and context.late(context.free_since, SOON)
+        stopped, how = ([*missing, *idle], "missing or not resumed") if late else (missing, "missing")
+        if not stopped or (name and name not in stopped) or (begun and refused.reason == SERVICE_CREATION_FAILED):
             continue
         denial = read_denial(refused.message, pods=False)
         what = _BEFORE_JOBS.get(refused.reason) or (f"Job {name}" if name else "its Jobs")
-        held = [group for group in context.groups if any(job.name in missing for job in group.planned)]
+        held = [group for group in context.groups if any(job.name in stopped for job in group.planned)]
         yield context.cause(
             Reason.JOB_CREATION_REFUSED,
             f"JobSet cannot create {what}: {denial.what}",
-            evidence=[refused.message, f"{plural(len(missing), 'Job')} of it missing: {listed(missing)}"],
+            evidence=[refused.message, f"{plural(len(stopped), 'Job')} of it {how}: {listed(stopped)}"],
             remedy=f"{denial.remedy}; JobSet tries again by itself" if denial.ends else denial.remedy,
             command=_about(context, denial) or context.suggest(Command.DESCRIBE_JOBSET),
             groups=held,
-            pods=sum(job.pods for group in held for job in group.planned if job.name in missing),
+            pods=sum(job.pods for group in held for job in group.planned if job.name in stopped),
             since=refused.at,
         )
 

@@ -45,8 +45,8 @@ def _renewed(context: Context) -> str:
     """The remedy where minCount cannot change."""
     return (
         f"minCount cannot change on this Kubernetes (it can from 1.37 on): {_renewal(context)[0]}, which replaces its "
-        "groups; on 1.35, where that does not help while it has restarts left, create it again. Pods begin again, from "
-        "a checkpoint if they have one"
+        "groups; on 1.35, where that does not help while it has restarts left, or while another replica that is a gang "
+        "needs more pods, create it again. Pods begin again, from a checkpoint if they have one"
     )
 
 

@@ -86,7 +86,10 @@ def test_jobs_are_missing_while_what_jobset_makes_before_them_is_refused(reason:
     assert reasons(snapshot) == [Reason.JOB_CREATION_REFUSED]
     two = Context(jobset("js", rj("a", 2, 1, 1), mode="Gang"))
     begun = two.snapshot(two.pods(RUNNING, index=0), jobs=two.jobs()[:1], refused=refused)
-    assert Reason.JOB_CREATION_REFUSED not in reasons(begun), "an event from before its first Job"
+    # An event from before its first Job; claims it asks for again and again.
+    assert (Reason.JOB_CREATION_REFUSED in reasons(begun)) is (what != "its Service")
+    held = Context(JS).snapshot(jobs=Context(JS).jobs(suspended=True, active=False), refused=refused)
+    assert (Reason.JOB_CREATION_REFUSED in reasons(held)) is (what != "its Service")
 
 
 def test_no_pods_of_a_suspended_job_are_refused() -> None:

@@ -284,6 +284,9 @@ def test_a_pod_that_failed_before_a_suspension_is_no_cause_after_it(resumed: int
     one = replace(ended(context, 1, "x"), at=NOW - 90)
     found = reasons(placed(context, context.pods(READY, count=1), ended=[one]))
     assert (Reason.CRASH_LOOP in found) is counts
+    gone = replace(ended(context, 1, NO_DEVICE, started_at=NOW - 90), at=0, rejected=True)
+    found = reasons(placed(context, context.pods(READY, count=1), ended=[gone]))
+    assert (Reason.NODE_UNHEALTHY in found) is counts
 
 
 def test_a_pod_that_failed_is_no_cause_while_the_one_in_its_place_is_ready() -> None:
