@@ -364,7 +364,9 @@ def counted_in_workload(plan: GangPlan) -> GangPlan:
         return plan
     most: dict[str, int] = {}
     for group in plan.groups:
-        most[group.template.name] = max(group.min_count, most.get(group.template.name, 1))
+        # Nothing waits for one that has finished: with its number the Workload would be replaced under the others.
+        if group.name not in plan.finished:
+            most[group.template.name] = max(group.min_count, most.get(group.template.name, 1))
     templates = tuple(
         replace(template, min_count=most.get(template.name, template.min_count)) for template in plan.workload.templates
     )

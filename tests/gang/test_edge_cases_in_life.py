@@ -77,6 +77,16 @@ def test_e12_the_tail_where_min_count_is_immutable(generation: Generation) -> No
     assert [(type(c), c.kind) for c in diff(desired, seen, generation.capabilities).changes] == [(Delete, kind)]
 
 
+def test_e12_a_gang_that_has_finished_replaces_no_workload_of_1_35() -> None:
+    raw = jobset("js", rj("a", 1, 3, 3, mode="Gang"), rj("b", 1, 4, 4, mode="Gang"), uid="u")
+    plan = some_plan(raw, Generation.V1ALPHA1)
+    group = f"{plan.workload.name}/a/0"
+    done = JobProgress("t", "js-a-0", "js", "u", "a", 0, 0, 3, complete=True, deleting=False, group=group)
+    desired = desire(assessed(stored(raw), Generation.V1ALPHA1), [done], Generation.V1ALPHA1)
+    existing = running(plan, Generation.V1ALPHA1).existing(plan)
+    assert diff(desired, existing, Generation.V1ALPHA1.capabilities) == Difference()
+
+
 def test_e13_a_workload_that_another_controller_made_for_the_jobset() -> None:
     plan = some_plan(GANG)
     foreign = build_objects(plan, Generation.V1BETA1)[0]

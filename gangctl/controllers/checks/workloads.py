@@ -102,8 +102,10 @@ class Statuses:
             return CheckProgress(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")
         objects = existing.workload, *existing.groups.values(), *existing.composites.values()
         going = [item.name for item in objects if item is not None and item.deleting]
-        # The rest of the gang is made after that: until then nothing of it is among the changes.
-        going += [item.name for item in difference.changes if isinstance(item, Delete) and item.kind == "Workload"]
+        # The rest of the gang, or a group with another minCount, is made after that: until then it is in no change.
+        replaced = {group.name for group in plan.groups} - plan.finished
+        deletions = [change for change in difference.changes if isinstance(change, Delete)]
+        going += [change.name for change in deletions if change.kind == "Workload" or change.name in replaced]
         if going:
             return CheckProgress(Progress.UNDER_WAY, f"{going[0]} of an earlier gang is being deleted.")
         missing = [f"{change.kind} {change.name}" for change in difference.changes if isinstance(change, Create)]

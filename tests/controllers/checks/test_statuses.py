@@ -14,6 +14,7 @@ from gangctl.api.objects import Object
 from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.controllers.checks import workloads
 from gangctl.controllers.checks.workloads import Statuses
+from gangctl.gang.desired import JobProgress
 from gangctl.gang.diff import Existing, Kind
 from gangctl.gang.plan import GangPlan, make_plan, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -39,9 +40,10 @@ class Caches:
     """Objects that are there."""
 
     objects: dict[tuple[Kind, str], Observed] = field(default_factory=dict)
+    of_jobset: list[JobProgress] = field(default_factory=list)
 
-    def jobs(self, _: tuple[str, str]) -> list[Any]:
-        return []
+    def jobs(self, _: tuple[str, str]) -> list[JobProgress]:
+        return self.of_jobset
 
     async def existing(self, plan: GangPlan) -> Existing:
         by_kind: dict[Kind, dict[str, Observed]] = {"PodGroup": {}, "CompositePodGroup": {}}
@@ -124,6 +126,16 @@ async def test_a_gang_is_done_when_all_its_objects_exist(*, suspend: bool) -> No
     found = await statuses(caches).of_objects(stamped(suspend=suspend))
     assert found.progress is Progress.DONE
     assert "with 2 groups" in found.message
+
+
+async def test_a_group_that_has_to_be_replaced_is_not_there() -> None:
+    caches, made = Caches(), stamped(suspend=True)
+    caches.fill(made)
+    name = min(name for kind, name in caches.objects if kind == "PodGroup")
+    done = JobProgress("t", "js-w-0", "js", FIXTURE_UID, "w", 0, 0, 1, complete=False, deleting=False, group=name)
+    caches.of_jobset.append(done)
+    found = await statuses(caches, state=ApiState(Generation.V1ALPHA2)).of_objects(made)
+    assert (found.progress, name in found.message) == (Progress.UNDER_WAY, True)
 
 
 async def test_a_large_gang_is_computed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
