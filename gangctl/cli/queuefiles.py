@@ -81,8 +81,6 @@ def stock_of(documents: Iterable[Document], namespace: str | None = None) -> Sto
         raise errors_in("the queues' files", lines)
     note_skipped(others)
     stock.note_files_end()
-    if any(queue.groups for queue in stock.cluster_queues.values()) and not stock.snapshot.flavors():
-        stock.note_unread(kinds.RESOURCE_FLAVORS, "ResourceFlavors (the files have none)")
     stock.topologies_known = any(kind == "Topology" for _, kind, _, _ in seen)
     return stock
 

@@ -7,7 +7,7 @@ the cluster.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -68,6 +68,8 @@ class Queues:
         """Of other kinds what was taken, by type."""
         self.heads_known = True
         """Whether LocalQueues and Workloads of all namespaces are known: otherwise any may be the head of a queue."""
+        self.short: Collection[LocalQueueKey] = ()
+        """LocalQueues of files in which more Workloads wait, by their status, than the files have."""
         self.snapshot = ClusterSnapshot(queued=False, unknown=self.unknown)
         """For fits."""
         self.snapshot.has_workload = self.has_workload
@@ -318,7 +320,7 @@ class Queues:
             conflicts=conflicts,
             cluster=workload.cluster if workload is not None else "",
             queues_known=self.queues_known,
-            workloads_known=not self.trouble(kinds.QUEUED_WORKLOADS),
+            workloads_known=not self._unlisted(jobset),
         )
 
     def obstacle(self, namespace: str, name: str) -> Blocked | None:
@@ -365,10 +367,14 @@ class Queues:
         # Of a new one Kueue has not decided yet, and anyone can write an ownerReference.
         return "" if not new and self.queued_by_owner(jobset, own) else queue
 
+    def _unlisted(self, jobset: JobSet) -> bool:
+        """Whether a JobSet may have a Workload that is not known."""
+        return bool(self.trouble(kinds.QUEUED_WORKLOADS)) or (jobset.namespace, jobset.queue) in self.short
+
     def unqueued(self, jobset: JobSet, now: datetime, *, kept: bool = False) -> Stuck | None:
         """Why Kueue has made no Workload for a JobSet with a queue; None while that is normal, or is not known."""
         waited = age(jobset.created, now)
-        if waited is None or not jobset.suspend or jobset.finished or self.trouble(kinds.QUEUED_WORKLOADS):
+        if waited is None or not jobset.suspend or jobset.finished or self._unlisted(jobset):
             return None
         if self.queued_by_owner(jobset, None):
             return None

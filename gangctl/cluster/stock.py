@@ -171,11 +171,13 @@ class Stock(Queues):
     def _take_device(self, kind: str, raw: Object) -> bool:
         _, namespace, name = key_of(raw)
         if kind == kinds.RESOURCE_SLICES.kind:
-            self.slices = [*(self.slices or ()), raw]
+            self.slices = self.slices or []
+            self.slices.append(raw)
         elif kind == kinds.DEVICE_CLASSES.kind:
             self.device_classes[name] = raw
         elif kind == kinds.RESOURCE_CLAIMS.kind:
-            self.resource_claims = [*(self.resource_claims or ()), raw]
+            self.resource_claims = self.resource_claims or []
+            self.resource_claims.append(raw)
         elif kind == kinds.CLAIM_TEMPLATES.kind:
             self._claim_templates[namespace, name] = raw
         else:
@@ -186,6 +188,9 @@ class Stock(Queues):
         """Files are complete, except what the status of ClusterQueues proves, and classes of priority without any."""
         self.classes_unread = False
         queues = self.cluster_queues_by_name()
+        if any(queue.groups for queue in queues.values()) and not self.snapshot.flavors():
+            self.note_unread(kinds.RESOURCE_FLAVORS, "ResourceFlavors (the files have none)")
+        self.short = {key_of(raw)[1:] for raw in self.raw.values() if self._counts_more(raw)}
         if short := [name for name in queues if self._unseen(name) > 0]:
             self.take_reservations(short)
         for name, queue in queues.items():
@@ -274,6 +279,13 @@ class Stock(Queues):
         """How many more Workloads with quota the status of a ClusterQueue counts than are known."""
         known = sum(map(has_reservation, self.workloads.by_index("cluster_queue", name)))
         return integer_at(self.status_of("ClusterQueue", name), "reservingWorkloads") - known
+
+    def _counts_more(self, raw: Object) -> bool:
+        """Whether more Workloads wait in a LocalQueue, by its status, than are known."""
+        kind, namespace, name = key_of(raw)
+        inside = self.workloads.by_index("local_queue", (namespace, name)) if kind == "LocalQueue" else ()
+        waiting = sum(one.active and not (one.holds("QuotaReserved") or one.holds("Finished")) for one in inside)
+        return kind == "LocalQueue" and integer_at(self.status_of(kind, name, namespace), "pendingWorkloads") > waiting
 
     def _is_overdrawn(self, name: str) -> bool:
         """Whether a ClusterQueue holds more than all that is known of its cohort could ever give it."""

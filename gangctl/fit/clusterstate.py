@@ -216,11 +216,11 @@ class ClusterSnapshot:
 
     def usage_known(self, queue: str) -> bool:
         """Whether it is known how much is in use in a ClusterQueue and those that share quota with it."""
-        return self.unmeasured.isdisjoint(self.quotas.tree(queue))
+        return not self.unmeasured or self.unmeasured.isdisjoint(self.quotas.tree(queue))
 
     def cohort_known(self, queue: str) -> bool:
         """Whether nothing proves that others share quota with a ClusterQueue, which are not known."""
-        return self.overdrawn.isdisjoint(self.quotas.tree(queue))
+        return not self.overdrawn or self.overdrawn.isdisjoint(self.quotas.tree(queue))
 
     def unlisted(self, queue: str, pairs: Iterable[Pair]) -> dict[str, list[str]]:
         """By flavor of these pairs the ClusterQueues that may hold some, and share quota with a ClusterQueue."""

@@ -83,7 +83,7 @@ def fit(
         return case.answer("not-now", "QueueBlocked", case.blocked)
     topologies = cluster.topologies() if cluster.topology_aware(queue) else None
     # A flavor or check that could not be read would look like one that does not exist.
-    if not case.unknown and (inactive := unresolved(queue, cluster.check, cluster.flavor, topologies)):
+    if not cluster.unknown() and (inactive := unresolved(queue, cluster.check, cluster.flavor, topologies)):
         case.blocked = inactive.message
         return case.answer("not-now", "QueueBlocked", case.blocked)
     case.unknown += case.conditions.partly_read(queue)
@@ -266,9 +266,8 @@ def _when(
     case.steps = first if now.steps is None else now.steps
     short, problem = lacking(demands, case.steps, gang.capacity), now.placed.problem
     holding = now.placed.holders if problem and not short else case.cluster.quotas.holders(queue.name, short.keys())
-    if not known:
-        preempting = ", and whether Kueue would preempt some of them" if queue.preempts else ""
-        case.conditions.doubts.append(f"who else holds what it waits for{preempting}: {case.cluster.unseen}")
+    if not known and (own := _held_unseen(case, queue, explain.waiting(short, problem, (), None))) is not None:
+        return own
     reader = case.request.reader
     case.holders = [_holder(holder, amounts, reader) for holder, amounts in holding[:_MOST_HOLDERS]]
     case.domains = list(now.placed.domains) if problem else []
@@ -280,6 +279,16 @@ def _when(
     case.starts = _starts(case, gang, simulation.preemptor, short) if reason == "WaitsForQuota" else None
     message = explain.waiting(short, problem, holding, reader) + _unsure_of_preemption(case, simulation) + case.unsure
     return case.answer("not-now", reason, message, reorder=late)
+
+
+def _held_unseen(case: QueueCase, queue: ClusterQueue, waits: str) -> report.FitReport | None:
+    """The verdict on a gang that waits, where it may hold itself what only the status of a ClusterQueue counts."""
+    if not (case.request.new or case.request.workload or case.jobset.suspend):
+        case.unknown.append(f"how much of what is in use it holds itself: {case.cluster.unseen}")
+        return case.answer("unknown", "Unknown", f"{waits}, but not known: {'; '.join(case.not_known)}")
+    preempting = ", and whether Kueue would preempt some of them" if queue.preempts else ""
+    case.conditions.doubts.append(f"who else holds what it waits for{preempting}: {case.cluster.unseen}")
+    return None
 
 
 def _behind(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor, *, fits: bool) -> report.FitReport | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gangctl.api.meta import GANGS
+from gangctl.cluster.stock import Stock
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import CONFIGURATION, Object, cluster_queue, flavor, local_queue, queued
 from tests.cli.kueueserver import config_map, serving
@@ -209,3 +210,12 @@ class TestCluster:
         async with serving(*THERE, *rules, kueue=False, forbidden={newest}, unserved=unserved) as (_, url):
             answer = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes", "-o", "json")
         assert (answer.json["verdict"], answer.err) == (verdict, "")
+
+
+def test_each_claim_is_not_copied_with_all_before_it() -> None:
+    stock = Stock()
+    stock.take_raw(claim("n1", "gpu-0", "a"))
+    first = stock.resource_claims
+    stock.take_raw(claim("n1", "gpu-1", "b"))
+    assert stock.resource_claims is first
+    assert len(first or ()) == 2

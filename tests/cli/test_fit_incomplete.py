@@ -60,6 +60,13 @@ def test_workloads_that_only_the_status_counts_hold_quota_and_wait(
     assert (answer.json["verdict"], answer.json["unknown"]) == answered, answer.json["message"]
 
 
+def test_a_running_jobset_may_hold_itself_what_only_the_status_counts(tmp_path: Path) -> None:
+    files = write(tmp_path / "queues.yaml", flavor(), counted("8", 1), local_queue("q", "cq"), CONFIGURATION)
+    for suspend, verdict in ((False, "unknown"), (True, "not-now")):
+        file = write(tmp_path / "jobset.yaml", queued(pods=8, uid="u", suspend=suspend))
+        assert gangctl("fit", "-f", file, "--queues", files, "-o", "json").json["verdict"] == verdict
+
+
 def test_a_queue_without_a_status_keeps_to_the_files(tmp_path: Path) -> None:
     other = cluster_queue("other", {"f": {"cpu": "8"}})
     doors = local_queue("q", "other"), local_queue("r", "cq")

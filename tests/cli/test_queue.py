@@ -12,6 +12,7 @@ import pytest
 
 from gangctl.cli.queue.report import POSITIONS, WITHOUT_WORKLOAD
 from gangctl.client.client import Client
+from gangctl.cluster.stock import Stock
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
@@ -78,6 +79,10 @@ class TestList:
         answer = ask_files(tmp_path, busy(), "list", "-A")
         assert (answer.code, answer.err) == (0, "")
         golden(HERE / "golden" / "queue-list.txt", answer.out)
+
+    def test_all_workloads_are_not_listed_for_each_queue(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Stock, "live_workloads", None)
+        assert ask_files(tmp_path, busy(), "list", "-A").code == 0
 
     def test_cluster_queues_are_listed(self, tmp_path: Path) -> None:
         answer = ask_files(tmp_path, busy(), "list", "--cluster-queues", "-o", "json")

@@ -176,3 +176,7 @@ def test_checks_that_conflict_make_a_queue_inactive(checks: tuple[CheckUse, ...]
     report = ask(known(queue(groups=flavors, checks=checks), *held), cpu(1))
     assert (report["reason"] == "QueueBlocked") is bool(words), report["message"]
     assert words in report["message"]
+
+
+def test_a_check_that_does_not_exist_makes_a_queue_inactive_whatever_kueues_configuration_is() -> None:
+    assert gist(ask(known(queue(checks=(CheckUse("m"),)), configuration=None), cpu(1))) == ("not-now", "QueueBlocked")

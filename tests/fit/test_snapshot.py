@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from gangctl.fit.clusterstate import ClusterSnapshot, Held
+from gangctl.fit.quotas import Quotas
 from gangctl.kueue.objects import AdmissionCheck, Cohort, LocalQueue, PriorityClass, ResourceFlavor
 from tests.fit.queues import holder, queue
 
@@ -92,3 +95,10 @@ def test_a_changed_object_replaces_the_earlier_one() -> None:
     assert snapshot.configuration.known
     snapshot.take_configuration(None)
     assert not snapshot.configuration.known
+
+
+def test_the_tree_of_a_queue_is_not_walked_for_what_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = ClusterSnapshot([QUEUE])
+    monkeypatch.setattr(Quotas, "tree", None)
+    assert snapshot.usage_known("cq")
+    assert snapshot.cohort_known("cq")

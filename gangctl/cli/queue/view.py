@@ -127,8 +127,8 @@ class View:
         return {**report, "metadata": identity, "clusterQueue": door.cluster_queue, "unknown": unknown}
 
     def _behind(self, namespace: str, name: str) -> list[QueuedWorkload]:
-        key = namespace, name
-        return [workload for workload in self.stock.live_workloads() if (workload.namespace, workload.queue) == key]
+        inside = self.stock.workloads.by_index("local_queue", (namespace, name))
+        return [workload for workload in inside if not workload.holds("Finished")]
 
     def _summary(
         self, queue: ClusterQueue | None, closed: Blocked | None, inside: Sequence[QueuedWorkload], status: Object
@@ -237,7 +237,7 @@ class View:
         else:
             leading = self.stock.local_queues.by_index("cluster_queue", identity["name"])
             doors = [(local_queue.namespace, local_queue.name) for local_queue in leading]
-        return stuck + self._forgotten(doors)
+        return stuck + self._forgotten(frozenset(doors))
 
     def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
         """JobSets of these LocalQueues without a Workload of Kueue that has not finished, each in a sentence."""

@@ -74,6 +74,15 @@ def test_a_waiting_gang_has_its_queue_status() -> None:
     assert found.workload is not None
 
 
+def test_a_gang_may_have_a_workload_that_only_the_status_of_its_queue_counts() -> None:
+    found = queues(*cluster("8"))
+    found.take_raw({**local_queue("q", "cq"), "status": {"pendingWorkloads": 1}})
+    found.note_files_end()
+    reported = facts(found)
+    assert reported is not None
+    assert (reported.stuck, reported.workloads_known) == (None, False)
+
+
 def failed(name: str = "train") -> Object:
     return workload(name, "q", condition("Finished", True, "FailedToStart", "conflict for labels"), pods=4)
 

@@ -10,7 +10,7 @@ from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
 from tests.cli.gangs.place import place
-from tests.cli.kueueobjects import CONFIGURATION
+from tests.cli.kueueobjects import CONFIGURATION, condition
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -296,6 +296,15 @@ class TestQueues:
         found = dump.queued(dump.queued_workload(), CONFIGURATION, cpu="8")
         found.append({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "none"}})
         assert self.causes(tmp_path, found)[0][0] == "NeverFits"
+
+    def test_without_flavors_in_the_dump_an_active_queue_is_no_reason_never_to_start(self, tmp_path: Path) -> None:
+        found = dump.queued(dump.queued_workload(), CONFIGURATION, cpu="100")
+        found = [one for one in found if one["kind"] != "ResourceFlavor"]
+        found.append({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "none"}})
+        for one in found:
+            if one["kind"] == "ClusterQueue":
+                one["status"] = {"conditions": [condition("Active")]}
+        assert "NeverFits" not in [reason for reason, _ in self.causes(tmp_path, found)]
 
     def test_the_queue_of_a_gang_is_printed(self, tmp_path: Path) -> None:
         found = dump.queued(dump.queued_workload(), cpu="100")
