@@ -249,7 +249,8 @@ _FEWER: Final = f"; a gang that starts with fewer than all of its pods has minCo
 
 def read_manifest(document: Document, namespace: str | None) -> Manifest:
     """Read and check one JobSet."""
-    checked = check_jobset(document.value)
+    # The names of what JobSet makes of it may have the namespace.
+    checked = check_jobset(placed(document.value, namespace))
     jobset, raw = checked.jobset, checked.raw
     wrong = tuple(error.path for error in checked.errors)
     for path in checked.unknown:
@@ -262,10 +263,7 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
     for path, meant in unread_queues(object_at(raw, "metadata")):
         text = f"{one_line(path, _SHOWN)}: Kueue does not read it, so that the JobSet names no queue"
         note(f"{where(document, path)}: {text}; did you mean {meant}?")
-    errors = (*_with_namespace(raw, namespace), *checked.errors)
-    if namespace and not jobset.namespace:
-        jobset, raw = replace(jobset, namespace=namespace), placed(raw, namespace)
-    return Manifest(document, raw, jobset, errors)
+    return Manifest(document, raw, jobset, (*_with_namespace(raw, namespace), *checked.errors))
 
 
 def read_pathways_manifest(document: Document, namespace: str | None, rules: ClusterRules) -> Manifest:

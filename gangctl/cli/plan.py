@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import click
@@ -18,7 +18,7 @@ from gangctl.cli.quantities import with_quantities
 from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.plan import build_objects
-from gangctl.gang.report import GroupReport, PlanReport, TemplateReport
+from gangctl.gang.report import GroupReport, JobReport, PlanReport, TemplateReport
 
 _PLACEHOLDER: Final = f"{UID_PLACEHOLDER[:13]} in names is a placeholder for the first digits of the JobSet's UID"
 _LEGEND: Final = (
@@ -164,28 +164,31 @@ def _table(planned: Sequence[PlannedManifest]) -> Table:
     rows: list[tuple[str, ...]] = []
     for preview in planned:
         report, title = preview.report, preview.manifest.title
-        rows += [_row(title, report, group, others) for group in report["groups"]]
+        members: dict[str | None, list[JobReport]] = {}
+        for job in report["jobs"]:
+            members.setdefault(job["group"], []).append(job)
+        replicas = Counter(job["replicatedJob"] for jobs in members.values() for job in jobs)
+        for group in report["groups"]:
+            rows.append(_row(title, group, others, _jobs(members.get(group["name"], ()), replicas)))
         if not report["groups"]:
-            rows.append((title, *("" for _ in headers[2:]), _jobs(report, None)))
+            rows.append((title, *("" for _ in headers[2:]), _jobs(members.get(None, ()), replicas)))
     return Table(headers, tuple(rows))
 
 
-def _row(title: str, report: PlanReport, group: GroupReport, others: Iterable[str]) -> tuple[str, ...]:
+def _row(title: str, group: GroupReport, others: Iterable[str], jobs: str) -> tuple[str, ...]:
     resources = group["resources"]
     return (
         title,
         group["name"],
         str(group["minCount"]),
         *(figure(name, resources.get(name, 0)) for name in ("cpu", "memory", *others)),
-        _jobs(report, group["name"]),
+        jobs,
     )
 
 
-def _jobs(report: PlanReport, group: str | None) -> str:
-    """The Jobs of a gang as ``name JOBSxPODS``, None for those in no gang; a gang of one replica by its index."""
-    members = [job for job in report["jobs"] if job["group"] == group]
+def _jobs(members: Sequence[JobReport], replicas: Mapping[str, int]) -> str:
+    """The Jobs of a gang, or those in none, as ``name JOBSxPODS``; a gang of one replica by its index."""
     counts = Counter((job["replicatedJob"], job["pods"]) for job in members)
-    replicas = Counter(job["replicatedJob"] for job in report["jobs"])
     parts = []
     for (name, pods), jobs in counts.items():
         one_of_many = jobs == 1 and replicas[name] > 1

@@ -170,7 +170,8 @@ def _meant(error: FieldError) -> str:
 
 def check_members(gangs: Sequence[Gang], replicated_jobs: Iterable[str]) -> list[FieldError]:
     """Errors for names that do not exist, and for those that two entries share."""
-    known = list(replicated_jobs)
+    known = dict.fromkeys(replicated_jobs)
+    listed = one_line(", ".join(f'"{value}"' for value in known), 256)
     errors, names, taken = [], dict[str, str](), dict[str, str]()
     for index, gang in enumerate(gangs):
         path = f"{PATH}[{index}]"
@@ -181,7 +182,6 @@ def check_members(gangs: Sequence[Gang], replicated_jobs: Iterable[str]) -> list
         for position, name in enumerate(gang.replicated_jobs):
             where = f"{path}.replicatedJobs[{position}]"
             if name not in known:
-                listed = one_line(", ".join(f'"{value}"' for value in known), 256)
                 detail = f'there is no replicated job "{one_line(name, 64)}", there are {listed}'
                 errors.append(FieldError(where, ErrorKind.INVALID, detail))
             elif name in taken:

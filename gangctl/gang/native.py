@@ -410,6 +410,8 @@ def _read_top(parse: _Parse, scheduling: Mapping[str, Any]) -> list[_Gang]:
     if gang.basic:
         detail = "GangConfig has no word for a group that is no gang: remove spec.scheduling instead"
         parse.refuse(f"{ROOT}.schedulingPolicy.basic", detail)
+    if gang.claims and not rjs:
+        parse.refuse(f"{ROOT}.resourceClaims", "there is no replicated job whose pods share the claims")
     return [gang]
 
 

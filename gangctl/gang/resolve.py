@@ -65,6 +65,12 @@ class _Draft:
     """Scope by index of the ReplicatedJob; absent means not in any gang."""
     notices: list[Notice] = field(default_factory=list)
     errors: list[FieldError] = field(default_factory=list)
+    gangs: dict[str, Gang] = field(init=False)
+    """The entry of the annotation that names a ReplicatedJob, by its name."""
+
+    def __post_init__(self) -> None:
+        """Read the annotation once: admission waits for it."""
+        self.gangs = {name: gang for gang in self.config.gangs for name in gang.replicated_jobs}
 
     def members(self) -> list[ReplicatedJob]:
         """ReplicatedJobs that are in some gang."""
@@ -72,10 +78,7 @@ class _Draft:
 
     def gang_of(self, rj: ReplicatedJob) -> Gang | None:
         """The entry of the annotation that names a ReplicatedJob."""
-        for gang in self.config.gangs:
-            if rj.name in gang.replicated_jobs:
-                return gang
-        return None
+        return self.gangs.get(rj.name)
 
     def groups(self) -> list[list[ReplicatedJob]]:
         """Members that share a template."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Generation
+from gangctl.cli import plan
 from tests.cases import CASES, Case
 from tests.cli.conftest import Golden
 from tests.cli.gangs.place import place
@@ -281,3 +284,33 @@ class TestNodesOfACluster:
         async with place(tmp_path, of_gpus(8), forbidden=["nodes"]) as here:
             answer = await here.ask("plan", "-f", self.asking(tmp_path, "16"))
         assert (answer.code, "whether a node is large enough is not known" in answer.err) == (0, True)
+
+
+def test_the_names_that_jobset_makes_have_the_namespace_of_the_command(tmp_path: Path) -> None:
+    placed = ("alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector")
+    raw = jobset("js", rj("workers", 2, 4, 4), mode="Gang", annotations=dict.fromkeys(placed, "true"))
+    del raw["metadata"]["namespace"]
+    file = write(tmp_path / "jobset.yaml", raw)
+    assert gangctl("plan", "-f", file, "-n", "a").code == 0
+    answer = gangctl("plan", "-f", file, "-n", "a" * 63)
+    assert answer.code == 2
+    assert "nodeSelector" in answer.err
+
+
+class Listed(list[Any]):
+    """A list that counts how often it is read."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.read += 1
+        return super().__iter__()
+
+
+def test_the_jobs_are_not_read_for_each_gang() -> None:
+    jobs = Listed({"group": f"g{number}", "replicatedJob": "w", "pods": 1, "index": number} for number in range(9))
+    groups = [{"name": f"g{number}", "minCount": 1, "resources": {}} for number in range(9)]
+    preview: Any = SimpleNamespace(report={"jobs": jobs, "groups": groups}, manifest=SimpleNamespace(title="js"))
+    table = plan._table([preview])
+    assert table.rows[3] == ("js", "g3", "1", "0", "0", "w[3] 1x1")
+    assert jobs.read == 1

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+from gangctl.api.meta import GANGS
 from gangctl.gang.resolve import ClusterRules, resolve
+from tests.apiserver.test_repeated import Text
 from tests.gang.pipeline import read, resolved
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -27,3 +31,13 @@ def test_names_in_a_message_have_at_most_64_characters(length: int, shown: str) 
     (error,) = resolve(read(mixed), rules).errors
     name = shown.replace("s", "a")
     assert error.detail.endswith(f': "{name}" has "default-scheduler", "b" has "{shown}"')
+
+
+def test_the_members_of_a_long_gang_are_not_compared_with_each_other() -> None:
+    many = 300
+    names = [Text(f"w{number}") for number in range(many)]
+    gangs = [{"name": "g", "replicatedJobs": [str(name) for name in names]}]
+    raw = jobset("js", *map(rj, names), annotations={GANGS: json.dumps(gangs)})
+    Text.compared = 0
+    assert resolve(read(raw), ClusterRules()).errors == ()
+    assert Text.compared < 40 * many

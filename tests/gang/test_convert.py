@@ -323,6 +323,11 @@ def test_scheduling_without_a_gang_config_is_refused(case: str) -> None:
     assert words in message
 
 
+def test_claims_of_no_pods_are_refused() -> None:
+    scheduling = {**GANG, "resourceClaims": [{"name": "x", "resourceClaimName": "y"}]}
+    assert "spec.scheduling.resourceClaims: there is no" in refused(native(scheduling=scheduling))
+
+
 def test_null_is_absent() -> None:
     raw = native(rj("a"), rj("b"), scheduling={**GANG, "replicatedJobs": None, "disruptionMode": None})
     assert converted(raw, Notation.ANNOTATIONS) == jobset("js", rj("a"), rj("b"), mode="Gang")
