@@ -109,7 +109,9 @@ def _read_minimums(draft: ConversionDraft) -> dict[int, int]:
 def _add_groups(draft: ConversionDraft, topologies: Mapping[int, str], minimums: Mapping[int, int]) -> None:
     rjs = draft.jobset.replicated_jobs
     mark = next(draft.found(MIN_MEMBER, Level.JOBSET), None)
-    needed = draft.number(mark) if mark else len(rjs)
+    own = topologies.keys() | minimums.keys()
+    # In order KAI needs one of them. Without minimums and domains gangctl splits the gang itself.
+    needed = draft.number(mark) if mark else 1 if own and draft.jobset.in_order else len(rjs)
     if needed is None:
         return
     path = mark.path if mark else "spec.replicatedJobs"
@@ -117,7 +119,6 @@ def _add_groups(draft: ConversionDraft, topologies: Mapping[int, str], minimums:
         detail = f"{needed} of {len(rjs)} replicated jobs cannot be said: all of them are one gang, or each is one (1)"
         draft.refuse(path, detail)
         return
-    own = topologies.keys() | minimums.keys()
     together = needed >= len(rjs)
     if together and not own:
         draft.groups.append(DraftGang(rjs, path))

@@ -53,6 +53,13 @@ class TestMapping:
         assert converted(KAI, raw) == [jobset("js", rj("a", mode="Gang"), rj("b", 3, mode="Gang"))]
         assert "each becomes a gang of its own" in notes(KAI, raw)[0][2]
 
+    def test_in_order_each_with_a_minimum_is_a_gang_of_its_own(self) -> None:
+        raw = kai(
+            rj("a"), rj("b", 1, 4, 4, annotations={KAI_MIN: "3"}), startupPolicy={"startupPolicyOrder": "InOrder"}
+        )
+        (value,) = converted(KAI, raw)
+        assert json.loads(value["metadata"]["annotations"][GANGS]) == [A, {**B, "minCount": 3}]
+
     def test_in_order_is_split_by_gangctl_as_by_kai(self) -> None:
         raw = kai(rj("a"), rj("b"), startupPolicy={"startupPolicyOrder": "InOrder"})
         assert converted(KAI, raw)[0]["metadata"]["annotations"] == {"gangctl.dev/gang-mode": "Gang"}
