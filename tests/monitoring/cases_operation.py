@@ -7,7 +7,7 @@ from typing import Final
 from tests.monitoring.cases_gangs import LABELS, oldest, phase
 from tests.monitoring.promtool import Case
 
-HOLDING: Final = 'kueue_admitted_active_workloads{cluster_queue="gpus",replica_role="leader"}'
+HOLDING: Final = 'kueue_reserving_active_workloads{cluster_queue="gpus",replica_role="leader"}'
 PENDING: Final = 'kueue_pending_workloads{cluster_queue="gpus",status="inadmissible",replica_role="leader"}'
 STOPPED: Final = 'kueue_cluster_queue_status{cluster_queue="gpus",status="pending",replica_role="leader"}'
 ADMITTED: Final = 'kueue_admitted_workloads_total{cluster_queue="gpus",priority_class="",replica_role="leader"}'
@@ -129,6 +129,18 @@ QUEUES: Final = (
         "QueueStarved",
         "what runs holds all quota",
         {phase("queued"): "2x300", PENDING: "3x300", ADMITTED: "7x300", HOLDING: "2x300"},
+        silent=240,
+    ),
+    Case(
+        "QueueStarved",
+        "what holds the quota waits for an admission check",
+        {
+            phase("queued"): "2x300",
+            PENDING: "1x300",
+            ADMITTED: "7x300",
+            HOLDING: "1x300",
+            'kueue_admitted_active_workloads{cluster_queue="gpus",replica_role="leader"}': "0x300",
+        },
         silent=240,
     ),
     Case("QueueStarved", "no gang waits in it", {phase("queued"): "0x200", PENDING: "3x200"}, silent=200),

@@ -23,6 +23,7 @@ FOREIGN: Final[Mapping[str, Labels]] = {
         "up": "",
         "kueue_pending_workloads": "cluster_queue status replica_role",
         "kueue_admitted_active_workloads": "cluster_queue replica_role",
+        "kueue_reserving_active_workloads": "cluster_queue replica_role",
         "kueue_admitted_workloads_total": "cluster_queue priority_class replica_role",
         "kueue_cluster_queue_status": "cluster_queue status replica_role",
         "kueue_cluster_queue_resource_usage": "cohort cluster_queue flavor resource replica_role",

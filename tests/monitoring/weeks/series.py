@@ -53,9 +53,9 @@ class Recorder:
             yield _series("kueue_pending_workloads", {**labels, "status": "active"}), 0.0
             yield _series("kueue_pending_workloads", {**labels, "status": "inadmissible"}), float(len(queue.waiting))
             yield _series("kueue_cluster_queue_status", {**labels, "status": "pending"}), float(queue.stopped)
+            yield _series("kueue_reserving_active_workloads", labels), float(len(queue.holding))
             # Kueue has no series of what is admitted before the first admission.
             if queue.admissions:
-                yield _series("kueue_admitted_active_workloads", labels), float(len(queue.holding))
                 yield _series("kueue_admitted_workloads_total", labels), float(queue.admissions)
 
     def series(self) -> dict[str, str]:
