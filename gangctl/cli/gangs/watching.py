@@ -318,6 +318,7 @@ _GOALS: Final[Mapping[str, tuple[GangPhase, ...]]] = {
     "ready": (GangPhase.READY, GangPhase.SUCCEEDED),
     "finished": (GangPhase.SUCCEEDED,),
 }
+_TO_COME: Final = frozenset({GangPhase.PENDING, GangPhase.WAITING_FOR_PODS})
 SUSPENDED: Final = "suspended"
 """The goal that no phase shows: a suspended JobSet has different phases with and without a queue."""
 
@@ -384,6 +385,9 @@ class Wait:
 
     def _is_reached(self, key: Key, gang: Readiness) -> bool:
         if self.goal != SUSPENDED:
+            # The phase is that of the groups that have begun: those of a later stage have no pods yet.
+            if self.goal == SCHEDULED and any(group.phase in _TO_COME for group in gang.groups):
+                return False
             degraded = self.goal == SCHEDULED and gang.phase is GangPhase.DEGRADED
             return gang.phase in _GOALS[self.goal] or (degraded and all(map(_is_placed, gang.groups)))
         stored = self.state.jobsets.get(*key)

@@ -239,6 +239,17 @@ class TestWait:
         waiting.learn([(key, None, gang)])
         assert waiting.over is over
 
+    @each(("later", "over"), [(GangPhase.PENDING, False), (GangPhase.STARTING, True)])
+    def test_a_gang_whose_later_stage_has_no_pods_is_not_scheduled(self, later: GangPhase, over: bool) -> None:
+        counts = Counts(1, 1, 1, created=1, placed=1)
+        phases = {"a": GangPhase.STARTING, "b": later}
+        groups = tuple(GroupReadiness(name, name, (name,), phase, 0, counts) for name, phase in phases.items())
+        gang = Readiness(NAMESPACE, RUNS, "u", GangPhase.STARTING, 0, counts, groups)
+        key, state = (NAMESPACE, RUNS), read_files([str(dump.STUCK)])
+        waiting = Wait("scheduled", 1.0, fail_fast=False, state=state, keys=[key])
+        waiting.learn([(key, None, gang)])
+        assert waiting.over is over
+
     async def test_fail_fast_ends_at_a_blocking_cause(self, tmp_path: Path) -> None:
         """A minCount that its pods can never reach is for a person to repair."""
 

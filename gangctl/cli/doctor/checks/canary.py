@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gangctl.api.reportfields import rfc3339
 from gangctl.cli.doctor.canary import PODS_OF_ONE, Canary, CanaryJobSet
 from gangctl.cli.doctor.check import GATES, SWITCH_ON, Area, CheckOutcome, check, failed, ok, unknown
-from gangctl.cli.doctor.checks import webhooks
+from gangctl.cli.doctor.checks import installed, webhooks
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact
 from gangctl.readiness.causes.context import Command
 from gangctl.readiness.facts import PodFacts
@@ -28,6 +28,12 @@ async def canary(_: Cluster) -> Canary:
 async def admission(cluster: Cluster) -> CheckOutcome:
     """The stored JobSet has the stamp."""
     whole = (await canary(cluster)).whole
+    if installed.refused_by_rule(whole.refusal):
+        return unknown(
+            "a rule of this cluster refuses it",
+            [f"refused: {whole.refusal}"],
+            remedy="choose a namespace by -n in which that rule does not apply",
+        )
     if whole.refusal:
         return failed(
             "it could not be created",

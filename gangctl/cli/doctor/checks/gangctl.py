@@ -112,6 +112,13 @@ async def admission(cluster: Cluster) -> CheckOutcome:
     if not answer.stamped and await presence.absent(cluster):
         return SKIPPED
     what = f"a JobSet with gangctl.dev/gang-mode: Gang, dryRun=All in namespace {cluster.namespace}"
+    if installed.refused_by_rule(answer.refusal):
+        return unknown(
+            "a rule of this cluster refuses the doctor's JobSet: it is not seen whether gangctl stamps one",
+            [what, f"refused: {answer.refusal}"],
+            remedy="ask about a namespace in which that rule does not apply",
+            command="gangctl doctor --only admission -n NAMESPACE",
+        )
     if answer.refusal:
         return failed(
             "a JobSet that asks for a gang is refused",

@@ -24,7 +24,7 @@ from gangctl.client.resources import (
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.readiness.containers import STARTS, waiting_of
 from gangctl.runtime.shards import MOST_SHARDS
-from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
+from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, MUTATING, NAME, POLICIES
 
 CONFIGURATIONS: Final = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
@@ -32,7 +32,13 @@ ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "E
 _JOBSET_NAMESPACE: Final = "jobset-system"
 _SERVICE: Final = "kubernetes.io/service-name"
 _OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
+_RULE: Final = re.compile(r"denied (?:the )?request|exceeded quota")
 _TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
+
+
+def refused_by_rule(refusal: str) -> bool:
+    """Whether a policy, a quota or another webhook refused a JobSet: that says nothing of gangctl."""
+    return _RULE.search(refusal) is not None and MUTATING[0].name not in refusal
 
 
 @dataclass(frozen=True, slots=True)
