@@ -30,6 +30,12 @@ from gangctl.client.resources import (
 from gangctl.errors import AlreadyExistsError, ApiError, ConfigError, ConflictError, NotFoundError
 from gangctl.runtime.informer import Informer
 
+_ENFORCED: Final = (
+    {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+    {"key": "control-plane", "operator": "DoesNotExist"},
+    {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+)
+"""Terms that the Admissions Enforcer of AKS adds to each webhook's namespaceSelector, again when they are gone."""
 FINGERPRINT: Final = "gangctl.dev/configuration"
 """Annotation with a hash of the wanted object when it was written: identifies leftovers of another version."""
 
@@ -37,7 +43,7 @@ FINGERPRINT: Final = "gangctl.dev/configuration"
 def contains(live: Any, wanted: Any) -> bool:
     """Whether ``live`` has every field of ``wanted``; further fields come from the server or other clients.
 
-    Lists must have the same length, and absent is the same as empty.
+    Lists must have the same length, but for what AKS adds, and absent is the same as empty.
     """
     if isinstance(wanted, dict):
         if not isinstance(live, dict | None):
@@ -47,8 +53,10 @@ def contains(live: Any, wanted: Any) -> bool:
         narrowed = "matchExpressions" in wanted and fields.get("matchLabels")
         return not narrowed and all(contains(fields.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):
-        entries = live or []
-        return isinstance(entries, list) and len(entries) == len(wanted) and all(map(contains, entries, wanted))
+        if not isinstance(entries := live or [], list):
+            return False
+        entries = [entry for entry in entries if entry in wanted or entry not in _ENFORCED]
+        return len(entries) == len(wanted) and all(map(contains, entries, wanted))
     # The types, too: True equals 1 in Python.
     return type(live) is type(wanted) and bool(live == wanted)
 

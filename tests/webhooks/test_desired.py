@@ -119,3 +119,13 @@ def test_the_fingerprint_covers_everything_but_the_ca_bundle() -> None:
     assert same == fingerprint(lambda _: None)
     assert same != fingerprint(lambda wanted: wanted["webhooks"][0].update(failurePolicy="Ignore"))
     assert same != fingerprint(lambda wanted: wanted["webhooks"][0].pop("objectSelector"))
+
+
+def test_what_aks_adds_to_a_selector_is_no_difference() -> None:
+    own = {"key": "a", "operator": "Exists"}
+    added = [
+        {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+        {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+    ]
+    assert contains({"matchExpressions": [*added, own]}, {"matchExpressions": [own]})
+    assert not contains({"matchExpressions": [{"key": "b", "operator": "Exists"}, own]}, {"matchExpressions": [own]})
