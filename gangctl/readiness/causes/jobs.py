@@ -41,9 +41,11 @@ def _denied_jobs(context: Context) -> list[Refused]:
 
 def _stages(context: Context) -> Mapping[str, Sequence[str]]:
     """Startup stages that have not begun; one has also begun if one of its Jobs was denied."""
+    waits = stages_to_come(context.snapshot.jobset, context.snapshot.jobs)
+    if not waits:
+        return waits
     refused = {_job_name(refused) for refused in _denied_jobs(context)}
     begun = {job.replicated_job for group in context.groups for job in group.planned if job.name in refused}
-    waits = stages_to_come(context.snapshot.jobset, context.snapshot.jobs)
     sized = {rj.name for rj in context.snapshot.jobset.replicated_jobs if rj.replicas}
     return {name: first for name, first in waits.items() if name in sized - begun}
 
@@ -82,6 +84,9 @@ def waiting_for_stage(context: Context) -> Iterator[Cause]:
 
 def job_creation_refused(context: Context) -> Iterator[Cause]:
     """JobSet's creation of a Job, or of what it makes before, was denied; JobSet retries."""
+    denied = _denied_jobs(context)
+    if not denied:
+        return
     waits = _stages(context)
     # JobSet makes no Job while one of its name is there.
     leaving = {job.name for group in context.groups for job in group.leaving_jobs}
@@ -100,7 +105,7 @@ def job_creation_refused(context: Context) -> Iterator[Cause]:
         for planned, job, pods in context.expected[group.name]
         if job is not None and job.suspended and pods and planned.replicated_job not in waits
     ]
-    for refused in _denied_jobs(context):
+    for refused in denied:
         name, of_claims = _job_name(refused), refused.reason == CLAIM_CREATION_FAILED
         late = of_claims and idle and context.late(context.free_since, SOON)
         stopped, how = ([*missing, *idle], "missing or not resumed") if late else (missing, "missing")

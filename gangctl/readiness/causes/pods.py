@@ -105,6 +105,8 @@ def pods_terminating(context: Context) -> Iterator[Cause]:
     """Terminating pods of a JobSet that stays: their replacements have to wait."""
     by_late: dict[bool, list[tuple[Group, PodFacts]]] = {}
     for group in context.groups if context.runs else ():
+        if not group.leaving:
+            continue
         there = Counter((pod.replicated_job, pod.job_index) for pod in group.pods)
         wanted = {(planned.replicated_job, planned.index): count for planned, _, count in context.expected[group.name]}
         for pod in group.leaving:
