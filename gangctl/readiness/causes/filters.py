@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 
-@dataclass(frozen=True, slots=True)
+# Compared by identity: there is one of each, and hashing a pattern takes long.
+@dataclass(frozen=True, slots=True, eq=False)
 class Filter:
     """What a filter of the scheduler says of nodes or of a pod, in short words, and what helps."""
 
