@@ -60,8 +60,10 @@ def stranded(
     gangs = []
     for group in members(snapshot):
         placed = [pod for pod in group.bound if pod.node]
-        # Without a scope its pods do not wait for each other: those that run do their work.
-        if group.scope is None or not 0 < len(placed) < group.needed:
+        # Without a scope, or where none of its pods names the group, they do not wait for each other: those that run do
+        # their work, and new ones would be no gang either.
+        outside = len(group.unlinked) == len(group.planned)
+        if group.scope is None or outside or not 0 < len(placed) < group.needed:
             continue
         unplaced = [pod for pod in group.bound if not pod.node]
         missing = group.needed - len(placed)
@@ -99,8 +101,10 @@ def _may_complete(snapshot: Snapshot, group: Group, placed: Sequence[PodFacts], 
     # Whether its nodes are ready is not known, or the JobSet restarts.
     if nodes is None or group.earlier or group.leaving_jobs:
         return True
+    # Below the minimum it looks at no pod, and says nothing of any.
+    silent = len(group.bound) + len(group.leaving) < group.needed
     # The scheduler may fail on a pod, and not find it unschedulable.
-    if any(map(_pending, unplaced)) or (unplaced and not unschedulable(unplaced)):
+    if any(map(gated if silent else _pending, unplaced)) or (unplaced and not (silent or unschedulable(unplaced))):
         return True
     lost = {name for name, node in nodes.items() if not node.ready}
     # A node may return.

@@ -127,6 +127,9 @@ def test_pods_that_are_not_made_are_waited_for_unless_they_cannot_be() -> None:
     assert ask(snapshot(three, refused=[denied]), seen=seen).evict
     over = replace(denied, at=three[0].created - 1)
     assert ask(snapshot(three, refused=[over]), seen=seen) == not_made
+    # Below the minimum the scheduler says nothing of a pod that was made.
+    made = [*three[:2], replace(CONTEXT.pods(PENDING)[2], created=LOST_AT)]
+    assert ask(snapshot(made, refused=[denied]), seen=seen).evict
 
 
 def unlinked() -> Snapshot:
@@ -144,6 +147,8 @@ def unlinked() -> Snapshot:
         snapshot(CONTEXT.pods(REFUSED)),
         snapshot(pods(REFUSED)[:3][:0]),
         unlinked(),
+        # After an upgrade from 1.35, whose field is gone: none names a group.
+        snapshot([replace(pod, group="") for pod in pods(REFUSED)], jobs=CONTEXT.jobs(group="")),
     ],
 )
 def test_a_gang_that_is_whole_or_holds_nothing_is_not_stranded(found: Snapshot) -> None:

@@ -6,6 +6,7 @@ them works on the cluster that it is printed for: with the objects that exist th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -324,13 +325,24 @@ def volume_claims(context: Context, pods: Iterable[PodFacts]) -> set[str]:
     return {claim for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries for claim in rj.volumes}
 
 
+_NOT_NOMINATED: Final = re.compile(
+    r"(?<!group )preemption: (?:\d{1,7}/\d|not eligible due to preemptionPolicy)|at plugin GangScheduling"
+)
+"""Of a pod for which nothing was preempted (``preemption.go``), or whose wait for its gang on a node timed out."""
+
+
 def refusal_is_old(group: Group, pod: PodFacts) -> bool:
     """Whether the scheduler has chosen a node for a pod since it refused it: the condition stays until it is bound.
 
     It nominates the pod then (``schedule_one.go``), and the condition of its group is true.
     """
     placed = group.scheduled
-    return bool(pod.nominated and placed is not None and placed.status and unix(placed.since) >= pod.refused_at)
+    if not pod.nominated:
+        return False
+    if placed is None:
+        # Pods of 1.35, and those in no group: such a refusal takes the nomination away.
+        return group.pod_group is None and _NOT_NOMINATED.search(pod.refusal) is not None
+    return placed.status and unix(placed.since) >= pod.refused_at
 
 
 def gated(pod: PodFacts) -> bool:

@@ -39,8 +39,9 @@ _PRIORITY: Final = re.compile(
 )
 _PREEMPTS: Final = re.compile(
     r"pod group preemption: (?:found a placement|ongoing preemption)|pod group is waiting for preemption to complete"
+    r"|preemption: not eligible due to a terminating pod on the nominated node"
 )
-"""Of a group: 1.37, and 1.36."""
+"""Of a group: 1.37, and 1.36, where a pod says it after the first retry."""
 _HIDDEN: Final = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
 _TIMED_OUT: Final = "at plugin GangScheduling"
 """Of a pod of 1.35 that had a node, and waited there for the others of its gang; the text has a time."""

@@ -252,9 +252,9 @@ def _partial_since(group: Group) -> int:
     if not clean or not placed or not left or len(placed) >= group.minimum:
         return 0
     first = min(pod.placed_at for pod in placed)
-    # Pods that were created after the first was placed could not be placed with it. One that is nominated, and was not
-    # refused, waits on its node for a volume or a device.
-    proof = all(0 < pod.created <= first and (pod.refused or not pod.nominated) for pod in left)
+    # Pods that were created after the first was placed could not be placed with it. One that is nominated waits on its
+    # node for a volume or a device, whatever was said of it before; one with an error could not be bound there.
+    proof = all(0 < pod.created <= first and not pod.nominated and pod.refused != "SchedulerError" for pod in left)
     return max(pod.placed_at for pod in placed) if proof else 0
 
 

@@ -128,12 +128,14 @@ async def test_a_gang_is_done_when_all_its_objects_exist(*, suspend: bool) -> No
     assert "with 2 groups" in found.message
 
 
-async def test_a_group_that_has_to_be_replaced_is_not_there() -> None:
+@pytest.mark.parametrize("active", [False, True])
+async def test_a_group_that_has_to_be_replaced_is_not_there(*, active: bool) -> None:
     caches, made = Caches(), stamped(suspend=True)
     caches.fill(made)
     name = min(name for kind, name in caches.objects if kind == "PodGroup")
     done = JobProgress("t", "js-w-0", "js", FIXTURE_UID, "w", 0, 0, 1, complete=False, deleting=False, group=name)
-    caches.of_jobset.append(done)
+    # With pods that still end it is no change yet.
+    caches.of_jobset.append(replace(done, active=active))
     found = await statuses(caches, state=ApiState(Generation.V1ALPHA2)).of_objects(made)
     assert (found.progress, name in found.message) == (Progress.UNDER_WAY, True)
 

@@ -18,6 +18,10 @@ PREEMPTION = (
 )
 PREEMPTS = f"{PREEMPTION}found a placement for podgroup, preempting 2 victims"
 ONGOING = f"{PREEMPTION}ongoing preemption on nominated nodes"
+TERMINATING = (
+    "0/2 nodes are available: 2 Insufficient cpu. "
+    "preemption: not eligible due to a terminating pod on the nominated node."
+)
 NO_VICTIMS = f"{PREEMPTION}No preemption victims found for incoming preemptor"
 
 
@@ -31,6 +35,7 @@ NO_VICTIMS = f"{PREEMPTION}No preemption victims found for incoming preemptor"
         (Generation.V1BETA1, PREEMPTS, "", False),
         (Generation.V1ALPHA2, "pod group is waiting for preemption to complete", "n1", True),
         (Generation.V1ALPHA2, "pod group is unschedulable", "n1", False),
+        (Generation.V1ALPHA2, TERMINATING, "n1", True),
         # Of single pods, and on 1.35, a failed attempt clears the nomination.
         (Generation.V1ALPHA1, "", "n1", True),
     ],
@@ -56,3 +61,13 @@ def test_pods_of_1_35_that_wait_on_their_nodes_for_the_gang_are_no_preemption(to
     cause = the(Reason.UNSCHEDULABLE, context.snapshot([*there, context.pods(REFUSED)[3]]))
     assert cause.blocking
     assert "preemption" not in cause.message
+
+
+def test_pods_of_1_35_that_found_a_node_after_they_were_refused_are_no_preemption() -> None:
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"), Generation.V1ALPHA1)
+    refusal = (
+        "0/4 nodes are available: 4 Insufficient cpu. "
+        "preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
+    )
+    pods = [replace(pod, refusal=refusal, nominated="n1") for pod in context.pods(REFUSED)]
+    assert all("preemption" not in cause.message for cause in causes(context.snapshot(pods)))

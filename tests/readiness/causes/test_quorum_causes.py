@@ -18,6 +18,7 @@ from tests.readiness.snapshots import (
     PENDING,
     PLACED_AT,
     READY,
+    REFUSED,
     RUNNING,
     Context,
     changed,
@@ -182,8 +183,9 @@ def test_before_1_36_a_missing_condition_is_not_reported() -> None:
 
 def test_before_1_36_a_pod_that_waits_on_its_node_for_a_volume_is_no_partial_start() -> None:
     context = Context(JS, Generation.V1ALPHA1)
-    pods = changed(context.pods(RUNNING), 3, node="", placed_at=0, nominated="n1")
-    assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(pods))
+    for state in ({"nominated": "n1"}, {**REFUSED, "nominated": "n1"}, {"refused": "SchedulerError"}):
+        pods = changed(context.pods(RUNNING), 3, **{"node": "", "placed_at": 0, **state})
+        assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(pods))
 
 
 def test_before_1_36_a_replacement_is_no_partial_start() -> None:
