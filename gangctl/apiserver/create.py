@@ -230,6 +230,12 @@ def _never(jobset: Object) -> Iterator[FieldError]:
     yield from (_so_never(why, _field_error(cause)) for cause in claims)
     for index, replicated in enumerate(jobset["spec"].get("replicatedJobs", ())[:_MOST_CHECKED]):
         if replicas_of(replicated) > 0:
+            # JobSet's webhook takes it: it knows the name before it reads dependsOn.
+            for number, dependency in enumerate(replicated.get("dependsOn") or ()):
+                if dependency["name"] == replicated["name"]:
+                    place = f"spec.replicatedJobs[{index}].dependsOn[{number}].name"
+                    error = FieldError(place, ErrorKind.INVALID, f"{spelled(replicated['name'])}: leave it out")
+                    yield _so_never("JobSet makes no Jobs that depend on themselves", error)
             job = object_at(replicated["template"], "spec")
             yield from _without_pods(job, f"spec.replicatedJobs[{index}].template.spec")
 

@@ -7,7 +7,7 @@ sum of its nodes. Source: Kueue ``pkg/cache/scheduler`` of v0.19 (``tas_topology
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -59,11 +59,13 @@ class FlavorDomains:
         self._counted: dict[tuple[int, int], Leaves] = {}
         domains: dict[Key, tuple[Key, NodeShape, dict[str, int] | None]] = {}
         wanted, named = flavor.node_labels.items(), set(levels)
+        self._inside: list[NodeShape] = []
         for node in nodes:
             labels = node.labels
             # Kueue counts no capacity of nodes that are cordoned or not ready.
             if (node.closed and not ever) or not (wanted <= labels.items() and named <= labels.keys()):
                 continue
+            self._inside.append(node)
             values = tuple(labels[level] for level in levels)
             key = values[-1:] if self.hosts else values
             amounts: dict[str, int] | None
@@ -114,17 +116,32 @@ class FlavorDomains:
         # As text, because the lists of a pod spec are not hashable.
         requirements = repr([spec.get(key) for key in ("tolerations", "nodeSelector", "affinity")])
         if requirements not in self._eligible:
-            tolerations, allows = [*objects_at(spec, "tolerations"), *self.flavor.tolerations], affinity_of(spec)
-            self._eligible[requirements] = [
-                not self.hosts
-                or (
-                    # The components that add the taints in `passing` remove them again: they do not decide about ever.
-                    untolerated(node.taints if self._ever else (*node.taints, *node.passing), tolerations) is None
-                    and allows(node.labels, node.name)
-                )
-                for node in self._nodes
-            ]
+            nodes = self._nodes
+            self._eligible[requirements] = self._takes(pods, nodes) if self.hosts else [True] * len(nodes)
         return self._eligible[requirements]
+
+    def _takes(self, pods: Member, nodes: Iterable[NodeShape]) -> list[bool]:
+        """Whether each of the nodes may run these pods."""
+        spec = pods.podset.pod_spec
+        tolerations, allows = [*objects_at(spec, "tolerations"), *self.flavor.tolerations], affinity_of(spec)
+        return [
+            # The components that add the taints in `passing` remove them again: they do not decide about ever.
+            untolerated(node.taints if self._ever else (*node.taints, *node.passing), tolerations) is None
+            and allows(node.labels, node.name)
+            for node in nodes
+        ]
+
+    def overlooked(self, workers: Member, leader: Member | None) -> Iterator[Member]:
+        """Pods that Kueue may give nodes that do not take them.
+
+        It reads taints and labels of single hosts only, and of a group for the workers only (findTopologyAssignment).
+        """
+        if not self.hosts:
+            yield from (pods for pods in (workers, leader) if pods and not all(self._takes(pods, self._inside)))
+        elif leader is not None:
+            both = zip(self._takers(workers), self._takers(leader), strict=True)
+            if any(works and not leads for works, leads in both):
+                yield leader
 
     def leaves(self, workers: Member, leader: Member | None, taken: Usage) -> Leaves:
         """Pods that each of the lowest domains has room for; ``taken`` is usage besides the known one.

@@ -125,6 +125,14 @@ def in_topology(podset: PodSet) -> Iterator[str]:
         yield f"{path}.{field}: {_CHOICE}"
 
 
+def unread(podset: PodSet) -> str:
+    """Where Kueue may give its pods nodes that do not take them."""
+    return (
+        f"{pod_path(podset.index)}: whether the nodes that Kueue chooses take its pods: it reads taints, node "
+        f"selectors and affinity only where the lowest level is {HOSTNAME}, and not for the leader of a group"
+    )
+
+
 def _annotations(jobset: JobSet, podset: PodSet) -> Mapping[str, str]:
     return jobset.replicated_jobs[podset.index].annotations if podset.index < len(jobset.replicated_jobs) else {}
 

@@ -17,7 +17,7 @@ from gangctl.api.pods import HOSTNAME
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.demands import Member, Needs, all_with_topology, groups
 from gangctl.fit.domains import DomainView, FlavorDomains, Usage, use
-from gangctl.fit.limits import exclusive, in_topology
+from gangctl.fit.limits import exclusive, in_topology, unread
 from gangctl.fit.report import DomainReport, joined, quoted
 from gangctl.fit.requests import PodSet, requests_of
 from gangctl.fit.search import Demand, Step
@@ -90,6 +90,14 @@ class Placing:
         if missing := [name for name in flavors if not self._cluster.levels(name)]:
             yield f"the topology of flavor {quoted(missing)}"
         yield from self._on_nodes(flavors)
+        overlooked = (
+            pods.podset
+            for unit in self.units
+            for flavor in self._candidates(unit)
+            if not self._provisioned(flavor) and (domains := self._domains(flavor, ever=False)) is not None
+            for pods in domains.overlooked(unit.workers, unit.leader)
+        )
+        yield from dict.fromkeys(map(unread, overlooked))
         placed = list(self._placed())
         yield from (why for podset in placed for why in in_topology(podset))
         # Of the whole JobSet it is one fact.

@@ -36,3 +36,9 @@ def test_an_image_ends_where_its_text_does(field: str, image: str) -> None:
     assert detail.startswith("the API server refuses such a pod, so its pods can never be: Invalid value: ")
     assert detail.endswith(": must not have leading or trailing whitespace")
     assert _errors({}, {field: pod[field]}, replicas=0) == []
+
+
+def test_a_replicated_job_that_depends_on_itself_has_no_jobs() -> None:
+    created = create(jobset("js", rj("v"), rj("w", depends_on="w")))
+    assert [error.path for error in created.errors] == ["spec.replicatedJobs[1].dependsOn[0].name"]
+    assert create(jobset("js", rj("v"), rj("w", depends_on="v"))).errors == ()

@@ -28,7 +28,7 @@ from gangctl.kueue.objects import (
     ResourceFlavor,
     Topology,
 )
-from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, REQUIRED, known, pods
+from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, REQUIRED, grouped, known, pods
 from tests.fit.queues import group, holder
 from tests.jobsets import jobset
 from tests.rows import each
@@ -117,6 +117,20 @@ def test_kueue_does_not_look_at_what_keeps_pods_from_nodes(spec: Mapping[str, An
     report = fit(gang(entry), cluster())
     assert gist(report) == ("unknown", "MayFit")
     assert [f"template.spec.{field}: which nodes Kueue chooses" in why for why in report["unknown"]] == [True]
+
+
+def test_kueue_reads_taints_and_labels_of_single_hosts_alone() -> None:
+    racks, picky = Topology("t", (RACK,)), asking(2)
+    picky["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"role": "head"}
+    assert gist(fit(gang(picky), cluster(topology=racks))) == ("unknown", "MayFit")
+    assert gist(fit(gang(asking(2)), cluster(topology=racks))) == FITS
+
+
+def test_kueue_reads_the_selector_of_the_workers_for_their_leader() -> None:
+    shapes = [node("a0"), node("a1"), node("a2"), node("b0", "b", role="head")]
+    for selector, answer in (({"nodeSelector": {"role": "head"}}, ("unknown", "MayFit")), ({}, FITS)):
+        both = grouped(pods("l", 1, selector, cpu="1"), "g"), grouped(pods("w", 2, cpu="1"), "g")
+        assert gist(fit(gang(*both), cluster(at=nodes(shapes)))) == answer
 
 
 def test_which_domain_an_exclusive_job_gets_is_not_known() -> None:
