@@ -301,6 +301,9 @@ def read_pod(raw: Object) -> PodFacts | None:
     conditions = {_text(condition.get("type")): condition for condition in objects_at(status, "conditions")}
     placed = object_at(conditions, "PodScheduled")
     refused = _name(placed.get("reason")) if placed.get("status") == "False" else ""
+    # The API server writes this one at the creation, and nothing takes it back once the gates are gone.
+    if refused == "SchedulingGated" and not objects_at(spec, "schedulingGates"):
+        refused = ""
     ready = object_at(conditions, "Ready")
     disruption = object_at(conditions, "DisruptionTarget")
     waiting, waiting_message = map(sys.intern, waiting_of(spec, status))

@@ -392,7 +392,7 @@ def totals(group: Group, *, runs: bool) -> Totals:
         if pod.node:
             bound_placed += 1
             placed_times.append(pod.placed_at or pod.created)
-        elif pod.gates or pod.refused == "SchedulingGated":
+        elif pod.gates:
             continue
         elif pod.refused:
             refused += 1

@@ -331,6 +331,11 @@ def test_conditions_of_a_node_that_are_true_beside_ready_are_troubles() -> None:
     assert node.troubles == ("KernelDeadlock (DockerHung)", "Trouble0", "Trouble1", "Trouble2")
 
 
+def test_a_pod_whose_gates_are_gone_is_not_gated() -> None:
+    gated = condition("PodScheduled", "False", reason="SchedulingGated")
+    assert facts(pod(status={"conditions": [gated]})).refused == ""
+
+
 def test_conditions_that_are_true_while_all_is_well_are_troubles_when_false() -> None:
     """Those of Amazon EKS, and of k3s."""
     conditions = [

@@ -325,8 +325,10 @@ def volume_claims(context: Context, pods: Iterable[PodFacts]) -> set[str]:
     return {claim for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries for claim in rj.volumes}
 
 
+TIMED_OUT: Final = "at plugin GangScheduling"
+"""Of a pod of 1.35 that had a node, and waited there for the others of its gang; the text has a time."""
 _NOT_NOMINATED: Final = re.compile(
-    r"(?<!group )preemption: (?:\d{1,7}/\d|not eligible due to preemptionPolicy)|at plugin GangScheduling"
+    rf"(?<!group )preemption: (?:\d{{1,7}}/\d|not eligible due to preemptionPolicy)|{TIMED_OUT}"
 )
 """Of a pod for which nothing was preempted (``preemption.go``), or whose wait for its gang on a node timed out."""
 
@@ -339,15 +341,18 @@ def refusal_is_old(group: Group, pod: PodFacts) -> bool:
     placed = group.scheduled
     if not pod.nominated:
         return False
+    # Such a refusal takes the nomination away.
+    since = _NOT_NOMINATED.search(pod.refusal) is not None
     if placed is None:
-        # Pods of 1.35, and those in no group: such a refusal takes the nomination away.
-        return group.pod_group is None and _NOT_NOMINATED.search(pod.refusal) is not None
-    return placed.status and unix(placed.since) >= pod.refused_at
+        # Pods of 1.35, and those in no group.
+        return group.pod_group is None and since
+    # The condition has the time of the first placement: a pod that was made anew is refused after it.
+    return placed.status and (since or unix(placed.since) >= pod.refused_at)
 
 
 def gated(pod: PodFacts) -> bool:
     """Whether the scheduler ignores a pod because of its scheduling gates."""
-    return not pod.node and (bool(pod.gates) or pod.refused == "SchedulingGated")
+    return not pod.node and bool(pod.gates)
 
 
 def unschedulable(pods: Iterable[PodFacts]) -> bool:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from gangctl.errors import plural
-from gangctl.readiness.causes.context import Command
+from gangctl.readiness.causes.context import TIMED_OUT, Command
 from gangctl.readiness.causes.filters import COUNTED, FILTERS, Filter
 
 _SAME: Final = 256
@@ -43,8 +43,6 @@ _PREEMPTS: Final = re.compile(
 )
 """Of a group: 1.37, and 1.36, where a pod says it after the first retry."""
 _HIDDEN: Final = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
-_TIMED_OUT: Final = "at plugin GangScheduling"
-"""Of a pod of 1.35 that had a node, and waited there for the others of its gang; the text has a time."""
 _OF_THE_GROUP: Final = ("pod group is unschedulable", "waiting for minCount pods")
 
 
@@ -103,7 +101,7 @@ def _read(texts: tuple[str, ...]) -> Refusal:
     reasons: dict[str, int] = {}
     filters: set[Filter | None] = set()
     for text in texts:
-        if _TIMED_OUT in text:
+        if TIMED_OUT in text:
             continue
         match = _NODES.search(text)
         if match is None:
@@ -162,7 +160,7 @@ def _reasons(why: str) -> tuple[Mapping[str, int], set[Filter | None]]:
 
 def of_the_group(message: str) -> bool:
     """Whether a pod's message is only about its waiting group, not about nodes."""
-    if _TIMED_OUT in message:
+    if TIMED_OUT in message:
         return True
     return any(words in message for words in _OF_THE_GROUP) and _NODES.search(message) is None
 

@@ -158,7 +158,9 @@ def _of_an_autoscaler(context: Context, held: _Refused) -> Reason | None:
     for one in coming:
         # It is no longer believed then, without a change of any object.
         context.late(one.at, NODE_SECONDS)
-    if len(coming) == len(held.pods):
+    # One whose node is there, or was the first of several to join, waits for the others.
+    named = sum(pod.name in ups and ups[pod.name].there and ups[pod.name].running(context.now) for pod in held.pods)
+    if coming and len(coming) + named == len(held.pods):
         return Reason.SCALE_UP_RUNNING
     if len(coming) < len(said):
         return Reason.SCALE_UP_REFUSED

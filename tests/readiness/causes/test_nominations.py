@@ -9,7 +9,7 @@ from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.reasons import Reason
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, the
-from tests.readiness.snapshots import PENDING, PLACED_AT, REFUSED, Context, rfc3339
+from tests.readiness.snapshots import BORN, PENDING, PLACED_AT, REFUSED, Context, rfc3339
 from tests.rows import each
 
 PREEMPTION = (
@@ -63,11 +63,22 @@ def test_pods_of_1_35_that_wait_on_their_nodes_for_the_gang_are_no_preemption(to
     assert "preemption" not in cause.message
 
 
-def test_pods_of_1_35_that_found_a_node_after_they_were_refused_are_no_preemption() -> None:
+REFUSED_BEFORE = (
+    "0/4 nodes are available: 4 Insufficient cpu. "
+    "preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
+)
+
+
+def test_pods_of_1_35_that_found_a_node_after_they_were_refused_wait_there() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"), Generation.V1ALPHA1)
-    refusal = (
-        "0/4 nodes are available: 4 Insufficient cpu. "
-        "preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
-    )
-    pods = [replace(pod, refusal=refusal, nominated="n1") for pod in context.pods(REFUSED)]
-    assert all("preemption" not in cause.message for cause in causes(context.snapshot(pods)))
+    snapshot = context.snapshot([replace(pod, refusal=REFUSED_BEFORE, nominated="n1") for pod in context.pods(REFUSED)])
+    assert all("preemption" not in cause.message for cause in causes(snapshot))
+    # Since when they wait there is not known.
+    assert not the(Reason.SCHEDULER_SILENT, snapshot, BORN + 1800).blocking
+
+
+def test_a_pod_of_1_36_that_was_made_anew_and_has_a_node_now_is_not_refused() -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), Generation.V1ALPHA2)
+    pods = [replace(pod, refusal=REFUSED_BEFORE, nominated="n1") for pod in context.pods(REFUSED)]
+    groups = context.groups(Scheduled(status=True, reason="Scheduled", message="", since=rfc3339(PLACED_AT - 9)))
+    assert [cause.reason for cause in causes(context.snapshot(pods, groups=groups))] == [Reason.SCHEDULER_SILENT]

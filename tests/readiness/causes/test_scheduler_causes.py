@@ -266,7 +266,8 @@ def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
         ({0: STARTED, 1: STARTED, 2: FAILED}, Reason.SCALE_UP_REFUSED),
         ({0: UNFIT, 1: UNFIT, 2: UNFIT}, Reason.SCALE_UP_REFUSED),
         ({0: STARTED, 1: STARTED, 2: EXPIRED}, Reason.SCALE_UP_REFUSED),
-        ({0: NAMED, 1: STARTED, 2: STARTED}, Reason.UNSCHEDULABLE),
+        ({0: NAMED, 1: STARTED, 2: STARTED}, Reason.SCALE_UP_RUNNING),
+        ({0: NAMED, 1: STARTED}, Reason.UNSCHEDULABLE),
         ({}, Reason.UNSCHEDULABLE),
     ],
 )

@@ -157,3 +157,11 @@ def test_a_scheduler_that_waits_for_devices_is_silent_after_ten_minutes() -> Non
     assert the(Reason.SCHEDULER_SILENT, snapshot, BORN + 599).blocking is False
     late = the(Reason.SCHEDULER_SILENT, snapshot, BORN + 600)
     assert (late.blocking, late.message) == (True, "the scheduler does not answer for 2 pods that are all there")
+
+
+def test_a_large_gang_is_bound_in_time() -> None:
+    context = Context(jobset("js", rj("w", 1, 2000, 2000), mode="Gang"))
+    for created, blocks in ((NOW - 30, False), (NOW - 120, True)):
+        pods = context.pods(PENDING, created=created)
+        groups = context.groups(initially_scheduled(created + 2))
+        assert the(Reason.SCHEDULER_SILENT, context.snapshot(pods, groups=groups)).blocking is blocks
