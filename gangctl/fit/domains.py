@@ -131,13 +131,18 @@ class FlavorDomains:
             for node in nodes
         ]
 
+    def _useful(self, pods: Member) -> list[NodeShape]:
+        """The nodes that add room: one without what the pods request, as a control plane without GPUs, does not."""
+        asked = [name for name, amount in pods.counted.asked.items() if amount > 0]
+        return [node for node in self._inside if all(node.present.get(name, 0) > 0 for name in asked)]
+
     def overlooked(self, workers: Member, leader: Member | None) -> Iterator[Member]:
         """Pods that Kueue may give nodes that do not take them.
 
         It reads taints and labels of single hosts only, and of a group for the workers only (findTopologyAssignment).
         """
         if not self.hosts:
-            yield from (pods for pods in (workers, leader) if pods and not all(self._takes(pods, self._inside)))
+            yield from (pods for pods in (workers, leader) if pods and not all(self._takes(pods, self._useful(pods))))
         elif leader is not None:
             both = zip(self._takers(workers), self._takers(leader), strict=True)
             if any(works and not leads for works, leads in both):

@@ -243,7 +243,7 @@ def _when(
     if now.fits:
         case.steps, case.domains = now.steps or (), list(now.placed.domains)
         # Nodes decide only about a gang that has quota; for others they would make a certain answer unknown.
-        case.unknown += placing.unknown(case.jobset)
+        case.unknown += placing.unknown(case.jobset, case.steps)
         flavors = [step.flavor for step in case.steps]
         case.conditions.doubts += contradictions(gang.members, gang.needs, flavors, case.cluster.flavor)
         case.conditions.doubts += case.conditions.unlisted(queue, taken(demands, flavors))

@@ -124,6 +124,20 @@ def test_kueue_reads_taints_and_labels_of_single_hosts_alone() -> None:
     picky["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"role": "head"}
     assert gist(fit(gang(picky), cluster(topology=racks))) == ("unknown", "MayFit")
     assert gist(fit(gang(asking(2)), cluster(topology=racks))) == FITS
+    # A node without what the pods request adds no room.
+    taint = {"key": "cp", "effect": "NoSchedule"}
+    for capacity, answer in (({"memory": 1, "pods": 9}, FITS), ({"cpu": 1000, "pods": 9}, ("unknown", "MayFit"))):
+        control = NodeShape("c", {HOST: "c", RACK: "a"}, (taint,), capacity)
+        assert gist(fit(gang(asking(2)), cluster(at=nodes([*TWO_BY_TWO, control]), topology=racks))) == answer
+
+
+def test_only_the_nodes_of_the_flavor_that_it_gets_are_doubted() -> None:
+    flavors = [ResourceFlavor(name, {"pool": pool}, topology="t") for name, pool in (("f1", "a"), ("f2", "b"))]
+    shapes = [node("a0", pool="a", role="x"), node("a1", pool="a", role="x"), node("b0", "b", pool="b")]
+    entry = asking(2)
+    entry["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"role": "x"}
+    both = queue({"f1": {"cpu": 99_000}, "f2": {"cpu": 99_000}})
+    assert gist(fit(gang(entry), cluster(both, *flavors, at=nodes(shapes), topology=Topology("t", (RACK,))))) == FITS
 
 
 def test_kueue_reads_the_selector_of_the_workers_for_their_leader() -> None:
