@@ -52,6 +52,7 @@ from tests.rows import each
 IDS: Final = [check.id for check in CHECKS]
 OK, WARNING, FAILED, UNKNOWN = CheckVerdict.OK, CheckVerdict.WARNING, CheckVerdict.FAILED, CheckVerdict.UNKNOWN
 DENIED: Final = 'admission webhook "{}.gangctl.dev" denied the request: no'
+AGAIN: Final = ": try again in a few seconds"
 NOTHING_SERVED: Final = served(v1=["priorityclasses"])
 OTHER_V1: Final = ServedVersion(frozenset({"workloads", "podgroups"}), ("PodGroup.spec.queue is required",))
 STORED: Final = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2"'
@@ -310,6 +311,7 @@ CASES: Final = [
     Case("admission", {"dry_run": DryRun(refusal="no")}, FAILED, "is refused"),
     Case("admission", {"dry_run": DryRun(refusal=DENIED.format("fail.policies"))}, UNKNOWN, "a rule of this cluster"),
     Case("admission", {"dry_run": DryRun(refusal=DENIED.format("jobsets.gangs"))}, FAILED, "is refused"),
+    Case("admission", {"dry_run": DryRun(refusal=DENIED.format("defaults") + AGAIN)}, FAILED, "is refused"),
     Case("admission", {"dry_run": DryRun()}, FAILED, "without one"),
     Case("admission", {"dry_run": DryRun(), "namespace_labels": BROKEN_GLASS}, WARNING, "not served by"),
     Case("admission", {"dry_run": DryRun(), "namespace_labels": {"t": {}}}, FAILED, "without one"),

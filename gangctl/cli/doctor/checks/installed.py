@@ -33,12 +33,15 @@ _JOBSET_NAMESPACE: Final = "jobset-system"
 _SERVICE: Final = "kubernetes.io/service-name"
 _OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
 _RULE: Final = re.compile(r"denied (?:the )?request|exceeded quota")
+_UNREADY: Final = re.compile(r"\.gangctl\.dev.* try again in a few seconds", re.DOTALL)
+"""Of gangctl's webhooks that cannot answer (``webhooks.policies.unready``)."""
 _TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
 
 
 def refused_by_rule(refusal: str) -> bool:
     """Whether a policy, a quota or another webhook refused a JobSet: that says nothing of gangctl."""
-    return _RULE.search(refusal) is not None and MUTATING[0].name not in refusal
+    ours = MUTATING[0].name in refusal or _UNREADY.search(refusal) is not None
+    return _RULE.search(refusal) is not None and not ours
 
 
 @dataclass(frozen=True, slots=True)
