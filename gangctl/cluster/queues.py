@@ -314,6 +314,7 @@ class Queues:
             cluster_queue=name,
             workload=workload,
             blocked=closed,
+            opened=workload is not None and closed is None and self._opened(jobset, workload),
             stuck=stuck,
             stuck_at=due,
             never=reason,
@@ -322,6 +323,16 @@ class Queues:
             queues_known=self.queues_known,
             workloads_known=not self._unlisted(jobset),
         )
+
+    def _opened(self, jobset: JobSet, workload: QueuedWorkload) -> bool:
+        """Whether both queues of a JobSet are active since a time after Kueue's last words on its quota."""
+        local = self.local_queue(jobset.namespace, jobset.queue)
+        queue = self.cluster_queue(local.cluster_queue) if local is not None else None
+        said = workload.condition("QuotaReserved").since
+        if local is None or queue is None or local.active is None or queue.active is None or not said:
+            return False
+        # Times of Kubernetes sort as text.
+        return local.active.status and queue.active.status and max(local.active.since, queue.active.since) > said
 
     def obstacle(self, namespace: str, name: str) -> Blocked | None:
         """What blocks a LocalQueue for all JobSets; None where it is open, and where that is not known."""

@@ -61,6 +61,8 @@ class QueueFacts:
     cluster_queue: str
     workload: QueuedWorkload | None = None
     blocked: Blocked | None = None
+    opened: bool = False
+    """Whether its queues have become active after what Kueue said last of it, which is not about them any more."""
     stuck: Stuck | None = None
     stuck_at: datetime | None = None
     """When time alone makes, or has made, it stuck; None if only a change can."""
@@ -193,6 +195,11 @@ class Head:
             remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"
         elif failed:
             state, remedy = f"is passed over because of checks that are not reset: {failed}", RESET_CHECKS
+        # Kueue tries it again first, whatever quota is free.
+        refused = phase_of(self.workload, queue_open=True) is QueuePhase.BLOCKED
+        if refused and not (impossible or failed):
+            state = "is refused by Kueue as it is, by its resources or a LimitRange"
+            remedy = "delete it or change its resources, or give the ClusterQueue queueingStrategy BestEffortFIFO"
         since = moment(quota.since or self.workload.created)
         waited = f" {TimeFormat(self.now, kept).lasting(since)}" if since is not None else ""
         return Stuck(
@@ -200,7 +207,7 @@ class Head:
             f'"{self.workload.title_for(reader)}" {state}, and is the head of StrictFIFO ClusterQueue '
             f'"{self.queue.name}"{waited}; {behind} behind it wait',
             remedy,
-            waits=not (impossible or failed),
+            waits=not (impossible or failed or refused),
         )
 
     def precedes(self, workload: QueuedWorkload) -> bool:

@@ -236,6 +236,14 @@ def test_the_head_of_a_strict_queue_that_does_not_fit_is_reported() -> None:
     assert effect(*line, queue=ClusterQueue(name="q")) is None, "others pass in BestEffortFIFO"
 
 
+def test_a_head_that_kueue_refuses_as_it_is_does_not_go_by_itself() -> None:
+    refusal = no("Pending", "resources didn't satisfy LimitRange constraints: x")
+    stuck = effect(replace(HEAD, conditions={"QuotaReserved": refusal}), queued("second"))
+    named(stuck, Reason.HEAD_BLOCKS_QUEUE, "is refused by Kueue as it is")
+    assert stuck is not None
+    assert not stuck.waits
+
+
 def test_a_head_without_followers_or_a_first_try_is_not_reported() -> None:
     assert effect() is None
     assert effect(HEAD) is None

@@ -60,7 +60,13 @@ _TEXTS: Final = tuple(
         (r"does not contain the requested level|no requested topology level", Against.QUEUE, LEVEL),
         (r"TopologyAwareScheduling", Against.QUEUE, LEVEL),
         (r"no topology domains at level", Against.NODES, UNLABELED),
-        (r'topology "[^"]{0,253}" (?:doesn\'t allow|allows) to fit(?:(?! excluded: ).)*$', Against.ROOM, ROOM),
+        (
+            # Some pods fit, so that there are nodes that take them: those that are excluded are others.
+            r'topology "[^"]{0,253}" (?:allows to fit only |doesn\'t allow to fit; '
+            r".{0,2000}?\b[1-9]\d{0,9}/\d{1,10} slice|(?:doesn't allow|allows) to fit(?:(?! excluded: ).)*$)",
+            Against.ROOM,
+            ROOM,
+        ),
         (r' excluded: .{0,2000}resource "', Against.ROOM, ROOM),
         (r' excluded: .{0,2000}taint "', Against.NODES, TAINTED.remedy),
         (r" excluded: .{0,2000}(?:nodeSelector|affinity): ", Against.NODES, SELECTED.remedy),

@@ -93,8 +93,8 @@ def in_queue(context: Context) -> Iterator[Cause]:
     if facts.workload is None:
         yield from _without_workload(context, facts)
         return
-    # Not True: a queue that is not known has nothing that blocks it, either.
-    queue_open = None if facts.blocked is None else False
+    # Not True for all others: a queue that is not known has nothing that blocks it, either.
+    queue_open = False if facts.blocked is not None else facts.opened or None
     status = status_of(facts.workload, context.clock, queue_open=queue_open, kept=context.kept)
     if status.phase.waits and (facts.never or facts.blocked is not None):
         yield from _closed(context, facts, status)
@@ -352,12 +352,21 @@ def _gated(context: Context, workload: QueuedWorkload, status: QueueStatus) -> I
     )
 
 
+_UNPLACED: Final = (
+    "see the events SecondPassFailed of its Workload: nodes that were added need the labels of all levels of the "
+    "topology, room in the domain that is asked for, and no taint that the pods do not tolerate"
+)
+
+
 def _checks(context: Context, workload: QueuedWorkload, status: QueueStatus) -> Iterator[Cause]:
     """It has reserved quota, and its admission checks are not all ready."""
     waiting = workload.unready_checks
     refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
     names = ", ".join(check.name for check in waiting)
     states = [f"check {c.name} is {c.state}{f': {c.message}' if c.message else ''}" for c in waiting]
+    ready = max((unix(check.since) for check in workload.checks), default=0)
+    # Once all are ready Kueue admits it at once, unless it has still to place its pods in a topology (second pass).
+    unplaced = not waiting and ready > 0 and context.late(ready, SOON)
     remedy = "wait for the controller of the check, named by spec.controllerName of the AdmissionCheck"
     if workload.nominated:
         remedy = "wait: the first worker cluster that admits it runs it; the command says which of them can"
@@ -367,15 +376,20 @@ def _checks(context: Context, workload: QueuedWorkload, status: QueueStatus) -> 
         command = context.suggest(Command.ADMISSION_CHECK, name=waiting[0].name)
     else:
         command = _show_workload(context, workload)
+        remedy = _UNPLACED if unplaced else "wait: Kueue admits it"
     yield context.cause(
         Reason.WAITING_FOR_CHECK,
-        f"it holds quota, and waits for admission check {names}" if names else "it holds quota, and is about to start",
+        f"it holds quota, and waits for admission check {names}"
+        if names
+        else "its admission checks are ready, and Kueue has found no place for its pods in the topology of its queue"
+        if unplaced
+        else "it holds quota, and is about to start",
         evidence=[*states, status.detail],
         remedy="put right what the check says: Kueue gives the quota back, and queues it again" if refused else remedy,
         command=command,
         pods=_pods(context),
         since=unix(status.since),
-        blocking=refused,
+        blocking=refused or (unplaced and context.late(ready, LONG)),
     )
 
 

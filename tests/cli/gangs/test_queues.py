@@ -83,6 +83,20 @@ def test_a_gang_may_have_a_workload_that_only_the_status_of_its_queue_counts() -
     assert (reported.stuck, reported.workloads_known) == (None, False)
 
 
+def test_queues_that_became_active_after_kueues_last_words_are_open() -> None:
+    said = workload(
+        "train", "q", condition("QuotaReserved", False, "Inadmissible", since="2026-01-01T01:10:00Z"), pods=4
+    )
+    for since, opened in (("2026-01-01T01:20:00Z", True), ("2026-01-01T01:05:00Z", False)):
+        found = queues(*cluster("8", said))
+        active = {"status": {"conditions": [condition("Active", since=since)]}}
+        for made in (cluster_queue("cq", {"f": {"cpu": "8"}}), local_queue("q", "cq")):
+            found.take_raw({**made, **active})
+        reported = facts(found)
+        assert reported is not None
+        assert reported.opened is opened
+
+
 def failed(name: str = "train") -> Object:
     return workload(name, "q", condition("Finished", True, "FailedToStart", "conflict for labels"), pods=4)
 

@@ -58,6 +58,7 @@ NO_QUOTA = (
     "insufficient quota for cpu in flavor e, previously considered podsets requests (0) + current podset request (15) "
     "> maximum capacity (0)"
 )
+SOME_NODES = 'topology "t" allows to fit only 3 out of 4 pod(s). Total nodes: 8; excluded: '
 NO_NODES = 'topology "t" doesn\'t allow to fit any of 4 pod(s). Total nodes: 2; excluded: '
 
 
@@ -72,6 +73,8 @@ NO_NODES = 'topology "t" doesn\'t allow to fit any of 4 pod(s). Total nodes: 2; 
         (('Flavor "f" does not contain the requested level',), Reason.NEVER_FITS, "ask for a level"),
         (('Flavor "f" supports only TopologyAwareScheduling',), Reason.NEVER_FITS, "ask for a level"),
         (('topology "t" allows to fit only 2 out of 6 pod(s)',), Reason.WAITING_FOR_QUOTA, "wait for others to finish"),
+        ((f"{SOME_NODES}nodeSelector: 4",), Reason.WAITING_FOR_QUOTA, "wait for others to finish"),
+        ((f'{SOME_NODES}taint "a=b:NoSchedule": 1',), Reason.WAITING_FOR_QUOTA, "wait for others to finish"),
         (
             (f'{NO_NODES}resource "example.com/gpu": 2',),
             Reason.WAITING_FOR_QUOTA,
@@ -293,3 +296,18 @@ def test_the_time_of_a_queue_cause_is_that_of_kueue() -> None:
     at = NOW - 77
     snapshot = waiting(queued(QuotaReserved=no("Pending", since=rfc3339(at))))
     assert the(Reason.WAITING_FOR_QUOTA, snapshot).since == at
+
+
+def test_what_kueue_said_of_a_queue_that_is_open_again_is_not_about_it() -> None:
+    stale = queued(QuotaReserved=no("Inadmissible", "ClusterQueue cq is inactive"))
+    assert reasons(waiting(stale, opened=True)) == [Reason.WAITING_FOR_QUOTA]
+    assert reasons(waiting(stale)) == [Reason.QUEUE_BLOCKED]
+
+
+@each(("minutes", "words", "blocks"), [(0, "about to start", False), (2, "no place", False), (10, "no place", True)])
+def test_a_gang_that_kueue_cannot_place_after_its_checks_is_named(minutes: int, words: str, blocks: bool) -> None:
+    ready = CheckState("p", "Ready", since=ago(minutes=minutes))
+    cause = the(Reason.WAITING_FOR_CHECK, waiting(queued(QuotaReserved=yes(), checks=(ready,))))
+    assert words in cause.message
+    assert cause.blocking is blocks
+    assert ("SecondPassFailed" in cause.remedy) is (words == "no place")
