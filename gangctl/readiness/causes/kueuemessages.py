@@ -62,8 +62,10 @@ _TEXTS: Final = tuple(
         (r"no topology domains at level", Against.NODES, UNLABELED),
         (
             # Some pods fit, so that there are nodes that take them: those that are excluded are others.
-            r'topology "[^"]{0,253}" (?:allows to fit only |doesn\'t allow to fit; '
-            r".{0,2000}?\b[1-9]\d{0,9}/\d{1,10} slice|(?:doesn't allow|allows) to fit(?:(?! excluded: ).)*$)",
+            (
+                r'topology "[^"]{0,253}" (?:allows to fit only |doesn\'t allow to fit; '
+                r".{0,2000}?\b[1-9]\d{0,9}/\d{1,10} slice|(?:doesn't allow|allows) to fit(?:(?! excluded: ).)*$)"
+            ),
             Against.ROOM,
             ROOM,
         ),
