@@ -54,31 +54,25 @@ def dns_1035_label(text: str) -> list[str]:
     return wrong
 
 
-def dns_subdomain(text: str) -> list[str]:
-    """RFC 1123 subdomain, at most 253 characters."""
+def _subdomain(text: str, pattern: re.Pattern[str], marks: str) -> list[str]:
     wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
-    if _SUBDOMAIN_1123.fullmatch(text) is None:
+    if pattern.fullmatch(text) is None:
         message = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+            f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, {marks}, "
             "and must start and end with an alphanumeric character"
         )
-        wrong.append(_regex(message, _SUBDOMAIN_1123, "example.com"))
+        wrong.append(_regex(message, pattern, "example.com"))
     return wrong
+
+
+def dns_subdomain(text: str) -> list[str]:
+    """RFC 1123 subdomain, at most 253 characters."""
+    return _subdomain(text, _SUBDOMAIN_1123, "'-' or '.'")
 
 
 def search_domain(text: str) -> list[str]:
     """A domain in which a pod looks up names: a subdomain that may have ``_``, and a ``.`` at its end."""
-    if text == ".":
-        return []
-    text = text.removesuffix(".")
-    wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
-    if _SEARCHED.fullmatch(text) is None:
-        message = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        wrong.append(_regex(message, _SEARCHED, "example.com"))
-    return wrong
+    return [] if text == "." else _subdomain(text.removesuffix("."), _SEARCHED, "'_', '-' or '.'")
 
 
 def path_segment(text: str) -> list[str]:
