@@ -301,7 +301,7 @@ class Transport:
                 connector=aiohttp.TCPConnector(
                     limit=0,
                     socket_factory=_keepalive_socket,
-                    # Python before 3.12.7 may never let go of a TLS connection whose peer does not say goodbye.
+                    # Python before 3.12.7 may never let go of a TLS connection whose peer does not confirm its end.
                     enable_cleanup_closed=NEEDS_CLEANUP_CLOSED,
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),

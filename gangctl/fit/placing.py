@@ -75,7 +75,7 @@ class Placing:
         self._trees: dict[tuple[str, bool], FlavorDomains] = {}
         self._requests: dict[int, Placement] = {}
 
-    def unknown(self, jobset: JobSet, steps: Sequence[Step] = ()) -> Iterator[str]:
+    def unknown(self, jobset: JobSet, steps: Sequence[Step]) -> Iterator[str]:
         """Facts without which no domain is certain; none if no podset needs one. ``steps`` have the flavors it gets."""
         if self._unplaced:
             yield (
@@ -93,7 +93,7 @@ class Placing:
         overlooked = (
             pods.podset
             for unit in self.units
-            for flavor in (self._flavors_of(unit, steps) if steps else self._candidates(unit))
+            for flavor in self._flavors_of(unit, steps)
             if not self._provisioned(flavor) and (domains := self._domains(flavor, ever=False)) is not None
             for pods in domains.overlooked(unit.workers, unit.leader)
         )

@@ -35,6 +35,7 @@ from gangctl.runtime.probes import self_check
 from gangctl.runtime.server import HttpRefusal, Listener, WebhookServer
 from gangctl.runtime.tls import ServerTls, covered, expires
 from gangctl.webhooks.configurations import (
+    AGAIN,
     MUTATE_DEFAULTS,
     MUTATE_JOBS,
     VALIDATE_KEYS,
@@ -324,7 +325,7 @@ def _unready_gangs(failure_policy: FailurePolicy, path: str) -> AdmissionRespons
 def _unready(path: str) -> AdmissionResponse:
     if path == MUTATE_DEFAULTS:
         # Fail the call: the registered failurePolicy decides, and only the API server knows it now.
-        text = "gangctl has just started and does not know the policies yet: try again in a few seconds"
+        text = f"gangctl has just started and does not know the policies yet: {AGAIN}"
         raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
     return unready(path)
 

@@ -206,6 +206,8 @@ JOBSETS: Final = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
 JOBS: Final = ("batch", "v1", "jobs")
 GANGPOLICIES: Final = (*API_VERSION.split("/"), "gangpolicies", "gangpolicyexceptions")
 _JOBSET_CONDITIONS: Final = (JOBSET_CONDITION, NOT_DELETED_CONDITION, UPDATE_CONDITION)
+AGAIN: Final = "try again in a few seconds"
+"""Ends what webhooks that cannot answer yet refuse with: an API server words that as a denial."""
 MUTATING: Final = (_Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, JOBSETS, _JOBSET_CONDITIONS),)
 MUTATING_JOBS: Final = (
     # Fail: the rest of a gang would wait for a Job without its group.

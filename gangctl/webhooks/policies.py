@@ -29,7 +29,14 @@ from gangctl.policy.model import LabelSelector
 from gangctl.policy.review import JOBSET_RULES, Review, matches
 from gangctl.policy.variables import COMPUTED, ParamCatalogue, gang_of, with_params
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
-from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, NeededWebhooks
+from gangctl.webhooks.configurations import (
+    AGAIN,
+    MUTATE_DEFAULTS,
+    OPERATIONS,
+    VALIDATE_FAIL,
+    VALIDATE_IGNORE,
+    NeededWebhooks,
+)
 from gangctl.webhooks.reach import Reach, divided, reach_of, reach_of_defaults
 from gangctl.webhooks.review import TOO_MANY, AdmissionRequest, AdmissionResponse, Handler, StatusCause
 
@@ -241,7 +248,7 @@ def unready(path: str, why: str = "gangctl has just started and does not know th
     """The answer of a path that cannot evaluate: a refusal that is temporary, or a warning."""
     if path == VALIDATE_IGNORE:
         return AdmissionResponse.allow(warnings=[f"GangPolicies were not evaluated: {why}"])
-    text = f"GangPolicies cannot be evaluated: {why}: try again in a few seconds"
+    text = f"GangPolicies cannot be evaluated: {why}: {AGAIN}"
     return AdmissionResponse.deny(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", text)
 
 
@@ -336,7 +343,7 @@ def _refuse(finding: Finding) -> AdmissionResponse:
 def defaults_unready(policies: Iterable[LoadedPolicy], why: str) -> AdmissionResponse:
     """The answer without an evaluation: a temporary refusal if one of the policies fails closed."""
     if any(policy.fail_closed for policy in policies):
-        text = f"defaults of GangPolicies cannot be found out: {why}: try again in a few seconds"
+        text = f"defaults of GangPolicies cannot be found out: {why}: {AGAIN}"
         return AdmissionResponse.deny(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", text)
     return _without_defaults(why)
 

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, cast
 import orjson
 
 from gangctl.errors import FieldError, InputError, shown
+from gangctl.webhooks.configurations import AGAIN
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -348,7 +349,7 @@ WAIT_SECONDS: Final = 5.0
 UNREADY: Final = AdmissionResponse.deny(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "ServiceUnavailable",
-    "gangctl has just started and does not know the cluster yet: try again in a few seconds",
+    f"gangctl has just started and does not know the cluster yet: {AGAIN}",
 )
 
 

@@ -26,6 +26,7 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Condition, LocalQueue
 from gangctl.readiness.result import Cause
 from gangctl.runtime.shards import lease_names
+from gangctl.webhooks.configurations import AGAIN
 from tests.cli.doctor.health import (
     HEALTHY,
     JOBSET_SERVICE,
@@ -52,7 +53,6 @@ from tests.rows import each
 IDS: Final = [check.id for check in CHECKS]
 OK, WARNING, FAILED, UNKNOWN = CheckVerdict.OK, CheckVerdict.WARNING, CheckVerdict.FAILED, CheckVerdict.UNKNOWN
 DENIED: Final = 'admission webhook "{}.gangctl.dev" denied the request: no'
-AGAIN: Final = ": try again in a few seconds"
 NOTHING_SERVED: Final = served(v1=["priorityclasses"])
 OTHER_V1: Final = ServedVersion(frozenset({"workloads", "podgroups"}), ("PodGroup.spec.queue is required",))
 STORED: Final = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2"'
@@ -311,7 +311,7 @@ CASES: Final = [
     Case("admission", {"dry_run": DryRun(refusal="no")}, FAILED, "is refused"),
     Case("admission", {"dry_run": DryRun(refusal=DENIED.format("fail.policies"))}, UNKNOWN, "a rule of this cluster"),
     Case("admission", {"dry_run": DryRun(refusal=DENIED.format("jobsets.gangs"))}, FAILED, "is refused"),
-    Case("admission", {"dry_run": DryRun(refusal=DENIED.format("defaults") + AGAIN)}, FAILED, "is refused"),
+    Case("admission", {"dry_run": DryRun(refusal=f"{DENIED.format('defaults')}: {AGAIN}")}, FAILED, "is refused"),
     Case("admission", {"dry_run": DryRun()}, FAILED, "without one"),
     Case("admission", {"dry_run": DryRun(), "namespace_labels": BROKEN_GLASS}, WARNING, "not served by"),
     Case("admission", {"dry_run": DryRun(), "namespace_labels": {"t": {}}}, FAILED, "without one"),

@@ -54,10 +54,10 @@ def test_a_gang_for_which_others_are_preempted_waits_for_their_end(
         assert cause.remedy.startswith("wait: they end within their grace period")
 
 
-@each("told", [PENDING, REFUSED])
-def test_pods_of_1_35_that_wait_on_their_nodes_for_the_gang_are_no_preemption(told: dict[str, Any]) -> None:
+@each("state", [PENDING, REFUSED])
+def test_pods_of_1_35_that_wait_on_their_nodes_for_the_gang_are_no_preemption(state: dict[str, Any]) -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"), Generation.V1ALPHA1)
-    there = [replace(pod, nominated="n1") for pod in context.pods(told)[:3]]
+    there = [replace(pod, nominated="n1") for pod in context.pods(state)[:3]]
     cause = the(Reason.UNSCHEDULABLE, context.snapshot([*there, context.pods(REFUSED)[3]]))
     assert cause.blocking
     assert "preemption" not in cause.message

@@ -24,7 +24,7 @@ from gangctl.client.resources import (
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.readiness.containers import STARTS, waiting_of
 from gangctl.runtime.shards import MOST_SHARDS
-from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, MUTATING, NAME, POLICIES
+from gangctl.webhooks.configurations import AGAIN, DEFAULTS, JOBS_NAME, MUTATING, NAME, POLICIES
 
 CONFIGURATIONS: Final = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
@@ -33,14 +33,12 @@ _JOBSET_NAMESPACE: Final = "jobset-system"
 _SERVICE: Final = "kubernetes.io/service-name"
 _OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
 _RULE: Final = re.compile(r"denied (?:the )?request|exceeded quota")
-_UNREADY: Final = re.compile(r"\.gangctl\.dev.* try again in a few seconds", re.DOTALL)
-"""Of gangctl's webhooks that cannot answer (``webhooks.policies.unready``)."""
 _TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
 
 
 def refused_by_rule(refusal: str) -> bool:
     """Whether a policy, a quota or another webhook refused a JobSet: that says nothing of gangctl."""
-    ours = MUTATING[0].name in refusal or _UNREADY.search(refusal) is not None
+    ours = MUTATING[0].name in refusal or (".gangctl.dev" in refusal and AGAIN in refusal)
     return _RULE.search(refusal) is not None and not ours
 
 
