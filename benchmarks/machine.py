@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import resource
-import statistics
 import subprocess
 import time
 from dataclasses import dataclass
@@ -27,8 +26,6 @@ MEASURED: Final = (
 )
 """Patterns of git for all files that a number depends on."""
 LOOK_SECONDS: Final = 3.0
-_TURNS: Final = 200_000
-_TRIES: Final = 40
 _ROOT: Final = Path(__file__).parent.parent
 _COMPONENTS: Final = ("etcd", "kubernetes-1.37", "kubernetes-1.36", "kubernetes-1.35", "jobset", "kueue")
 _LIBRARIES: Final = ("cel-python",)
@@ -124,20 +121,6 @@ def noise(before: Look, after: Look, cores: int) -> list[str]:
     if others <= QUIET_SHARE * cores:
         return []
     return [f"others kept {others:.1f} of {cores} cores busy for {seconds:.0f} s (quiet: {QUIET_SHARE * cores:.1f})"]
-
-
-def speed() -> float:
-    """What one core gives just now: millions of turns of an empty loop a second, median of half a second.
-
-    A virtual machine whose neighbours come and go is faster in one minute than in the next, although it is quiet.
-    """
-    spans = []
-    for _ in range(_TRIES):
-        began = time.perf_counter()
-        for _ in range(_TURNS):
-            pass
-        spans.append(time.perf_counter() - began)
-    return round(_TURNS / statistics.median(spans) / 1e6, 1)
 
 
 def look_around(seconds: float = LOOK_SECONDS) -> list[str]:

@@ -9,13 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from benchmarks.budgets import APART, ROWS, Limit, Row
+from benchmarks.budgets import APART, ROWS, Direction, Limit, Row
 from benchmarks.chart import number
 from benchmarks.machine import CHANGED
+from benchmarks.pace import REFERENCE
 from benchmarks.result import Figure, Result, read_all
 
 MET, MISSED, UNMEASURED, UNJUDGED = "met", "**missed**", "not measured", "not judged"
-HEADINGS: Final = ("what", "budget", "measured", "p99", "spread", "yardstick", "ratio", "verdict")
+HEADINGS: Final = ("what", "budget", "measured", "p99", "spread", "yardstick", "ratio", "at reference", "verdict")
 RAW: Final = "results/raw"
 PLOTS: Final = "results/plots"
 EXPLAINED: Final = "explained"
@@ -28,12 +29,16 @@ _QUICK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Of one limit: the verdict, and why, where nothing was measured."""
+    """Of one limit: the verdict, and why, where nothing was measured.
+
+    ``paced`` is what would have been measured at the reference's pace, of limits that are for it.
+    """
 
     limit: Limit
     verdict: str
     figure: Figure | None = None
     why: str = ""
+    paced: float | None = None
 
 
 def judge(limit: Limit, results: Mapping[str, Result]) -> Judgement:
@@ -52,8 +57,11 @@ def judge(limit: Limit, results: Mapping[str, Result]) -> Judgement:
         return Judgement(limit, UNMEASURED, why=why)
     if result.quick:
         return Judgement(limit, UNJUDGED, figure)
-    kept = limit.direction.allows(figure.judged(limit), limit.limit)
-    return Judgement(limit, MET if kept else MISSED, figure)
+    value, paced = figure.judged(limit), None
+    if limit.paced and result.pace is not None:
+        share = result.pace.share
+        value = paced = value * share if limit.direction is Direction.AT_MOST else value / share
+    return Judgement(limit, MET if limit.direction.allows(value, limit.limit) else MISSED, figure, paced=paced)
 
 
 def verdict_of(judgements: list[Judgement]) -> str:
@@ -113,10 +121,13 @@ def _machine(results: Mapping[str, Result]) -> Iterator[str]:
     commits = sorted({each.facts.commit for each in results.values()})
     if commits:
         yield f"Commit: {'; '.join(commits)}."
-    if speeds := [speed for each in results.values() for speed in each.speeds]:
+    if paces := [each.pace for each in results.values() if each.pace]:
         yield (
-            f"Speed of one core, before and after each benchmark: {number(min(speeds))} to {number(max(speeds))} "
-            "million turns of an empty Python loop a second; limits in seconds hang on it."
+            f"Pace of one core, sampled each second: {min(each.low for each in paces):,.0f} to "
+            f"{max(each.high for each in paces):,.0f} JSON round trips of a small JobSet in a second of CPU. "
+            "Neighbours of a virtual machine change it although the machine itself is quiet. Limits of times in which "
+            f"a core works are for a core of {REFERENCE:,}, as that for which they were set: *at reference* is "
+            "what was measured, by the median pace of its benchmark, and is judged."
         )
     yield (
         "Everything runs on this one machine: gangctl, what it is measured beside, and what measures. Times are "
@@ -181,6 +192,7 @@ def _line(judgement: Judgement) -> tuple[str, ...]:
         f"{number(min(figure.rounds))} to {number(max(figure.rounds))} ({len(figure.rounds)} rounds)" if many else "",
         quantity(_middle(figure.yardstick), limit.unit) if figure.yardstick else "",
         ratio,
+        "" if judgement.paced is None else quantity(judgement.paced, limit.unit),
         judgement.verdict,
     )
 
@@ -203,11 +215,19 @@ def _runs(results: Mapping[str, Result]) -> str:
             each.began,
             f"{each.seconds:.0f} s",
             f"{each.facts.load_start:.1f} / {each.load_end:.1f}",
-            " / ".join(map(number, each.speeds)),
+            f"{each.pace.low:,.0f} {each.pace.median:,.0f} {each.pace.high:,.0f}" if each.pace else "",
             each.facts.commit,
             "; ".join(each.noise) or "quiet",
         )
         for name, each in sorted(results.items())
     ]
-    headings = ("benchmark", "began (UTC)", "took", "load before / after", "speed before / after", "commit", "others")
+    headings = (
+        "benchmark",
+        "began (UTC)",
+        "took",
+        "load before / after",
+        "pace: least, median, most",
+        "commit",
+        "others",
+    )
     return f"## Runs\n\n{_table(headings, *lines)}"

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as checked
 from benchmarks.budgets import Limit
 from benchmarks.chart import Chart
 from benchmarks.machine import Facts
+from benchmarks.pace import Pace
 from benchmarks.table import Table
 
 FORMAT: Final = 1
@@ -96,8 +97,8 @@ class Result:
     load_end: float
     noise: list[str] = field(default_factory=list)
     """What else was at work."""
-    speeds: tuple[float, ...] = ()
-    """Of one core, before and after (:func:`benchmarks.machine.speed`)."""
+    pace: Pace | None = None
+    """Of a core meanwhile."""
     error: str = ""
     findings: Findings | None = None
     format: int = FORMAT

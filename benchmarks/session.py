@@ -14,6 +14,7 @@ from benchmarks import machine, report
 from benchmarks.budgets import limits
 from benchmarks.catalogue import Bench
 from benchmarks.machine import Facts, Look
+from benchmarks.pace import Sampler
 from benchmarks.result import Findings, Result, UnreadableResultError
 
 
@@ -55,13 +56,15 @@ class Session:
 
     def measure(self, name: str) -> Result:
         """One benchmark; what it raises is its result."""
-        facts, speed_before = Facts.gather(), machine.speed()
+        facts = Facts.gather()
         before = Look.now()
         began = datetime.now(UTC)
         findings: Findings | None = None
         error = ""
+        sampler = Sampler()
         try:
-            findings = self.benches[name].run(self.quick)
+            with sampler:
+                findings = self.benches[name].run(self.quick)
             complete(name, findings)
         except Exception as problem:  # noqa: BLE001 - one that fails must not take the others with it; the page says so
             findings, error = None, f"{type(problem).__name__}: {str(problem).partition(chr(10))[0]}"
@@ -74,7 +77,7 @@ class Session:
             seconds=round(after.at - before.at, 1),
             facts=facts,
             load_end=os.getloadavg()[0],
-            speeds=(speed_before, machine.speed()),
+            pace=sampler.pace,
             noise=machine.noise(before, after, facts.cores),
             error=error,
             findings=findings,

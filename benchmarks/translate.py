@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from benchmarks.budgets import limit_of
+from benchmarks.pace import JOBSET
 from benchmarks.result import Figure, Findings
 from benchmarks.table import Table
 from benchmarks.yardsticks import json_round_trip
@@ -25,7 +26,7 @@ BUDGET: Final = limit_of("translate-jobset").limit
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "jobset": (
         "one gang",
-        jobset("js", rj("a", 1, 1, 1), rj("b", 4, 8, 8), rj("c", 2, 4, 4), mode="Gang", uid=FIXTURE_UID),
+        JOBSET,
     ),
     "group": (
         "gang per ReplicatedJob",

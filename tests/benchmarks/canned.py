@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmarks.budgets import limits
 from benchmarks.machine import Facts
+from benchmarks.pace import Pace
 from benchmarks.result import Figure, Findings, Result
 from benchmarks.table import Table
 
@@ -37,7 +38,7 @@ def result(bench: str, *figures: Figure, **more: Any) -> Result:
         "seconds": 61.5,
         "facts": FACTS,
         "load_end": 1.2,
-        "speeds": (50.0, 40.0),
+        "pace": Pace(100_000, 150_000, 310_000),
         "findings": Findings(table(bench), list(figures), [], unmeasured),
     }
     return Result(**(reported | more))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.machine import CHANGED, MEASURED, Facts, Look, commit, noise, speed
+from benchmarks.machine import CHANGED, MEASURED, Facts, Look, commit, noise
 from benchmarks.session import refuse
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,10 +40,6 @@ def test_the_time_of_ended_children_counts_for_the_benchmark() -> None:
     assert after.own - before.own >= 0.3
     assert after.busy - before.busy >= 0.25
     assert after.at > before.at
-
-
-def test_the_speed_of_a_core_is_in_millions_of_turns() -> None:
-    assert 0.1 < speed() < 10_000
 
 
 def test_facts_of_the_machine_are_read() -> None:

@@ -18,7 +18,7 @@ CANNED = {
     "start": result(
         "start",
         Figure("start-help", (90.0, 110.0, 100.0), (10.0, 10.0, 10.0), Observed(60, 100.0, 140.0)),
-        Figure("start-plan", (700.0,), (10.0,)),
+        Figure("start-plan", (1_100.0,), (10.0,)),
     ),
     "contention": result(
         "contention", Figure("stranded", (0.0, 0.0, 0.0)), Figure("stranded-without", (8.0, 7.0, 8.0))
@@ -60,13 +60,16 @@ def test_benchmarks_that_run_on_demand_are_marked() -> None:
 def test_rows_are_met_missed_or_not_measured() -> None:
     page = report.markdown(CANNED)
     assert cells(page, "`gangctl --help`") == [
-        *("`gangctl --help`", "at most 150 ms", "100 ms", "140 ms", "90 to 110 (3 rounds)", "10 ms", "10x", MET),
+        *("`gangctl --help`", "at most 150 ms", "100 ms", "140 ms", "90 to 110 (3 rounds)"),
+        *("10 ms", "10x", "50 ms", MET),
     ]
-    assert cells(page, "`gangctl plan` of one file")[1:] == ["at most 500 ms", "700 ms", "", "", "10 ms", "70x", MISSED]
+    assert cells(page, "`gangctl plan` of one file")[1:] == [
+        *("at most 500 ms", "1,100 ms", "", "", "10 ms", "110x", "550 ms", MISSED),
+    ]
     assert cells(page, "with gangctl")[-1] == MET
     assert cells(page, "without, in the same run")[2] == "7 pods"
-    assert cells(page, "until all PodGroups, p99")[1:] == ["at most 0.25x", "0.3 s", "", "", "30 s", "0.01x", MET]
-    assert cells(page, "until every Job exists")[-2:] == ["1.29x", MISSED]
+    assert cells(page, "until all PodGroups, p99")[1:] == ["at most 0.25x", "0.3 s", "", "", "30 s", "0.01x", "", MET]
+    assert cells(page, "until every Job exists")[-3:] == ["1.29x", "", MISSED]
     assert {row: verdict(page, row) for row in ("start", "contention", "burst-groups", "burst-jobs", "verdict")} == {
         "start": MISSED,
         "contention": MET,
@@ -76,6 +79,20 @@ def test_rows_are_met_missed_or_not_measured() -> None:
     }
     assert "`fit` ended early: TimeoutError: waited | 30 s." in page
     assert "Yardstick: Python that does nothing." in page
+
+
+@each(
+    ("rate", "reference", "verdict"),
+    [(5_000.0, "10,000/s", MET), (4_900.0, "9,800/s", MISSED)],
+)
+def test_what_works_is_judged_as_at_the_pace_of_the_reference(rate: float, reference: str, verdict: str) -> None:
+    made = result("translate", Figure("translate-group", (rate,), (100_000.0,)))
+    assert made.pace is not None
+    assert made.pace.share == 0.5
+    assert cells(report.markdown({"translate": made}), "a gang for each ReplicatedJob")[-2:] == [reference, verdict]
+    raw = "| a gang for each ReplicatedJob | at least 10,000/s |"
+    (without,) = [line for line in report.markdown({"translate": replace(made, pace=None)}).splitlines() if raw in line]
+    assert without.endswith(f"|  | {MISSED} |")
 
 
 def test_one_stranded_pod_is_a_miss() -> None:
@@ -94,7 +111,7 @@ def test_a_value_that_was_not_measured_has_its_reason() -> None:
 
 def test_a_limit_that_is_newer_than_the_run_is_not_measured_at_its_commit() -> None:
     page = report.markdown(CANNED | {"burst": replace(CANNED["burst"], findings=Findings(table("burst")))})
-    assert cells(page, "CPU of gangctl") == ["CPU of gangctl", "at most 0.4x", *[""] * 5, UNMEASURED]
+    assert cells(page, "CPU of gangctl") == ["CPU of gangctl", "at most 0.4x", *[""] * 6, UNMEASURED]
     assert "Not measured: CPU of gangctl: the run of `burst` at 0123456789ab did not measure it." in page
 
 
@@ -103,8 +120,9 @@ def test_the_machine_and_the_doubts_about_it_are_on_the_page() -> None:
     assert "Machine: 4 cores (Some CPU), 15.6 GB of memory, Linux 6.1, Python 3.11.7." in page
     assert "Versions: etcd 3.6.16, gangctl 0.1.0." in page
     assert "Commit: 0123456789ab." in page
-    assert "| start | 2026-11-21T12:00:00Z | 62 s | 0.1 / 1.2 | 50 / 40 | 0123456789ab | quiet |" in page
-    assert "Speed of one core, before and after each benchmark: 40 to 50 million turns" in page
+    paces = "100,000 150,000 310,000"
+    assert f"| start | 2026-11-21T12:00:00Z | 62 s | 0.1 / 1.2 | {paces} | 0123456789ab | quiet |" in page
+    assert "Pace of one core, sampled each second: 100,000 to 310,000 JSON round trips" in page
     assert "> **" not in page
     changed = replace(CANNED["start"], facts=replace(FACTS, commit="ba9876543210, with changes"), noise=["others"])
     page = report.markdown(CANNED | {"start": changed})
