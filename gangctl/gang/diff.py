@@ -137,6 +137,8 @@ class Difference:
     """Names of conflicts that nothing controls: an edit may have removed the owner of gangctl's own object."""
     edited: tuple[tuple[str, str, str], ...] = ()
     """(PodGroup, its topologyKey, the one that is wanted) where that was changed after the group was made."""
+    larger: tuple[str, ...] = ()
+    """Names of objects whose minCount is immutable and larger than wanted, and that stay while pods name them."""
     spares: tuple[Create, ...] = ()
     """The next attempt's groups: created after all changes, and not needed yet."""
 
@@ -208,13 +210,14 @@ def _recounted(
 
 def _replaced(
     desired: Desired, plan: GangPlan, recounted: list[SetMinCounts], capabilities: Capabilities
-) -> tuple[list[Change], Frozen]:
+) -> tuple[list[Change], Frozen, tuple[str, ...]]:
     """Where minCount is immutable: deletes of what no pod needs as it is, and what has to stay.
 
-    Of the latter, pods that have finished are no reason for a report: the gang runs.
+    Of the latter, pods that have finished are no reason for a report: the gang runs. Last those that are larger.
     """
     changes: list[Change] = []
     frozen: list[tuple[Kind, str, int, int]] = []
+    larger: list[str] = []
     before = desired.assessment.plan or plan
     whole = {group.name: group.template.min_count for group in before.groups}
     templates = {template.name: template.min_count for template in before.workload.templates}
@@ -228,11 +231,13 @@ def _replaced(
         if not needed:
             changes += [] if change.observed.deleting else [Delete(change.kind, change.observed)]
             continue
+        if any(old > new for *_, old, new in change.counts):
+            larger.append(change.name)
         for _, template, old, _ in change.counts:
             wanted = templates[template] if change.kind == "Workload" else whole.get(change.name, old)
             if old != wanted:
                 frozen.append((change.kind, change.name, old, wanted))
-    return changes, tuple(frozen)
+    return changes, tuple(frozen), tuple(larger)
 
 
 def _recountable(plan: GangPlan, existing: Existing) -> Observed | None:
@@ -344,9 +349,10 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
     surplus = {(change.kind, change.name) for change in deletes}
     recounted = [change for change in recounted if (change.kind, change.name) not in surplus]
     frozen: Frozen = ()
+    larger: tuple[str, ...] = ()
     if not capabilities.min_count_mutable:
         counts, recounted = [*recounted, *([own] if isinstance(own, SetMinCounts) else [])], []
-        replaced, frozen = _replaced(desired, plan, counts, capabilities)
+        replaced, frozen, larger = _replaced(desired, plan, counts, capabilities)
         deletes += replaced
     deletes += [change for change in (composite, own) if isinstance(change, Delete)]
     if any(change.kind == "Workload" for change in deletes):
@@ -370,6 +376,7 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
         going=frozenset(name for _, name in conflicts if groups[name].deleting),
         unowned=_unowned(groups[name] for _, name in conflicts),
         edited=tuple(_edited(plan, existing)) if capabilities.pod_groups else (),
+        larger=larger,
         spares=tuple(_spares(desired, plan, existing)) if capabilities.pod_groups else (),
     )
 

@@ -72,8 +72,8 @@ def test_e12_the_tail_where_min_count_is_immutable(generation: Generation) -> No
     seen = running(plan, generation).existing(plan)
     (group,) = plan.groups
     named = frozenset({group.name, f"{plan.workload.name}/w/0"})
-    assert diff(replace(desired, named=named), seen, generation.capabilities) == Difference()
-    kind = "PodGroup" if generation.capabilities.pod_groups else "Workload"
+    kind, larger = ("PodGroup", group.name) if generation.capabilities.pod_groups else ("Workload", plan.workload.name)
+    assert diff(replace(desired, named=named), seen, generation.capabilities) == Difference(larger=(larger,))
     assert [(type(c), c.kind) for c in diff(desired, seen, generation.capabilities).changes] == [(Delete, kind)]
 
 

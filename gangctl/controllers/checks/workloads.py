@@ -26,7 +26,7 @@ from gangctl.controllers.reporter import RecordEvent
 from gangctl.controllers.scan import ScanView
 from gangctl.errors import ConflictError, NotFoundError, plural
 from gangctl.gang.desired import Desired, Lifecycle, assess, desire
-from gangctl.gang.diff import Create, Delete, Existing, diff
+from gangctl.gang.diff import Create, Delete, diff
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import ClusterRules
@@ -108,11 +108,8 @@ class Statuses:
         going += [change.name for change in deletions if change.kind == "Workload" or change.name in replaced]
         if going:
             return CheckProgress(Progress.UNDER_WAY, f"{going[0]} of an earlier gang is being deleted.")
-        if (
-            plan.jobset.suspend
-            and not capabilities.min_count_mutable
-            and (larger := _larger(plan, existing, capabilities))
-        ):
+        if plan.jobset.suspend and difference.larger:
+            larger = difference.larger[0]
             return CheckProgress(Progress.UNDER_WAY, f"{larger} is replaced once the pods that name it have ended.")
         missing = [f"{change.kind} {change.name}" for change in difference.changes if isinstance(change, Create)]
         if missing:
@@ -121,17 +118,6 @@ class Statuses:
             return CheckProgress(Progress.UNDER_WAY, f"Not there yet: {shown}{more}.")
         groups = len(plan.groups) if capabilities.pod_groups else len(plan.workload.templates)
         return CheckProgress(Progress.DONE, f"Workload {plan.workload.name} with {plural(groups, 'group')} is there.")
-
-
-def _larger(plan: GangPlan, existing: Existing, capabilities: Capabilities) -> str:
-    """A group, or a template of 1.35, that needs more pods than it will have; empty if there is none."""
-    if capabilities.pod_groups:
-        have = {name: dict(group.min_counts).get("", 0) for name, group in existing.groups.items()}
-        wanted = {group.name: group.min_count for group in plan.groups if group.name not in plan.finished}
-    else:
-        have = dict(existing.workload.min_counts) if existing.workload is not None else {}
-        wanted = {template.name: template.min_count for template in plan.workload.templates}
-    return next((name for name, count in wanted.items() if have.get(name, 0) > count), "")
 
 
 FIELD_MANAGER: Final = "gangctl-admission-check"
