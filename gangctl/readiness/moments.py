@@ -131,6 +131,9 @@ def since(phase: GangPhase, group: Group, totals: Totals, found: Traces, life: L
     if phase in _LASTING and same:
         return same
     written = _written(phase, group, totals, found, life)
+    if phase is GangPhase.SCHEDULING and life.before is not None:
+        # No object has the time at which gates were removed.
+        return max(written, life.now if life.before.phase is GangPhase.GATED else same)
     if phase is GangPhase.READY:
         # After pods finish, the last of the remaining ones may have become ready earlier.
         return max(written, same) or life.now

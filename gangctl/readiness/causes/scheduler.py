@@ -26,7 +26,7 @@ from gangctl.readiness.causes.context import (
 from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
-from gangctl.readiness.result import Cause
+from gangctl.readiness.result import Cause, GangPhase
 
 _Silent = tuple[Sequence[Group], Sequence[PodFacts], int]
 """Groups that start together, their pods without a node, and since when the scheduler should act."""
@@ -39,13 +39,15 @@ _A_SECOND: Final = 25
 def scheduler_silent(context: Context) -> Iterator[Cause]:
     """All objects exist, but the scheduler wrote no condition: it is about to, or does not run."""
     silent: dict[tuple[bool, bool], list[_Silent]] = {}
+    # Pods may have had gates until then.
+    begun = {one.name: one.since for one in context.readiness.groups if one.phase is GangPhase.SCHEDULING}
     for together in _together(context):
         groups = [group for group in together if any(not pod.node for pod in group.bound)]
         if not groups or not all(_is_quiet(context, group) for group in together):
             continue
         waiting = [pod for group in groups for pod in group.bound if not pod.node]
         made = max(unix(group.pod_group.created) if group.pod_group is not None else 0 for group in groups)
-        since = max(made, *(pod.created for pod in waiting))
+        since = max(made, *(begun.get(group.name, 0) for group in groups), *(pod.created for pod in waiting))
         late = context.late(since, QUICK + sum(len(group.bound) for group in together) // _A_SECOND)
         held_back = late and any(pod.unclaimed for pod in waiting)
         silent.setdefault((late, held_back), []).append((groups, waiting, since))
