@@ -31,6 +31,7 @@ from gangctl.kueue.blocked import (
     ReadyTimeouts,
     Stuck,
     blocked,
+    selected,
     stuck_at,
     stuck_workload,
     without_workload,
@@ -187,9 +188,9 @@ class Queues:
         return None if self.trouble(kinds.PRIORITY_CLASSES) else self.snapshot.priority(name) is not None
 
     def has_workload(self, namespace: str, name: str) -> bool | None:
-        """Whether a Workload of Kueue exists; None if unknown."""
-        if self.workloads.get(namespace, name) is not None:
-            return True
+        """Whether a Workload of Kueue exists that no object controls (ensureOneWorkload); None if unknown."""
+        if (workload := self.workloads.get(namespace, name)) is not None:
+            return not workload.owner_uid
         known = self.snapshot.workloads_known and self.heads_known and not self.trouble(kinds.QUEUED_WORKLOADS)
         return False if known else None
 
@@ -331,7 +332,9 @@ class Queues:
         said = workload.condition("QuotaReserved").since
         if local is None or queue is None or local.active is None or queue.active is None or not said:
             return False
-        # Times of Kubernetes sort as text.
+        # What Kueue said of the namespace stays while its labels are not known. Times of Kubernetes sort as text.
+        if selected(queue.selector, self.labels(jobset.namespace), jobset.namespace) is not True:
+            return False
         return local.active.status and queue.active.status and max(local.active.since, queue.active.since) > said
 
     def obstacle(self, namespace: str, name: str) -> Blocked | None:
@@ -489,6 +492,9 @@ class Heads:
             listener(cluster_queue)
 
 
-def _reason(head: Head | None) -> tuple[str, bool] | None:
-    """What those behind a head wait for: which it is, and whether it blocks them."""
-    return None if head is None else (head.workload.uid, head.effect("", joined=True) is not None)
+def _reason(head: Head | None) -> tuple[str, str] | None:
+    """What those behind a head wait for: which it is, and what helps; empty where it blocks none."""
+    if head is None:
+        return None
+    effect = head.effect("", joined=True)
+    return head.workload.uid, effect.remedy if effect is not None else ""

@@ -314,7 +314,11 @@ class Aggregates:
             # In another phase it is not new.
             if counted is None or (queue_of(counted), counted.blocked_by) != (hold.queue, hold.reason):
                 self._came("reasons", len(self._blocked))
-        if counted is not None and all(known.reason is not cause.reason for known in counted.causes):
+        # To wait behind a head is normal, however long: it is held up from when that does not end by itself.
+        if counted is not None and all(
+            known.reason is not cause.reason or (known.reason is Reason.HEAD_BLOCKS_QUEUE and not known.blocking)
+            for known in counted.causes
+        ):
             self._began[now.key] = cause.reason, at
         reason, began = self._began.get(now.key, (cause.reason, 0))
         since = max(cause.since or now.since, began if reason is cause.reason else 0)

@@ -237,6 +237,17 @@ def test_what_began_to_block_later_than_its_gang_waits_is_no_older_after_other_c
         before = now
 
 
+def test_a_gang_behind_a_head_is_held_up_from_when_that_does_not_end() -> None:
+    aggregates = Aggregates()
+    waits, blocks = (
+        standing("js", cause(Reason.HEAD_BLOCKS_QUEUE, since=100, blocking=blocking), since=100)
+        for blocking in (False, True)
+    )
+    aggregates.stands(None, waits, 100)
+    aggregates.stands(waits, blocks, 500)
+    assert list(aggregates.blocked().values()) == [BlockedGangs(1, 500)]
+
+
 def test_a_cause_without_a_time_lasts_as_long_as_the_phase() -> None:
     aggregates = Aggregates()
     starting = cause(Reason.STARTING, since=3, blocking=False)

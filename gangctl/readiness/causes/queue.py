@@ -388,7 +388,7 @@ def _checks(context: Context, workload: QueuedWorkload, status: QueueStatus) -> 
         remedy="put right what the check says: Kueue gives the quota back, and queues it again" if refused else remedy,
         command=command,
         pods=_pods(context),
-        since=unix(status.since),
+        since=ready if unplaced else unix(status.since),
         blocking=refused or (unplaced and context.late(ready, LONG)),
     )
 

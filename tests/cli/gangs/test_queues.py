@@ -95,6 +95,15 @@ def test_queues_that_became_active_after_kueues_last_words_are_open() -> None:
         reported = facts(found)
         assert reported is not None
         assert reported.opened is opened
+    # What Kueue said may be of the namespace, whose labels are not known.
+    queue = cluster_queue("cq", {"f": {"cpu": "8"}}, namespaceSelector={"matchLabels": {"team": "x"}})
+    since = "2026-01-01T01:20:00Z"
+    found = queues(*cluster("8", said))
+    for made in (queue, local_queue("q", "cq")):
+        found.take_raw({**made, "status": {"conditions": [condition("Active", since=since)]}})
+    reported = facts(found)
+    assert reported is not None
+    assert reported.opened is False
 
 
 def failed(name: str = "train") -> Object:

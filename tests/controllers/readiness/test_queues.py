@@ -195,6 +195,15 @@ def test_the_head_is_found_again_when_queues_change(context: Context) -> None:
     assert context.heads == ["cq", "cq", "cq"]
 
 
+def test_those_behind_a_head_are_evaluated_again_when_kueue_refuses_it(context: Context) -> None:
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    context.waiting("first", EARLIER)
+    context.standings.of(context.waiting("second", "2026-01-01T00:10:00Z"), 0, NOW)
+    context.heads.clear()
+    context.waiting("first", EARLIER, reason="Misconfigured")
+    assert context.heads == ["cq"]
+
+
 def test_those_behind_a_head_are_evaluated_again_when_it_moves_to_another_queue(context: Context) -> None:
     context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
     context.ground.queue("aside", 4, queueingStrategy="StrictFIFO")

@@ -311,3 +311,4 @@ def test_a_gang_that_kueue_cannot_place_after_its_checks_is_named(minutes: int, 
     assert words in cause.message
     assert cause.blocking is blocks
     assert ("SecondPassFailed" in cause.remedy) is (words == "no place")
+    assert words != "no place" or cause.since == NOW - 60 * minutes, "not since it has held quota"
