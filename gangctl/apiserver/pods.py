@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gangctl.api.names import dns_label, dns_subdomain, qualified_name
 from gangctl.apiserver.metadata import Causes, Object
+from gangctl.apiserver.resources import validate_limits_of_pod
 
 SCHEDULING_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 """What may change in the pod templates of a suspended Job or JobSet."""
@@ -106,8 +107,18 @@ def validate_resource_names(spec: Object, path: str, causes: Causes) -> None:
 def validate_only_of_pods(spec: Object, path: str, causes: Causes) -> None:
     """Check what an API server takes in a template and refuses of its pods.
 
-    ``validateContainersOnlyForPod``, and ``validateImageVolumeSource`` before 1.37, which refuses such a template, too.
+    ``validateContainersOnlyForPod``, ``validateImageVolumeSource`` before 1.37, which refuses such a template, too, and
+    what pods have by default: requests that are the limits, and in the node's network host ports.
     """
+    validate_limits_of_pod(spec, path, causes)
+    taken: set[str] = set()
+    for index, container in enumerate(spec.get("containers") or () if spec.get("hostNetwork") else ()):
+        for number, port in enumerate(container.get("ports") or ()):
+            used = port.get("hostPort") or port.get("containerPort", 0)
+            key = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP', '')}/{used}"
+            if key in taken:
+                causes.duplicate(f"{path}.containers[{index}].ports[{number}].hostPort", key)
+            taken.add(key)
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             image = container.get("image", "")

@@ -21,6 +21,9 @@ from gangctl.apiserver.metadata import Causes, FieldCause, Object
 _OVERCOMMITTED: Final = re.compile(r"[^/]*|([^/]*\.)?kubernetes\.io/.*")
 """Resources whose requests may be below their limits: those without a prefix, and Kubernetes' own."""
 _HUGE_PAGES: Final = "hugepages-"
+_CONTAINERS: Final = ("containers", "initContainers")
+_OF_PODS: Final = ("cpu", _HUGE_PAGES, "memory")
+"""What a pod may request as a whole (``IsSupportedPodLevelResource``); of huge pages it is a prefix."""
 
 
 def validate_resources(resources: Object, claims: set[str], path: str, causes: Causes) -> None:
@@ -57,13 +60,12 @@ def validate_pod_resources(spec: Object, claims: set[str], path: str, causes: Ca
         return
     if resources.get("claims"):
         causes.forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
+    _names_of_pod(resources, path, causes)
     validate_resources(resources, claims, path, causes)
     requests, limits = (read_list(resources.get(kind), FieldPath(), []) for kind in ("requests", "limits"))
     for name, amount in pod_requests(_only_requests(spec))[0].items():
         if name in requests and amount > requests[name]:
-            least = exact(name, milli(amount) if name == "cpu" else whole(amount))
-            detail = f"must be greater than or equal to aggregate container requests of {least}"
-            causes.invalid(f"{path}.requests[{name}]", resources["requests"][name], detail)
+            _exceeded(name, amount, resources, path, causes)
     for index, container in enumerate(spec.get("containers") or ()):
         of_container = container["resources"].get("limits") or {}
         for name, amount in read_list(of_container, FieldPath(), []).items():
@@ -73,11 +75,42 @@ def validate_pod_resources(spec: Object, claims: set[str], path: str, causes: Ca
                 causes.invalid(f"{path}.containers[{index}][{name}].limits", of_container[name], detail)
 
 
+def _names_of_pod(resources: Object, path: str, causes: Causes) -> None:
+    for kind in ("limits", "requests"):
+        for name in resources.get(kind) or ():
+            if name not in _OF_PODS and not name.startswith(_HUGE_PAGES):
+                causes.unsupported(f"{path}.{kind}[{name}]", name, _OF_PODS)
+
+
+def validate_limits_of_pod(spec: Object, path: str, causes: Causes) -> None:
+    """Check what a pod requests as a whole against the limits of its containers.
+
+    An API server takes them for requests in a pod (``SetDefaults_Pod``), not in a template.
+    """
+    resources = spec.get("resources") or {}
+    requests = read_list(resources.get("requests"), FieldPath(), [])
+    written = pod_requests(_only_requests(spec))[0]
+    containers = {field: spec.get(field) for field in _CONTAINERS}
+    for name, amount in pod_requests(containers)[0].items():
+        # What the template itself says of too much is refused with it.
+        if name in requests and written.get(name, 0) <= requests[name] < amount:
+            _exceeded(name, amount, resources, f"{path}.resources", causes)
+
+
+def _exceeded(name: str, amount: Fraction, resources: Object, path: str, causes: Causes) -> None:
+    least = exact(name, milli(amount) if name == "cpu" else whole(amount))
+    detail = f"must be greater than or equal to aggregate container requests of {least}"
+    causes.invalid(f"{path}.requests[{name}]", resources["requests"][name], detail)
+
+
 def _only_requests(spec: Object) -> Object:
     """The containers without limits: of a template they are no requests yet."""
     return {
-        field: [{**one, "resources": {"requests": one["resources"].get("requests")}} for one in spec.get(field) or ()]
-        for field in ("containers", "initContainers")
+        field: [
+            {**one, "resources": {"requests": (one.get("resources") or {}).get("requests")}}
+            for one in spec.get(field) or ()
+        ]
+        for field in _CONTAINERS
     }
 
 

@@ -288,6 +288,11 @@ PODS: Final[tuple[Row, ...]] = (
         _amounts({"requests": {"cpu": "2"}}, _CPU, initContainers=[{"name": "d", "image": "i", "resources": _CPU}]),
     ),
     (
+        {"resources": {"limits": {"nvidia.com/gpu": "8", "cpu": "2"}}},
+        "unsupported resources.limits[nvidia.com/gpu]",
+        {"resources": {"limits": {"hugepages-2Mi": "2Mi", "cpu": "2"}}},
+    ),
+    (
         {"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}},
         "invalid resources.requests",
         {"resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}},

@@ -38,6 +38,21 @@ def test_an_image_ends_where_its_text_does(field: str, image: str) -> None:
     assert _errors({}, {field: pod[field]}, replicas=0) == []
 
 
+def test_pods_in_the_network_of_the_node_have_each_port_once() -> None:
+    two = [{"name": name, "image": "i", "ports": [{"containerPort": 80}]} for name in ("a", "b")]
+    assert [path for path, _ in _errors({}, {"hostNetwork": True, "containers": two})] == [
+        "template.spec.containers[1].ports[0].hostPort"
+    ]
+    assert _errors({}, {"containers": two}) == []
+
+
+@each(("limit", "refused"), [("4", True), ("2", False)])
+def test_the_limits_of_containers_are_requests_of_pods(limit: str, refused: bool) -> None:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": limit}}}
+    errors = _errors({}, {"resources": {"requests": {"cpu": "2"}}, "containers": [container]})
+    assert [path for path, _ in errors] == ["template.spec.resources.requests[cpu]"] * refused
+
+
 def test_a_replicated_job_that_depends_on_itself_has_no_jobs() -> None:
     created = create(jobset("js", rj("v"), rj("w", depends_on="w")))
     assert [error.path for error in created.errors] == ["spec.replicatedJobs[1].dependsOn[0].name"]
