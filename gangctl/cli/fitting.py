@@ -217,12 +217,12 @@ def subjects_of(question: Question, home: str) -> list[FitSubject]:
     return subjects
 
 
-def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer:
+def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool, elsewhere: bool = False) -> Answer:
     """The report on one JobSet as it is; ``fixed_nodes`` also checks the nodes, as a fixed set.
 
     For a gang with a topologyKey the nodes are checked in any case.
     """
-    answer = started_anew(subject, stock, fixed_nodes=fixed_nodes)
+    answer = started_anew(subject, stock, fixed_nodes=fixed_nodes, elsewhere=elsewhere)
     own = [] if subject.new else list(filter(subject.has, stock.pods or ()))
     if not (own and partly_on_nodes(subject.raw, own)):
         return answer
@@ -232,8 +232,8 @@ def answer_of(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer
 _JOINING: Final = "whether the domain of the pods of a gang that are on nodes has room: the others must join them"
 
 
-def started_anew(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Answer:
-    """The same of all its pods, if none of them is on a node."""
+def started_anew(subject: FitSubject, stock: Stock, *, fixed_nodes: bool, elsewhere: bool = False) -> Answer:
+    """The same of all its pods, if none of them is on a node; ``elsewhere`` is one that MultiKueue runs in a worker."""
     # A new one takes nothing from a Workload that has finished: that was of another one of its name.
     workloads: Iterable[QueuedWorkload] = stock.live_workloads() if subject.new else stock.workloads.values()
     own = [workload for workload in workloads if subject.owns(workload)]
@@ -252,13 +252,15 @@ def started_anew(subject: FitSubject, stock: Stock, *, fixed_nodes: bool) -> Ans
     )
     with stock.snapshot.without(with_variants(stock.workloads, own)):
         report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))
-    by_nodes = needs_domain(subject.raw)
-    if fixed_nodes or (by_nodes and stock.nodes_known):
-        nodes = _started(request, stock, subject.has, report)
-        report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
-    elif by_nodes:
-        report = without_nodes(report)
-    report = _created(request, stock, report)
+    # The nodes, quotas of pods and classes of the cluster in which it runs decide.
+    if not (elsewhere or _runs_elsewhere(request, stock, report)):
+        by_nodes = needs_domain(subject.raw)
+        if fixed_nodes or (by_nodes and stock.nodes_known):
+            nodes = _started(request, stock, subject.has, report)
+            report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
+        elif by_nodes:
+            report = without_nodes(report)
+        report = _created(request, stock, report)
     if subject.unread:
         report = _without_policies(report, subject, kueue=stock.snapshot.queued)
     return Answer({**report, "workers": []}, (*subject.given, *(_remark(workload, now) for workload in own)))
@@ -289,10 +291,15 @@ def _restarted(subject: FitSubject, stock: Stock) -> FitReport:
     return _created(request, stock, onto_nodes(request, stock, subject.has))
 
 
+def _runs_elsewhere(request: FitRequest, stock: Stock, report: FitReport) -> bool:
+    """Whether MultiKueue runs it in another cluster."""
+    queue = stock.cluster_queue(report["clusterQueue"])
+    return request.read().managed_elsewhere or (queue is not None and bool(stock.snapshot.dispatcher(queue)))
+
+
 def _created(request: FitRequest, stock: Stock, report: FitReport) -> FitReport:
     """The report on a JobSet by what else keeps its pods from being created, if they are in this cluster."""
-    jobset, queue = request.read(), stock.cluster_queue(report["clusterQueue"])
-    if jobset.managed_elsewhere or (queue is not None and stock.snapshot.dispatcher(queue)):
+    if _runs_elsewhere(request, stock, report):
         return report
     surroundings = stock.snapshot.surroundings(request.namespace).of_pods()
     # Without the pods that exist, which outrank the templates: the question is which can be created.

@@ -425,7 +425,7 @@ def _answer(
     there: Mapping[str, _Read],
 ) -> Answer:
     with _without_dispatch(stock):
-        own = answer_of(_undispatched(subject), stock, fixed_nodes=False)
+        own = answer_of(_undispatched(subject), stock, fixed_nodes=False, elsewhere=True)
     queue = stock.cluster_queue(own.report["clusterQueue"])
     check = next((use.name for use in queue.checks if use.name in clusters), None) if queue is not None else None
     if check is None:

@@ -184,7 +184,7 @@ class ClusterSnapshot:
         self.unread: frozenset[type[object]] = frozenset()
         """Kinds of priority classes that could not be read."""
         self.has_workload: Callable[[str, str], bool | None] = lambda _namespace, _name: None
-        """Whether a Workload exists, by namespace and name; None if unknown."""
+        """Whether a Workload exists that no object controls, by namespace and name; None if unknown."""
         self.heads_known = True
         """Whether the heads of StrictFIFO queues can be known: what waits in all namespaces is known."""
         self.workloads_known = True

@@ -243,15 +243,18 @@ class Conditions:
         return f"{title} does not exist, and without it Kueue {without}; create it, or name another one"
 
     def _prebuilt(self) -> str:
-        """Why Kueue makes no Workload: the label names one, and it does not exist; empty if it does, or may."""
-        name = within(self._request.jobset, "metadata", "labels").get(PREBUILT)
+        """Why Kueue makes no Workload: the JobSet names one that it cannot have; empty if it can, or may."""
+        # PrebuiltWorkloadNameFor: on by default since Kueue 0.18.
+        noted = self._configuration.gate("WorkloadIdentifierAnnotations", default=True) and self._notes.get(PREBUILT)
+        name = noted or within(self._request.jobset, "metadata", "labels").get(PREBUILT)
         if not isinstance(name, str) or not name or self._request.workload is not None:
             return ""
-        title = f'Workload "{one_line(name)}" of label {PREBUILT}'
+        title = f'Workload "{one_line(name)}" of {"annotation" if noted else "label"} {PREBUILT}'
         exists = self._cluster.has_workload(self._request.namespace, name)
         if exists is None:
             self.doubts.append(f"whether {title} exists, without which Kueue does not start it")
-        return f"{title} does not exist, and Kueue makes none; remove the label" if exists is False else ""
+        why = "does not exist, or belongs to another object, and Kueue makes none; name no Workload in a new JobSet"
+        return f"{title} {why}" if exists is False else ""
 
     def held_back(self) -> tuple[Reason, str] | None:
         """Why Kueue does not try its Workload, whatever the queue has, with the name of the cause; None if it does."""

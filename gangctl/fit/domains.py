@@ -59,13 +59,12 @@ class FlavorDomains:
         self._counted: dict[tuple[int, int], Leaves] = {}
         domains: dict[Key, tuple[Key, NodeShape, dict[str, int] | None]] = {}
         wanted, named = flavor.node_labels.items(), set(levels)
-        self._inside: list[NodeShape] = []
+        self._inside: list[tuple[Key, NodeShape, dict[str, int] | None]] = []
         for node in nodes:
             labels = node.labels
             # Kueue counts no capacity of nodes that are cordoned or not ready.
             if (node.closed and not ever) or not (wanted <= labels.items() and named <= labels.keys()):
                 continue
-            self._inside.append(node)
             values = tuple(labels[level] for level in levels)
             key = values[-1:] if self.hosts else values
             amounts: dict[str, int] | None
@@ -75,6 +74,7 @@ class FlavorDomains:
                 # Without a limit where nothing is known of a node yet.
                 silent = dict.fromkeys(node.unreported, UNLIMITED)
                 amounts = {PODS: UNLIMITED, **node.capacity, **silent} if node.capacity else None
+            self._inside.append((key, node, amounts))
             if key in domains:
                 values, first, before = domains[key]
                 # The taints of the first node are kept for all: they are read only where a domain is one host.
@@ -134,7 +134,7 @@ class FlavorDomains:
     def _useful(self, pods: Member) -> list[NodeShape]:
         """The nodes that add room: one without what the pods request, as a control plane without GPUs, does not."""
         asked = [name for name, amount in pods.counted.asked.items() if amount > 0]
-        return [node for node in self._inside if all(node.present.get(name, 0) > 0 for name in asked)]
+        return [node for _, node, _ in self._inside if all(node.present.get(name, 0) > 0 for name in asked)]
 
     def overlooked(self, workers: Member, leader: Member | None) -> Iterator[Member]:
         """Pods that Kueue may give nodes that do not take them.
@@ -147,6 +147,16 @@ class FlavorDomains:
             both = zip(self._takers(workers), self._takers(leader), strict=True)
             if any(works and not leads for works, leads in both):
                 yield leader
+
+    def divided(self, pods: Member, assigned: DomainAssignment) -> bool:
+        """Whether a domain gets more of the pods than its nodes have room for, one by one: Kueue takes their sum."""
+        if self.hosts:
+            return False
+        single = dict.fromkeys(self.keys, 0)
+        takes = self._takes(pods, [node for _, node, _ in self._inside])
+        for (key, _, free), taken in zip(self._inside, takes, strict=True):
+            single[key] += _count(free, pods.counted.asked) if taken else 0
+        return any(count > single[self.keys[index]] for index, count in assigned.pods.items())
 
     def leaves(self, workers: Member, leader: Member | None, taken: Usage) -> Leaves:
         """Pods that each of the lowest domains has room for; ``taken`` is usage besides the known one.

@@ -129,7 +129,8 @@ def unread(podset: PodSet) -> str:
     """Where Kueue may give its pods nodes that do not take them."""
     return (
         f"{pod_path(podset.index)}: whether the nodes that Kueue chooses take its pods: it reads taints, node "
-        f"selectors and affinity only where the lowest level is {HOSTNAME}, and not for the leader of a group"
+        f"selectors, affinity and the room of single nodes only where the lowest level is {HOSTNAME}, and not for the "
+        "leader of a group"
     )
 
 

@@ -97,7 +97,12 @@ class Placing:
             if not self._provisioned(flavor) and (domains := self._domains(flavor, ever=False)) is not None
             for pods in domains.overlooked(unit.workers, unit.leader)
         )
-        yield from dict.fromkeys(map(unread, overlooked))
+        divided = (
+            unit.workers.podset
+            for unit, view, domains in (() if self._ambiguous(steps) else self._attempt(steps, (), ever=False))
+            if domains is not None and view.domains.divided(unit.workers, domains)
+        )
+        yield from dict.fromkeys(map(unread, (*overlooked, *divided)))
         placed = list(self._placed())
         yield from (why for podset in placed for why in in_topology(podset))
         # Of the whole JobSet it is one fact.

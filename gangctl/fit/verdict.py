@@ -7,7 +7,7 @@ nothing at present, or if Kueue's assignment of flavors misses an existing choic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -37,11 +37,12 @@ from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, taken, trie
 from gangctl.fit.tree import Pair
 from gangctl.fit.when import Estimate
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import blocked, unresolved
+from gangctl.kueue.blocked import blocked, is_inactive, unresolved
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE
 from gangctl.kueue.objects import ELSEWHERE, Amounts, ClusterQueue, QueuedWorkload
 from gangctl.kueue.queues import MOST_PODSETS, queued_at
+from gangctl.kueue.states import failed_checks
 
 __all__ = ["FitRequest", "fit"]
 _MOST_HOLDERS: Final = 50
@@ -244,6 +245,7 @@ def _when(
         case.steps, case.domains = now.steps or (), list(now.placed.domains)
         # Nodes decide only about a gang that has quota; for others they would make a certain answer unknown.
         case.unknown += placing.unknown(case.jobset, case.steps)
+        case.unknown += _domains_kept(case, queue, [step.flavor for step in case.steps])
         flavors = [step.flavor for step in case.steps]
         case.conditions.doubts += contradictions(gang.members, gang.needs, flavors, case.cluster.flavor)
         case.conditions.doubts += case.conditions.unlisted(queue, taken(demands, flavors))
@@ -352,6 +354,24 @@ def _unready(case: QueueCase) -> report.FitReport | None:
     message = f"there is quota for it now, but Kueue admits nothing before the pods of {names} are ready"
     setting = "waitForPodsReady.blockAdmission of its configuration"
     return case.answer("not-now", "WaitsForPodsReady", f"{message} ({setting}){case.unsure}")
+
+
+def _domains_kept(case: QueueCase, own: ClusterQueue, flavors: Iterable[str]) -> Iterator[str]:
+    """Heads of other StrictFIFO queues, of any cohort, for which Kueue keeps domains in each of its cycles.
+
+    Their quota fits, a domain does not (``reserveCapacityForUnreclaimablePreempt``, with the usage of topologies).
+    """
+    placing = {name for name in flavors if case.cluster.levels(name)} if case.cluster.topology_aware(own) else set()
+    for queue in case.cluster.quotas.queues() if placing else ():
+        shared = placing & {quota.name for group in queue.groups for quota in group.flavors}
+        if not shared or queue.name == own.name or queue.reclaim == "Any" or is_inactive(queue):
+            continue
+        head = case.request.head(queue)
+        if head is not None and not failed_checks(head.workload) and head.effect(None, joined=True) is not None:
+            yield (
+                f'whether Kueue keeps domains of flavor "{min(shared)}" for '
+                f'"{head.workload.title_for(case.request.reader)}", the head of StrictFIFO ClusterQueue "{queue.name}"'
+            )
 
 
 def _kept(case: QueueCase, gang: explain.GangDemands, preemptor: Preemptor) -> report.FitReport | None:

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.cli.httpserver import ask
-from tests.cli.kueueobjects import CONFIGURATION, Object, cluster, cluster_queue, flavor, kueue, local_queue, queued
+from tests.cli.kueueobjects import (
+    CONFIGURATION,
+    Object,
+    cluster,
+    cluster_queue,
+    condition,
+    flavor,
+    kueue,
+    local_queue,
+    queued,
+)
 from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
 from tests.cli.publishedschemas import schema_of
@@ -65,6 +75,14 @@ class TestMistakes:
         answer = fit(tmp_path, raw, nodes)
         assert (answer.code, answer.json["reason"]) == (1, "NeverNoNode")
         assert words in answer.json["message"]
+
+
+def test_the_nodes_of_a_manager_of_multikueue_do_not_decide(tmp_path: Path) -> None:
+    status = {"conditions": [condition("Active")]}
+    check = kueue("AdmissionCheck", "m", spec={"controllerName": "kueue.x-k8s.io/multikueue"}, status=status)
+    checks = {"admissionChecksStrategy": {"admissionChecks": [{"name": "m"}]}}
+    answer = fit(tmp_path, queued(cpu="2"), [*cluster("100", check, **checks), node("a", "1")])
+    assert (answer.code, answer.json["verdict"]) == (0, "fits")
 
 
 class TestNodesAlone:

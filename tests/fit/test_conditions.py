@@ -144,20 +144,22 @@ def test_a_queue_below_the_jobset_queues_its_parts(
     assert [path in why for why in report["unknown"]] == [True] * (expected[0] == "unknown")
 
 
+@each("named", ["labels", "annotations"])
 @each(
     ("exists", "expected"),
     [(True, ("fits", "Fits")), (False, ("not-now", "QueueBlocked")), (None, ("unknown", "MayFit"))],
 )
 def test_kueue_makes_no_workload_beside_one_that_the_label_names(
-    exists: bool | None, expected: tuple[str, str]
+    exists: bool | None, expected: tuple[str, str], named: str
 ) -> None:
     raw = jobset("js", cpu(1))
-    raw["metadata"]["labels"] = {QUEUE_NAME: QUEUE, PREBUILT: "made"}
+    raw["metadata"]["labels"] = {QUEUE_NAME: QUEUE, PREBUILT: "made" if named == "labels" else "free"}
+    raw["metadata"]["annotations"] = {PREBUILT: "made"} if named == "annotations" else {}
     snapshot = known(queue())
     snapshot.has_workload = lambda namespace, name: exists if (namespace, name) == (NAMESPACE, "made") else True
     report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), snapshot)
     assert gist(report) == expected
-    assert ('"made" of label' in report["message"]) is not exists
+    assert (f'"made" of {named[:-1]}' in report["message"]) is not exists
 
 
 @each(

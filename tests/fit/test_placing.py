@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,8 +29,10 @@ from gangctl.kueue.objects import (
     ResourceFlavor,
     Topology,
 )
+from gangctl.kueue.queues import find_head
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, REQUIRED, grouped, known, pods
 from tests.fit.queues import group, holder
+from tests.fit.waiters import NOW, waiting
 from tests.jobsets import jobset
 from tests.rows import each
 
@@ -337,3 +340,18 @@ class TestPlacing:
         assert placing.fits(steps, without={"u"})
         assert not placing.fits(steps, without={"v"})
         assert placing.fits(steps, without={"u", "v"})
+
+
+def test_a_pod_larger_than_each_node_of_a_rack_is_no_certain_fit() -> None:
+    """Without a level of hosts Kueue takes the sum of the nodes."""
+    racks = cluster(topology=Topology("t", (RACK,)))
+    assert gist(fit(gang(asking(1, cpu="2")), racks)) == ("unknown", "MayFit")
+    assert gist(fit(gang(asking(2)), racks)) == FITS
+
+
+def test_domains_that_kueue_may_keep_for_the_head_of_another_queue_are_no_certain_fit() -> None:
+    other = ClusterQueue("b", groups=(group(ROOMY),), selector=(), strategy="StrictFIFO")
+    for tried, answer in (([waiting("v", 2)], ("unknown", "MayFit")), ([], FITS)):
+        heads = {"b": find_head(other, tried, NOW)}
+        behind = replace(gang(asking(1)), head=lambda of, known=heads: known.get(of.name))  # type: ignore[misc]
+        assert gist(fit(behind, cluster(queue(), other))) == answer
