@@ -7,8 +7,10 @@ too: a JobSet of which these are refused is stored, and never runs.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -155,10 +157,31 @@ def update(raw: Mapping[str, Any], before: Mapping[str, Any]) -> Created:
     updated = create(raw, new=False)
     # An object of a cluster shows also what was filled in, which a file that is applied to it leaves there.
     is_applied = "uid" in object_at(before, "metadata") and "uid" not in object_at(raw, "metadata")
-    if not updated.refused and not is_applied:
-        _take_away(updated.obj["spec"], object_at(raw, "spec"), object_at(before, "spec"))
-        structural.default(updated.obj, jobsets.jobset_schema())
+    written = _applied(before) if is_applied else before
+    if updated.refused or written is None:
+        return updated
+    _take_away(updated.obj["spec"], object_at(raw, "spec"), object_at(written, "spec"))
+    structural.default(updated.obj, jobsets.jobset_schema())
+    if is_applied:
+        # Labels that no file had are left, too, such as those of a policy's defaults.
+        own, live = (object_at(object_at(obj, "metadata"), "labels") for obj in (written, before))
+        labels = {key: value for key, value in live.items() if key not in own}
+        if labels:
+            metadata = updated.obj["metadata"]
+            metadata["labels"] = {**labels, **object_at(metadata, "labels")}
     return updated
+
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def _applied(before: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What kubectl has applied last; None where its annotation does not say it."""
+    text = object_at(object_at(before, "metadata"), "annotations").get(_LAST_APPLIED)
+    with suppress(ValueError, RecursionError):
+        applied = json.loads(text) if isinstance(text, str) else None
+        return applied if isinstance(applied, dict) else None
+    return None
 
 
 def _take_away(stored: Object, written: Mapping[str, Any], before: Mapping[str, Any]) -> None:

@@ -32,6 +32,8 @@ CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestE
 """HTTP status by ``reason``, as natively."""
 
 
+_AS_GO: Final = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+"""What Go escapes in JSON."""
 _VALIDATION_FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
 _MOST_FAILURES: Final = 50
 """Violations in that annotation of the API server, which is one for all native policies."""
@@ -150,9 +152,8 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
             said = annotations.setdefault(f"{outcome.policy.partition('/')[0]}/{key}", [])
             said += [] if value in said else [value]
     if failures:
-        annotations[_VALIDATION_FAILURE] = [
-            json.dumps(failures[:_MOST_FAILURES], ensure_ascii=False, separators=(",", ":"))
-        ]
+        text = json.dumps(failures[:_MOST_FAILURES], ensure_ascii=False, separators=(",", ":"))
+        annotations[_VALIDATION_FAILURE] = [text.translate(_AS_GO)]
     notes = {key: ", ".join(values) for key, values in annotations.items()}
     return Verdict(tuple(ordered), tuple(denials), tuple(warnings), notes)
 

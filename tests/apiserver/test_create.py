@@ -85,6 +85,16 @@ def test_an_update_lacks_what_it_takes_away(before: Object, after: Object, kept:
     assert {field: spec[field] for field in ("failurePolicy", "network") if field in spec} == kept
 
 
+def test_an_update_by_a_file_takes_away_what_kubectl_applied_before() -> None:
+    was = jobset("js", rj("w", 1, 2, 2), network=NETWORK)
+    live = create(was).obj
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(was)}
+    live["metadata"] |= {"uid": "u", "labels": {"q": "a"}, "annotations": applied}
+    made = update(jobset("js", rj("w", 1, 2, 2)), live).obj
+    assert "network" not in made["spec"]
+    assert made["metadata"]["labels"] == {"q": "a"}, "no file had it"
+
+
 def test_an_update_by_a_file_keeps_what_an_object_of_a_cluster_was_filled_in_with() -> None:
     stored = create(jobset("js", rj("w", 1, 2, 2))).obj
     of_a_cluster = {**stored, "metadata": {**stored["metadata"], "uid": "1"}}

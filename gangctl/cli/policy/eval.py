@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -206,12 +206,12 @@ def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:
             raise InputError(f'{where}: metadata.namespace: is "{own}" but --namespace is "{namespace}"')
 
 
-def _before(document: Document, old: Sequence[Document], setting: RequestSetting) -> Object | None:
-    """The object as it was."""
+def _before(document: Document, old: Mapping[str, Sequence[Document]], setting: RequestSetting) -> Object | None:
+    """The object as it was; ``old`` are those of ``--old`` by title."""
     if not old:
         return None
     title = title_of(document.value, setting)
-    same = [candidate for candidate in old if title_of(candidate.value, setting) == title]
+    same = old.get(title, ())
     if len(same) != 1:
         raise InputError(f"{document.where()}: {len(same)} objects of --old are {title}, 1 is wanted")
     return same[0].value
@@ -237,10 +237,13 @@ async def _evaluate_all(
     params, policies = [document.value for document in inputs.params], inputs.loaded.policies
     catalogue = FileCatalogue(params, setting.namespace, policies=policies)
     subjects = sent_for(inputs.subjects, operation, setting.generation)
+    old: defaultdict[str, list[Document]] = defaultdict(list)
+    for document in inputs.old:
+        old[title_of(document.value, setting)].append(document)
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
         session = await Session.start(evaluator, inputs.loaded, catalogue)
         for sent in subjects:
-            met = await session.meet(sent.obj, setting, operation, _before(sent.document, inputs.old, setting))
+            met = await session.meet(sent.obj, setting, operation, _before(sent.document, old, setting))
             outcomes = await session.outcomes(met)
             if action is not None:
                 outcomes = tuple(replace(outcome, actions=frozenset({action})) for outcome in outcomes)

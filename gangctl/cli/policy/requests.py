@@ -31,6 +31,7 @@ from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.admission import restored
 from gangctl.gang.resolve import ClusterRules
+from gangctl.kueue.names import GROUP as KUEUE
 from gangctl.pathways.words import is_pathways_job
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.model import LabelSelector
@@ -144,7 +145,17 @@ def _advice(obj: Object) -> Iterator[str]:
 USER: Final = "kubernetes-admin"
 GROUPS_OF_USER: Final = "system:authenticated and, of a service account, those of all and of its namespace"
 """What :func:`groups_of` returns, for the help."""
-_CLUSTER_SCOPED: Final = {("", "Namespace"), ("", "Node"), ("", "PersistentVolume")}
+_CLUSTER_SCOPED: Final = {
+    *(("", kind) for kind in ("Namespace", "Node", "PersistentVolume")),
+    *((KUEUE, kind) for kind in ("AdmissionCheck", "ClusterQueue", "Cohort", "MultiKueueCluster", "MultiKueueConfig")),
+    *((KUEUE, kind) for kind in ("ProvisioningRequestConfig", "ResourceFlavor", "Topology", "WorkloadPriorityClass")),
+    *(("rbac.authorization.k8s.io", kind) for kind in ("ClusterRole", "ClusterRoleBinding")),
+    *(("resource.k8s.io", kind) for kind in ("DeviceClass", "ResourceSlice")),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "StorageClass"),
+}
 _PLURALS: Final = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
 
 
@@ -250,6 +261,9 @@ def review_of(
     if old is None:
         complete = filled(subject, setting.now)
     else:
+        # A JobSet of a cluster has the gang of its stamps, also where the file has no UID.
+        if uid := object_at(old, "metadata").get("uid"):
+            subject = {**subject, "metadata": {"uid": uid, **object_at(subject, "metadata")}}
         old = filled(_placed(old, namespace), setting.now)
         complete = updated(subject, old, part)
     new = None if operation == "DELETE" else subject

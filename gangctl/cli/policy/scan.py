@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -24,9 +24,10 @@ from gangctl.cli.policy.requests import Fit, is_left_alone
 from gangctl.cli.policy.session import Session, evaluator_of, finding_data
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NAMESPACES
-from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
+from gangctl.controllers.policy_sources import GANG_POLICY_EXCEPTIONS
+from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError, ValidationError
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedException, LoadedPolicy, load_exception
 from gangctl.policy.review import review_of_existing
 from gangctl.policy.variables import gang_of, unknown_fit, with_params
 from gangctl.policy.verdict import Outcome, Result
@@ -190,7 +191,9 @@ async def _fit(client: Client, policies: Iterable[LoadedPolicy], kueue_namespace
 async def _load(client: Client, files: Bundle | None, minor: str) -> LoadedPolicies:
     """The policies to evaluate by. A broken one of the cluster is reported and left out, one in a file is an error."""
     if files is not None:
-        return load(files, minor)
+        loaded = load(files, minor)
+        known = {one.name: one for one in (*await _exceptions(client, loaded), *loaded.exceptions)}
+        return replace(loaded, exceptions=tuple(known[name] for name in sorted(known)))
     bundle = await clusters.rules_of(client)
     if not bundle.policies:
         raise InputError("there is no GangPolicy in the cluster", hint="--policy FILE evaluates by policies of files")
@@ -202,6 +205,21 @@ async def _load(client: Client, files: Bundle | None, minor: str) -> LoadedPolic
         if policy not in kept:
             note(f"left out: {policy.name}: spec.background is false")
     return replace(loaded, policies=kept, remarks=())
+
+
+async def _exceptions(client: Client, loaded: LoadedPolicies) -> list[LoadedException]:
+    """Those of the cluster from policies of these names: they go on when the files are applied."""
+    try:
+        documents = await clusters.all_of(client, GANG_POLICY_EXCEPTIONS)
+    except ForbiddenError as refused:
+        note(f"exceptions of the cluster do not count: {refused}")
+        return []
+    names = {policy.name for policy in loaded.policies}
+    exceptions = []
+    for document in documents:
+        with suppress(ValidationError):
+            exceptions.append(load_exception(document))
+    return [one for one in exceptions if any(named.name in names for named in one.spec.policies)]
 
 
 async def _jobsets(client: Client, namespace: str | None, selector: str | None) -> AsyncGenerator[Object, None]:

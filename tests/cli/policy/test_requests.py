@@ -83,10 +83,24 @@ class TestUpdate:
         assert review.object is not None
         assert (review.object["metadata"]["generation"], review.object["status"]) == (2, {"restarts": 3})
 
+    def test_a_jobset_of_a_cluster_without_stamps_is_no_gang(self) -> None:
+        unstamped = jobset("js", rj("a", 1, 2, 2), mode="Gang", uid="u")
+        review = request(jobset("js", rj("a", 1, 3, 3), mode="Gang"), "UPDATE", unstamped)
+        assert not isinstance(review.gang, (str, type(None)))
+        assert review.gang["level"] == "None"
+
     def test_an_object_of_a_file_stands_for_one_that_was_created(self) -> None:
         review = request(jobset("js", rj("a")), "UPDATE", jobset("js", rj("a")))
         assert review.object == review.old_object == request(jobset("js", rj("a"))).object
         assert request(jobset("js", rj("a")), "DELETE").old_object == review.object
+
+
+def test_an_object_of_the_cluster_has_no_namespace() -> None:
+    review = request({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "q"}})
+    assert "namespace" not in review.request
+    assert review.namespace is None
+    assert review.object is not None
+    assert "namespace" not in review.object["metadata"]
 
 
 def test_a_namespace_in_a_param_ref_makes_the_kind_namespaced() -> None:

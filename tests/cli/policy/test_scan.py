@@ -56,6 +56,14 @@ async def test_every_page_is_evaluated(tmp_path: Path) -> None:
     assert len([path for _, path in server.asked if path.endswith("/jobsets")]) == 3
 
 
+async def test_exceptions_of_the_cluster_go_on_for_a_policy_of_a_file(tmp_path: Path) -> None:
+    exempt = [exception("e", "limits", names=["large"])]
+    path = files(tmp_path, p=[policy("limits", FEW)])["p"]
+    async with serving(exceptions=exempt, namespaces=PLACES, jobsets=[LARGE]) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "-A", "--policy", path)
+    assert answer.code == 0, answer
+
+
 async def test_a_policy_can_use_fit(tmp_path: Path) -> None:
     """What a JobSet holds itself is not in its way, and nothing is asked of queues where no policy does."""
     train, large = kueueobjects.queued(pods=8, uid="uid-train"), kueueobjects.queued("large", pods=9, uid="uid-large")
