@@ -15,12 +15,12 @@ from gangctl.api.objects import controller_owner, objects
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.cluster import UnseenError, all_of, denied
 from gangctl.client.client import Client, Selection
-from gangctl.client.resources import JOBS, JOBSETS, PODS
+from gangctl.client.resources import EVENTS, JOBS, JOBSETS, PODS
 from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import pick_generation
-from gangctl.readiness.facts import PodFacts, read_pod
+from gangctl.readiness.facts import FAILED_CREATE, JOB_CREATION_FAILED, PodFacts, read_pod, read_refusal
 
 PODS_OF_ONE: Final = 2
 """Pods of a JobSet of the canary."""
@@ -39,6 +39,8 @@ class CanaryJobSet:
     """Names of the objects of its gang."""
     pods: tuple[PodFacts, ...] = ()
     seconds: float = 0.0
+    denied: str = ""
+    """What refuses its Jobs or pods, as far as events may be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,19 @@ class _CanaryRun:
             suspended=(stored.get("spec") or {}).get("suspend") is True,
             groups=tuple([f"{kind} {name}" for kind, name in await self._groups(jobset.name)]),
             pods=tuple(sorted(filter(None, map(read_pod, pods.items)), key=lambda pod: pod.name)),
+            denied="" if len(pods.items) >= PODS_OF_ONE else await self._denied(jobset.name),
         )
+
+    async def _denied(self, jobset: str) -> str:
+        """What refuses Jobs or pods of a JobSet; empty where nothing does, or events may not be read."""
+        for reason in (FAILED_CREATE, JOB_CREATION_FAILED):
+            selection = Selection(field_selector=f"reason={reason}")
+            with contextlib.suppress(ForbiddenError):
+                events = await self.client.list(EVENTS, self.namespace, selection=selection)
+                for refusal in filter(None, map(read_refusal, events.items)):
+                    if refusal.name.startswith(jobset):
+                        return refusal.message
+        return ""
 
     async def _groups(self, jobset: str) -> list[tuple[str, str]]:
         """Kind and name of the objects that the JobSet controls."""

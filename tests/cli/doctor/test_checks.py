@@ -396,6 +396,7 @@ CASES: Final = [
     Case("canary-groups", {"canary": Canary(jobset(*WHOLE.pods, groups=()), TORN, 5.0)}, FAILED, "were not made"),
     Case("canary-groups", {"canary": Canary(jobset(WHOLE.pods[0]), TORN, 5.0)}, FAILED, "1 of 2 pods"),
     Case("canary-groups", {"canary": Canary(jobset(suspended=True), TORN, 5.0)}, UNKNOWN, "suspended"),
+    Case("canary-groups", {"canary": Canary(jobset(denied="exceeded quota"), TORN, 5.0)}, UNKNOWN, "a rule of this"),
     Case(
         "canary-groups",
         {"canary": Canary(jobset(pod("a", reference=""), WHOLE.pods[1]), TORN, 5.0)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gangctl.api.reportfields import rfc3339
 from gangctl.cli.doctor.canary import PODS_OF_ONE, Canary, CanaryJobSet
@@ -11,6 +12,8 @@ from gangctl.cli.doctor.checks import installed, webhooks
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact
 from gangctl.readiness.causes.context import Command
 from gangctl.readiness.facts import PodFacts
+
+_ELSEWHERE: Final = "choose a namespace by -n in which that rule does not apply"
 
 
 @fact
@@ -32,7 +35,7 @@ async def admission(cluster: Cluster) -> CheckOutcome:
         return unknown(
             "a rule of this cluster refuses it",
             [f"refused: {whole.refusal}"],
-            remedy="choose a namespace by -n in which that rule does not apply",
+            remedy=_ELSEWHERE,
         )
     if whole.refusal:
         return failed(
@@ -82,6 +85,9 @@ async def groups(cluster: Cluster) -> CheckOutcome:
             remedy="see whether gangctl leads (gangctl-leader), and what it logs",
             command="gangctl doctor --only gangctl-leader",
         )
+    evidence += [f"refused: {whole.denied}"] if whole.denied else []
+    if len(whole.pods) < PODS_OF_ONE and installed.refused_by_rule(whole.denied):
+        return unknown("a rule of this cluster refuses its Jobs or pods", evidence, remedy=_ELSEWHERE)
     if len(whole.pods) < PODS_OF_ONE:
         return failed(
             f"there are {len(whole.pods)} of {PODS_OF_ONE} pods after {whole.seconds:.0f} s",

@@ -32,12 +32,14 @@ ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "E
 _JOBSET_NAMESPACE: Final = "jobset-system"
 _SERVICE: Final = "kubernetes.io/service-name"
 _OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
-_RULE: Final = re.compile(r"denied (?:the )?request|exceeded quota")
+_RULE: Final = re.compile(
+    r"denied (?:the )?request|(?:exceeded|failed) quota|forbidden: (?:minimum|maximum|violates PodSecurity) "
+)
 _TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
 
 
 def refused_by_rule(refusal: str) -> bool:
-    """Whether a policy, a quota or another webhook refused a JobSet: that says nothing of gangctl."""
+    """Whether a policy, a quota, a LimitRange or another webhook refuses an object: that says nothing of gangctl."""
     ours = MUTATING[0].name in refusal or (".gangctl.dev" in refusal and AGAIN in refusal)
     return _RULE.search(refusal) is not None and not ours
 
