@@ -97,6 +97,8 @@ class PolicyMetrics(EvaluatorObserver):
         # At 0 from the beginning, so that the first one is an increase.
         for name, why in product(kept, _WHYS):
             self._kills.labels(name, why)
+        for name in kept:
+            self._evaluations.labels(name, "fail", "deny")
 
     def evaluated_request(self, outcomes: Iterable[Outcome]) -> None:
         """Count the outcomes of one request; policies that did not apply are not counted."""

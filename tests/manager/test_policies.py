@@ -56,7 +56,14 @@ def test_requests_are_counted_by_worst_result_and_decision(registry: CollectorRe
     expected = [("fail", "deny"), ("pass", "none"), ("exempt", "none"), ("error", "warn")]
     assert [value(registry, "a", *labels) for labels in expected] == [1, 1, 1, 1]
     evaluations = (family for family in registry.collect() if family.name == "gangctl_policy_evaluations")
-    assert "b" not in {sample.labels["policy"] for family in evaluations for sample in family.samples}
+    counted = {
+        sample.labels["policy"]
+        for family in evaluations
+        for sample in family.samples
+        if sample.value and sample.name == COUNTER
+    }
+    assert counted == {"a"}
+    assert value(registry, "b", "fail", "deny") == 0, "so that the first one is an increase"
 
 
 def test_counters_of_lost_evaluations_start_at_zero(registry: CollectorRegistry) -> None:

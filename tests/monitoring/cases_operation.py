@@ -308,6 +308,19 @@ PROCESS: Final = (
     ),
     Case(
         "GangctlWebhookUnreachable",
+        "the first call of an API server fails",
+        {
+            'up{job="apiserver",instance="a"}': "1x60",
+            'apiserver_admission_webhook_rejection_count{job="apiserver",instance="a",name="jobsets.gangs.gangctl.dev",'
+            'type="admit",operation="CREATE",error_type="calling_webhook_error",rejection_code="500"}': "_x20 1x40",
+        },
+        fires=22,
+        labels={"name": "jobsets.gangs.gangctl.dev"},
+        says="Calls of jobsets.gangs.gangctl.dev fail. JobSets that ask for a gang are rejected, or admitted without "
+        "one. Failed calls within 10 minutes: 1.",
+    ),
+    Case(
+        "GangctlWebhookUnreachable",
         "calls fail and what was asked about is admitted",
         {'apiserver_admission_webhook_fail_open_count{name="jobsets.gangs.gangctl.dev",type="admit"}': "0x4 0+2x30"},
         fires=8,
