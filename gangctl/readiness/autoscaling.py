@@ -41,6 +41,11 @@ class ScaleUp:
         """Whether it names a node: one that has room by Karpenter's count, or that is about to be ready."""
         return self.reason == _NOMINATED and "node/" in self.message
 
+    @property
+    def node(self) -> str:
+        """The node that it names; empty without one."""
+        return self.message.rpartition("node/")[2] if self.there else ""
+
     def running(self, now: float) -> bool:
         """Whether the pod may still get the node that it was given."""
         return self.reason in STARTED and now < self.at + NODE_SECONDS

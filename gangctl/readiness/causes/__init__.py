@@ -25,6 +25,7 @@ from gangctl.readiness.result import Cause, GangPhase, Readiness
 ALWAYS: Final[tuple[Finder, ...]] = (
     queue.suspended,
     queue.in_queue,
+    jobs.jobs_not_suspended,
     objects.api_unavailable,
     objects.not_ganged,
     objects.field_dropped,

@@ -339,7 +339,8 @@ def refusal_is_old(group: Group, pod: PodFacts) -> bool:
     It nominates the pod then (``schedule_one.go``), and the condition of its group is true.
     """
     placed = group.scheduled
-    if not pod.nominated:
+    # What could not be bound is said of a node that was chosen, and holds while the scheduler tries that again.
+    if not pod.nominated or "running PreBind plugin " in pod.refusal:
         return False
     # Such a refusal takes the nomination away.
     since = _NOT_NOMINATED.search(pod.refusal) is not None

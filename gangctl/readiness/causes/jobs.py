@@ -13,6 +13,7 @@ from gangctl.errors import plural
 from gangctl.gang.desired import JobProgress, listed
 from gangctl.gang.plan import PlannedJob, replicated_job_pods
 from gangctl.gang.reasons import Reason
+from gangctl.kueue.states import eviction_of
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion, oldest
 from gangctl.readiness.causes.messages import Denial, read_denial
 from gangctl.readiness.facts import CLAIM_CREATION_FAILED, SERVICE_CREATION_FAILED, Refused, unix
@@ -44,10 +45,27 @@ def _stages(context: Context) -> Mapping[str, Sequence[str]]:
     waits = stages_to_come(context.snapshot.jobset, context.snapshot.jobs)
     if not waits:
         return waits
-    refused = {_job_name(refused) for refused in _denied_jobs(context)}
+    denied = _denied_jobs(context)
+    refused = {_job_name(one) for one in denied}
     begun = {job.replicated_job for group in context.groups for job in group.planned if job.name in refused}
+    begun |= _stopped_by_claims(context, waits, denied)
     sized = {rj.name for rj in context.snapshot.jobset.replicated_jobs if rj.replicas}
     return {name: first for name, first in waits.items() if name in sized - begun}
+
+
+def _stopped_by_claims(context: Context, waits: Mapping[str, Sequence[str]], denied: Sequence[Refused]) -> set[str]:
+    """Stages whose turn it is: JobSet makes its claims each time before it goes on, and was denied since."""
+    jobset = context.snapshot.jobset
+    at = max((one.at for one in denied if one.reason == CLAIM_CREATION_FAILED), default=0)
+    if not at or not jobset.in_order:
+        return set()
+    ready = Counter(
+        pod.replicated_job
+        for pod in context.snapshot.pods
+        if pod.ready and pod.attempt >= jobset.restarts and pod.ready_at <= at
+    )
+    sizes = {rj.name: replicated_job_pods(rj) for rj in jobset.replicated_jobs}
+    return {name for name, first in waits.items() if all(ready[other] >= sizes[other] for other in first)}
 
 
 def _job_name(refused: Refused) -> str:
@@ -122,6 +140,30 @@ def job_creation_refused(context: Context) -> Iterator[Cause]:
             command=_about(context, denial) or context.suggest(Command.DESCRIBE_JOBSET),
             groups=held,
             pods=sum(job.pods for group in held for job in group.planned if job.name in stopped),
+            since=refused.at,
+        )
+
+
+def jobs_not_suspended(context: Context) -> Iterator[Cause]:
+    """JobSet makes its claims before it suspends its Jobs, too, and a full quota denies even those that are there."""
+    jobset, workload = context.snapshot.jobset, context.snapshot.queued_workload
+    held = [group for group in context.groups if any(job.active and not job.suspended for job in group.jobs)]
+    if not jobset.suspend or jobset.deleting or jobset.finished or not held:
+        return
+    eviction = eviction_of(workload) if workload is not None else None
+    stopped = unix(eviction.since) if eviction is not None else 0
+    for refused in _denied_jobs(context):
+        if refused.reason != CLAIM_CREATION_FAILED or refused.at < stopped:
+            continue
+        denial = read_denial(refused.message, pods=False)
+        yield context.cause(
+            Reason.JOB_CREATION_REFUSED,
+            f"JobSet does not suspend its Jobs before it has made its claims again: {denial.what}",
+            evidence=[refused.message, f"its pods run on: {listed(group.name for group in held)}"],
+            remedy=f"{denial.remedy}; JobSet tries again by itself" if denial.ends else denial.remedy,
+            command=_about(context, denial) or context.suggest(Command.DESCRIBE_JOBSET),
+            groups=held,
+            pods=sum(len(group.pods) for group in held),
             since=refused.at,
         )
 

@@ -153,13 +153,16 @@ def _of_an_autoscaler(context: Context, held: _Refused) -> Reason | None:
     """What follows from what autoscalers said of a group's pods; None if they said nothing."""
     ups = context.snapshot.on_nodes.scale_ups
     # One that names a node adds none, and refuses none.
-    said = [ups[pod.name] for pod in held.pods if pod.name in ups and not ups[pod.name].there]
-    coming = [one for one in said if one.adds(context.now)]
+    last = [ups[pod.name] for pod in held.pods if pod.name in ups]
+    # One that is not ready yet is on its way.
+    unready = {name for name, node in (context.snapshot.nodes or {}).items() if not node.ready}
+    said = [one for one in last if not one.there or one.node in unready]
+    coming = [one for one in said if one.running(context.now)]
     for one in coming:
         # It is no longer believed then, without a change of any object.
         context.late(one.at, NODE_SECONDS)
     # One whose node is there, or was the first of several to join, waits for the others.
-    named = sum(pod.name in ups and ups[pod.name].there and ups[pod.name].running(context.now) for pod in held.pods)
+    named = sum(one.there and one.node not in unready and one.running(context.now) for one in last)
     if coming and len(coming) + named == len(held.pods):
         return Reason.SCALE_UP_RUNNING
     if len(coming) < len(said):

@@ -66,7 +66,8 @@ def _together(context: Context) -> Iterator[Sequence[Group]]:
 
 def _is_quiet(context: Context, group: Group) -> bool:
     """Whether the scheduler should act, and wrote no condition."""
-    if any(gated(pod) or (pod.refused and not pod.node) for pod in group.pods) or _binding_of(context, group):
+    spoken = any(pod.refused and not pod.node and not refusal_is_old(group, pod) for pod in group.pods)
+    if spoken or any(map(gated, group.pods)) or _binding_of(context, group):
         return False
     if group.scope is None:
         return True

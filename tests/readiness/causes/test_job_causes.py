@@ -333,3 +333,25 @@ def test_a_quota_that_requires_requests_of_pods_is_named() -> None:
     assert "ResourceQuota tight takes no pod that does not specify requests.cpu for: main" in cause.message
     assert "LimitRange" in cause.remedy
     assert cause.command == "kubectl -n t describe resourcequota tight"
+
+
+QUOTA_OF_CLAIMS = (
+    'persistentvolumeclaims "d-js" is forbidden: exceeded quota: tight, requested: n=1, used: n=10, limited: n=10'
+)
+
+
+def test_claims_that_are_denied_hold_the_stage_whose_turn_it_is() -> None:
+    context = Context(IN_ORDER)
+    refused = [replace(refused_jobset("js", QUOTA_OF_CLAIMS), reason="PVCCreationFailed")]
+    for state, reason in ((READY, Reason.JOB_CREATION_REFUSED), (RUNNING, Reason.WAITING_FOR_STAGE)):
+        pods, jobs = context.pods(state, only="a"), context.jobs(only="a")
+        assert reason in reasons(context.snapshot(pods, jobs=jobs, refused=refused))
+
+
+def test_claims_that_are_denied_keep_a_jobset_from_being_suspended() -> None:
+    context = Context(JS, queue="main", suspend=True)
+    refused = [replace(refused_jobset("js", QUOTA_OF_CLAIMS), reason="PVCCreationFailed")]
+    snapshot = context.snapshot(context.pods(RUNNING), jobs=context.jobs(active=4), refused=refused)
+    cause = the(Reason.JOB_CREATION_REFUSED, snapshot)
+    assert cause.blocking
+    assert "before it has made its claims again" in cause.message

@@ -462,3 +462,12 @@ def test_times_are_those_of_the_conditions() -> None:
     assert cause.since == PLACED_AT
     assert cause.evidence[0] == f"scheduler: {REFUSAL}"
     assert cause.since > CREATED
+
+
+def test_a_node_that_karpenter_has_named_and_that_is_not_ready_is_on_its_way() -> None:
+    context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
+    pods = context.pods(REFUSED)
+    ups = {pod.name: replace(NAMED, pod=pod.name) for pod in pods}
+    for ready, reason in ((False, Reason.SCALE_UP_RUNNING), (True, Reason.UNSCHEDULABLE)):
+        there = nodes("n1", ready=ready)
+        assert reasons(context.snapshot(pods, nodes=there, on_nodes=OnNodes(scale_ups=ups))) == [reason]

@@ -148,6 +148,25 @@ def test_a_refusal_from_before_a_node_was_chosen_is_no_cause() -> None:
         assert reasons(context.snapshot(pods, groups=groups)) == [reason]
 
 
+def test_what_the_scheduler_could_not_bind_holds_while_it_tries_again() -> None:
+    """A pod's condition keeps the time of the first refusal, and the group's that of the placement."""
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    groups, pods = context.groups(initially_scheduled(PLACED_AT + 9)), context.pods(REFUSED, nominated="n1")
+    failed = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
+    again = [replace(pod, refused="SchedulerError", refusal=failed) for pod in pods]
+    assert the(Reason.VOLUME_NOT_BOUND, context.snapshot(again, groups=groups), PLACED_AT + 700).blocking
+    assert the(Reason.SCHEDULER_SILENT, context.snapshot(pods, groups=groups), PLACED_AT + 700).blocking
+
+
+def test_a_scheduler_is_not_silent_about_pods_whose_gates_were_removed_a_moment_ago() -> None:
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
+    gated = evaluate(context.snapshot(context.pods(GATED)), NOW - 9)
+    freed = evaluate(context.snapshot(context.pods(PENDING)), NOW, gated)
+    assert (freed.since, [cause.blocking for cause in freed.causes]) == (NOW, [False])
+    later = evaluate(context.snapshot(context.pods(PENDING)), NOW + 20, freed)
+    assert (later.since, [cause.blocking for cause in later.causes]) == (NOW, [True])
+
+
 def test_a_scheduler_that_waits_for_devices_is_silent_after_ten_minutes() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     snapshot = context.snapshot(context.pods(PENDING, nominated="n1"))
