@@ -169,8 +169,11 @@ class TestKueue:
 
     def test_without_host_names_a_domain_is_the_sum_of_its_nodes(self, tmp_path: Path) -> None:
         objects = racks(*TWO_RACKS, IDLE, levels=(BLOCK, RACK))
-        answer = fit(tmp_path, asking(1, cpu="2", required_topology=RACK), objects)
+        answer = fit(tmp_path, asking(2, required_topology=RACK), objects)
         assert gist(answer) == ("fits", "Fits", 0)
+        # Kueue admits it, and no node holds the pod.
+        answer = fit(tmp_path, asking(1, cpu="2", required_topology=RACK), objects)
+        assert gist(answer) == ("unknown", "MayFit", 0)
 
     def test_a_leader_and_its_workers_share_a_domain(self, tmp_path: Path) -> None:
         gang = asking(2, required_topology=RACK, group_name="g")
