@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 LABEL_LENGTH: Final = 63
@@ -84,6 +85,13 @@ def path_segment(text: str) -> list[str]:
 
 def qualified_name(text: str) -> list[str]:
     """A label key: a name, with an optional prefix before a ``/``."""
+    # The same keys come again and again. Longer ones are wrong, and nobody may fill the memory with them.
+    long = len(text) > SUBDOMAIN_LENGTH + LABEL_LENGTH + 1
+    return [*(_errors_of_key.__wrapped__(text) if long else _errors_of_key(text))]
+
+
+@lru_cache(maxsize=1024)
+def _errors_of_key(text: str) -> tuple[str, ...]:
     prefix, slash, name = text.rpartition("/")
     wrong: list[str] = []
     if slash:
@@ -101,7 +109,7 @@ def qualified_name(text: str) -> list[str]:
             "and must start and end with an alphanumeric character"
         )
         wrong.append(_regex(message, _NAME_PART, "MyName", "my.name", "123-abc"))
-    return wrong
+    return (*wrong,)
 
 
 def label_value(text: str) -> list[str]:

@@ -89,6 +89,8 @@ def validate_limits_of_pod(spec: Object, path: str, causes: Causes) -> None:
     """
     resources = spec.get("resources") or {}
     requests = read_list(resources.get("requests"), FieldPath(), [])
+    if not requests:
+        return
     written = pod_requests(_only_requests(spec))[0]
     containers = {field: spec.get(field) for field in _CONTAINERS}
     for name, amount in pod_requests(containers)[0].items():

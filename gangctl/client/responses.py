@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -129,7 +130,7 @@ def retry_after_seconds(value: object, now: datetime | None = None) -> float | N
     try:
         seconds = float(str(value))
     except ValueError:
-        moment = date_of(value)
+        moment = date_of(str(value))
         if moment is None:
             return None
         seconds = (moment - (now or datetime.now(UTC))).total_seconds()
@@ -137,10 +138,12 @@ def retry_after_seconds(value: object, now: datetime | None = None) -> float | N
     return min(max(0.0, seconds), _LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None
 
 
-def date_of(value: object) -> datetime | None:
+@lru_cache(maxsize=4)
+def date_of(value: str) -> datetime | None:
     """The time in a header such as ``Date``; None if it is none."""
+    # The controller asks for the API server's time with each evaluation, and its answers of one second have one Date.
     try:
-        moment = parsedate_to_datetime(str(value))
+        moment = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

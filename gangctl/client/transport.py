@@ -163,7 +163,7 @@ class Transport:
         if self._dated is None:
             return wall
         came, date = self._dated
-        ahead = came - (date_of(date) or came)
+        ahead = came - (date_of(date or "") or came)
         # A Date has whole seconds.
         return wall - ahead if abs(ahead) > _DATE_PRECISION else wall
 
