@@ -19,6 +19,7 @@ from gangctl.api.meta import (
     JOBSET_CONTROLLER,
     KUEUE_PREFIX,
     NODE_SELECTOR_STRATEGY,
+    PATHWAYS_GROUP,
     PLACEMENT,
     PREFIX,
     QUEUE_NAME,
@@ -417,6 +418,9 @@ def _owner(metadata: Mapping[str, Any]) -> tuple[str, str]:
     """Kind and name of the object that controls it, and its API group."""
     owner = controller_owner(metadata) or {}
     group, _, version = text_at(owner, "apiVersion").partition("/")
+    # Nothing changes the JobSet of a PathwaysJob once it is made: it is queued and resumed as one without an owner.
+    if group == PATHWAYS_GROUP:
+        return "", ""
     return " ".join(text_at(owner, field) for field in ("kind", "name")).strip(), group if version else ""
 
 

@@ -104,6 +104,7 @@ def keys_at(place: Place, *roles: KeyRole) -> tuple[str, ...]:
 
 
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
+PATHWAYS_GROUP: Final = "pathways-job.pathways.domain"
 JOBSET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
 JOBSET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 

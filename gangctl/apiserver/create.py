@@ -15,6 +15,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from gangctl.api.jobset import exclusive_topology, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import keep, object_at, objects_at
 from gangctl.apiserver import jobs, jobsets, structural
@@ -264,6 +265,22 @@ def _never(jobset: Object) -> Iterator[FieldError]:
                     yield _so_never("JobSet makes no Jobs that depend on themselves", error)
             job = object_at(replicated["template"], "spec")
             yield from _without_pods(job, f"spec.replicatedJobs[{index}].template.spec")
+    yield from _without_leaders(jobset)
+
+
+def _without_leaders(jobset: Object) -> Iterator[FieldError]:
+    """Jobs with exclusive placement whose pods have no index: JobSet's webhook refuses them (``ValidateCreate``)."""
+    specs = [object_at(entry["template"], "spec") for entry in jobset["spec"].get("replicatedJobs", ())[:_MOST_CHECKED]]
+    plain = [index for index, job in enumerate(specs) if job.get("completionMode") == "NonIndexed"]
+    if not plain:
+        return
+    parsed, _ = read_jobset(jobset)
+    for index in plain:
+        rj = parsed.replicated_jobs[index]
+        if rj.replicas > 0 and exclusive_topology(parsed, rj) is not None:
+            path = f"{rj.path}.template.spec.completionMode"
+            error = FieldError(path, ErrorKind.INVALID, '"NonIndexed": use Indexed')
+            yield _so_never("with exclusive placement JobSet waits for a pod with index 0", error)
 
 
 def _without_pods(job: Object, path: str) -> Iterator[FieldError]:

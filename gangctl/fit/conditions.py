@@ -84,6 +84,8 @@ class Conditions:
         if not queue:
             if self._configuration.manages_owner(self._jobset):
                 kind = one_line(self._jobset.owner.partition(" ")[0])
+                if not self._configuration.known:
+                    self.doubts.append(f"whether Kueue manages {kind}s (integrations.frameworks)")
                 return f"Kueue queues the {kind} that controls it: no other quota holds it back"
             below = "" if self._unmanaged or self._configuration.unqueued else self._queued_below()
             if below:

@@ -125,6 +125,14 @@ def in_topology(podset: PodSet) -> Iterator[str]:
         yield f"{path}.{field}: {_CHOICE}"
 
 
+def in_one_domain(podset: PodSet, key: str) -> str:
+    """Kueue does not read the topologyKey of a gang."""
+    return (
+        f"{pod_path(podset.index)}: whether the nodes that Kueue chooses are in one domain of {one_line(key, 80)}, "
+        "the topologyKey of its gang"
+    )
+
+
 def unread(podset: PodSet) -> str:
     """Where Kueue may give its pods nodes that do not take them."""
     return (

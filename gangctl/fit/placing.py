@@ -17,7 +17,8 @@ from gangctl.api.pods import HOSTNAME
 from gangctl.fit.clusterstate import ClusterSnapshot
 from gangctl.fit.demands import Member, Needs, all_with_topology, groups
 from gangctl.fit.domains import DomainView, FlavorDomains, Usage, use
-from gangctl.fit.limits import exclusive, in_topology, unread
+from gangctl.fit.limits import exclusive, in_one_domain, in_topology, unread
+from gangctl.fit.nodes import gangs_of
 from gangctl.fit.report import DomainReport, joined, quoted
 from gangctl.fit.requests import PodSet, requests_of
 from gangctl.fit.search import Demand, Step
@@ -107,6 +108,11 @@ class Placing:
         yield from (why for podset in placed for why in in_topology(podset))
         # Of the whole JobSet it is one fact.
         yield from dict.fromkeys(why for podset in placed for why in exclusive(jobset, podset))
+        # A podset that asks Kueue for a topology asks for that of its gang (check_consistency).
+        keys = {index: gang.topology for gang in gangs_of(jobset) if sum(gang.pods.values()) > 1 for index in gang.pods}
+        for podset in placed:
+            if podset.topology is None and (key := keys.get(podset.index)):
+                yield in_one_domain(podset, key)
         # Each of these finds a domain where there is one, but what is left for the next podset is not the same.
         for gate in _CHOOSING if len(self.units) > 1 else ():
             if self._gate(gate, default=False):

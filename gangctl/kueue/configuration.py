@@ -76,6 +76,8 @@ class Ordering:
 DEFAULT_ORDERING: Final = Ordering()
 FRAMEWORKS: Final[Mapping[str, str]] = {"Job": "batch/job", "pod": "pod"}
 """By what JobSets are made of."""
+_OWNERS: Final = (("trainer.kubeflow.org", "trainjob"), ("workload.codeflare.dev", "appwrapper"))
+"""Group and kind of what controls JobSets and waits in queues."""
 
 
 def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
@@ -114,7 +116,9 @@ class KueueConfiguration:
 
     def manages_owner(self, jobset: JobSet) -> bool:
         """Whether it manages objects of the kind that controls a JobSet; frameworks have its group and kind as name."""
-        return f"{jobset.owner_group}/{jobset.owner.partition(' ')[0].lower()}" in self.frameworks
+        kind = jobset.owner_group, jobset.owner.partition(" ")[0].lower()
+        # Where that is not known: a JobSet whose owner Kueue does not manage has a Workload of its own.
+        return "/".join(kind) in self.frameworks if self.known else kind in _OWNERS
 
     def suspends_unqueued(self, labels: Mapping[str, str] | None, namespace: str) -> bool | None:
         """Whether it suspends JobSets without a queue there; None if that is not known."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.meta import GANG_MODE
+from gangctl.api.meta import GANG_MODE, PATHWAYS_GROUP
 
-GROUP: Final = "pathways-job.pathways.domain"
+GROUP: Final = PATHWAYS_GROUP
 API_VERSION: Final = f"{GROUP}/v1"
 KIND: Final = "PathwaysJob"
 PLURAL: Final = "pathwaysjobs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from gangctl.apiserver.create import create, errors_of_jobs
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -57,3 +58,19 @@ def test_a_replicated_job_that_depends_on_itself_has_no_jobs() -> None:
     created = create(jobset("js", rj("v"), rj("w", depends_on="w")))
     assert [error.path for error in created.errors] == ["spec.replicatedJobs[1].dependsOn[0].name"]
     assert create(jobset("js", rj("v"), rj("w", depends_on="v"))).errors == ()
+
+
+@each(
+    ("job", "notes", "paths"),
+    [
+        ({"completionMode": "NonIndexed"}, {EXCLUSIVE_TOPOLOGY: "rack"}, ["spec.replicatedJobs[0].template.spec"]),
+        ({"completionMode": "NonIndexed"}, {EXCLUSIVE_TOPOLOGY: "rack", NODE_SELECTOR_STRATEGY: "true"}, []),
+        ({"completionMode": "NonIndexed"}, {}, []),
+        ({}, {EXCLUSIVE_TOPOLOGY: "rack"}, []),
+    ],
+)
+def test_jobset_places_no_pods_without_an_index(job: dict[str, Any], notes: dict[str, str], paths: list[str]) -> None:
+    created = create(jobset("js", rj("w", 1, 1, 1, job=job), rj("v", 1, 2, 2), annotations=notes))
+    assert created.refused == ()
+    assert [error.path for error in created.errors] == [f"{path}.completionMode" for path in paths]
+    assert errors_of_jobs(created.obj) == created.errors

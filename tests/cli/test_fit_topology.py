@@ -302,6 +302,14 @@ class TestTopologyKey:
             ("a", 0, 1),
         ]
 
+    def test_kueue_may_choose_nodes_of_several_domains_for_it(self, tmp_path: Path) -> None:
+        """In a queue whose flavors all have a topology it chooses them for podsets that ask for none, too."""
+        answer = fit(tmp_path, self.gang(2), racks(*TWO_RACKS, pod("p", "a0")))
+        assert gist(answer) == ("unknown", "MayFit", 0)
+        assert any("the topologyKey of its gang" in why for why in answer.json["unknown"])
+        answer = fit(tmp_path, queued(pods=2), racks(*TWO_RACKS, pod("p", "a0")))
+        assert gist(answer) == ("fits", "Fits", 0)
+
     def test_unknown_nodes_qualify_the_verdict(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, self.gang(2), cluster("99"))
         assert gist(answer) == ("unknown", "MayFit", 0)

@@ -251,6 +251,7 @@ def test_a_gang_without_a_workload_is_reported() -> None:
     assert found.stuck.reason == "WorkloadMissing"
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
@@ -258,11 +259,12 @@ def test_a_gang_without_a_workload_is_reported() -> None:
         pytest.param(waiting(), "Fits", id="without a queue"),
     ],
 )
-def test_kueue_queues_a_jobset_or_the_trainjob_that_controls_it(made: Object, reason: str) -> None:
+def test_kueue_queues_a_jobset_or_the_trainjob_that_controls_it(made: Object, reason: str, known: bool) -> None:
     """Its label counts where the TrainJob has none: then it has a Workload of its own."""
     raw = of_trainjob(queued("train", uid="uid-train", suspend=True))
     raw["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
-    there = queues(*cluster("8", made), config_map(WITH_TRAINJOBS))
+    objects = [one for one in cluster("8", made) if one is not CONFIGURATION]
+    there = queues(*objects, *([config_map(WITH_TRAINJOBS)] if known else []))
     state = GangState(queues=there)
     take(state.jobsets, project_stored, raw)
     snapshot = state.snapshot(("t", "train"), NOW.timestamp())
@@ -272,7 +274,8 @@ def test_kueue_queues_a_jobset_or_the_trainjob_that_controls_it(made: Object, re
     assert of_queue == {Reason.WAITING_FOR_QUOTA if reason else Reason.SUSPENDED}
     assert ("TrainJob job" in causes.get(Reason.SUSPENDED, "")) is not bool(reason)
     assert there.unqueued(snapshot.jobset, NOW) is None
-    assert there.fit(raw, "t", new=False)["reason"] == (reason or "NotQueued")
+    outside = "NotQueued" if known else "MayFit"
+    assert there.fit(raw, "t", new=False)["reason"] == (reason or outside)
 
 
 def ref(kind: str, name: str) -> Object:
@@ -365,8 +368,12 @@ def test_the_quota_of_a_gang_that_kueue_admits_by_flavor_counts_once() -> None:
     assert there.fit(queued("train", cpu="2", uid="uid-train"), "t", new=False)["verdict"] == "fits"
 
 
-async def test_a_gang_that_kueue_suspends_without_a_queue_has_to_name_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("owned", [False, True], ids=["by a user", "by a PathwaysJob"])
+async def test_a_gang_that_kueue_suspends_without_a_queue_has_to_name_one(tmp_path: Path, owned: bool) -> None:
     stored = queued("train", queue="", uid="uid-train", suspend=True)
+    if owned:
+        owner = {"apiVersion": "pathways-job.pathways.domain/v1", "kind": "PathwaysJob", "name": "train", "uid": "u"}
+        stored["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     stored["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
     managing = config_map({**CONFIGURATION, "manageJobsWithoutQueueName": True})
     there = [item for item in cluster("8", stored, managing) if item is not CONFIGURATION]
