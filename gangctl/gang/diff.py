@@ -233,9 +233,10 @@ def _replaced(
             continue
         if any(old > new for *_, old, new in change.counts):
             larger.append(change.name)
-        for _, template, old, _ in change.counts:
+        for _, template, old, new in change.counts:
             wanted = templates[template] if change.kind == "Workload" else whole.get(change.name, old)
-            if old != wanted:
+            # One that was made after pods had finished has fewer than all, and others may have finished since.
+            if old > wanted or old < new:
                 frozen.append((change.kind, change.name, old, wanted))
     return changes, tuple(frozen), tuple(larger)
 

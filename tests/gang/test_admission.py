@@ -309,6 +309,16 @@ def test_a_resize_without_the_scheduling_api_is_refused_for_now() -> None:
     assert "immutable on Kubernetes 1.36" in error.detail
 
 
+@each("minimum", [2, 5])
+@each("generation", [Generation.V1ALPHA1, Generation.V1ALPHA2])
+def test_a_resize_that_leaves_the_min_count_as_it_is_is_allowed(generation: Generation, minimum: int) -> None:
+    gangs = f'[{{"name": "w", "replicatedJobs": ["w"], "minCount": {minimum}}}]'
+    raw = stored(jobset("js", rj("w", 1, 6, 6), annotations={GANGS: gangs}))
+    changed = check_update(read(raw), read(resize(raw, 4)), generation)
+    assert len(changed) == (minimum > 4)
+    assert check_update(read(raw), read(resize(raw, 8)), generation) == ()
+
+
 @each(
     "raw",
     [

@@ -294,6 +294,9 @@ def test_where_min_counts_are_immutable_what_no_pod_names_is_replaced(generation
     replaced_later = Difference(larger=(A,) if pod_groups else ())
     assert tail == replaced_later, "pods that finished are no reason for a report"
     if pod_groups:
+        resumed = group(seen, A, min_counts=(("", 3),))
+        later = diff(wanted(PLAN, {A: 2}, named=named), resumed, generation.capabilities)
+        assert later == replaced_later, "nor of one that was made when some had finished"
         assert told(difference(PLAN, seen, {A: 3}, generation).changes) == ["-a"]
         going = group(seen, A, deleting=True)
         assert difference(PLAN, going, {A: 3}, generation) == Difference()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
-from gangctl.api.objects import kind_of, misshapen, object_at, objects_at, text_at
+from gangctl.api.objects import kind_of, misshapen, object_at, objects_at, text_at, within
 from gangctl.api.pods import is_finished
 from gangctl.api.scheduling import GROUP as SCHEDULING
-from gangctl.api.scheduling import NEWEST, ApiState, Generation
+from gangctl.api.scheduling import NEWEST, ApiState, Generation, named_group
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.cluster import JobSetUnreadError, note_left_out, project_stored, take
 from gangctl.cli.gangs.state import GangState, StoredJobSet, modern, read_event
@@ -69,12 +69,21 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
     return taking.finish()
 
 
-def _generation_of(documents: Iterable[Document]) -> Generation | None:
-    """The generation of the Workloads and PodGroups; None if there are none."""
+def _generation_of(documents: Sequence[Document]) -> Generation | None:
+    """The generation of the Workloads and PodGroups, or of what pods say of them; None if there is neither."""
     # Other kinds of this API group, such as PriorityClass, have versions of their own.
     of_gangs = {(SCHEDULING, "Workload"), (SCHEDULING, "PodGroup")}
     versions = {str(document.value["apiVersion"]) for document in documents if kind_of(document.value) in of_gangs}
-    return next((generation for generation in Generation if generation.api_version in versions), None)
+    of_objects = next((generation for generation in Generation if generation.api_version in versions), None)
+    return of_objects or (Generation.V1ALPHA1 if any(map(_names_a_workload, documents)) else None)
+
+
+def _names_a_workload(document: Document) -> bool:
+    """Whether a pod, or those of a Job, name their group as on Kubernetes 1.35: no later one has that field."""
+    if kind_of(document.value) not in {("", "Pod"), ("batch", "Job")}:
+        return False
+    spec = object_at(document.value, "spec")
+    return any("/" in named_group(pod) for pod in (spec, within(spec, "template", "spec")))
 
 
 class _Taking:

@@ -229,10 +229,13 @@ def scheduling_gate_off(context: Context) -> Iterator[Cause]:
     """
     if context.capabilities is None or not context.runs:
         return
-    evaluate = _partial_since if not context.capabilities.pod_groups else _without_condition_since
+    capabilities = context.capabilities
     held: dict[bool, list[tuple[Group, int]]] = {}
     for group in gangs(context):
-        since = evaluate(group)
+        since = _without_condition_since(group) if capabilities.pod_groups else 0
+        # With GenericWorkload and without GangScheduling, 1.36 writes the condition with the first pod that it places.
+        if not capabilities.min_count_mutable:
+            since = since or _partial_since(group)
         partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
         if since and context.late(since, SOON if partial else LATE):
             held.setdefault(partial, []).append((group, since))
@@ -255,7 +258,7 @@ def _without_condition_since(group: Group) -> int:
 
 
 def _partial_since(group: Group) -> int:
-    """Since when a group is placed in part although all its pods existed; the only evidence before 1.36."""
+    """Since when a group is placed in part although all its pods existed; the only evidence on 1.35."""
     placed = [pod for pod in group.bound if pod.node and pod.placed_at]
     left = [pod for pod in group.bound if not pod.node]
     # With pods that have ended, a gang that is there in part may have been placed as a whole.
@@ -263,6 +266,9 @@ def _partial_since(group: Group) -> int:
     if not clean or not placed or not left or len(placed) >= group.minimum:
         return 0
     first = min(pod.placed_at for pod in placed)
+    if group.scheduled is not None:
+        # A group that was placed before its other pods were made proves nothing.
+        first = min(first, unix(group.scheduled.since)) if group.scheduled.status else 0
     # Pods that were created after the first was placed could not be placed with it. One that is nominated waits on its
     # node for a volume or a device, whatever was said of it before; one with an error could not be bound there.
     proof = all(0 < pod.created <= first and not pod.nominated and pod.refused != "SchedulerError" for pod in left)
@@ -279,8 +285,8 @@ def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: 
         f"must start together, and the last was placed {context.ago(at)}"
         for group, at in sorted(found, key=lambda pair: pair[0].name)[:4]
     ]
-    if capabilities is not None and capabilities.pod_groups:
-        evidence.append(f"{plural(len(groups), 'PodGroup')} without condition {condition}")
+    if bare := sum(group.pod_group is not None and group.scheduled is None for group in groups):
+        evidence.append(f"{plural(bare, 'PodGroup')} without condition {condition}")
     return context.cause(
         Reason.SCHEDULING_GATE_OFF,
         "the scheduler places the pods of a gang one by one: it does not look at groups"

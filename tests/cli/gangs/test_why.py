@@ -55,6 +55,18 @@ def test_without_a_name_a_jobset_that_runs_and_is_no_gang_is_listed(tmp_path: Pa
     assert row.split()[2:5] == ["Ready", "5/5", "SchedulingGateOff"]
 
 
+def test_files_of_1_35_without_their_workloads_are_known_by_their_pods(tmp_path: Path) -> None:
+    objects = dump.objects(but=("Workload", "PodGroup"))
+    for obj in objects:
+        if obj["kind"] in {"Pod", "Job"}:
+            spec = obj["spec"] if obj["kind"] == "Pod" else obj["spec"]["template"]["spec"]
+            name = spec.pop("schedulingGroup")["podGroupName"].removesuffix("-0")
+            spec["workloadRef"] = {"name": name, "podGroup": "jobset", "podGroupReplicaKey": "0"}
+    answer = ask_about(tmp_path, objects, "why", WAITS)
+    assert "FieldDropped" not in answer.out
+    assert f"Gang team-a/{WAITS}" in answer.out
+
+
 def test_several_gangs_are_explained() -> None:
     answer = ask("why", RUNS, WAITS)
     assert answer.code == 1

@@ -88,6 +88,18 @@ def test_a_lowered_min_count_blocks_nothing() -> None:
     assert Reason.GANG_TAIL_BLOCKED not in reasons(tail(Generation.V1BETA1, minimum=2))
 
 
+def test_1_36_writes_the_condition_of_a_group_that_it_places_one_by_one() -> None:
+    """With GenericWorkload and without GangScheduling: the first pod that fits is enough for it."""
+    context = Context(JS, Generation.V1ALPHA2)
+    pods = changed(context.pods(RUNNING), slice(2, 4), node="", placed_at=0, phase="Pending", **REFUSED)
+    torn = context.snapshot(pods, groups=context.groups(initially_scheduled()))
+    assert the(Reason.SCHEDULING_GATE_OFF, torn).blocking
+    # Pods that were made anew later prove nothing: their group was placed before.
+    anew = changed(pods, slice(2, 4), created=NOW - 60)
+    again = context.snapshot(anew, groups=context.groups(initially_scheduled()))
+    assert Reason.SCHEDULING_GATE_OFF not in reasons(again)
+
+
 def test_a_tail_without_waiting_pods_is_no_cause() -> None:
     context = Context(JS, Generation.V1ALPHA2)
     snapshot = context.snapshot(
