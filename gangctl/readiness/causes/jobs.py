@@ -57,15 +57,18 @@ def _stopped_by_claims(context: Context, waits: Mapping[str, Sequence[str]], den
     """Stages whose turn it is: JobSet makes its claims each time before it goes on, and was denied since."""
     jobset = context.snapshot.jobset
     at = max((one.at for one in denied if one.reason == CLAIM_CREATION_FAILED), default=0)
-    if not at or not jobset.in_order:
+    if not at:
         return set()
+    # Where one has to end first, that it is ready begins nothing.
+    after_end = {rj.name for rj in jobset.replicated_jobs if rj.after_end}
     ready = Counter(
         pod.replicated_job
         for pod in context.snapshot.pods
         if pod.ready and pod.attempt >= jobset.restarts and pod.ready_at <= at
     )
     sizes = {rj.name: replicated_job_pods(rj) for rj in jobset.replicated_jobs}
-    return {name for name, first in waits.items() if all(ready[other] >= sizes[other] for other in first)}
+    begun = (name for name, first in waits.items() if all(ready[other] >= sizes[other] for other in first))
+    return {name for name in begun if name not in after_end}
 
 
 def _job_name(refused: Refused) -> str:
@@ -145,20 +148,25 @@ def job_creation_refused(context: Context) -> Iterator[Cause]:
 
 
 def jobs_not_suspended(context: Context) -> Iterator[Cause]:
-    """JobSet makes its claims before it suspends its Jobs, too, and a full quota denies even those that are there."""
+    """JobSet makes its claims, and Jobs that are missing, before it suspends others, and ends where one is denied."""
     jobset, workload = context.snapshot.jobset, context.snapshot.queued_workload
     held = [group for group in context.groups if any(job.active and not job.suspended for job in group.jobs)]
     if not jobset.suspend or jobset.deleting or jobset.finished or not held:
         return
     eviction = eviction_of(workload) if workload is not None else None
     stopped = unix(eviction.since) if eviction is not None else 0
+    expected = (row for group in context.groups for row in context.expected[group.name])
+    missing = {planned.name for planned, job, pods in expected if job is None and pods}
     for refused in _denied_jobs(context):
-        if refused.reason != CLAIM_CREATION_FAILED or refused.at < stopped:
+        # Claims that are there are denied, too, by a full quota.
+        of_claims = refused.reason == CLAIM_CREATION_FAILED
+        if refused.at < stopped or not (of_claims or _job_name(refused) in missing):
             continue
         denial = read_denial(refused.message, pods=False)
         yield context.cause(
             Reason.JOB_CREATION_REFUSED,
-            f"JobSet does not suspend its Jobs before it has made its claims again: {denial.what}",
+            f"JobSet does not suspend its Jobs before it has made its {'claims again' if of_claims else 'other Jobs'}: "
+            f"{denial.what}",
             evidence=[refused.message, f"its pods run on: {listed(group.name for group in held)}"],
             remedy=f"{denial.remedy}; JobSet tries again by itself" if denial.ends else denial.remedy,
             command=_about(context, denial) or context.suggest(Command.DESCRIBE_JOBSET),

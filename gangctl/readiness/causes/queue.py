@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gangctl.errors import plural
+from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import QueuedWorkload
@@ -418,15 +419,22 @@ def _evicting(context: Context, workload: QueuedWorkload, status: QueueStatus) -
     eviction = eviction_of(workload)
     words = eviction.words if eviction is not None else "because it was deactivated"
     preempted = eviction is not None and eviction.reason == "Preempted"
+    # JobSet suspends them within seconds, and nothing else does.
+    running = [job.name for group in context.groups for job in group.jobs if job.active and not job.suspended]
+    late = bool(running) and eviction is not None and context.late(unix(eviction.since), LONG)
+    follows = f"JobSet has not suspended {listed(running)}" if late else "its pods are being deleted"
     return context.cause(
         Reason.PREEMPTED if preempted else Reason.QUEUE_BACKOFF,
-        f"Kueue has evicted it {words}, and its pods are being deleted",
+        f"Kueue has evicted it {words}, and {follows}",
         evidence=[eviction.message if eviction is not None else "", *_kueue_conditions(workload)],
-        remedy="wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
+        remedy="see whether JobSet's controller runs (namespace jobset-system), and read the events of the JobSet; it "
+        "holds its quota until its Jobs are suspended"
+        if late
+        else "wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
         if preempted
         else f"wait for its pods to end{'; it holds its quota until then' if workload.active else ''}",
         command=_show_workload(context, workload),
         pods=_pods(context),
         since=unix(status.since),
-        blocking=False,
+        blocking=late,
     )

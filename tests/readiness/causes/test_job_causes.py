@@ -341,11 +341,12 @@ QUOTA_OF_CLAIMS = (
 
 
 def test_claims_that_are_denied_hold_the_stage_whose_turn_it_is() -> None:
-    context = Context(IN_ORDER)
     refused = [replace(refused_jobset("js", QUOTA_OF_CLAIMS), reason="PVCCreationFailed")]
-    for state, reason in ((READY, Reason.JOB_CREATION_REFUSED), (RUNNING, Reason.WAITING_FOR_STAGE)):
-        pods, jobs = context.pods(state, only="a"), context.jobs(only="a")
-        assert reason in reasons(context.snapshot(pods, jobs=jobs, refused=refused))
+    for jobset_, first in ((IN_ORDER, "a"), (SEQUENCED, "db")):
+        context = Context(jobset_)
+        for state, reason in ((READY, Reason.JOB_CREATION_REFUSED), (RUNNING, Reason.WAITING_FOR_STAGE)):
+            pods, jobs = context.pods(state, only=first), context.jobs(only=first)
+            assert reason in reasons(context.snapshot(pods, jobs=jobs, refused=refused))
 
 
 def test_claims_that_are_denied_keep_a_jobset_from_being_suspended() -> None:
@@ -355,3 +356,14 @@ def test_claims_that_are_denied_keep_a_jobset_from_being_suspended() -> None:
     cause = the(Reason.JOB_CREATION_REFUSED, snapshot)
     assert cause.blocking
     assert "before it has made its claims again" in cause.message
+
+
+def test_a_job_that_is_denied_keeps_a_jobset_from_being_suspended() -> None:
+    context = Context(jobset("js", rj("w", 2, 2, 2), mode="Gang"), queue="main", suspend=True)
+    refused = [refused_jobset("js", 'job "js-w-1" creation failed with error: exceeded quota: q')]
+    pods, jobs = context.pods(PENDING)[:2], context.jobs(index=0, active=True)
+    cause = the(Reason.JOB_CREATION_REFUSED, context.snapshot(pods, jobs=jobs, refused=refused))
+    assert cause.blocking
+    assert "before it has made its other Jobs" in cause.message
+    whole = context.snapshot(pods, jobs=context.jobs(active=True), refused=refused)
+    assert Reason.JOB_CREATION_REFUSED not in reasons(whole)

@@ -17,7 +17,7 @@ from gangctl.readiness.facts import Snapshot
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import STUCK, WITHOUT_WORKLOAD, ago, no, queued, yes
 from tests.readiness.causes.finding import reasons, the
-from tests.readiness.snapshots import CREATED, NOW, Context, condition, rfc3339
+from tests.readiness.snapshots import CREATED, NOW, RUNNING, Context, condition, rfc3339
 from tests.rows import each
 
 JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
@@ -312,3 +312,14 @@ def test_a_gang_that_kueue_cannot_place_after_its_checks_is_named(minutes: int, 
     assert cause.blocking is blocks
     assert ("SecondPassFailed" in cause.remedy) is (words == "no place")
     assert words != "no place" or cause.since == NOW - 60 * minutes, "not since it has held quota"
+
+
+@each(("seconds", "late"), [(10, False), (900, True)])
+def test_an_eviction_that_jobset_does_not_carry_out_blocks(seconds: int, late: bool) -> None:
+    context = Context(JS, queue="main", suspend=True)
+    workload = queued(QuotaReserved=yes(), Evicted=yes("PodsReadyTimeout", "no", since=rfc3339(NOW - seconds)))
+    facts = QueueFacts("main", "cq", workload)
+    snapshot = context.snapshot(context.pods(RUNNING), jobs=context.jobs(active=True), queue=facts)
+    cause = the(Reason.QUEUE_BACKOFF, snapshot)
+    assert cause.blocking is late
+    assert ("JobSet has not suspended js-w-0" in cause.message) is late
