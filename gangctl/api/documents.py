@@ -221,7 +221,7 @@ class _Text(SourceText):
         try:
             self.data = self._read()
         except SourceError as error:
-            raise self._of_another_kind() or error from None
+            raise self._of_another_kind(error) or error from None
 
     @property
     def places(self) -> list[Place]:
@@ -230,10 +230,12 @@ class _Text(SourceText):
             self._read_events(json_events(self))
         return self._places or []
 
-    def _of_another_kind(self) -> SourceError | None:
+    def _of_another_kind(self, error: SourceError) -> SourceError | None:
         """What the text is instead of a manifest, where that is known, and how to make manifests of it."""
-        if match := _TEMPLATE.search(self.text):
-            return self.error(match.start(), TEMPLATE_HINT)
+        # An action of a template is an error where it stands, or in the line behind it; elsewhere it is in a text.
+        for number in (error.line, error.line - 1):
+            if match := _TEMPLATE.search(self.line(number)):
+                return self.error(self._line_starts[number - 1] + match.start(), TEMPLATE_HINT)
         if match := _SERVER_LOG.search(self.text):
             detail = "are logs of kubectl cluster-info dump: write them into files with --output-directory=DIRECTORY"
             return self.error(match.start(), detail)

@@ -16,7 +16,14 @@ from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.resources import JOBSETS, Resource
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.discovery import find_dropped, prove, served_resources
-from gangctl.errors import ClusterUnavailableError, ForbiddenError, GangctlError, InvalidError, NotFoundError
+from gangctl.errors import (
+    ClusterUnavailableError,
+    ForbiddenError,
+    GangctlError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+)
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.resolve import ClusterRules
 
@@ -66,7 +73,7 @@ async def discover_rules(client: Client, namespace: str) -> ClusterRules:
     if state.generation is not None:
         try:
             state = await prove(client, state.generation, namespace)
-        except (ForbiddenError, InvalidError, NotFoundError) as refused:
+        except (ForbiddenError, InvalidError, NotFoundError, ServerError) as refused:
             note(f"not proved that pods keep their group: a Job in namespace {namespace} (a dry run): {refused}")
     if state.generation is None:
         raise ClusterUnavailableError(state.reason, hint="--kube 1.37 answers for a Kubernetes you do not have here")

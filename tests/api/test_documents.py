@@ -190,6 +190,8 @@ def test_a_dump_with_logs_in_it_is_named_with_the_option_that_writes_files() -> 
         ("x:\n  1: a\n  '1': b\n", "f.yaml:3:3: duplicate key '1', first at line 2, column 3"),
         ('{"a": 1, "a": 1}', "f.yaml:1:10: duplicate key 'a', first at line 1, column 2"),
         ("a:\n\tb: 1\n", "f.yaml:2:1: a tab cannot indent YAML"),
+        ('x: "{{.Names}}"\nc: 1\na:\n\tb: 1\n', "f.yaml:4:1: a tab cannot indent YAML"),
+        ('x: "{{.Names}}"\na: 1\nb: 2\nb: 3\n', "f.yaml:4:1: duplicate key 'b', first at line 3, column 1"),
         ("a: b\x01c\n", "f.yaml:1:5: character U+0001 is not allowed in YAML"),
         ("a: b\ufeffc\n", "f.yaml:1:5: character U+FEFF is not allowed in YAML"),
         ("a: \ud800\n", "f.yaml:1:4: U+D800 is half a character (a lone surrogate)"),

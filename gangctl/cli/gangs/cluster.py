@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.names import LABEL_LENGTH
 from gangctl.api.objects import Key
 from gangctl.api.pods import FAILED, UNFINISHED
 from gangctl.api.scheduling_versions import ADAPTERS
@@ -36,7 +37,15 @@ from gangctl.cluster.stock import Stock
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.controllers.writer import scheduling_resources
-from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
+from gangctl.errors import (
+    ApiError,
+    ClusterUnavailableError,
+    ForbiddenError,
+    InputError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+)
 from gangctl.fit.clusterstate import Held
 from gangctl.gang.config import read_config
 from gangctl.gang.generation import pick_generation
@@ -207,9 +216,11 @@ def queue_sources(state: GangState, scope: JobSetScope) -> Iterator[ReadCollecti
 
 
 def _label(names: Collection[str]) -> str:
-    if not names or len(names) > _MOST_NAMED:
+    # A longer name is of no JobSet that has Jobs, and no value of a label.
+    values = sorted(name for name in names if len(name) <= LABEL_LENGTH)
+    if not values or len(values) > _MOST_NAMED:
         return JOBSET_NAME
-    return f"{JOBSET_NAME} in ({','.join(sorted(names))})"
+    return f"{JOBSET_NAME} in ({','.join(values)})"
 
 
 class ScopeReader:
@@ -326,7 +337,8 @@ class ScopeReader:
             try:
                 # A namespace may refuse the Job; one answer is enough, because it is the whole API server's.
                 proved = await prove(self.client, generation, namespace)
-            except (ForbiddenError, InvalidError, NotFoundError):
+            except (ForbiddenError, InvalidError, NotFoundError, ServerError):
+                # The last where a webhook for Jobs does not answer: the causes name it.
                 continue
             # One that succeeds says nothing else: what the cluster lacks is known from what it serves.
             if not proved.available:

@@ -10,12 +10,14 @@ from aiohttp import web
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.cli.doctor.canary import Canary, run_canary
+from gangctl.cli.doctor.checks.installed import refused_by_rule
 from gangctl.cli.doctor.cluster import UnseenError
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from tests.cli.httpserver import HERE, listening
 from tests.credentials import StaticCredentials
 from tests.faults.virtual_time import run
+from tests.rows import each
 
 Object = dict[str, Any]
 ROOT = "/apis/scheduling.k8s.io"
@@ -118,3 +120,16 @@ def test_without_the_right_to_see_its_objects_both_jobsets_are_deleted(plural: s
         run(server.canary(30.0))
     assert (refused.value.right, server.jobsets) == (f"list {plural} cluster-wide", {})
     assert "left behind" not in refused.value.why
+
+
+@each(
+    ("refusal", "by_rule"),
+    [
+        ('pods "a" is forbidden: minimum cpu usage per Container is 100m, but request is 1m', True),
+        ('pods "a" is forbidden: [minimum cpu usage per Container is 100m, but request is 1m, minimum memory]', True),
+        ('pods "a" is forbidden: unable to validate against any security context constraint: [x]', True),
+        ('pods "a" is forbidden: User "u" cannot create resource "pods" in API group ""', False),
+    ],
+)
+def test_refusals_by_rules_of_a_cluster_are_known(refusal: str, by_rule: bool) -> None:
+    assert refused_by_rule(refusal) is by_rule

@@ -15,7 +15,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.rules.custom import custom_rules
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS
-from tests.cli.gangs.place import USER, place
+from tests.cli.gangs.place import ALL, USER, place
 from tests.cli.httpserver import ask as ask_server
 from tests.cli.httpserver import listening
 from tests.cli.kueueserver import Server, serving
@@ -25,6 +25,8 @@ from tests.gang.pipeline import some_plan, stored
 from tests.jobsets import jobset, rj
 from tests.readiness.snapshots import rfc3339
 from tests.rows import each
+from tests.sandbox import faults
+from tests.sandbox.faults import Match
 
 
 async def test_a_cluster_and_its_dump_give_the_same_output(tmp_path: Path) -> None:
@@ -44,6 +46,22 @@ async def test_read_commands_write_nothing(tmp_path: Path) -> None:
         assert (await here.ask("top", "-A")).code == 0
         assert here.requests("list")
         assert here.sandbox.audit.writes_by(USER) == []
+
+
+async def test_a_webhook_for_jobs_that_does_not_answer_is_no_error_of_the_command(tmp_path: Path) -> None:
+    """Then Jobs are refused, and one asks why: the command's own dry run is refused, too."""
+    async with place(tmp_path, dump.objects()) as here:
+        jobs = Match(USER, frozenset({"create"}), "jobs.batch", dry_run=True)
+        here.sandbox.faults.add(jobs, faults.error(500, "InternalError", "failed calling webhook"), times=ALL)
+        answer = await here.ask("why", RUNS)
+    assert answer.out.startswith(f"Gang {NAMESPACE}/{RUNS}: ")
+
+
+async def test_a_name_that_is_no_value_of_a_label_is_not_found(tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects()) as here:
+        answer = await here.ask("why", "x" * 64)
+    assert answer.code == 1
+    assert "not found in namespace" in answer.err
 
 
 async def test_one_namespace_is_shown_by_default_and_all_on_request(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ _JOBSET_NAMESPACE: Final = "jobset-system"
 _SERVICE: Final = "kubernetes.io/service-name"
 _OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
 _RULE: Final = re.compile(
-    r"denied (?:the )?request|(?:exceeded|failed) quota|forbidden: (?:minimum|maximum|violates PodSecurity) "
+    r"denied (?:the )?request|(?:exceeded|failed) quota|"
+    r"forbidden: \[?(?:minimum|maximum|violates PodSecurity|unable to validate against any security) "
 )
 _TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
 
