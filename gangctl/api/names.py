@@ -85,12 +85,11 @@ def path_segment(text: str) -> list[str]:
 
 def qualified_name(text: str) -> list[str]:
     """A label key: a name, with an optional prefix before a ``/``."""
-    # The same keys come again and again. Longer ones are wrong, and nobody may fill the memory with them.
-    long = len(text) > SUBDOMAIN_LENGTH + LABEL_LENGTH + 1
-    return [*(_errors_of_key.__wrapped__(text) if long else _errors_of_key(text))]
+    # The same keys come again and again. Longer ones are wrong, and would fill the memory.
+    check = _remembered if len(text) <= SUBDOMAIN_LENGTH + LABEL_LENGTH + 1 else _errors_of_key
+    return [*check(text)]
 
 
-@lru_cache(maxsize=1024)
 def _errors_of_key(text: str) -> tuple[str, ...]:
     prefix, slash, name = text.rpartition("/")
     wrong: list[str] = []
@@ -110,6 +109,9 @@ def _errors_of_key(text: str) -> tuple[str, ...]:
         )
         wrong.append(_regex(message, _NAME_PART, "MyName", "my.name", "123-abc"))
     return (*wrong,)
+
+
+_remembered: Final = lru_cache(maxsize=1024)(_errors_of_key)
 
 
 def label_value(text: str) -> list[str]:

@@ -64,6 +64,10 @@ def transport_options(flags: ClusterFlags) -> TransportOptions:
     return TransportOptions(timeout_seconds=flags.request_seconds or UNLIMITED_SECONDS)
 
 
+UNPROVED: Final = (ForbiddenError, InvalidError, NotFoundError, ServerError)
+"""What a dry run of a Job is refused with, which proves nothing; the last where a webhook for Jobs does not answer."""
+
+
 async def discover_rules(client: Client, namespace: str) -> ClusterRules:
     """The generation that a cluster serves and the options it keeps, by dry runs in ``namespace`` if these are allowed.
 
@@ -73,7 +77,7 @@ async def discover_rules(client: Client, namespace: str) -> ClusterRules:
     if state.generation is not None:
         try:
             state = await prove(client, state.generation, namespace)
-        except (ForbiddenError, InvalidError, NotFoundError, ServerError) as refused:
+        except UNPROVED as refused:
             note(f"not proved that pods keep their group: a Job in namespace {namespace} (a dry run): {refused}")
     if state.generation is None:
         raise ClusterUnavailableError(state.reason, hint="--kube 1.37 answers for a Kubernetes you do not have here")

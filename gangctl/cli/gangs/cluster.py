@@ -21,7 +21,7 @@ from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.api.store import Entry, Store
 from gangctl.apiserver import structural
 from gangctl.apiserver.jobsets import jobset_schema
-from gangctl.cli.cluster import connected, no_jobsets
+from gangctl.cli.cluster import UNPROVED, connected, no_jobsets
 from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.onnodes import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events, read_succeeded
@@ -37,15 +37,7 @@ from gangctl.cluster.stock import Stock
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.readiness.gangobjects import GANGS
 from gangctl.controllers.writer import scheduling_resources
-from gangctl.errors import (
-    ApiError,
-    ClusterUnavailableError,
-    ForbiddenError,
-    InputError,
-    InvalidError,
-    NotFoundError,
-    ServerError,
-)
+from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.fit.clusterstate import Held
 from gangctl.gang.config import read_config
 from gangctl.gang.generation import pick_generation
@@ -337,8 +329,7 @@ class ScopeReader:
             try:
                 # A namespace may refuse the Job; one answer is enough, because it is the whole API server's.
                 proved = await prove(self.client, generation, namespace)
-            except (ForbiddenError, InvalidError, NotFoundError, ServerError):
-                # The last where a webhook for Jobs does not answer: the causes name it.
+            except UNPROVED:
                 continue
             # One that succeeds says nothing else: what the cluster lacks is known from what it serves.
             if not proved.available:

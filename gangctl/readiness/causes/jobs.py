@@ -67,8 +67,11 @@ def _stopped_by_claims(context: Context, waits: Mapping[str, Sequence[str]], den
         if pod.ready and pod.attempt >= jobset.restarts and pod.ready_at <= at
     )
     sizes = {rj.name: replicated_job_pods(rj) for rj in jobset.replicated_jobs}
-    begun = (name for name, first in waits.items() if all(ready[other] >= sizes[other] for other in first))
-    return {name for name in begun if name not in after_end}
+    return {
+        name
+        for name, first in waits.items()
+        if name not in after_end and all(ready[other] >= sizes[other] for other in first)
+    }
 
 
 def _job_name(refused: Refused) -> str:

@@ -423,16 +423,22 @@ def _evicting(context: Context, workload: QueuedWorkload, status: QueueStatus) -
     running = [job.name for group in context.groups for job in group.jobs if job.active and not job.suspended]
     late = bool(running) and eviction is not None and context.late(unix(eviction.since), LONG)
     follows = f"JobSet has not suspended {listed(running)}" if late else "its pods are being deleted"
+    if late:
+        remedy = (
+            "see whether JobSet's controller runs (namespace jobset-system), and read the events of the JobSet; it "
+            "holds its quota until its Jobs are suspended"
+        )
+    elif preempted:
+        remedy = (
+            "wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
+        )
+    else:
+        remedy = f"wait for its pods to end{'; it holds its quota until then' if workload.active else ''}"
     return context.cause(
         Reason.PREEMPTED if preempted else Reason.QUEUE_BACKOFF,
         f"Kueue has evicted it {words}, and {follows}",
         evidence=[eviction.message if eviction is not None else "", *_kueue_conditions(workload)],
-        remedy="see whether JobSet's controller runs (namespace jobset-system), and read the events of the JobSet; it "
-        "holds its quota until its Jobs are suspended"
-        if late
-        else "wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
-        if preempted
-        else f"wait for its pods to end{'; it holds its quota until then' if workload.active else ''}",
+        remedy=remedy,
         command=_show_workload(context, workload),
         pods=_pods(context),
         since=unix(status.since),
