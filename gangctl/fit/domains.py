@@ -55,6 +55,7 @@ class FlavorDomains:
         self.flavor = flavor
         self.hosts = levels[-1] == HOSTNAME
         self._ever = ever
+        self._placed: list[Placement] = []
         self._eligible: dict[str, list[bool]] = {}
         self._counted: dict[tuple[int, int], Leaves] = {}
         domains: dict[Key, tuple[Key, NodeShape, dict[str, int] | None]] = {}
@@ -91,6 +92,7 @@ class FlavorDomains:
 
     def occupy(self, placement: Placement) -> None:
         """Add the usage of pods that Kueue placed; before any count."""
+        self._placed.append(placement)
         for key, pods in placement.domains.items():
             # Of a node that is gone or not ready Kueue ignores the usage, too (addTASUsage).
             index = self._index.get(key)
@@ -152,11 +154,43 @@ class FlavorDomains:
         """Whether a domain gets more of the pods than its nodes have room for, one by one: Kueue takes their sum."""
         if self.hosts:
             return False
-        single = dict.fromkeys(self.keys, 0)
+        single: dict[Key, list[tuple[Amounts | None, int]]] = {key: [] for key in self.keys}
         takes = self._takes(pods, [node for _, node, _ in self._inside])
         for (key, _, free), taken in zip(self._inside, takes, strict=True):
-            single[key] += _count(free, pods.counted.asked) if taken else 0
-        return any(count > single[self.keys[index]] for index, count in assigned.pods.items())
+            single[key].append((free, _count(free, pods.counted.asked) if taken else 0))
+        for index, count in assigned.pods.items():
+            nodes = single[key := self.keys[index]]
+            if count > sum(room for _, room in nodes) - self._lost(key, nodes, pods.counted.asked):
+                return True
+        return False
+
+    def _lost(self, key: Key, nodes: Sequence[tuple[Amounts | None, int]], asked: Amounts) -> int:
+        """Pods, at most, that find no room on the nodes of a domain because of those that Kueue placed there.
+
+        ``nodes`` are what each has without these and the pods that it has room for. Kueue does not know on which of
+        them its pods are.
+        """
+        placed = [({**each.requests, PODS: 1}, each.domains[key]) for each in self._placed if key in each.domains]
+        taken: Usage = {}
+        for requests, count in placed:
+            use(taken, key, requests, count)
+        total = taken.get(key, {})
+        if len(nodes) == 1:
+            [(free, room)] = nodes
+            return 0 if free is None else room - min(room, _count(_minus(free, total), asked))
+        scarce = {
+            resource: amount
+            for resource, amount in {**asked, PODS: 1}.items()
+            if amount > 0
+            and any(
+                free is not None and free.get(resource, 0) - total.get(resource, 0) < room * amount
+                for free, room in nodes
+            )
+        }
+        return sum(
+            count * max((-(-requests.get(resource, 0) // amount) for resource, amount in scarce.items()), default=0)
+            for requests, count in placed
+        )
 
     def leaves(self, workers: Member, leader: Member | None, taken: Usage) -> Leaves:
         """Pods that each of the lowest domains has room for; ``taken`` is usage besides the known one.

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY
 from gangctl.api.pods import REQUIRED as PODS_REQUIRED
@@ -347,6 +349,49 @@ def test_a_pod_larger_than_each_node_of_a_rack_is_no_certain_fit() -> None:
     racks = cluster(topology=Topology("t", (RACK,)))
     assert gist(fit(gang(asking(1, cpu="2")), racks)) == ("unknown", "MayFit")
     assert gist(fit(gang(asking(2)), racks)) == FITS
+
+
+@given(
+    rooms=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    running=st.lists(st.integers(1, 3), max_size=3),
+    size=st.integers(1, 3),
+    count=st.integers(1, 3),
+)
+def test_pods_fit_a_rack_wherever_in_it_the_pods_are_that_kueue_placed(
+    rooms: list[int], running: list[int], size: int, count: int
+) -> None:
+    """Without a level of hosts Kueue does not know their nodes: all ways to place them are tried here."""
+    held = [
+        holder(
+            f"v{index}",
+            "a",
+            {("f1", "cpu"): cpu * 1000},
+            placements=(Placement(frozenset({"f1"}), (RACK,), {("a",): 1}, {"cpu": cpu * 1000}),),
+        )
+        for index, cpu in enumerate(running)
+    ]
+    at = nodes([node(f"a{index}", cpu=cpu) for index, cpu in enumerate(rooms)])
+    report = fit(gang(asking(count, cpu=str(size))), cluster(*held, at=at, topology=Topology("t", (RACK,))))
+
+    left = [list(rooms)]
+    for cpu in running:
+        left = [
+            [free - cpu * (index == chosen) for index, free in enumerate(each)]
+            for each in left
+            for chosen in range(len(rooms))
+            if each[chosen] >= cpu
+        ]
+    if left and gist(report) == FITS:
+        assert all(sum(free // size for free in each) >= count for each in left)
+    if left and not running and sum(free // size for free in rooms) >= count:
+        assert gist(report) == FITS
+
+
+def test_pods_that_kueue_placed_in_a_rack_leave_room_where_none_of_its_nodes_is_scarce() -> None:
+    racks, at = Topology("t", (RACK,)), nodes([node("a0", cpu=2), node("a1", cpu=2)])
+    for running, answer in ((1, FITS), (2, ("unknown", "MayFit"))):
+        busy = cluster(placed("v", {"a": running}, levels=(RACK,)), at=at, topology=racks)
+        assert gist(fit(gang(asking(1, cpu="2")), busy)) == answer
 
 
 def test_domains_that_kueue_may_keep_for_the_head_of_another_queue_are_no_certain_fit() -> None:
