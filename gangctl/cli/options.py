@@ -91,15 +91,18 @@ def files(command: F) -> F:
     return paths(*FILENAMES, about=about, required=True)(command)
 
 
+def namespace_of(about: str) -> Callable[[F], F]:
+    """``-n``; an empty one is none, as with kubectl: ``-n "$NAMESPACE"``."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        return check_namespace(ctx, param, value or None)
+
+    return click.option("-n", "--namespace", metavar="NAMESPACE", callback=check, help=about)
+
+
 def namespace(command: F) -> F:
     """``-n``: the namespace of objects without one."""
-    return click.option(
-        "-n",
-        "--namespace",
-        metavar="NAMESPACE",
-        callback=check_namespace,
-        help="Namespace of objects that do not name one; others must agree with it.",
-    )(command)
+    return namespace_of("Namespace of objects that do not name one; others must agree with it.")(command)
 
 
 def kueue_namespace(command: F) -> F:

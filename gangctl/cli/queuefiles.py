@@ -87,6 +87,8 @@ def stock_of(documents: Iterable[Document], namespace: str | None = None) -> Sto
 
 def _problems(document: Document, raw: Object) -> Iterator[str]:
     """Errors that the API server would reject, if they would make a result wrong."""
+    if kinds.is_skipped(raw):
+        return
     if path := misshapen(raw):
         yield f"{document.where(path)}: {path}: has the wrong type"
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from gangctl.api.objects import kind_of
 from gangctl.api.store import Store
 from gangctl.client.resources import Resource
 from gangctl.fit.clusterstate import Held
@@ -62,6 +63,24 @@ READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] = 
     )
 }
 """By group and kind."""
+
+
+READ: Final = frozenset(
+    {
+        *(kind for _, kind in READERS),
+        *(each.kind for each in (LIMIT_RANGES, RUNTIME_CLASSES, CLAIMS, VOLUMES, CONFIG_MAPS)),
+        *(each.kind for each in (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, TAINT_RULES)),
+        *("JobSet", "Job", "Pod", "Node", "Namespace", "Event", "ResourceQuota", "Configuration"),
+        *("PodGroup", "CompositePodGroup", "Gang"),
+    }
+)
+"""Kinds that are read from files, of whatever group. Others are skipped, whatever they look like."""
+
+
+def is_skipped(raw: Mapping[str, Any]) -> bool:
+    """Whether an object is of a kind that nothing reads; one without a kind is not."""
+    _, kind = kind_of(raw)
+    return bool(kind) and kind not in READ
 
 
 CLASSES: Final = {PRIORITY_CLASSES: PriorityClass, POD_PRIORITY_CLASSES: PodPriorityClass}

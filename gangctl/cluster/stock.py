@@ -100,6 +100,8 @@ class Stock(Queues):
     def take_raw(self, raw: Object) -> bool:
         """Store an object of a relevant kind; InputError if it has no name, or is of another version of Kueue's API."""
         group, kind = kind_of(raw)
+        if kinds.is_skipped(raw):
+            return False
         if (group, kind) in kinds.READERS:
             if group == GROUP and (written := raw.get("apiVersion")) != API_VERSION:
                 command = f"kubectl get {kind.lower()}.{VERSION}.{GROUP} -o yaml"

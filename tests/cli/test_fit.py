@@ -173,8 +173,9 @@ class TestSubjects:
         assert documents == answer.json["items"]
 
     def test_other_kinds_are_skipped_with_a_note(self, tmp_path: Path) -> None:
-        answer = fit(tmp_path, [queued(), SERVICE], [*cluster("8"), SERVICE])
-        assert answer.err.splitlines() == ["note: skipped 1 Service", "note: skipped 1 Service"]
+        kustomization = {"kind": "Kustomization", "resources": []}
+        answer = fit(tmp_path, [queued(), SERVICE], [*cluster("8"), SERVICE, kustomization])
+        assert answer.err.splitlines() == ["note: skipped 1 Kustomization, 1 Service", "note: skipped 1 Service"]
 
 
 class TestStart:

@@ -255,6 +255,10 @@ class TestNamespace:
         plans = fine("plan", "-f", file, "-n", "x", "-o", "json").json["items"]
         assert [plan["metadata"]["namespace"] for plan in plans] == ["x", "x"]
 
+    def test_an_empty_namespace_flag_is_none(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "a.yaml", gang(namespace="x"), {**gang(), "metadata": {"name": "b"}})
+        assert fine("plan", "-f", file, "-n", "").out == fine("plan", "-f", file).out
+
     def test_the_namespace_flag_must_agree_with_the_manifest(self, tmp_path: Path) -> None:
         answer = gangctl("plan", "-f", write(tmp_path / "a.yaml", gang(namespace="x")), "-n", "y")
         assert answer.code == 2

@@ -35,13 +35,7 @@ class _CheckName(click.ParamType[str]):
 
 
 @click.command("doctor")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    callback=options.check_namespace,
-    help="Where dry runs and the canary are made. Default: the context's.",
-)
+@options.namespace_of("Where dry runs and the canary are made. Default: the context's.")
 @click.option(
     "--only",
     multiple=True,

@@ -82,13 +82,8 @@ def places(command: F) -> F:
 
 def of_namespace(command: F) -> F:
     """``-n``, and the flags of the source, for commands about gangs of one namespace."""
-    return click.option(
-        "-n",
-        "--namespace",
-        metavar="NAMESPACE",
-        callback=options.check_namespace,
-        help="Namespace of the JobSets. Default: the context's; of files, all.",
-    )(options.kueue_namespace(options.cluster(command)))
+    about = "Namespace of the JobSets. Default: the context's; of files, all."
+    return options.namespace_of(about)(options.kueue_namespace(options.cluster(command)))
 
 
 def files(command: F) -> F:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import filterfalse
 from typing import Any, Final
 
 from gangctl.api.documents import Document
@@ -40,9 +41,9 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
     documents = read_documents(filenames)
     taking = _Taking(_generation_of(documents), Stock() if at is None else Stock(lambda: at))
     lines: list[str] = []
-    others: list[Document] = []
+    others = list(filter(_is_skipped, documents))
     seen: Seen = {}
-    for document in documents:
+    for document in filterfalse(_is_skipped, documents):
         raw = in_namespace(document.value)
         if path := misshapen(raw):
             lines.append(f"{document.where(path)}: {path}: has the wrong type")
@@ -67,6 +68,10 @@ def read_files(filenames: Sequence[str], at: datetime | None = None) -> GangStat
         raise errors_in("the files", lines, hint=DUMP)
     note_skipped(others)
     return taking.finish()
+
+
+def _is_skipped(document: Document) -> bool:
+    return kinds.is_skipped(document.value)
 
 
 def _generation_of(documents: Sequence[Document]) -> Generation | None:

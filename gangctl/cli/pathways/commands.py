@@ -72,13 +72,7 @@ def _complete(ctx: click.Context, incomplete: str) -> list[str]:
 
 @click.command()
 @name_argument(NameArgument(*GANGS, complete=_complete))
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    callback=options.check_namespace,
-    help="Namespace of the PathwaysJob. Default: the context's.",
-)
+@options.namespace_of("Namespace of the PathwaysJob. Default: the context's.")
 @options.output("table", "json", "yaml")
 @options.cluster
 @options.colour

@@ -69,13 +69,7 @@ class ScanResult:
 
 @click.command("scan")
 @policy_files(required=False)
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    callback=options.check_namespace,
-    help="Namespace to scan. Default: that of the context.",
-)
+@options.namespace_of("Namespace to scan. Default: that of the context.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Scan all namespaces.")
 @options.selector("JobSets")
 @options.kueue_namespace

@@ -81,13 +81,7 @@ def read(
 
 
 @click.command("list")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    callback=options.check_namespace,
-    help="Namespace of the LocalQueues. Default: the context's; of files, all.",
-)
+@options.namespace_of("Namespace of the LocalQueues. Default: the context's; of files, all.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="LocalQueues of all namespaces.")
 @click.option("--cluster-queues", is_flag=True, help="List ClusterQueues instead of LocalQueues.")
 @options.selector("queues")
@@ -153,13 +147,7 @@ def _reports(stock: Stock, now: datetime, namespace: str | None, *, cluster_queu
 
 @click.command("describe")
 @name_argument(NameArgument("LocalQueue", "ClusterQueue"))
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    callback=options.check_namespace,
-    help="Namespace of the LocalQueue. Default: the context's; of files, default.",
-)
+@options.namespace_of("Namespace of the LocalQueue. Default: the context's; of files, default.")
 @click.option("--cluster-queue", is_flag=True, help="NAME is a ClusterQueue, as with clusterqueue/NAME.")
 @queue_files
 @options.kueue_namespace

@@ -161,8 +161,9 @@ class TestFiles:
 
     def test_other_kinds_are_skipped_with_a_note(self, tmp_path: Path) -> None:
         other = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
-        answer = ask_about(tmp_path, [*dump.objects(), other], "get")
-        assert (answer.code, answer.err) == (0, "note: skipped 1 Service\n")
+        result = {"kind": "ComplianceCheckResult", "metadata": {"name": "r"}, "status": "PASS"}
+        answer = ask_about(tmp_path, [*dump.objects(), other, result], "get")
+        assert (answer.code, answer.err) == (0, "note: skipped 1 ComplianceCheckResult, 1 Service\n")
 
     def test_input_without_jobsets_is_an_error(self, tmp_path: Path) -> None:
         answer = ask_about(tmp_path, dump.objects("Pod"), "get")
