@@ -65,6 +65,20 @@ class Capabilities:
     group_count_mutable: bool = False
     """minGroupCount of a CompositePodGroup."""
 
+    @property
+    def one_gate(self) -> bool:
+        """One feature gate has the objects and makes the scheduler place groups: a condition proves the latter."""
+        return self.min_count_mutable
+
+    @property
+    def gates(self) -> str:
+        """The feature gates of gangs, as words."""
+        return "GenericWorkload" if self.one_gate else "GenericWorkload and GangScheduling"
+
+
+GATES: Final = "GenericWorkload (on Kubernetes 1.35 and 1.36 GangScheduling, too)"
+"""The feature gates of gangs where the generation is not known."""
+
 
 class Feature(StrEnum):
     """What a cluster keeps only with a feature gate: a field of templates in the API."""

@@ -68,8 +68,11 @@ READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] = 
 READ: Final = frozenset(
     {
         *(kind for _, kind in READERS),
-        *(each.kind for each in (LIMIT_RANGES, RUNTIME_CLASSES, CLAIMS, VOLUMES, CONFIG_MAPS)),
-        *(each.kind for each in (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, TAINT_RULES)),
+        *(one.kind for one in (LIMIT_RANGES, RUNTIME_CLASSES, CLAIMS, VOLUMES, CONFIG_MAPS)),
+        *(
+            resource.kind
+            for resource in (RESOURCE_SLICES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, TAINT_RULES)
+        ),
         *("JobSet", "Job", "Pod", "Node", "Namespace", "Event", "ResourceQuota", "Configuration"),
         *("PodGroup", "CompositePodGroup", "Gang"),
     }

@@ -122,10 +122,7 @@ class Stock(Queues):
             self.snapshot.take_configuration(text if isinstance(text, str) else "")
         elif not key_of(raw)[2]:
             raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
-        elif (group, kind) == (kinds.TAINT_RULES.group, kinds.TAINT_RULES.kind):
-            # Any version: only whether there are some counts.
-            self.tainted = True
-        elif raw.get("apiVersion") in kinds.DEVICE_VERSIONS:
+        elif group == kinds.DEVICE_CLASSES.group:
             return self._take_device(kind, raw)
         else:
             return self._take_other(group, kind, raw)
@@ -172,7 +169,12 @@ class Stock(Queues):
 
     def _take_device(self, kind: str, raw: Object) -> bool:
         _, namespace, name = key_of(raw)
-        if kind == kinds.RESOURCE_SLICES.kind:
+        if kind == kinds.TAINT_RULES.kind:
+            # Any version: only whether there are some counts.
+            self.tainted = True
+        elif raw.get("apiVersion") not in kinds.DEVICE_VERSIONS:
+            return False
+        elif kind == kinds.RESOURCE_SLICES.kind:
             self.slices = self.slices or []
             self.slices.append(raw)
         elif kind == kinds.DEVICE_CLASSES.kind:

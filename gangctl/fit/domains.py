@@ -170,7 +170,7 @@ class FlavorDomains:
         ``nodes`` are what each has without these and the pods that it has room for. Kueue does not know on which of
         them its pods are.
         """
-        placed = [({**each.requests, PODS: 1}, each.domains[key]) for each in self._placed if key in each.domains]
+        placed = [({**one.requests, PODS: 1}, one.domains[key]) for one in self._placed if key in one.domains]
         taken: Usage = {}
         for requests, count in placed:
             use(taken, key, requests, count)

@@ -19,6 +19,7 @@ from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.pods import HOSTNAME
 from gangctl.api.scheduling import (
     FIRST_OF_COMPOSITES,
+    GATES,
     GROUP,
     NEWEST,
     ApiState,
@@ -189,7 +190,7 @@ def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:
     return ApiState(
         None,
         f"the cluster serves no Workloads in {GROUP}: set --runtime-config={GROUP}/VERSION=true "
-        "(v1beta1 on Kubernetes 1.37, v1alpha2 on 1.36, v1alpha1 on 1.35) and the feature gate GenericWorkload",
+        f"(v1beta1 on Kubernetes 1.37, v1alpha2 on 1.36, v1alpha1 on 1.35) and enable the feature gate {GATES}",
         unserved=True,
     )
 
@@ -293,6 +294,5 @@ def evaluate_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiStat
     return ApiState(
         None,
         f"the API server serves {generation.api_version} but drops spec.{field} of pods: enable the feature gate "
-        f"GenericWorkload{'' if generation.capabilities.min_count_mutable else ' and GangScheduling'} on the "
-        "kube-apiserver, kube-scheduler and kube-controller-manager",
+        f"{generation.capabilities.gates} on the kube-apiserver, kube-scheduler and kube-controller-manager",
     )

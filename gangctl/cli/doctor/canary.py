@@ -87,8 +87,8 @@ def _replicated_job(name: str, selector: Mapping[str, str], deadline: int) -> di
         # The doctor waits until it is deleted.
         "terminationGracePeriodSeconds": 0,
         "automountServiceAccountToken": False,
-        # The namespace may enforce the Pod Security Standard restricted.
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+        # The namespace may enforce the Pod Security Standard restricted. The image has a user; OpenShift gives another.
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
             {
                 "name": "pause",

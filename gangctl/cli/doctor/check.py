@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from gangctl.api.scheduling import GATES
 from gangctl.cli.doctor.cluster import Cluster, UnseenError
 from gangctl.errors import one_line
 
-GATES: Final = "GenericWorkload (on 1.35 and 1.36 GangScheduling, too)"
-"""Feature gates, in the words of remedies."""
 SWITCH_ON: Final = f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver"
 _CHARACTERS: Final = 600
 _MOST_EVIDENCE: Final = 8

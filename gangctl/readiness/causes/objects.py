@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from gangctl.api.scheduling import Observed
+from gangctl.api.scheduling import GATES, Observed
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import plural
 from gangctl.gang.config import read_config
@@ -348,7 +348,7 @@ def api_unavailable(context: Context) -> Iterator[Cause]:
         Reason.API_UNAVAILABLE,
         "this cluster cannot make gangs: it has no scheduling API that gangctl can rely on",
         evidence=[api.reason],
-        remedy="enable the feature gate GenericWorkload on kube-apiserver, kube-scheduler and kube-controller-manager, "
+        remedy=f"enable the feature gate {GATES} on kube-apiserver, kube-scheduler and kube-controller-manager, "
         "and serve the version of scheduling.k8s.io that has Workloads (--runtime-config)",
         command=context.suggest(Command.API_VERSIONS),
         pods=pods,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
+from gangctl.api.scheduling import NEWEST
 from gangctl.errors import plural
 from gangctl.gang.desired import listed
 from gangctl.gang.reasons import Reason
@@ -234,7 +235,7 @@ def scheduling_gate_off(context: Context) -> Iterator[Cause]:
     for group in gangs(context):
         since = _without_condition_since(group) if capabilities.pod_groups else 0
         # With GenericWorkload and without GangScheduling, 1.36 writes the condition with the first pod that it places.
-        if not capabilities.min_count_mutable:
+        if not capabilities.one_gate:
             since = since or _partial_since(group)
         partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
         if since and context.late(since, SOON if partial else LATE):
@@ -276,10 +277,8 @@ def _partial_since(group: Group) -> int:
 
 
 def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Cause:
-    groups, capabilities = [group for group, _ in found], context.capabilities
-    condition, gates = "PodGroupScheduled", "GenericWorkload, GangScheduling"
-    if capabilities is not None and capabilities.min_count_mutable:
-        condition, gates = "PodGroupInitiallyScheduled", "GenericWorkload"
+    groups, capabilities = [group for group, _ in found], context.capabilities or NEWEST.capabilities
+    condition = "PodGroupInitiallyScheduled" if capabilities.one_gate else "PodGroupScheduled"
     evidence = [
         f"group {group.name}: {_placed(group)} of {plural(len(group.bound), 'pod')} have nodes, {group.minimum} "
         f"must start together, and the last was placed {context.ago(at)}"
@@ -293,7 +292,7 @@ def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: 
         if partial
         else "the scheduler has placed all pods without looking at their group: another time it may place some only",
         evidence=evidence,
-        remedy=f"start kube-scheduler with --feature-gates that enable {gates}, the same as kube-apiserver",
+        remedy=f"start kube-scheduler with the feature gate {capabilities.gates}, the same as kube-apiserver",
         command=context.suggest(Command.SCHEDULER_FLAGS)
         if partial
         else about_group(context, Command.SHOW_GROUP, groups[0]),

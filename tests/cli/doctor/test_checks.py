@@ -54,6 +54,7 @@ IDS: Final = [check.id for check in CHECKS]
 OK, WARNING, FAILED, UNKNOWN = CheckVerdict.OK, CheckVerdict.WARNING, CheckVerdict.FAILED, CheckVerdict.UNKNOWN
 DENIED: Final = 'admission webhook "{}.gangctl.dev" denied the request: no'
 NOTHING_SERVED: Final = served(v1=["priorityclasses"])
+OF_136: Final = {"served": served(v1alpha2=["workloads", "podgroups"]), "canary": NOT_READ}
 OTHER_V1: Final = ServedVersion(frozenset({"workloads", "podgroups"}), ("PodGroup.spec.queue is required",))
 STORED: Final = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2"'
 
@@ -339,9 +340,8 @@ CASES: Final = [
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULING_GATE_OFF, blocking=False)}, FAILED, "one by one"),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_ERROR)}, WARNING, "reports errors"),
     Case("scheduler-gate", {"gangs": troubled(Reason.UNSCHEDULABLE, groups_heard=1)}, OK, "schedules groups"),
-    Case(
-        "scheduler-gate", {"gangs": ReadGangs("here", 1), "canary": NOT_READ}, UNKNOWN, "not reported on any PodGroup"
-    ),
+    Case("scheduler-gate", {"gangs": ReadGangs("a", 1), "canary": NOT_READ}, UNKNOWN, "not reported on any PodGroup"),
+    Case("scheduler-gate", {**OF_136, "gangs": ReadGangs("a", 1, groups_heard=1)}, UNKNOWN, "before Kubernetes 1.37"),
     Case("scheduler-gate", {"gangs": ReadGangs("here", 1)}, OK, "no pod was placed"),
     Case(
         "scheduler-gate",

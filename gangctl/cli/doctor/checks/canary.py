@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from gangctl.api.reportfields import rfc3339
+from gangctl.api.scheduling import GATES
 from gangctl.cli.doctor.canary import PODS_OF_ONE, Canary, CanaryJobSet
-from gangctl.cli.doctor.check import GATES, SWITCH_ON, Area, CheckOutcome, check, failed, ok, unknown
+from gangctl.cli.doctor.check import SWITCH_ON, Area, CheckOutcome, check, failed, ok, unknown
 from gangctl.cli.doctor.checks import installed, webhooks
 from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact
 from gangctl.readiness.causes.context import Command

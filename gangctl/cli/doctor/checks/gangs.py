@@ -154,14 +154,18 @@ async def scheduler_gate(cluster: Cluster) -> CheckOutcome:
         return warning(
             "the scheduler reports errors for gangs", _lines(errors), remedy=first.remedy, command=first.command
         )
-    if read.groups_heard:
+    made = await generation(cluster)
+    if read.groups_heard and (made is None or made.capabilities.one_gate):
         return ok("the scheduler schedules groups", f"it has written conditions of {read.groups_heard} PodGroups")
     if (nothing := read.unread("podgroups", "pods")) is not None:
         return nothing
     if await seen_or(canary.canary(cluster), None) is not None:
         return await canary.all_or_nothing(cluster)
-    made = await generation(cluster)
-    if read.count and made is not None and not made.capabilities.pod_groups:
+    if read.groups_heard:
+        why = (
+            "before Kubernetes 1.37 conditions of PodGroups do not show it: there are some without GangScheduling, too"
+        )
+    elif read.count and made is not None and not made.capabilities.pod_groups:
         why = "Kubernetes 1.35 has no PodGroups that the scheduler could say something of"
     else:
         why = f"the scheduler has not reported on any PodGroup {read.where} yet"

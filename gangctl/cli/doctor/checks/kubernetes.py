@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from gangctl.api.meta import SYSTEM_NAMESPACE
 from gangctl.api.objects import object_at, within
-from gangctl.api.scheduling import GROUP, NEWEST, TESTED, Generation
+from gangctl.api.scheduling import GATES, GROUP, NEWEST, TESTED, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
-from gangctl.cli.doctor.check import GATES, Area, CheckOutcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import Area, CheckOutcome, check, failed, ok, unknown, warning
 from gangctl.cli.doctor.checks import gangs, installed, kueue
 from gangctl.cli.doctor.cluster import Cluster, all_of, denied, fact, generation, right, seen_or, served, version
 from gangctl.client import resources
