@@ -69,8 +69,7 @@ def _unplaced(group: Group, totals: Totals) -> GangPhase:
     # Nodes that it holds are kept from other gangs, whatever the scheduler says of the other pods.
     if totals.bound_placed:
         return GangPhase.PARTIALLY_PLACED
-    scheduled = group.scheduled
-    if totals.refused or (scheduled is not None and not scheduled.status):
+    if totals.refused or group.rejected is not None:
         return GangPhase.UNSCHEDULABLE
     return GangPhase.SCHEDULING
 

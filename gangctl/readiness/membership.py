@@ -7,10 +7,12 @@ older than the JobSet. If any ReplicatedJob has a gang, pods of those without on
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.pods import FINISHED
@@ -56,6 +58,14 @@ def of_earlier_jobset(pod: PodFacts, jobset: JobSet) -> bool:
 
 JobKey = tuple[str, int]
 """ReplicatedJob and index."""
+
+
+TIMED_OUT: Final = "at plugin GangScheduling"
+"""Of a pod of 1.35 that had a node, and waited there for the others of its gang; the text has a time."""
+_NOT_NOMINATED: Final = re.compile(
+    rf"(?<!group )preemption: (?:\d{{1,7}}/\d|not eligible due to preemptionPolicy)|{TIMED_OUT}"
+)
+"""Of a pod for which nothing was preempted (``preemption.go``), or whose wait for its gang on a node timed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,39 @@ class Group:
     def scheduled(self) -> Scheduled | None:
         """What the scheduler wrote about its PodGroup; None if it wrote nothing yet."""
         return self.pod_group.scheduled if self.pod_group is not None else None
+
+    def refuses(self, pod: PodFacts) -> bool:
+        """Whether the scheduler has refused a pod, and has chosen no node for it since.
+
+        The condition stays until the pod is bound. Before that it is nominated (``schedule_one.go``), and the condition
+        of its group is true.
+        """
+        if not pod.refused or pod.node or pod.gates:
+            return False
+        # What could not be bound is said of a node that was chosen, and holds while the scheduler tries that again.
+        if not pod.nominated or "running PreBind plugin " in pod.refusal:
+            return True
+        # Such a refusal takes the nomination away.
+        since, placed = _NOT_NOMINATED.search(pod.refusal) is not None, self.scheduled
+        if placed is None:
+            # Pods of 1.35, and those in no group.
+            return self.pod_group is not None or not since
+        # The condition has the time of the first placement: a pod that was made anew is refused after it.
+        return not placed.status or not (since or unix(placed.since) >= pod.refused_at)
+
+    @property
+    def rejected(self) -> Scheduled | None:
+        """What the scheduler wrote of its PodGroup, if it has rejected the pods that are there.
+
+        The condition stays and keeps its time while pods come and go. With each rejection the scheduler writes one of
+        every pod, too (``submitPodGroupAlgorithmResult``): without these it is about pods that are gone.
+        """
+        scheduled = self.scheduled
+        if scheduled is None or scheduled.status:
+            return None
+        since, waiting = unix(scheduled.since), [pod for pod in self.pods if not pod.node]
+        about = any(pod.created <= since or self.refuses(pod) for pod in waiting)
+        return scheduled if about else None
 
     @property
     def finished(self) -> bool:
@@ -394,7 +437,7 @@ def totals(group: Group, *, runs: bool) -> Totals:
             placed_times.append(pod.placed_at or pod.created)
         elif pod.gates:
             continue
-        elif pod.refused:
+        elif group.refuses(pod):
             refused += 1
             refused_at = min(refused_at or pod.refused_at, pod.refused_at or refused_at)
         free += 1

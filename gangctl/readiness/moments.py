@@ -132,8 +132,9 @@ def since(phase: GangPhase, group: Group, totals: Totals, found: Traces, life: L
         return same
     written = _written(phase, group, totals, found, life)
     if phase is GangPhase.SCHEDULING and life.before is not None:
-        # No object has the time at which gates were removed.
-        return max(written, life.now if life.before.phase is GangPhase.GATED else same)
+        # No object has the time at which gates were removed, or nodes chosen for pods that were refused before.
+        later = life.before.phase in {GangPhase.GATED, GangPhase.UNSCHEDULABLE}
+        return max(written, life.now if later else same)
     if phase is GangPhase.READY:
         # After pods finish, the last of the remaining ones may have become ready earlier.
         return max(written, same) or life.now
@@ -148,8 +149,7 @@ def _written(phase: GangPhase, group: Group, totals: Totals, found: Traces, life
         case GangPhase.SCHEDULING | GangPhase.GATED:
             return nth(totals.created_at, group.needed)
         case GangPhase.UNSCHEDULABLE:
-            scheduled = group.scheduled
-            rejected_at = unix(scheduled.since) if scheduled is not None and not scheduled.status else 0
+            rejected_at = unix(group.rejected.since) if group.rejected is not None else 0
             # The condition of a group is never reset: it may be older than all present pods.
             return totals.refused_at or max(rejected_at, nth(totals.created_at, group.needed))
         case GangPhase.PARTIALLY_PLACED:

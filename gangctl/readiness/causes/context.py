@@ -6,7 +6,6 @@ them works on the cluster that it is printed for: with the objects that exist th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, span
 from gangctl.readiness.facts import EndedPod, PodFacts, Snapshot, unix
 from gangctl.readiness.membership import Group
-from gangctl.readiness.result import Cause, Readiness
+from gangctl.readiness.result import Cause, GangPhase, Readiness
 
 Suggestion = NewType("Suggestion", str)
 """A command, filled in: :meth:`gangctl.readiness.causes.context.Context.suggest` makes it."""
@@ -197,6 +196,11 @@ class Context:
                 failed += ((group, one) for one in by_job[key] if _completion_index(planned, one.pod) not in whole)
         return failed
 
+    @cached_property
+    def begun(self) -> Mapping[str, int]:
+        """Since when the scheduler should decide, by group: pods may have had gates, or been refused, until then."""
+        return {one.name: one.since for one in self.readiness.groups if one.phase is GangPhase.SCHEDULING}
+
     @property
     def free_since(self) -> int:
         """When it was allowed to start: created, admitted by its queue, or resumed."""
@@ -323,32 +327,6 @@ def volume_claims(context: Context, pods: Iterable[PodFacts]) -> set[str]:
     """PersistentVolumeClaims of pods."""
     entries = {pod.replicated_job for pod in pods}
     return {claim for rj in context.snapshot.jobset.replicated_jobs if rj.name in entries for claim in rj.volumes}
-
-
-TIMED_OUT: Final = "at plugin GangScheduling"
-"""Of a pod of 1.35 that had a node, and waited there for the others of its gang; the text has a time."""
-_NOT_NOMINATED: Final = re.compile(
-    rf"(?<!group )preemption: (?:\d{{1,7}}/\d|not eligible due to preemptionPolicy)|{TIMED_OUT}"
-)
-"""Of a pod for which nothing was preempted (``preemption.go``), or whose wait for its gang on a node timed out."""
-
-
-def refusal_is_old(group: Group, pod: PodFacts) -> bool:
-    """Whether the scheduler has chosen a node for a pod since it refused it: the condition stays until it is bound.
-
-    It nominates the pod then (``schedule_one.go``), and the condition of its group is true.
-    """
-    placed = group.scheduled
-    # What could not be bound is said of a node that was chosen, and holds while the scheduler tries that again.
-    if not pod.nominated or "running PreBind plugin " in pod.refusal:
-        return False
-    # Such a refusal takes the nomination away.
-    since = _NOT_NOMINATED.search(pod.refusal) is not None
-    if placed is None:
-        # Pods of 1.35, and those in no group.
-        return group.pod_group is None and since
-    # The condition has the time of the first placement: a pod that was made anew is refused after it.
-    return placed.status and (since or unix(placed.since) >= pod.refused_at)
 
 
 def gated(pod: PodFacts) -> bool:

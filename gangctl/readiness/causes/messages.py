@@ -16,8 +16,9 @@ from functools import lru_cache
 from typing import Final
 
 from gangctl.errors import plural
-from gangctl.readiness.causes.context import TIMED_OUT, Command
+from gangctl.readiness.causes.context import Command
 from gangctl.readiness.causes.filters import COUNTED, FILTERS, Filter
+from gangctl.readiness.membership import TIMED_OUT
 
 _SAME: Final = 256
 # Every repetition is bounded: any client may write an event, and reading its text must not take long.

@@ -19,7 +19,6 @@ from gangctl.readiness.causes.context import (
     Suggestion,
     gated,
     oldest,
-    refusal_is_old,
     unschedulable,
     volume_claims,
 )
@@ -64,12 +63,11 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
             continue
         waiting = [pod for pod in group.pods if not pod.node]
         held = any(gated(pod) for pod in waiting)
-        refused = [pod for pod in waiting if pod.refused and not gated(pod) and not refusal_is_old(group, pod)]
+        refused = [pod for pod in waiting if group.refuses(pod)]
         if held:
             # A group that waits only for gated pods was rejected because of these.
             refused = [pod for pod in refused if not of_the_group(pod.refusal)]
-        condition = group.scheduled
-        condition = None if condition is None or condition.status or held or not waiting else condition
+        condition = None if held else group.rejected
         if not refused and condition is None:
             continue
         messages = [pod.refusal for pod in refused] + ([condition.message] if condition is not None else [])

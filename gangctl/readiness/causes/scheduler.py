@@ -21,13 +21,12 @@ from gangctl.readiness.causes.context import (
     counted,
     gated,
     oldest,
-    refusal_is_old,
     volume_claims,
 )
 from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.facts import PodFacts, unix
 from gangctl.readiness.membership import Group
-from gangctl.readiness.result import Cause, GangPhase
+from gangctl.readiness.result import Cause
 
 _Silent = tuple[Sequence[Group], Sequence[PodFacts], int]
 """Groups that start together, their pods without a node, and since when the scheduler should act."""
@@ -40,15 +39,13 @@ _A_SECOND: Final = 25
 def scheduler_silent(context: Context) -> Iterator[Cause]:
     """All objects exist, but the scheduler wrote no condition: it is about to, or does not run."""
     silent: dict[tuple[bool, bool], list[_Silent]] = {}
-    # Pods may have had gates until then.
-    begun = {one.name: one.since for one in context.readiness.groups if one.phase is GangPhase.SCHEDULING}
     for together in _together(context):
         groups = [group for group in together if any(not pod.node for pod in group.bound)]
         if not groups or not all(_is_quiet(context, group) for group in together):
             continue
         waiting = [pod for group in groups for pod in group.bound if not pod.node]
         made = max(unix(group.pod_group.created) if group.pod_group is not None else 0 for group in groups)
-        since = max(made, *(begun.get(group.name, 0) for group in groups), *(pod.created for pod in waiting))
+        since = max(made, *(context.begun.get(group.name, 0) for group in groups), *(pod.created for pod in waiting))
         late = context.late(since, QUICK + sum(len(group.bound) for group in together) // _A_SECOND)
         held_back = late and any(pod.unclaimed for pod in waiting)
         silent.setdefault((late, held_back), []).append((groups, waiting, since))
@@ -67,8 +64,7 @@ def _together(context: Context) -> Iterator[Sequence[Group]]:
 
 def _is_quiet(context: Context, group: Group) -> bool:
     """Whether the scheduler should act, and wrote no condition."""
-    spoken = any(pod.refused and not pod.node and not refusal_is_old(group, pod) for pod in group.pods)
-    if spoken or any(map(gated, group.pods)) or _binding_of(context, group):
+    if any(map(group.refuses, group.pods)) or any(map(gated, group.pods)) or _binding_of(context, group):
         return False
     if group.scope is None:
         return True
@@ -80,8 +76,7 @@ def _is_quiet(context: Context, group: Group) -> bool:
         return False
     if snapshot.composite_missing:
         return False
-    condition = group.scheduled
-    if condition is not None and not condition.status:
+    if group.rejected is not None:
         return False
     # Below its minimum the scheduler does not look at a group, and writes nothing: that is another cause.
     return counted(group) >= group.minimum
@@ -167,17 +162,17 @@ class _Awaited:
 def _binding_of(context: Context, group: Group) -> _Awaited | None:
     """It if the scheduler has nominated all pods without a node, as before such a wait, and refused none since."""
     pods = [pod for pod in group.bound if not pod.node]
-    if any(not pod.nominated or gated(pod) or (pod.refused and not refusal_is_old(group, pod)) for pod in pods):
+    if any(not pod.nominated or gated(pod) or group.refuses(pod) for pod in pods):
         return None
     condition, claims = group.scheduled, frozenset(volume_claims(context, pods))
-    if not pods or (condition is not None and not condition.status):
+    if not pods or group.rejected is not None:
         return None
     # The group may have been placed before, with other pods.
-    placed = unix(condition.since) if condition is not None else 0
-    if any(pod.refused_at > placed for pod in pods):
+    placed = unix(condition.since) if condition is not None and condition.status else 0
+    since = max(placed, context.begun.get(group.name, 0), *(pod.created for pod in pods))
+    if placed < max(pod.refused_at for pod in pods) >= since:
         # No object has since when it waits. Once the scheduler gives up it refuses them anew.
         return _Awaited(group, pods, claims, 0)
-    since = max(placed, *(pod.created for pod in pods))
     return None if context.late(since, _BIND) else _Awaited(group, pods, claims, since)
 
 
