@@ -19,9 +19,9 @@ from gangctl.api.scheduling import Generation, Reference
 from gangctl.api.scheduling_versions import SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import PATH as GANGS_PATH
-from gangctl.gang.config import Gang, GangMode, GangOptions, gangs_text, parse_gangs, read_config, read_options
+from gangctl.gang.config import GangMode, GangOptions, gangs_text, parse_gangs, read_config, read_options
 from gangctl.gang.naming import Stamp, read_stamp
-from gangctl.gang.plan import is_sequenced, job_pods, job_reference, replicated_job_pods, stored_stamps
+from gangctl.gang.plan import is_sequenced, job_pods, job_reference, replicated_job_pods, stored_stamps, templates_of
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import Resolution
 from gangctl.gang.validate import OPTIONS_PATH, check_groups, check_templates
@@ -177,7 +177,7 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None, reason: st
             stamp is not None
             and generation is not None
             and not generation.capabilities.min_count_mutable
-            and not _keeps_min_count(old, new, stamps, config.gang(stamp.template))
+            and not _keeps_min_count(old, new, stamps, stamp.template)
         ):
             detail = (
                 f'replicated job "{after.name}" is in a gang, whose minCount is immutable on Kubernetes '
@@ -193,17 +193,11 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None, reason: st
     return errors
 
 
-def _keeps_min_count(old: JobSet, new: JobSet, stamps: Sequence[Stamp | None], gang: Gang | None) -> bool:
-    """Whether a gang has a minCount of its own, and enough pods for it before and after a resize."""
-    if gang is None or gang.min_count is None:
-        return False
-    size = job_pods if gang.per_replica else replicated_job_pods
-    return all(
-        sum(map(size, group)) >= gang.min_count
-        for jobset in (old, new)
-        for group in _groups(jobset, stamps)
-        if group[0].name in gang.replicated_jobs
-    )
+def _keeps_min_count(old: JobSet, new: JobSet, stamps: Sequence[Stamp | None], template: str) -> bool:
+    """Whether the groups of a template need as many pods before and after a resize."""
+    config, _ = read_config(old)
+    before, after = (templates_of(jobset, stamps, config).get(template) for jobset in (old, new))
+    return before is not None and after is not None and before.min_count == after.min_count
 
 
 def _groups(jobset: JobSet, stamps: Sequence[Stamp | None]) -> list[list[ReplicatedJob]]:

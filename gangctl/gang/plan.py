@@ -234,11 +234,11 @@ def stored_stamps(jobset: JobSet) -> tuple[tuple[Stamp | None, ...], tuple[Field
     return tuple(stamps), tuple(errors)
 
 
-def _templates(jobset: JobSet, stamps: Sequence[Stamp | None], config: GangConfig) -> dict[str, Template]:
+def templates_of(jobset: JobSet, stamps: Sequence[Stamp | None], config: GangConfig) -> dict[str, Template]:
     """Templates in ReplicatedJob order by name, with options of their own or those of all; none without pods."""
     firsts: dict[str, ReplicatedJob] = {}
     sizes: dict[str, int] = {}
-    for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
+    for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=False):
         if stamp is None or rj.replicas == 0:
             continue
         pods = job_pods(rj) if stamp.scope is Scope.JOB else replicated_job_pods(rj)
@@ -263,7 +263,7 @@ def make_plan(
 
     ``uid`` replaces the JobSet's own, for previews of one that does not exist yet.
     """
-    templates = _templates(jobset, stamps, config)
+    templates = templates_of(jobset, stamps, config)
     if not templates:
         return None
     real = uid or jobset.uid or naming.UID_PLACEHOLDER
