@@ -317,6 +317,9 @@ def test_a_resize_that_leaves_the_min_count_as_it_is_is_allowed(generation: Gene
     changed = check_update(read(raw), read(resize(raw, 4)), generation)
     assert len(changed) == (minimum > 4)
     assert check_update(read(raw), read(resize(raw, 8)), generation) == ()
+    one = stored(jobset("js", rj("w", 1, 6, 6), rj("v", 1, 6, 6), mode="Gang"))
+    assert check_update(read(one), read(resize(resize(one, 4), 8, 1)), generation) == ()
+    assert len(check_update(read(one), read(resize(one, 4)), generation)) == 1
 
 
 @each(
