@@ -140,7 +140,7 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
     groups, jobset = members(snapshot), snapshot.jobset
     # A JobSet that was deleted and created again has the same key.
     before = before if before is not None and before.uid == jobset.uid else None
-    free_at = _free_at(snapshot, before)
+    free_at = _free_at(snapshot, int(now), before)
     # A result of an earlier attempt, or from before a suspension, says nothing of this one. For a finished JobSet Kueue
     # may no longer have the time of admission.
     earlier = before if before is not None and before.attempt == jobset.restarts else None
@@ -175,7 +175,7 @@ _Found = tuple[list[GroupReadiness], GangPhase, int]
 """The groups, and the JobSet's phase with its begin."""
 
 
-def _free_at(snapshot: Snapshot, before: Readiness | None) -> int:
+def _free_at(snapshot: Snapshot, now: int, before: Readiness | None) -> int:
     """When it was allowed to start: admitted by Kueue, resumed or created; 0 if it is not."""
     jobset = snapshot.jobset
     if jobset.suspend and not jobset.finished:
@@ -184,7 +184,11 @@ def _free_at(snapshot: Snapshot, before: Readiness | None) -> int:
     admitted = workload.conditions.get("Admitted") if workload is not None else None
     since = unix(admitted.since) if admitted is not None and admitted.status else 0
     since = since or (_begun_in_order(jobset, before) if jobset.in_order else 0)
-    return since or unix(jobset.resumed_at) or unix(jobset.created)
+    resumed = unix(jobset.resumed_at)
+    if not (since or resumed or jobset.in_order or jobset.finished) and before is not None:
+        # It was suspended before, and JobSet has not written yet that it is not.
+        return before.admitted_at or now
+    return since or resumed or unix(jobset.created)
 
 
 def _begun_in_order(jobset: JobSet, before: Readiness | None) -> int:

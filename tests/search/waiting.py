@@ -1,10 +1,9 @@
 """A gang of two that waits for its nodes, in random worlds: what gangctl says of it, and what keeps it.
 
-The world is the judge: it knows whether the scheduler runs, how many pods have room, and whether volumes are made. What
-may be said in it is said here of the world itself, and not by what gangctl reads:
+The world knows whether the scheduler runs, how many pods have room, and whether volumes are made. What may be said in
+it is decided here by the world itself, and not by what gangctl reads:
 
-1. Nobody is blamed who is at work: a scheduler that runs is not silent, and what it refused before it chose nodes no
-   longer counts.
+1. A scheduler that runs is not silent, and what it refused before it chose nodes no longer counts.
 2. A gang that waits for good is blocked in the end, by what keeps it.
 3. One that runs has no cause.
 4. A gangctl that is started anew says the same of a world in which nothing happens any more.

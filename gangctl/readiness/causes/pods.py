@@ -75,7 +75,8 @@ def restarting(context: Context) -> Iterator[Cause]:
         return
     since = unix(jobset.restarting_at)
     # Without the condition of newer JobSets the start is unknown, and pods terminate in time.
-    late = bool(since) and context.late(since, LONG) and bool(earlier or leaving)
+    stuck = bool(since) and context.late(since, LONG) and bool(earlier or leaving)
+    late = stuck or any(pod_stays(context, pod) for pod in earlier)
     evidence = [f"restart {jobset.restarts} of the JobSet"]
     if earlier:
         evidence.append(
@@ -98,7 +99,22 @@ def restarting(context: Context) -> Iterator[Cause]:
     )
 
 
-_MOST_STUCK: Final = 4
+MOST_STUCK: Final = 4
+WHY_THEY_STAY: Final = (
+    "see why they do not end: a lost node, a process that cannot be killed (as of a device that hangs), a volume that "
+    "stays mounted, a finalizer"
+)
+"""The remedy for pods that should have ended."""
+
+
+def pod_stays(context: Context, pod: PodFacts) -> bool:
+    """Whether a pod should have ended for long."""
+    return pod.deleted_at > 0 and context.late(pod.deleted_at, LONG)
+
+
+def stays(context: Context, pod: PodFacts) -> str:
+    """The evidence of that."""
+    return f"{pod.name} on {pod.node} had to end {context.ago(pod.deleted_at)}, after its grace period"
 
 
 def pods_terminating(context: Context) -> Iterator[Cause]:
@@ -112,20 +128,14 @@ def pods_terminating(context: Context) -> Iterator[Cause]:
         for pod in group.leaving:
             key = pod.replicated_job, pod.job_index
             # One that has been replaced holds nothing up.
-            missed = pod.deleted_at > 0 and there[key] < wanted.get(key, 0)
-            by_late.setdefault(missed and context.late(pod.deleted_at, LONG), []).append((group, pod))
+            missed = there[key] < wanted.get(key, 0)
+            by_late.setdefault(missed and pod_stays(context, pod), []).append((group, pod))
     for late, pairs in by_late.items():
         pods = sorted((pod for _, pod in pairs), key=lambda pod: (pod.deleted_at, pod.name))
         if late:
             message = f"{plural(len(pods), 'pod does', 'pods do')} not end, and others are not made before"
-            evidence = [
-                f"{pod.name} on {pod.node} had to end {context.ago(pod.deleted_at)}, after its grace period"
-                for pod in pods[:_MOST_STUCK]
-            ]
-            remedy = (
-                "see why they do not end: a lost node, a process that cannot be killed (as of a device that hangs), a "
-                "volume that stays mounted, a finalizer"
-            )
+            evidence = [stays(context, pod) for pod in pods[:MOST_STUCK]]
+            remedy = WHY_THEY_STAY
             command = context.suggest(Command.DESCRIBE_POD, pod=pods[0].name)
         else:
             message = f"{plural(len(pods), 'pod is', 'pods are')} on the way out"

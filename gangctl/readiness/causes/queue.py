@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gangctl.errors import plural
@@ -22,6 +22,7 @@ from gangctl.kueue.states import (
 )
 from gangctl.readiness.causes.context import LONG, SOON, Command, Context, Suggestion
 from gangctl.readiness.causes.kueuemessages import REMEDIES, Against, read_queue_refusal
+from gangctl.readiness.causes.pods import MOST_STUCK, WHY_THEY_STAY, pod_stays, stays
 from gangctl.readiness.facts import Snapshot, unix
 from gangctl.readiness.result import Cause
 
@@ -419,15 +420,9 @@ def _evicting(context: Context, workload: QueuedWorkload, status: QueueStatus) -
     eviction = eviction_of(workload)
     words = eviction.words if eviction is not None else "because it was deactivated"
     preempted = eviction is not None and eviction.reason == "Preempted"
-    # JobSet suspends them within seconds, and nothing else does.
-    running = [job.name for group in context.groups for job in group.jobs if job.active and not job.suspended]
-    late = bool(running) and eviction is not None and context.late(unix(eviction.since), LONG)
-    follows = f"JobSet has not suspended {listed(running)}" if late else "its pods are being deleted"
-    if late:
-        remedy = (
-            "see whether JobSet's controller runs (namespace jobset-system), and read the events of the JobSet; it "
-            "holds its quota until its Jobs are suspended"
-        )
+    follows, held, lines = _holding(context, unix(eviction.since)) if eviction is not None else ("", "", ())
+    if follows:
+        remedy = f"{held}{'; it holds its quota until then' if workload.active else ''}"
     elif preempted:
         remedy = (
             "wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
@@ -436,11 +431,29 @@ def _evicting(context: Context, workload: QueuedWorkload, status: QueueStatus) -
         remedy = f"wait for its pods to end{'; it holds its quota until then' if workload.active else ''}"
     return context.cause(
         Reason.PREEMPTED if preempted else Reason.QUEUE_BACKOFF,
-        f"Kueue has evicted it {words}, and {follows}",
-        evidence=[eviction.message if eviction is not None else "", *_kueue_conditions(workload)],
+        f"Kueue has evicted it {words}, and {follows or 'its pods are being deleted'}",
+        evidence=[*lines, eviction.message if eviction is not None else "", *_kueue_conditions(workload)],
         remedy=remedy,
         command=_show_workload(context, workload),
         pods=_pods(context),
         since=unix(status.since),
-        blocking=late,
+        blocking=bool(follows),
     )
+
+
+def _holding(context: Context, evicted: int) -> tuple[str, str, Sequence[str]]:
+    """What keeps an eviction from its end, the remedy and evidence; empty while it takes its time."""
+    late = context.late(evicted, LONG)
+    # JobSet suspends them within seconds, and nothing else does.
+    running = [job.name for group in context.groups for job in group.jobs if job.active and not job.suspended]
+    if running and late:
+        remedy = "see whether JobSet's controller runs (namespace jobset-system), and read the events of the JobSet"
+        return f"JobSet has not suspended {listed(running)}", remedy, ()
+    pods = [pod for group in context.groups for pod in (*group.pods, *group.leaving, *group.earlier)]
+    if (left := [pod.name for pod in pods if not pod.deleting]) and late:
+        why = f"the Job controller has not deleted {plural(len(left), 'pod')}: {listed(left)}"
+        return why, "see whether kube-controller-manager runs, and read the events of the Jobs", ()
+    if stuck := sorted((pod for pod in pods if pod_stays(context, pod)), key=lambda pod: (pod.deleted_at, pod.name)):
+        lines = [stays(context, pod) for pod in stuck[:MOST_STUCK]]
+        return plural(len(stuck), "pod does not end", "pods do not end"), WHY_THEY_STAY, lines
+    return "", "", ()
