@@ -26,7 +26,7 @@ from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.causes import jobs, pods, queue, scheduler, starting
 from gangctl.readiness.causes.context import Context as Causes
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import PodFacts, Snapshot
+from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from gangctl.readiness.result import Readiness
 from tests.gang.pipeline import read
 from tests.jobsets import jobset, rj
@@ -38,6 +38,10 @@ SIZE: Final = 2
 ACTORS: Final = ("kueue", "jobset", "job", "scheduler", "kubelet")
 _QUICK: Final = 15
 """Seconds that a controller may always take."""
+_LOST: Final = 40
+"""Seconds after which a node that says nothing counts as lost (node-monitor-grace-period)."""
+_TOLERATED: Final = 300
+"""Seconds for which pods tolerate that."""
 _SETTLED: Final = (1, 10, 20, 60, 300, 600, 600, 1200, 1200)
 
 
@@ -49,6 +53,8 @@ class Pod(NamedTuple):
     placed: int = 0
     ready: int = 0
     refused_at: int = 0
+    turned: int = 0
+    """When it was not ready any more, because its node is lost."""
     deleted: int = 0
 
 
@@ -69,6 +75,10 @@ class State(NamedTuple):
     """Whether it is in a queue of Kueue."""
     suspend: bool
     runs: frozenset[str] = frozenset(ACTORS)
+    silent: int = 0
+    """Since when the kubelet does not run."""
+    lost: int = 0
+    """Since when its node counts as lost, which is kube-controller-manager's to say, as the Job controller's work."""
     room: bool = True
     quota: bool = True
     workload: str = ""
@@ -93,7 +103,7 @@ class State(NamedTuple):
     def ready(self) -> bool:
         """All pods of it run."""
         own = [pod for pod in self.pods if pod.attempt == self.attempt and not pod.deleted]
-        return len(own) == SIZE and all(pod.ready for pod in own)
+        return len(own) == SIZE and all(pod.ready and not pod.turned for pod in own)
 
     @property
     def settled(self) -> bool:
@@ -134,8 +144,20 @@ def _jobset(state: State) -> State:
     return state
 
 
+def _nodes(state: State) -> State:
+    """A node that says nothing is lost after a while, and its pods are deleted later, by its taint."""
+    quiet = state.now - state.silent if state.silent else 0
+    if quiet >= _LOST:
+        pods = tuple(pod._replace(turned=state.now) if pod.ready and not pod.turned else pod for pod in state.pods)
+        state = state._replace(lost=state.lost or state.now, pods=pods)
+    if state.lost and state.now - state.lost >= _TOLERATED:
+        pods = tuple(pod._replace(deleted=state.now) if pod.placed and not pod.deleted else pod for pod in state.pods)
+        state = state._replace(pods=pods)
+    return state
+
+
 def _job(state: State) -> State:
-    job = state.job
+    state, job = _nodes(state), state.job
     if job is None:
         return state
     if job.deleted or job.suspended or job.failed:
@@ -143,15 +165,15 @@ def _job(state: State) -> State:
         # A pod without a node is gone at once.
         pods = tuple(pod for pod in pods if pod.placed)
         return state._replace(pods=pods, job=None if job.deleted and not pods else job)
-    missing = SIZE - len(state.pods)
+    missing = SIZE - sum(not pod.deleted for pod in state.pods)
     return state._replace(pods=(*state.pods, *(Pod(job.attempt, state.now) for _ in range(missing))))
 
 
 def _scheduler(state: State) -> State:
     left = [pod for pod in state.pods if not pod.placed and not pod.deleted]
-    if not left or len(state.pods) < SIZE:
+    if not left or sum(not pod.deleted for pod in state.pods) < SIZE:
         return state
-    if state.room:
+    if state.room and not state.lost:
         scheduled = state.scheduled
         if scheduled is None or not scheduled.status:
             scheduled = Scheduled(True, "Scheduled", "", rfc3339(state.now))
@@ -163,10 +185,11 @@ def _scheduler(state: State) -> State:
 
 
 def _kubelet(state: State) -> State:
-    left = tuple(pod for pod in state.pods if not (pod.deleted and pod.placed))
-    return state._replace(
-        pods=tuple(pod if not pod.placed or pod.ready else pod._replace(ready=state.now) for pod in left)
+    left = [pod for pod in state.pods if not (pod.deleted and pod.placed)]
+    pods = (
+        pod._replace(ready=state.now, turned=0) if pod.placed and (pod.turned or not pod.ready) else pod for pod in left
     )
+    return state._replace(pods=tuple(pods), lost=0)
 
 
 _DO: Final = {"kueue": _kueue, "jobset": _jobset, "job": _job, "scheduler": _scheduler, "kubelet": _kubelet}
@@ -187,7 +210,8 @@ def first(draw: Random) -> State:
     queue = draw.random() < 0.5
     runs = frozenset(actor for actor in ACTORS if draw.random() < 0.9)
     suspend = queue or draw.random() < 0.2
-    return State(CREATED + 1, queue, suspend, runs, draw.random() < 0.8, draw.random() < 0.8)
+    silent = 0 if "kubelet" in runs else CREATED + 1
+    return State(CREATED + 1, queue, suspend, runs, silent, 0, draw.random() < 0.8, draw.random() < 0.8)
 
 
 ACTIONS: Final = (
@@ -206,9 +230,10 @@ def act(state: State, action: str) -> State:
         case [seconds, "s", "pass"]:
             return state._replace(now=state.now + int(seconds))
         case [actor, "stops"] if actor in ACTORS:
-            return state._replace(runs=state.runs - {actor})
+            silent = state.silent or state.now if actor == "kubelet" else state.silent
+            return state._replace(runs=state.runs - {actor}, silent=silent)
         case [actor, "starts"]:
-            return state._replace(runs=state.runs | {actor})
+            return state._replace(runs=state.runs | {actor}, silent=0 if actor == "kubelet" else state.silent)
         case ["room", verb]:
             return state._replace(room=verb == "comes")
         case ["quota", verb]:
@@ -247,7 +272,8 @@ def snapshot_of(state: State) -> Snapshot:
     pods = [_seen(context.pod(planned, number), number, pod) for number, pod in enumerate(state.pods)]
     groups = context.groups(state.scheduled, created=rfc3339(CREATED)) if state.queue or not state.suspend else {}
     facts = _facts(state) if state.queue else None
-    return context.snapshot(pods, jobs=jobs, groups=groups, queue=facts, kueue=state.queue)
+    nodes = {"n": NodeFacts("n", not state.lost, "NodeStatusUnknown" if state.lost else "", state.lost)}
+    return context.snapshot(pods, jobs=jobs, groups=groups, queue=facts, kueue=state.queue, nodes=nodes)
 
 
 def _facts(state: State) -> QueueFacts:
@@ -277,7 +303,8 @@ def _seen(pod: PodFacts, number: int, one: Pod) -> PodFacts:
     pod = replace(pod, deleting=one.deleted > 0, deleted_at=one.deleted + 30 if one.deleted else 0)
     if one.placed:
         pod = replace(pod, node="n", placed_at=one.placed)
-        return replace(pod, phase="Running", ready=True, ready_at=one.ready) if one.ready else pod
+        started: dict[str, Any] = {"phase": "Running", "started_at": one.placed, "ready_at": one.turned or one.ready}
+        return replace(pod, ready=not one.turned, **started) if one.ready else pod
     return replace(pod, refused="Unschedulable", refusal=REFUSAL, refused_at=one.refused_at) if one.refused_at else pod
 
 
@@ -308,13 +335,15 @@ def wrong(state: State, readiness: Readiness) -> str:
         Reason.UNSCHEDULABLE: any(pod.refused_at for pod in state.pods),
         Reason.SCHEDULER_SILENT: "scheduler" in stopped,
         Reason.STARTING: "kubelet" in stopped,
+        Reason.NODE_LOST: state.lost > 0,
+        Reason.NOT_READY: state.lost > 0,
     }
     return next((f"{reason} blocks" for reason in sorted(blocking(readiness)) if not may.get(reason, False)), "")
 
 
 def too_soon(state: State, reasons: set[Reason]) -> str:
     """Which of these blocks, although whoever should act may just be about to."""
-    at_once = {Reason.SUSPENDED, Reason.UNSCHEDULABLE, Reason.PODS_TERMINATING}
+    at_once = {Reason.SUSPENDED, Reason.UNSCHEDULABLE, Reason.PODS_TERMINATING, Reason.NODE_LOST}
     late = state.now - state.changed >= _QUICK
     return "" if late else next((f"{reason} blocks at once" for reason in sorted(reasons - at_once)), "")
 
@@ -351,7 +380,8 @@ def _states(walk: Walk) -> Iterator[State]:
     for action in (*walk.actions, *(f"{seconds} s pass" for seconds in _SETTLED)):
         before, state = state, settle(act(state, action))
         if _objects(before) != _objects(state):
-            state = state._replace(changed=state.now)
+            # In a long step they may have changed at its begin.
+            state = state._replace(changed=before.now + 1)
         yield state
 
 
@@ -401,7 +431,6 @@ MUTANTS: Final = (
     ("controllers are late at once", Patch(Causes, "late", lambda _: lambda *_args: True)),
     ("controllers that make Jobs and pods are never late", Patch(jobs, "SOON", _never)),
     ("a scheduler is never late", Patch(scheduler, "QUICK", _never)),
-    ("a restart is never late", Patch(pods, "LONG", _never)),
     ("containers are never late", Patch(starting, "LONG", _never)),
 )
 """What each brings back, and how."""
