@@ -79,6 +79,8 @@ class State(NamedTuple):
     """Since when the kubelet does not run."""
     lost: int = 0
     """Since when its node counts as lost, which is kube-controller-manager's to say, as the Job controller's work."""
+    stay: bool = False
+    """Whether pods on nodes do not end: a finalizer, a process that cannot be killed."""
     room: bool = True
     quota: bool = True
     workload: str = ""
@@ -185,7 +187,7 @@ def _scheduler(state: State) -> State:
 
 
 def _kubelet(state: State) -> State:
-    left = [pod for pod in state.pods if not (pod.deleted and pod.placed)]
+    left = [pod for pod in state.pods if state.stay or not (pod.deleted and pod.placed)]
     pods = (
         pod._replace(ready=state.now, turned=0) if pod.placed and (pod.turned or not pod.ready) else pod for pod in left
     )
@@ -208,18 +210,18 @@ def settle(state: State) -> State:
 def first(draw: Random) -> State:
     """A JobSet that has just been created."""
     queue = draw.random() < 0.5
-    runs = frozenset(actor for actor in ACTORS if draw.random() < 0.9)
+    runs = frozenset(actor for actor in ACTORS if draw.random() < 0.95)
     suspend = queue or draw.random() < 0.2
     silent = 0 if "kubelet" in runs else CREATED + 1
-    return State(CREATED + 1, queue, suspend, runs, silent, 0, draw.random() < 0.8, draw.random() < 0.8)
+    return State(CREATED + 1, queue, suspend, runs, silent, room=draw.random() < 0.8, quota=draw.random() < 0.8)
 
 
 ACTIONS: Final = (
-    *(f"{seconds} s pass" for seconds in (1, 10, 30, 120, 400, 700)),
+    *(f"{seconds} s pass" for seconds in (1, 30, 400)),
     *(f"{actor} stops" for actor in ACTORS),
-    *(f"{actor} starts" for actor in ACTORS for _ in range(2)),
+    *(f"{actor} starts" for actor in ACTORS),
     *("room goes", "room comes", "quota goes", "quota comes"),
-    *("a user suspends", "a user resumes", "a pod fails"),
+    *("a user suspends", "a user resumes", "a pod fails", "pods stay", "pods end"),
 )
 
 
@@ -234,6 +236,8 @@ def act(state: State, action: str) -> State:
             return state._replace(runs=state.runs - {actor}, silent=silent)
         case [actor, "starts"]:
             return state._replace(runs=state.runs | {actor}, silent=0 if actor == "kubelet" else state.silent)
+        case ["pods", verb]:
+            return state._replace(stay=verb == "stay")
         case ["room", verb]:
             return state._replace(room=verb == "comes")
         case ["quota", verb]:
@@ -322,7 +326,7 @@ def wrong(state: State, readiness: Readiness) -> str:
     """What it must not say now; empty if it may."""
     if _done(state):
         return f"a gang that runs has {readiness.causes[0].reason}" if readiness.causes else ""
-    stopped = set(ACTORS) - state.runs
+    stopped = (set(ACTORS) - state.runs) | ({"kubelet"} if state.stay else set())
     evicting = state.workload == "evicted"
     may = {
         Reason.SUSPENDED: state.suspend,
@@ -343,7 +347,11 @@ def wrong(state: State, readiness: Readiness) -> str:
 
 def too_soon(state: State, reasons: set[Reason]) -> str:
     """Which of these blocks, although whoever should act may just be about to."""
-    at_once = {Reason.SUSPENDED, Reason.UNSCHEDULABLE, Reason.PODS_TERMINATING, Reason.NODE_LOST}
+    at_once = {
+        *(Reason.SUSPENDED, Reason.UNSCHEDULABLE, Reason.PODS_TERMINATING, Reason.NODE_LOST),
+        # Its pods may have waited, or should have ended, for long when their JobSet changes.
+        *(Reason.SCHEDULER_SILENT, Reason.RESTARTING),
+    }
     late = state.now - state.changed >= _QUICK
     return "" if late else next((f"{reason} blocks at once" for reason in sorted(reasons - at_once)), "")
 
@@ -431,6 +439,7 @@ MUTANTS: Final = (
     ("controllers are late at once", Patch(Causes, "late", lambda _: lambda *_args: True)),
     ("controllers that make Jobs and pods are never late", Patch(jobs, "SOON", _never)),
     ("a scheduler is never late", Patch(scheduler, "QUICK", _never)),
+    ("a restart is never late", Patch(pods, "LONG", _never)),
     ("containers are never late", Patch(starting, "LONG", _never)),
 )
 """What each brings back, and how."""
