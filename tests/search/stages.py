@@ -359,7 +359,7 @@ def too_soon(state: State, reasons: set[Reason]) -> str:
 def in_the_end(state: State, readiness: Readiness) -> str:
     """What is missing in the answer of a world in which nothing happens any more."""
     waits = state.workload == "waits" and any(cause.reason is Reason.WAITING_FOR_QUOTA for cause in readiness.causes)
-    if _done(state) or waits or blocking(readiness):
+    if (state.ready and not state.suspend) or waits or blocking(readiness):
         return ""
     return f"it is {readiness.phase} for good, and nothing blocks"
 
