@@ -238,6 +238,8 @@ class JobSet:
     """When JobSet began the startup stages last (startupPolicy InOrder)."""
     restarting_at: str = ""
     """When the restart began after which not all Jobs have been ready yet; empty before JobSet 0.12."""
+    restarted_at: str = ""
+    """When all of them were ready after the last restart, if that is over."""
     reported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Of a JobSet whose pods are not known, as of one that runs elsewhere: how many Jobs its status counts as ready
     (all pods are) and as succeeded, by ReplicatedJob."""
@@ -487,6 +489,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         # The time stays when the condition becomes False, beside StartupPolicyCompleted.
         stages_begun_at=text_at(conditions.get("StartupPolicyInProgress", _NOTHING), "lastTransitionTime"),
         restarting_at=_since(conditions.get("RestartingJobSet", _NOTHING), holds=True),
+        restarted_at=_since(conditions.get("RestartingJobSet", _NOTHING), holds=False),
         unread=tuple(unread[:_MOST_UNREAD]),
     )
     if jobset.managed_elsewhere:

@@ -283,7 +283,7 @@ def _group(group: Group, phase: GangPhase, since: int, counts: Counts, before: G
 def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None, free_at: int) -> _Found:
     jobset = snapshot.jobset
     known = _by_name(memory)
-    restarted = unix(jobset.restarting_at)
+    restarted = unix(jobset.restarting_at or jobset.restarted_at)
     # The condition stays while the JobSet is suspended. Without it the begin of a restart is not known.
     begun = max(restarted, free_at) if restarted or not jobset.restarts else 0
     recovered = _recovered(snapshot)

@@ -91,8 +91,8 @@ class State(NamedTuple):
     stopped: tuple[bool, int] | None = None
     """JobSet's condition Suspended, and since when."""
     attempt: int = 0
-    restarting: int = 0
-    """JobSet's condition RestartingJobSet, until all of its Jobs are ready: since when, else 0."""
+    restarting: tuple[bool, int] | None = None
+    """JobSet's condition RestartingJobSet, which is true until all of its Jobs are ready, and since when."""
     active: bool = False
     """JobSet's count of its Jobs that have pods, by which Kueue knows whether it still runs."""
     changed: int = CREATED
@@ -134,13 +134,13 @@ def _jobset(state: State) -> State:
     assert job is not None
     if job.failed:
         # Its pods and its group are of an attempt: those of the next one have other names.
-        state = state._replace(attempt=state.attempt + 1, restarting=state.now, scheduled=None)
+        state = state._replace(attempt=state.attempt + 1, restarting=(True, state.now), scheduled=None)
         state = state._replace(job=job._replace(failed=False, deleted=True))
     elif not job.deleted and job.suspended is not state.suspend:
         state = state._replace(job=job._replace(suspended=state.suspend), stopped=(state.suspend, state.now))
     state = state._replace(active=bool(state.pods))
-    if state.restarting and state.ready:
-        state = state._replace(restarting=0)
+    if state.restarting is not None and state.restarting[0] and state.ready:
+        state = state._replace(restarting=(False, state.now))
     if state.suspend and state.stopped is None:
         state = state._replace(stopped=(True, state.now))
     return state
@@ -253,14 +253,16 @@ def act(state: State, action: str) -> State:
 
 
 @cache
-def _context(queue: bool, suspend: bool, attempt: int, stopped: tuple[bool, int] | None, restarting: int) -> Context:
+def _context(
+    queue: bool, suspend: bool, attempt: int, stopped: tuple[bool, int] | None, restarting: tuple[bool, int] | None
+) -> Context:
     raw = jobset("js", rj("w", 1, SIZE, SIZE), mode="Gang")
     context = Context(raw, restarts=attempt, suspend=suspend, queue="main" if queue else "")
     conditions = context.raw["status"]["conditions"]
     if stopped is not None:
         conditions.append(condition("Suspended", stopped[1], status=stopped[0]))
-    if restarting:
-        conditions.append(condition("RestartingJobSet", restarting))
+    if restarting is not None:
+        conditions.append(condition("RestartingJobSet", restarting[1], status=restarting[0]))
     context.jobset = read(context.raw)
     return context
 
@@ -404,9 +406,6 @@ def violation(walk: Walk) -> str:
     assert before is not None
     if what := in_the_end(state, before):
         return what
-    if state.attempt and not state.pods and not state.restarting:
-        # When a restart was that has ended is not known to one that did not see it.
-        return ""
     anew = evaluate(snapshot, state.now)
     return "" if blocking(anew) == blocking(before) else f"started anew it says {sorted(blocking(anew))}"
 
