@@ -9,4 +9,8 @@ any more.
 
 The simulation (:mod:`tests.search.simulation`) goes through larger worlds along one path each: all of gangctl over the
 sandbox in virtual time, with users, pods and faults of a seed.
+
+Smaller models are of one gang, and of what is said of it: one that loses nodes (:mod:`tests.search.evictions`, all
+states), and random walks (:mod:`tests.search.walks`) of one that waits for nodes and volumes
+(:mod:`tests.search.waiting`), and of one whose controllers may stop (:mod:`tests.search.stages`).
 """

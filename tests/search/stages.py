@@ -33,6 +33,7 @@ from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, queued, yes
 from tests.readiness.snapshots import CREATED, REFUSAL, Context, condition, rfc3339
 from tests.search.mutants import Patch
+from tests.search.walks import Model, Walk, blocking
 
 SIZE: Final = 2
 ACTORS: Final = ("kueue", "jobset", "job", "scheduler", "kubelet")
@@ -213,10 +214,19 @@ def first(draw: Random) -> State:
     runs = frozenset(actor for actor in ACTORS if draw.random() < 0.95)
     suspend = queue or draw.random() < 0.2
     silent = 0 if "kubelet" in runs else CREATED + 1
-    return State(CREATED + 1, queue, suspend, runs, silent, room=draw.random() < 0.8, quota=draw.random() < 0.8)
+    return State(
+        CREATED + 1,
+        queue,
+        suspend,
+        runs,
+        silent,
+        stay=draw.random() < 0.2,
+        room=draw.random() < 0.8,
+        quota=draw.random() < 0.8,
+    )
 
 
-ACTIONS: Final = (
+_ACTIONS: Final = (
     *(f"{seconds} s pass" for seconds in (1, 30, 400)),
     *(f"{actor} stops" for actor in ACTORS),
     *(f"{actor} starts" for actor in ACTORS),
@@ -314,11 +324,6 @@ def _seen(pod: PodFacts, number: int, one: Pod) -> PodFacts:
     return replace(pod, refused="Unschedulable", refusal=REFUSAL, refused_at=one.refused_at) if one.refused_at else pod
 
 
-def blocking(readiness: Readiness) -> set[Reason]:
-    """The reasons of its causes that block."""
-    return {cause.reason for cause in readiness.causes if cause.blocking}
-
-
 def _done(state: State) -> bool:
     """Whether it runs, and nothing else is asked of it."""
     return state.ready and state.settled and not state.suspend
@@ -366,20 +371,6 @@ def in_the_end(state: State, readiness: Readiness) -> str:
     return f"it is {readiness.phase} for good, and nothing blocks"
 
 
-class Walk(NamedTuple):
-    """The seed of the first state, and what happens after it."""
-
-    seed: int
-    actions: tuple[str, ...]
-
-
-def walk_of(seed: int) -> Walk:
-    """A random one."""
-    draw = Random(seed)
-    first(draw)
-    return Walk(seed, tuple(draw.choices(ACTIONS, k=draw.randint(2, 9))))
-
-
 def _objects(state: State) -> tuple[object, ...]:
     return state.suspend, state.workload, state.stopped, state.attempt, state.job, state.pods, state.scheduled
 
@@ -395,8 +386,7 @@ def _states(walk: Walk) -> Iterator[State]:
         yield state
 
 
-def violation(walk: Walk) -> str:
-    """What is wrong on the way, or in the end; empty if nothing is."""
+def _violation(walk: Walk) -> str:
     before: Readiness | None = None
     for state in _states(walk):
         snapshot = snapshot_of(state)
@@ -410,20 +400,6 @@ def violation(walk: Walk) -> str:
     return "" if blocking(anew) == blocking(before) else f"started anew it says {sorted(blocking(anew))}"
 
 
-def shortest(walk: Walk) -> Walk:
-    """The walk without the actions that its violation does not need."""
-    what = violation(walk)
-    for number in reversed(range(len(walk.actions))):
-        fewer = walk._replace(actions=(*walk.actions[:number], *walk.actions[number + 1 :]))
-        walk = fewer if violation(fewer) == what else walk
-    return walk
-
-
-def search(seeds: range) -> Walk | None:
-    """The first walk that violates anything, in short."""
-    return next((shortest(walk) for walk in map(walk_of, seeds) if violation(walk)), None)
-
-
 def _nothing(_: object) -> Any:
     return lambda *_args: ("", "", ())
 
@@ -432,7 +408,7 @@ def _never(_: object) -> Any:
     return 10**9
 
 
-MUTANTS: Final = (
+_MUTANTS: Final = (
     ("an eviction whose pods stay takes its time", Patch(queue, "_holding", _nothing)),
     ("pods that stay take their time", Patch(pods, "pod_stays", lambda _: lambda *_args: False)),
     ("controllers are late at once", Patch(Causes, "late", lambda _: lambda *_args: True)),
@@ -441,4 +417,5 @@ MUTANTS: Final = (
     ("a restart is never late", Patch(pods, "LONG", _never)),
     ("containers are never late", Patch(starting, "LONG", _never)),
 )
-"""What each brings back, and how."""
+
+MODEL: Final = Model(_ACTIONS, _violation, _MUTANTS)

@@ -15,7 +15,7 @@ pods one by one, and holds them on their nodes for the others; since 1.36 it pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -31,6 +31,7 @@ from gangctl.readiness.result import GangPhase, Readiness
 from tests.jobsets import jobset, rj
 from tests.readiness.snapshots import CREATED, REFUSAL, Context, rfc3339
 from tests.search.mutants import Patch
+from tests.search.walks import Model, Walk, blocking
 
 SIZE: Final = 2
 _PERMIT: Final = 300
@@ -62,19 +63,13 @@ class Pod(NamedTuple):
     placed: int = 0
 
 
-@dataclass(frozen=True)
-class World:
-    """What does not change."""
+class State(NamedTuple):
+    """Everything that changes, and what it happens in."""
 
+    now: int
     generation: Generation
     volumes: bool
     """Its pods have claims, of which volumes are made once a node is chosen."""
-
-
-class State(NamedTuple):
-    """What does."""
-
-    now: int
     pods: tuple[Pod, ...]
     room: int = 0
     """Pods for which nodes have room, those that are there included."""
@@ -98,9 +93,6 @@ class State(NamedTuple):
         return all(pod.placed for pod in self.pods)
 
 
-WORLDS: Final = tuple(World(generation, volumes) for generation in TESTED for volumes in (False, True))
-
-
 def _changed(state: State, number: int, **changes: Any) -> State:
     pod = state.pods[number]._replace(**changes)
     return state._replace(pods=(*state.pods[:number], pod, *state.pods[number + 1 :]))
@@ -121,16 +113,16 @@ def _bind(state: State, numbers: Sequence[int]) -> State:
     return state._replace(binds=0, chosen=0, held=(0, 0))
 
 
-def _choose(world: World, state: State, numbers: Sequence[int]) -> State:
+def _choose(state: State, numbers: Sequence[int]) -> State:
     """All pods have nodes: they are bound, or wait for their volumes there."""
-    if not world.volumes or state.made:
+    if not state.volumes or state.made:
         return _bind(state, numbers)
     for number in numbers:
         state = _changed(state, number, nominated=True)
     return state._replace(binds=state.now, chosen=state.chosen or state.now)
 
 
-def schedule(world: World, state: State) -> State:
+def schedule(state: State) -> State:
     """What the scheduler does now."""
     left = [number for number, pod in enumerate(state.pods) if not pod.placed]
     if not state.runs or not left or any(state.pods[number].gated for number in left):
@@ -142,19 +134,19 @@ def schedule(world: World, state: State) -> State:
             return state
         state = _refuse(state, left, "SchedulerError", _PRE_BIND)
     free = state.room - (SIZE - len(left))
-    if world.generation is Generation.V1ALPHA1:
-        return _one_by_one(world, state, left, free)
+    if state.generation is Generation.V1ALPHA1:
+        return _one_by_one(state, left, free)
     if free >= len(left):
         if state.condition is None or not state.condition.status:
             state = state._replace(condition=Scheduled(status=True, reason="Scheduled", since=rfc3339(state.now)))
-        return _choose(world, state, left)
+        return _choose(state, left)
     if state.condition is None:
         no = Scheduled(False, "Unschedulable", "pod group is unschedulable", rfc3339(state.now))
         state = state._replace(condition=no)
     return _refuse(state, left, "Unschedulable", REFUSAL)
 
 
-def _one_by_one(world: World, state: State, left: Sequence[int], free: int) -> State:
+def _one_by_one(state: State, left: Sequence[int], free: int) -> State:
     """1.35: each pod for which there is room is held on its node until those of the gang are."""
     late = [number for number in left if state.held[number] and state.now - state.held[number] >= _PERMIT]
     state = _refuse(state, late, "Unschedulable", _TIMED_OUT) if late else state
@@ -168,16 +160,17 @@ def _one_by_one(world: World, state: State, left: Sequence[int], free: int) -> S
         free -= 1
         held = tuple(state.now if each == number else at for each, at in enumerate(state.held))
         state = _changed(state, number, nominated=True)._replace(held=held)
-    return _choose(world, state, left) if all(state.held[number] for number in left) else state
+    return _choose(state, left) if all(state.held[number] for number in left) else state
 
 
 def first(draw: Random) -> State:
     """Its pods have just been made."""
-    pod = Pod(CREATED + 1, gated=draw.random() < 0.2)
-    return State(pod.made, (pod,) * SIZE, draw.randint(0, SIZE), runs=draw.random() < 0.8, made=draw.random() < 0.7)
+    generation, volumes, pod = draw.choice(TESTED), draw.random() < 0.5, Pod(CREATED + 1, gated=draw.random() < 0.2)
+    room, runs, made = draw.randint(0, SIZE), draw.random() < 0.8, draw.random() < 0.7
+    return State(pod.made, generation, volumes, (pod,) * SIZE, room, runs, made)
 
 
-ACTIONS: Final = (
+_ACTIONS: Final = (
     *(f"{seconds} s pass" for seconds in (1, 10, 30, 120, 400, 700)),
     *(f"there is room for {count}" for count in range(SIZE + 1)),
     *("the scheduler stops", "the scheduler starts", "volumes are made", "volumes are not made"),
@@ -211,15 +204,15 @@ def act(state: State, action: str) -> State:
 
 
 @cache
-def _context(world: World) -> Context:
-    volumes = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]
-    pod = {"volumes": volumes} if world.volumes else {}
-    return Context(jobset("js", rj("w", 1, SIZE, SIZE, pod=pod), mode="Gang"), world.generation)
+def _context(generation: Generation, volumes: bool) -> Context:
+    claims = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]
+    pod = {"volumes": claims} if volumes else {}
+    return Context(jobset("js", rj("w", 1, SIZE, SIZE, pod=pod), mode="Gang"), generation)
 
 
-def snapshot_of(world: World, state: State) -> Snapshot:
+def snapshot_of(state: State) -> Snapshot:
     """What gangctl knows of it."""
-    context = _context(world)
+    context = _context(state.generation, state.volumes)
     job = context.planned()[0]
     pods = [_seen(context.pod(job, number), number, pod) for number, pod in enumerate(state.pods)]
     groups: dict[str, Observed] = context.groups(state.condition, created=rfc3339(CREATED))
@@ -236,13 +229,9 @@ def _seen(pod: PodFacts, number: int, one: Pod) -> PodFacts:
     return replace(pod, nominated=nominated, refused=one.refused, refusal=one.message, refused_at=one.refused_at)
 
 
-def _blocking(readiness: Readiness) -> set[Reason]:
-    return {cause.reason for cause in readiness.causes if cause.blocking}
-
-
 def wrong(state: State, readiness: Readiness) -> str:
     """What it must not say now; empty if it may."""
-    said = _blocking(readiness)
+    said = blocking(readiness)
     if state.bound:
         return "" if readiness.phase is GangPhase.READY and not readiness.causes else "a gang that runs has a cause"
     left = [pod for pod in state.pods if not pod.placed]
@@ -263,7 +252,7 @@ def wrong(state: State, readiness: Readiness) -> str:
 
 def in_the_end(state: State, readiness: Readiness) -> str:
     """What is missing in the answer of a world in which nothing happens any more."""
-    said = _blocking(readiness)
+    said = blocking(readiness)
     if state.bound:
         return ""
     if any(pod.gated and not pod.placed for pod in state.pods):
@@ -289,32 +278,17 @@ def _refused_since(state: State) -> bool:
     return any(pod.refused_at > placed for pod in state.pods if not pod.placed)
 
 
-class Walk(NamedTuple):
-    """A world, the seed of its first state, and what happens in it."""
-
-    world: World
-    seed: int
-    actions: tuple[str, ...]
-
-
-def walk_of(seed: int) -> Walk:
-    """A random one."""
-    draw = Random(seed)
-    return Walk(draw.choice(WORLDS), seed, tuple(draw.choices(ACTIONS, k=draw.randint(2, 9))))
-
-
 def _states(walk: Walk) -> Iterator[State]:
     state = first(Random(walk.seed))
-    yield (state := schedule(walk.world, state))
+    yield (state := schedule(state))
     for action in (*walk.actions, *(f"{seconds} s pass" for seconds in _SETTLED)):
-        yield (state := schedule(walk.world, act(state, action)))
+        yield (state := schedule(act(state, action)))
 
 
-def violation(walk: Walk) -> str:
-    """What is wrong on the way, or in the end; empty if nothing is."""
+def _violation(walk: Walk) -> str:
     before: Readiness | None = None
     for state in _states(walk):
-        snapshot = snapshot_of(walk.world, state)
+        snapshot = snapshot_of(state)
         before = evaluate(snapshot, state.now, before)
         if what := wrong(state, before):
             return what
@@ -325,21 +299,7 @@ def violation(walk: Walk) -> str:
         # Since when it is nominated is not known to one that did not see it.
         return ""
     anew = evaluate(snapshot, state.now)
-    return "" if _blocking(anew) == _blocking(before) else f"started anew it says {sorted(_blocking(anew))}"
-
-
-def shortest(walk: Walk) -> Walk:
-    """The walk without the actions that its violation does not need."""
-    what = violation(walk)
-    for number in reversed(range(len(walk.actions))):
-        fewer = walk._replace(actions=(*walk.actions[:number], *walk.actions[number + 1 :]))
-        walk = fewer if violation(fewer) == what else walk
-    return walk
-
-
-def search(seeds: range) -> Walk | None:
-    """The first walk that violates anything, in short."""
-    return next((shortest(walk) for walk in map(walk_of, seeds) if violation(walk)), None)
+    return "" if blocking(anew) == blocking(before) else f"started anew it says {sorted(blocking(anew))}"
 
 
 def _any_refusal(_: object) -> Any:
@@ -354,7 +314,7 @@ def _from_the_first(_: object) -> Any:
     return lambda phase, group, totals, found, life: moments._written(phase, group, totals, found, life) or life.now
 
 
-MUTANTS: Final = (
+_MUTANTS: Final = (
     ("a refusal counts from before nodes were chosen", Patch(Group, "refuses", _any_refusal)),
     ("the condition of a group counts for pods that came after it", Patch(Group, "rejected", _any_condition)),
     (
@@ -369,4 +329,5 @@ MUTANTS: Final = (
         ),
     ),
 )
-"""What each brings back, and how."""
+
+MODEL: Final = Model(_ACTIONS, _violation, _MUTANTS)
